@@ -1,0 +1,41 @@
+"""AdamAMS: Adam whose second moment never shrinks (PL-FL Fig. 4; Reddi et al. 2018).
+
+`paper`: v̄ ← max(v̄, v̂), the maximum of the bias-corrected moment;  y ← y − η m̂ / (√v̄ + ε)
+`torch`: v̄ ← max(v̄, v), corrected afterwards: √(v̄ / (1 − β₂ᵏ)) + ε, as torch.optim does
+`reddi`: v̄ ← max(v̄, v) without any bias correction, as AMSGrad was published
+"""
+
+from typing import TYPE_CHECKING, Literal
+
+from plfl.clients import bias_correction
+from plfl.clients.adam import Adam
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class AdamAMS(Adam):
+    """Adam with the running maximum of the second moment in its denominator."""
+
+    name = "adamams"
+
+    variant: Literal["paper", "torch", "reddi"] = "paper"
+    """Which moment the maximum is taken of, and where the bias is corrected."""
+
+    def init(self, y: "Tensor") -> "dict[str, Tensor]":
+        return super().init(y) | {"vmax": y.new_zeros(y.shape)}
+
+    def step(self, y: "Tensor", g: "Tensor", state: "dict[str, Tensor]", k: "int | Tensor") -> None:
+        m = state["m"].mul_(self.beta1).add_(g, alpha=1 - self.beta1)
+        v = state["v"].mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
+        bias1, bias2 = bias_correction(self.beta1, k, y), bias_correction(self.beta2, k, y)
+        vmax = state["vmax"]
+        if self.variant == "paper":
+            denominator = vmax.copy_(vmax.maximum(v / bias2)).sqrt()
+            m = m / bias1
+        else:
+            denominator = vmax.copy_(vmax.maximum(v))
+            if self.variant == "torch":
+                denominator, m = denominator / bias2, m / bias1
+            denominator = denominator.sqrt()
+        y.addcdiv_(m, denominator.add_(self.eps), value=-self.lr)

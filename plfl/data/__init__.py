@@ -1,0 +1,1 @@
+"""From meters to supervised windows."""

@@ -1,0 +1,208 @@
+"""Train a stack of cells on the dataset of their state and record what happens."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from plfl import federation
+from plfl.data.windows import Dataset
+from plfl.federation import Federation, Round
+from plfl.forecaster import Forecaster
+from plfl.results import scores
+from plfl.study import Cell, Study, digest
+from plfl.training import Engine, engine
+
+log = logging.getLogger(__name__)
+
+EVALUATED = ("validation", "test")
+WEEK = 7 * 24 * 60
+"""Minutes of forecast that are kept for the figures."""
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What one cell leaves behind."""
+
+    records: pd.DataFrame
+    """Long table over round, client, split and model; see `results.records`."""
+    forecasts: pd.DataFrame
+    """First week of the test part as the models of the last round forecast it, in kWh."""
+
+
+def train(
+    study: Study,
+    cells: Sequence[Cell],
+    dataset: Dataset,
+    progress: Callable[[int], None] = lambda t: None,
+) -> dict[Cell, CellResult]:
+    """Train `cells`, all of one state, side by side; `progress` is told every finished round.
+
+    Cells that differ in nothing that matters are trained once: with nothing shared (P3) the
+    ServerOpt never comes in, and each of its cells reports the same training.
+    """
+    torch.set_num_threads(study.compute.threads)
+    forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
+    machine = engine(study.compute, forecaster, dataset)
+    twins: dict[str, list[Cell]] = {}
+    for cell in cells:
+        twins.setdefault(digest(study.settings(cell)), []).append(cell)
+    federations = [
+        _federation(study, same[0], dataset, forecaster, machine) for same in twins.values()
+    ]
+    examiner = _Examiner(dataset, machine)
+    recorders = [_Recorder(dataset) for _ in federations]
+
+    def report(finished: Round) -> None:
+        t = finished.t
+        evaluate = t % study.federation.evaluate_every == 0 or t == study.federation.rounds
+        for i, (recorder, f) in enumerate(zip(recorders, federations, strict=True)):
+            recorder.train(t, finished.present[f.seed], finished.losses[i], finished.bytes[i])
+            if evaluate:
+                recorder.evaluate(t, examiner.examine(f), finished.bytes[i])
+        progress(t)
+
+    federation.run(federations, dataset, machine, study.federation, report)
+    return {
+        cell: recorder.result(cell)
+        for same, recorder in zip(twins.values(), recorders, strict=True)
+        for cell in same
+    }
+
+
+def _federation(
+    study: Study, cell: Cell, dataset: Dataset, forecaster: Forecaster, machine: Engine
+) -> Federation:
+    mask = forecaster.layout.mask(study.personalization[cell.personalization])
+    clients = range(len(dataset.clients))
+    by_samples = study.federation.weighting == "samples"
+    weights = [len(dataset.starts(i, "train")) if by_samples else 1 for i in clients]
+    return Federation(
+        client_opt=study.client_optimiser(cell),
+        server_opt=study.server_optimiser(cell),
+        shared=torch.from_numpy(mask).to(machine.device),
+        seed=cell.seed,
+        initial=forecaster.initial(cell.seed).to(machine.device, machine.dtype),
+        weights=torch.tensor(weights, dtype=torch.float64, device=machine.device),
+        opt_state=study.federation.opt_state,
+    )
+
+
+@dataclass(frozen=True)
+class _Forecasts:
+    """Forecasts in kWh of one model kind: a client's validation windows, then its test windows."""
+
+    model: str
+    loads: list[NDArray[np.float64]]
+
+
+class _Examiner:
+    """Forecasts every evaluation window of every client."""
+
+    def __init__(self, dataset: Dataset, machine: Engine):
+        self.dataset, self.machine = dataset, machine
+        clients = range(len(dataset.clients))
+        starts = [np.concatenate([dataset.starts(i, s) for s in EVALUATED]) for i in clients]
+        self.starts = [torch.from_numpy(s).to(machine.device) for s in starts]
+
+    def examine(self, f: Federation) -> list[_Forecasts]:
+        """The models as the clients hold them, and as the server would send them.
+
+        Where nothing is shared the two are the same.
+        """
+        local = self._forecast("local", f.local)
+        if not f.channel.shared:
+            return [local, _Forecasts("global", local.loads)]
+        return [local, self._forecast("global", f.global_models)]
+
+    def _forecast(self, model: str, rows: torch.Tensor) -> _Forecasts:
+        d = self.dataset
+        scaled = self.machine.predict(rows, self.starts)
+        loads = [
+            d.load_offset[i] + d.load_scale[i] * s.double().cpu().numpy()
+            for i, s in enumerate(scaled)
+        ]
+        return _Forecasts(model, loads)
+
+
+@dataclass
+class _Recorder:
+    """Collects the records of one federation, round by round."""
+
+    dataset: Dataset
+    parts: list[pd.DataFrame] = field(default_factory=list)
+    week: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    def train(
+        self,
+        t: int,
+        present: NDArray[np.int64],
+        losses: NDArray[np.float64],
+        page: dict[str, NDArray[np.int64]],
+    ) -> None:
+        """One row a participant: its mean minibatch loss and its bytes."""
+        clients = self.dataset.clients[present]
+        columns = {"round": t, "client": clients, "split": "train", "model": "local"}
+        crossed = {kind: counts[present] for kind, counts in page.items()}
+        self.parts.append(pd.DataFrame(columns | {"loss": losses} | crossed))
+
+    def evaluate(self, t: int, kinds: list[_Forecasts], page: dict[str, NDArray[np.int64]]) -> None:
+        """One row a client, split and model: its scores."""
+        rows = [
+            {"round": t, "client": str(self.dataset.clients[i]), "split": split}
+            | {"model": kind.model, **self._scores(i, split, kind)}
+            | {name: counts[i] for name, counts in page.items()}
+            for kind in kinds
+            for split in EVALUATED
+            for i in range(len(self.dataset.clients))
+        ]
+        self.parts.append(pd.DataFrame(rows))
+        self.week = pd.concat(self._week(i, kinds) for i in range(len(self.dataset.clients)))
+
+    def _scores(self, i: int, split: str, kind: _Forecasts) -> dict[str, float]:
+        truth, persistence = self._known(i, split)
+        part = (
+            kind.loads[i][: len(truth)] if split == "validation" else kind.loads[i][-len(truth) :]
+        )
+        return {
+            "mae": scores.mae(truth, part),
+            "rmse": scores.rmse(truth, part),
+            "mase": scores.mase(truth, part, persistence),
+        }
+
+    def _known(self, i: int, split: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        d = self.dataset
+        starts = d.starts(i, split)  # type: ignore[arg-type]
+        return d.load[d.target_rows(starts)], d.load[d.persistence_rows(starts)]
+
+    def _week(self, i: int, kinds: list[_Forecasts]) -> pd.DataFrame:
+        d = self.dataset
+        starts = d.starts(i, "test")
+        shown = starts[: WEEK // d.interval]
+        forecasts = {k.model: k.loads[i][-len(starts) :][: len(shown)] for k in kinds}
+        columns = {
+            "truth": d.load[d.target_rows(shown)],
+            "persistence": d.load[d.persistence_rows(shown)],
+            **forecasts,
+        }
+        keys = {"client": str(d.clients[i]), "stamp": d.stamps[d.target_rows(shown)]}
+        return pd.DataFrame(keys | {n: c.astype(np.float32) for n, c in columns.items()})
+
+    def result(self, cell: Cell) -> CellResult:
+        """The tables of `cell`."""
+        records = pd.concat(self.parts, ignore_index=True)
+        return CellResult(_labelled(cell, records), _labelled(cell, self.week))
+
+
+def _labelled(cell: Cell, table: pd.DataFrame) -> pd.DataFrame:
+    labels = dict(_labels(cell))
+    return pd.concat([pd.DataFrame(labels, index=table.index), table], axis=1)
+
+
+def _labels(cell: Cell) -> Iterator[tuple[str, str | int]]:
+    for name in ("state", "personalization", "client_opt", "server_opt", "seed"):
+        yield name, getattr(cell, name)

@@ -1,0 +1,35 @@
+"""Finds algorithms by file: every module of a package that defines a `Method` with a `name`."""
+
+import importlib
+import pkgutil
+from functools import cache
+from types import ModuleType
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Method(BaseModel):
+    """Frozen hyperparameters of one algorithm; its file holds citation, equations and update."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    name: ClassVar[str]
+    """The name by which a configuration refers to the algorithm."""
+
+
+@cache
+def methods(package: ModuleType) -> dict[str, type[Method]]:
+    """Every algorithm of `package`, by name: one public `Method` class a module."""
+    found: dict[str, type[Method]] = {}
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        for value in vars(module).values():
+            if (
+                isinstance(value, type)
+                and issubclass(value, Method)
+                and value.__module__ == module.__name__
+                and "name" in vars(value)
+            ):
+                found[value.name] = value
+    return dict(sorted(found.items()))

@@ -1,0 +1,1 @@
+"""What a study leaves behind: records, scores and summaries."""

@@ -1,0 +1,25 @@
+"""FedAvg (McMahan et al. 2017): x ← x + η_g D̄.
+
+With η_g = 1 the server holds the weighted mean of the clients' parameters.
+"""
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from plfl.servers import ServerOpt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class FedAvg(ServerOpt):
+    """The average of the clients."""
+
+    name = "fedavg"
+
+    lr: float = Field(1.0, gt=0)
+    """Server learning rate η_g; 1 is averaging (the authors' code: 0.01)."""
+
+    def step(self, state: "dict[str, Tensor]", mean: "Tensor") -> None:
+        state["x"].add_(mean, alpha=self.lr)

@@ -1,0 +1,17 @@
+"""FedYogi (Reddi et al. 2021): v ← v − (1 − β₂) D̄² sign(v − D̄²), otherwise as FedAdam."""
+
+from typing import TYPE_CHECKING
+
+from plfl.servers.fedadam import FedAdam
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class FedYogi(FedAdam):
+    """Server Yogi: the second moment moves by what D̄² brings, however large it is itself."""
+
+    name = "fedyogi"
+
+    def second_moment(self, v: "Tensor", square: "Tensor") -> "Tensor":
+        return v - (1 - self.beta2) * square * (v - square).sign()

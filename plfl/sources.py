@@ -1,0 +1,53 @@
+"""Which of our own modules a module depends on, so that a change re-runs what it touches.
+
+Snakemake tracks the file of a rule's script but not the package that it imports.
+"""
+
+import ast
+import hashlib
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+
+
+def code_digest(*modules: str) -> str:
+    """Fingerprint of the source of `modules` and of every module of ours that they import."""
+    files = sorted(set().union(*(_closure(module) for module in modules)))
+    text = hashlib.sha256()
+    for file in files:
+        text.update(file.relative_to(ROOT).as_posix().encode() + b"\0" + file.read_bytes())
+    return text.hexdigest()[:16]
+
+
+def _closure(module: str) -> set[Path]:
+    seen: set[Path] = set()
+    todo = [module]
+    while todo:
+        for file in _files(todo.pop()) - seen:
+            seen.add(file)
+            if file.suffix == ".py":
+                todo += _imports(file)
+    return seen
+
+
+def _files(module: str) -> set[Path]:
+    """Source of a module: its file, or a package's whole folder, whose registry imports it all."""
+    path = ROOT.joinpath(*module.split(".")[1:])
+    if path.is_dir():
+        is_registry = "registry" in (path / "__init__.py").read_text(encoding="utf-8")
+        return set(path.glob("*.*")) if is_registry else {path / "__init__.py"}
+    if path.with_suffix(".py").is_file():
+        return {path.with_suffix(".py"), *path.parent.glob(f"{path.name}*.cpp")}
+    return set()
+
+
+@cache
+def _imports(file: Path) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [name for name in found if name == "plfl" or name.startswith("plfl.")]

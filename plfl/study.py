@@ -1,0 +1,454 @@
+"""The typed configuration of a study: the only definition of its keys and the only reader of YAML.
+
+The JSON schema for editors and the key reference in the docs are generated from these models
+(`plfl schema`), so a key's docstring is its documentation.
+"""
+
+import copy
+import difflib
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
+
+from plfl import clients, servers
+from plfl.clients import ClientOpt
+from plfl.data.features import CALENDAR, FEATURES
+from plfl.errors import ConfigError
+from plfl.servers import ServerOpt
+
+FORMAT = 1
+"""Version of the configuration's form; a results folder carries it, see `results.records`."""
+
+
+class Section(BaseModel):
+    """A block of keys: unknown ones are refused, values never change after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Comstock(Section):
+    """Buildings of NREL's ComStock, as the public bucket lays them out."""
+
+    release: str = Field(
+        "2023/comstock_amy2018_release_1", pattern=r"^\d{4}/comstock_(amy\d{4}|tmy3)_release_\d+$"
+    )
+    """Release directory in the bucket. Building ids are valid for one release only."""
+    upgrade: int = Field(10, ge=0, le=99)
+    """Upgrade scenario; 0 is the baseline, the paper used 10, "New Windows"."""
+    join: Literal["position", "utc"] = "position"
+    """How hourly weather meets 15-minute load: row by row as the paper's authors did, which is off
+    by one hour in IL and three in CA, or by true time."""
+
+
+class Meters(Section):
+    """A folder of the user's own meters: one CSV or Parquet file a meter, its name the client's."""
+
+    folder: Path = Path("meters")
+    """Folder of the files. With several states, each has a sub-folder of its name."""
+    columns: dict[str, str] = {"timestamp": "timestamp", "load": "load"}
+    """Which column of the files is what: `timestamp` and `load` always; `temperature` (°C),
+    `wind_speed` (m/s), `floor_area` (ft²), `wall_area` and `window_area` (m²) if there are any."""
+    timezone: str = "UTC"
+    """IANA time zone of stamps without an offset, e.g. `America/New_York`, or a fixed one
+    (`UTC`, `Etc/GMT+5`) for meters that never change their clocks."""
+    interval: Literal[15, 30, 60] = 15
+    """Minutes from one reading to the next."""
+    stamp: Literal["end", "start"] = "end"
+    """Whether a stamp marks the end or the start of its interval."""
+    unit: Literal["kWh", "Wh", "kW", "W"] = "kWh"
+    """Unit of the load column: energy in the interval or mean power during it."""
+    max_gap: int = Field(60, ge=0)
+    """Longest gap that is filled, in minutes, by a straight line between its neighbours; a longer
+    one is refused."""
+    allow_negative: bool = False
+    """Accept negative load (a meter behind which power is generated)."""
+
+
+class Sample(Section):
+    """Generated buildings in the ComStock layout, called sample data wherever they show."""
+
+    seed: int = Field(2018, ge=0)
+    """Seed of the generator."""
+
+
+class Data(Section):
+    """Where the clients' series come from."""
+
+    source: Literal["comstock", "meters", "sample"] = "comstock"
+    """The public ComStock bucket, a folder of own meters, or the embedded generator."""
+    folder: Path = Path("data")
+    """Cache of downloaded and generated files, shared by all studies."""
+    states: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")]] = Field(
+        ["CA", "IL", "NY"], min_length=1
+    )
+    """States: one federation each. For meters any names; they are sub-folders of the meters."""
+    clients: int = Field(12, ge=1)
+    """Clients per state: the first ones of its list of buildings (the paper: 12 of 42)."""
+    buildings: dict[str, list[int]] = {}
+    """Own building ids per state, in order, instead of the paper's list."""
+    features: list[str] = Field(list(FEATURES), min_length=1)
+    """Inputs of the model, in order; `load` first. The paper uses all eight."""
+    comstock: Comstock = Comstock()
+    meters: Meters = Meters()
+    sample: Sample = Sample()
+
+
+class Windows(Section):
+    """From series to supervised windows."""
+
+    look_back: int = Field(12, ge=1)
+    """Input rows per window, 12 of 15 minutes = 3 h (paper)."""
+    look_ahead: int = Field(4, ge=1)
+    """Steps from the last input row to the target, 4 of 15 minutes = 1 h (paper)."""
+    split: tuple[float, float, float] = (0.8, 0.1, 0.1)
+    """Shares of training, validation and test, in the order of time (paper)."""
+    scaling: Literal["pooled", "per_client"] = "pooled"
+    """Min-max over the training parts of all clients of a state jointly (authors' code) or of each
+    client alone."""
+
+
+class Model(Section):
+    """The forecaster: an LSTM over the look-back, an MLP over its concatenated hidden states."""
+
+    hidden: int = Field(25, ge=1)
+    """Hidden units of the LSTM (paper: 25)."""
+    mlp: list[Annotated[int, Field(ge=1)]] = [150, 75]
+    """Widths of the hidden layers of the MLP, each followed by a per-channel PReLU (paper)."""
+    output: Literal["abs", "linear"] = "abs"
+    """Absolute value of the output, as the authors' code has it, or none."""
+
+
+class Grid(Section):
+    """The cells: every combination of these axes in every state."""
+
+    client_opt: list[str] = Field(["adam", "adamams", "prox", "proxadam"], min_length=1)
+    """Local optimisers (paper: these four)."""
+    server_opt: list[str] = Field(
+        ["fedavg", "fedavgadaptive", "fedadagrad", "fedadam", "fedyogi"], min_length=1
+    )
+    """Server optimisers (paper: these five)."""
+    personalization: list[str] = Field(["P1", "P2", "P3"], min_length=1)
+    """Splits of the parameters, names of `personalization` below."""
+    seeds: list[Annotated[int, Field(ge=0)]] = Field([10], min_length=1)
+    """Seeds of initial parameters and minibatches (authors' code: 10)."""
+
+
+class Federation(Section):
+    """The rounds."""
+
+    rounds: int = Field(40, ge=1)
+    """Rounds, or global epochs (authors' code: 40)."""
+    local_steps: int = Field(125, ge=1)
+    """Minibatch steps of a client in a round (authors' code: 125)."""
+    batch_size: int = Field(16, ge=1)
+    """Windows in a minibatch (paper: 16)."""
+    batches: Literal["draw", "epoch"] = "draw"
+    """Draw each minibatch without replacement from all training windows (authors' code), or walk
+    through shuffled passes."""
+    participation: float = Field(1.0, gt=0, le=1)
+    """Share of the clients that take part in a round (paper: all)."""
+    weighting: Literal["uniform", "samples"] = "uniform"
+    """Weights of the clients in the server's mean (paper: uniform)."""
+    opt_state: Literal["reset", "keep", "keep_personal"] = "reset"
+    """Moments of the local optimiser at the start of a round: re-created (paper), kept, or kept for
+    the personal parameters alone."""
+    evaluate_every: int = Field(5, ge=1)
+    """Rounds from one evaluation to the next; the last round is always evaluated."""
+
+
+class Tracking(Section):
+    """MLflow."""
+
+    enabled: bool = True
+    """Log the study into an MLflow database beside its results."""
+    port: int = Field(5077, ge=1, le=65535)
+    """Port on 127.0.0.1 at which `make ui` serves it."""
+
+
+class Compute(Section):
+    """What the study may use of the machine. Results do not depend on `stack` and `threads`."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the models are trained; `auto` takes a GPU when there is one."""
+    threads: int = Field(1, ge=1)
+    """Processor cores per training job."""
+    engine: Literal["auto", "stacked", "reference"] = "auto"
+    """How rows are trained; `reference` is the slow, obvious oracle."""
+    stack: Literal["personalization", "cell"] = "personalization"
+    """What one training job holds: all cells of a state and personalisation, or a single one."""
+
+
+def _options(name: str, doc: str, package: Any) -> type[Section]:
+    fields = {
+        key: (cls, Field(default_factory=cls, description=cls.__doc__))
+        for key, cls in package.available().items()
+    }
+    return create_model(name, __base__=Section, __doc__=doc, **fields)  # type: ignore[call-overload, no-any-return]
+
+
+ClientOpts = _options("ClientOpts", "Hyperparameters of the local optimisers.", clients)
+ServerOpts = _options("ServerOpts", "Hyperparameters of the server optimisers.", servers)
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One experiment of the grid: a federation of one state, trained once."""
+
+    state: str
+    personalization: str
+    client_opt: str
+    server_opt: str
+    seed: int
+
+    def __str__(self) -> str:
+        """The cell's name in files: `CA-P2-adam-fedyogi-10`."""
+        return "-".join(
+            [self.state, self.personalization, self.client_opt, self.server_opt, str(self.seed)]
+        )
+
+
+class Study(Section):
+    """A whole study: data, model, grid of cells, and how they are trained."""
+
+    name: str = Field("study", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    """Name of the study: its folder in `results/` and `figures/`, its experiment in MLflow."""
+    data: Data = Data()
+    windows: Windows = Windows()
+    model: Model = Model()
+    personalization: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")], list[str]] = {
+        "P1": ["*"],
+        "P2": ["lstm.*"],
+        "P3": [],
+    }
+    """Name patterns of the shared parameters of each split; all others are personal. P1 shares all
+    (federated learning), P2 the LSTM (PL-FL), P3 nothing (local training)."""
+    grid: Grid = Grid()
+    federation: Federation = Federation()
+    client_opt: ClientOpts = ClientOpts()  # type: ignore[valid-type]
+    server_opt: ServerOpts = ServerOpts()  # type: ignore[valid-type]
+    tracking: Tracking = Tracking()
+    compute: Compute = Compute()
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a study from a YAML file.
+
+        Raises:
+            ConfigError: the file is missing, is not YAML, or says something that cannot be; every
+                error is listed with its path, the value, what is allowed and the nearest name.
+        """
+        try:
+            raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ConfigError(str(path), ["the file does not exist"]) from None
+        except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+            raise ConfigError(str(path), [f"cannot be read as YAML: {error}"]) from None
+        return cls.parse(raw, str(path))
+
+    @classmethod
+    def parse(cls, raw: object, source: str) -> Self:
+        """Check `raw`, the content of a configuration that came from `source`; see `load`."""
+        if not isinstance(raw, Mapping):
+            raise ConfigError(source, ["the top level must be a block of keys"])
+        try:
+            return cls.model_validate(raw)
+        except ValidationError as error:
+            problems = _explain_all(error)
+            # What hangs together across blocks is checked only once every key is valid by itself:
+            # take the wrong ones out and look again, so that one reading shows everything.
+            try:
+                cls.model_validate(_without(raw, [e["loc"] for e in error.errors()]))
+            except ValidationError as rest:
+                problems += [p for p in _explain_all(rest) if p not in problems]
+            raise ConfigError(source, problems) from None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        problems = list(self._problems())
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
+    def _problems(self) -> Iterator[str]:
+        axes: dict[str, Iterable[str]] = {
+            "client_opt": clients.available(),
+            "server_opt": servers.available(),
+            "personalization": self.personalization,
+        }
+        for axis, known in axes.items():
+            for value in getattr(self.grid, axis):
+                if value not in known:
+                    yield f"grid.{axis}: {value!r} is unknown; {_allowed(value, known)}"
+        for axis in ("client_opt", "server_opt", "personalization", "seeds"):
+            values = getattr(self.grid, axis)
+            if repeated := sorted({str(v) for v in values if values.count(v) > 1}):
+                yield f"grid.{axis}: {', '.join(repeated)} is there twice; name each once"
+        if len(set(self.data.states)) < len(self.data.states):
+            yield f"data.states: {self.data.states} names a state twice; name each once"
+        yield from self._feature_problems()
+        yield from self._pattern_problems()
+        if any(share < 0 for share in self.windows.split) or self.windows.split[0] == 0:
+            yield f"windows.split: {self.windows.split} must be shares, training above 0"
+        elif abs(sum(self.windows.split) - 1) > 1e-9:
+            yield f"windows.split: {self.windows.split} must add up to 1"
+        for state in self.data.buildings:
+            if state not in self.data.states:
+                yield f"data.buildings.{state}: not one of data.states {self.data.states}"
+
+    def _feature_problems(self) -> Iterator[str]:
+        features = self.data.features
+        for feature in features:
+            if feature not in FEATURES:
+                yield f"data.features: {feature!r} is unknown; {_allowed(feature, FEATURES)}"
+        if features[0] != "load":
+            yield f"data.features: must start with 'load', starts with {features[0]!r}"
+        if len(set(features)) < len(features):
+            yield "data.features: a feature is there twice; name each once"
+        mappable = ["timestamp", *(f for f in FEATURES if f not in CALENDAR)]
+        for role in self.data.meters.columns:
+            if role not in mappable:
+                yield f"data.meters.columns: {role!r} is unknown; {_allowed(role, mappable)}"
+        for role in ("timestamp", "load"):
+            if role not in self.data.meters.columns:
+                yield f"data.meters.columns: {role!r} is missing; name the column that holds it"
+
+    def _pattern_problems(self) -> Iterator[str]:
+        from plfl.forecaster import parameter_names
+
+        names = parameter_names(self.model)
+        for split, patterns in self.personalization.items():
+            where = f"personalization.{split}"
+            for pattern in patterns:
+                if not any(fnmatchcase(name, pattern) for name in names):
+                    yield f"{where}: {pattern!r} matches no parameter; {_allowed(pattern, names)}"
+            for name in names:
+                hits = [pattern for pattern in patterns if fnmatchcase(name, pattern)]
+                if len(hits) > 1:
+                    yield f"{where}: {name!r} is matched twice, by {hits}; keep one of them"
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """All cells of the study, in the order of the configuration."""
+        grid = self.grid
+        axes = (
+            self.data.states,
+            grid.personalization,
+            grid.client_opt,
+            grid.server_opt,
+            grid.seeds,
+        )
+        return [Cell(*values) for values in itertools.product(*axes)]
+
+    def shares_nothing(self, personalization: str) -> bool:
+        """Whether the split is purely local training: no server, the same for every ServerOpt."""
+        return not self.personalization[personalization]
+
+    def client_optimiser(self, cell: Cell) -> ClientOpt:
+        """The ClientOpt of a cell with the study's hyperparameters."""
+        optimiser: ClientOpt = getattr(self.client_opt, cell.client_opt)
+        return optimiser
+
+    def server_optimiser(self, cell: Cell) -> ServerOpt:
+        """The ServerOpt of a cell with the study's hyperparameters."""
+        optimiser: ServerOpt = getattr(self.server_opt, cell.server_opt)
+        return optimiser
+
+    def settings(self, cell: Cell) -> dict[str, Any]:
+        """Everything of the configuration that fixes the numbers of `cell`, and nothing else."""
+        settings = {
+            "cell": [cell.state, cell.seed],
+            "shared": self.personalization[cell.personalization],
+            "client_opt": [cell.client_opt, self.client_optimiser(cell).model_dump(mode="json")],
+            "model": self.model.model_dump(mode="json"),
+            "federation": self.federation.model_dump(mode="json"),
+        }
+        if not self.shares_nothing(cell.personalization):
+            server = self.server_optimiser(cell).model_dump(mode="json")
+            settings["server_opt"] = [cell.server_opt, server]
+        return settings
+
+    @property
+    def results(self) -> Path:
+        """Folder of the study's tables, cells and MLflow database."""
+        return Path("results") / self.name
+
+    @property
+    def figures(self) -> Path:
+        """Folder of the study's figures."""
+        return Path("figures") / self.name
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether the data are generated, which every table, title and log then says."""
+        return self.data.source == "sample"
+
+
+def digest(*parts: object) -> str:
+    """A short fingerprint of plain data (what JSON can hold), the same on every machine."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _explain_all(error: ValidationError) -> list[str]:
+    return [line for e in error.errors() for line in _explain(e)]
+
+
+def _without(raw: Mapping[str, Any], locations: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
+    """A copy of `raw` in which the entries at `locations` are left out."""
+    pruned = copy.deepcopy(dict(raw))
+    for location in locations:
+        block = pruned
+        for part in location:
+            if part == location[-1] or not isinstance(block.get(part), dict):
+                block.pop(part, None)
+                break
+            block = block[part]
+    return pruned
+
+
+def _explain(error: Any) -> list[str]:
+    """One or more lines for an error of pydantic's: path, value, what is allowed, nearest name."""
+    path = ".".join(str(part) for part in error["loc"])
+    kind = error["type"]
+    if kind == "value_error" and not path:
+        return str(error["ctx"]["error"]).split("\n")
+    if kind == "extra_forbidden":
+        known = _keys_at(error["loc"][:-1])
+        return [f"{path}: unknown key; {_allowed(str(error['loc'][-1]), known)}"]
+    message = error["msg"][0].lower() + error["msg"][1:]
+    line = f"{path}: {error['input']!r} is not allowed, {message}"
+    if kind == "literal_error" and isinstance(error["input"], str):
+        line += _nearest(error["input"], re.findall(r"'([^']+)'", error["ctx"]["expected"]))
+    return [line]
+
+
+def _keys_at(location: Iterable[Any]) -> list[str]:
+    model: Any = Study
+    for part in location:
+        field = getattr(model, "model_fields", {}).get(part)
+        if field is None:
+            return []
+        model = field.annotation
+        if get_args(model):
+            return []
+    return list(model.model_fields)
+
+
+def _allowed(value: str, known: Iterable[str]) -> str:
+    known = list(known)
+    return f"allowed: {', '.join(known)}{_nearest(value, known)}"
+
+
+def _nearest(value: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(value, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,48 @@
+"""Which windows a client trains on in which step: a counter-based stream.
+
+The stream is fixed by (seed, client's name, round) alone, so every cell of a state sees the same
+minibatches, in whatever order or company its clients are trained.
+"""
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def stream(seed: int, name: str, counter: int) -> np.random.Generator:
+    """The random numbers of (seed, name, counter), independent of those of any other triple."""
+    key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
+    words = np.array([0, 0, 0, counter], dtype=np.uint64)
+    return np.random.Generator(
+        np.random.Philox(key=np.array([seed, key], dtype=np.uint64), counter=words)
+    )
+
+
+def draw(seed: int, client: str, t: int, windows: int, steps: int, size: int) -> NDArray[np.int64]:
+    """Minibatches of round `t`, (steps, size), each drawn without replacement."""
+    random = stream(seed, client, t)
+    return np.stack([random.choice(windows, size, replace=False) for _ in range(steps)])
+
+
+def epoch(seed: int, client: str, t: int, windows: int, steps: int, size: int) -> NDArray[np.int64]:
+    """Minibatches of round `t`, (steps, size), walking on through shuffled passes over all windows.
+
+    What does not fill a minibatch at the end of a pass is left out of that pass.
+    """
+    per_pass = windows // size
+    numbers = (t - 1) * steps + np.arange(steps)
+    passes = {
+        p: stream(seed, client, p).permutation(windows)[: per_pass * size].reshape(per_pass, size)
+        for p in np.unique(numbers // per_pass).tolist()
+    }
+    return np.stack([passes[n // per_pass][n % per_pass] for n in numbers.tolist()])
+
+
+def participants(seed: int, t: int, clients: list[str], share: float) -> NDArray[np.int64]:
+    """Indices, ascending, of the clients that take part in round `t`; at least one."""
+    count = max(1, round(share * len(clients)))
+    if count == len(clients):
+        return np.arange(count)
+    by_name = np.argsort(clients)
+    return np.sort(by_name[stream(seed, "/participants", t).permutation(len(clients))[:count]])

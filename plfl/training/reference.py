@@ -1,0 +1,121 @@
+"""One model at a time with `nn.Module` and `torch.optim`: slow and obvious, the engines' oracle.
+
+The updates that `torch.optim` has are taken from there; the others (the paper's AdamAMS) are the
+equations of `plfl.clients`, which have oracles of their own.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from plfl.clients import ClientOpt
+from plfl.clients.adam import Adam
+from plfl.clients.adamams import AdamAMS
+from plfl.clients.sgd import Sgd
+from plfl.clients.sgdm import SgdMomentum
+from plfl.data.windows import Dataset
+from plfl.forecaster import Forecaster
+from plfl.training import LocalTask
+
+
+class Module(nn.Module):
+    """The paper's forecaster, built from PyTorch's own layers."""
+
+    def __init__(self, forecaster: Forecaster):
+        super().__init__()
+        self.absolute = forecaster.absolute
+        self.lstm = nn.LSTM(forecaster.inputs, forecaster.hidden, batch_first=True)
+        layers: list[nn.Module] = []
+        fan_in = forecaster.look_back * forecaster.hidden
+        for width in forecaster.mlp:
+            layers += [nn.Linear(fan_in, width), nn.PReLU(width)]
+            fan_in = width
+        self.mlp = nn.Sequential(*layers, nn.Linear(fan_in, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Forecasts (B,) of windows (B, T, F)."""
+        out: Tensor = self.mlp(self.lstm(x)[0].flatten(1))[:, 0]
+        return out.abs() if self.absolute else out
+
+
+def optimiser(settings: ClientOpt, parameters: list[nn.Parameter]) -> torch.optim.Optimizer | None:
+    """PyTorch's optimiser of the same update, if it has one."""
+    match settings:
+        case AdamAMS(variant="torch") | Adam(name="adam" | "proxadam"):
+            return torch.optim.Adam(
+                parameters,
+                settings.lr,
+                (settings.beta1, settings.beta2),
+                settings.eps,
+                amsgrad=isinstance(settings, AdamAMS),
+            )
+        case Sgd():
+            return torch.optim.SGD(parameters, settings.lr)
+        case SgdMomentum():
+            return torch.optim.SGD(
+                parameters, settings.lr, settings.momentum, nesterov=settings.nesterov
+            )
+    return None
+
+
+class Reference:
+    """Trains the rows one after the other."""
+
+    def __init__(
+        self,
+        forecaster: Forecaster,
+        dataset: Dataset,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ):
+        self.device, self.dtype = device, dtype
+        self.module = Module(forecaster).to(device, dtype)
+        self.features = torch.from_numpy(dataset.features).to(device, dtype)
+        self.dataset = dataset
+
+    def train(self, task: LocalTask) -> Tensor:
+        if task.steps_taken.any():
+            raise NotImplementedError("the reference engine starts every round with fresh moments")
+        losses = [self._train_row(task, s) for s in range(len(task.rows))]
+        return torch.tensor(losses, dtype=torch.float64)
+
+    def _train_row(self, task: LocalTask, s: int) -> float:
+        parameters = list(self.module.parameters())
+        nn.utils.vector_to_parameters(task.rows[s].clone(), parameters)
+        torch_optimiser = optimiser(task.optimiser, parameters)
+        anchor, total = task.rows[s].clone(), 0.0
+        for k, starts in enumerate(task.batches[s], 1):
+            x = self._inputs(starts)
+            target = self.features[self.dataset.look_back - 1 + self.dataset.look_ahead + starts, 0]
+            self.module.zero_grad()
+            loss = nn.functional.mse_loss(self.module(x), target)
+            loss.backward()
+            y = nn.utils.parameters_to_vector(parameters).detach()
+            g = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
+            g += task.optimiser.proximal * task.shared * (y - anchor)
+            if torch_optimiser:
+                nn.utils.vector_to_parameters(g, [_grad(p) for p in parameters])
+                torch_optimiser.step()
+            else:
+                state = {name: rows[s : s + 1] for name, rows in task.state.items()}
+                task.optimiser.step(y[None], g[None], state, k)
+                nn.utils.vector_to_parameters(y, parameters)
+            total += loss.item()
+        task.rows[s] = nn.utils.parameters_to_vector(parameters).detach()
+        return total / len(task.batches[s])
+
+    def _inputs(self, starts: Tensor) -> Tensor:
+        windows = [self.features[i : i + self.dataset.look_back] for i in starts.tolist()]
+        return torch.stack(windows)
+
+    @torch.inference_mode()
+    def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        forecasts = []
+        for row, windows in zip(rows, starts, strict=True):
+            nn.utils.vector_to_parameters(row, self.module.parameters())
+            forecasts.append(self.module(self._inputs(windows)))
+        return forecasts
+
+
+def _grad(parameter: nn.Parameter) -> Tensor:
+    assert parameter.grad is not None
+    return parameter.grad

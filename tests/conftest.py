@@ -1,0 +1,14 @@
+"""What tests of several rooms share."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real files to prove the data rooms on, beside the checkout: they are not ours to ship."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the folder of real ComStock files is not beside this checkout")
+    return folder

@@ -1,0 +1,57 @@
+"""The streams of minibatches and participants."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plfl.training.batches import draw, epoch, participants, stream
+
+
+@given(st.integers(0, 2**32), st.integers(1, 50), st.integers(1, 9), st.integers(1, 12))
+def test_minibatches_are_drawn_without_replacement(seed, t, steps, size):
+    drawn = draw(seed, "a", t, 12, steps, size)
+    assert drawn.shape == (steps, size)
+    assert all(len(set(batch)) == size for batch in drawn.tolist())
+    assert drawn.min() >= 0
+    assert drawn.max() < 12
+    assert np.array_equal(drawn, draw(seed, "a", t, 12, steps, size))
+
+
+def test_streams_differ_by_seed_client_and_round():
+    keys = [(0, "a", 1), (1, "a", 1), (0, "b", 1), (0, "a", 2)]
+    assert len({tuple(stream(*key).integers(0, 1 << 30, 4)) for key in keys}) == 4
+
+
+def test_every_window_is_equally_likely():
+    counts = np.bincount(draw(0, "a", 1, 50, 4000, 16).ravel(), minlength=50)
+    expected = 4000 * 16 / 50
+    assert np.abs(counts - expected).max() < 5 * expected**0.5
+
+
+def test_epochs_walk_through_shuffled_passes():
+    rounds = [epoch(0, "a", t, 22, 3, 4) for t in range(1, 6)]
+    steps = np.concatenate(rounds)
+    for first in range(0, 15, 5):
+        seen = steps[first : first + 5].ravel().tolist()
+        assert len(set(seen)) == 20
+    assert not np.array_equal(steps[:5], steps[5:10])
+
+
+@given(st.integers(0, 100), st.integers(1, 100), st.floats(0.01, 1), st.permutations("abcdefg"))
+def test_who_takes_part_depends_on_names_alone(seed, t, share, names):
+    names = list(names)
+    chosen = {names[i] for i in participants(seed, t, names, share)}
+    assert len(chosen) == max(1, round(7 * share))
+    ordered = sorted(names)
+    assert chosen == {ordered[i] for i in participants(seed, t, ordered, share)}
+
+
+def test_everybody_takes_part_by_default():
+    assert participants(3, 1, list("cab"), 1.0).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5])
+def test_everybody_gets_a_turn(share):
+    seen = {int(i) for t in range(1, 60) for i in participants(0, t, list("abcdefgh"), share)}
+    assert seen == set(range(8))

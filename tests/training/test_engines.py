@@ -1,0 +1,158 @@
+"""The engines against each other and against PyTorch's own layers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from plfl import clients
+from plfl.clients.adam import Adam
+from plfl.clients.adamams import AdamAMS
+from plfl.clients.prox import Prox
+from plfl.clients.proxadam import ProxAdam
+from plfl.clients.sgdm import SgdMomentum
+from plfl.data.windows import build
+from plfl.forecaster import Forecaster
+from plfl.study import Windows
+from plfl.training import LocalTask
+from plfl.training.reference import Module, Reference
+from plfl.training.stacked import Stacked
+
+PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
+SMALL = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(6, 4), absolute=True)
+CPU = torch.device("cpu")
+
+
+def dataset(forecaster, clients=4, rows=300):
+    random = np.random.default_rng(3)
+    stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
+    names = ["load", *(f"x{i}" for i in range(1, forecaster.inputs))]
+    tables = {
+        f"client {i}": pd.DataFrame(random.random((rows, len(names))), stamps, names)
+        for i in range(clients)
+    }
+    return build(tables, Windows(look_back=forecaster.look_back))
+
+
+def task(forecaster, optimiser, rows=5, steps=6, size=4, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    models = torch.stack([forecaster.initial(seed + s) for s in range(rows)]).to(dtype)
+    shared = torch.from_numpy(forecaster.layout.mask(["lstm.*"]))
+    return LocalTask(
+        optimiser=optimiser,
+        rows=models,
+        batches=torch.randint(0, 200, (rows, steps, size), generator=generator),
+        shared=shared,
+        state=optimiser.init(models),
+        steps_taken=torch.zeros(rows, 1, dtype=torch.float64),
+    )
+
+
+def test_sizes_of_the_paper():
+    layout = PAPER.layout
+    assert layout.width == 60_276
+    assert layout.mask(["lstm.*"]).sum() == 3_500
+    assert layout.mask(["mlp.*"]).sum() == 56_776
+    assert layout.mask([]).sum() == 0
+
+
+@pytest.mark.parametrize("forecaster", [PAPER, SMALL], ids=["paper", "small"])
+def test_forward_and_gradient_agree_with_pytorchs_layers(forecaster):
+    module = Module(forecaster)
+    row = forecaster.initial(1)
+    torch.nn.utils.vector_to_parameters(row.clone(), module.parameters())
+    x = torch.rand(1, 16, forecaster.look_back, forecaster.inputs)
+    leaves = {n: v.requires_grad_() for n, v in forecaster.layout.views(row[None].clone()).items()}
+    ours = forecaster.forward(leaves, x)
+    theirs = module(x[0])
+    torch.testing.assert_close(ours[0], theirs, rtol=1e-5, atol=1e-6)
+    gradients = torch.autograd.grad(ours.square().sum(), list(leaves.values()))
+    theirs.square().sum().backward()
+    expected = torch.cat([p.grad.flatten() for p in module.parameters()])
+    got = torch.cat([g.flatten() for g in gradients])
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_initial_parameters_are_drawn_as_pytorch_draws_them():
+    """Same bounds as `nn.LSTM`, `nn.Linear` and `nn.PReLU`, filled, and fixed by the seed."""
+    torch.manual_seed(0)
+    row, module = PAPER.initial(10), Module(PAPER)
+    assert torch.equal(row, PAPER.initial(10))
+    assert not torch.equal(row, PAPER.initial(11))
+    views = PAPER.layout.views(row[None])
+    for ours, theirs in zip(views.values(), module.parameters(), strict=True):
+        assert ours[0].shape == theirs.shape
+        if theirs.unique().numel() == 1:
+            assert torch.equal(ours[0], theirs)
+        elif theirs.numel() > 1000:
+            assert ours.abs().max() == pytest.approx(theirs.abs().max().item(), rel=0.02)
+            assert ours.std() == pytest.approx(theirs.std().item(), rel=0.05)
+
+
+OPTIMISERS = [cls() for cls in clients.available().values()] + [
+    AdamAMS(variant="torch"),
+    AdamAMS(variant="reddi"),
+    SgdMomentum(nesterov=True),
+    Prox(mu=0.5),
+    ProxAdam(mu=0.5),
+]
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=str)
+def test_stacked_agrees_with_reference_in_double_precision(optimiser):
+    data = dataset(SMALL)
+    ours, theirs = task(SMALL, optimiser), task(SMALL, optimiser)
+    loss = Stacked(SMALL, data, CPU, torch.float64).train(ours)
+    expected = Reference(SMALL, data, CPU, torch.float64).train(theirs)
+    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
+    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-9)
+
+
+def test_linear_output_and_no_hidden_layer():
+    forecaster = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(), absolute=False)
+    data = dataset(forecaster)
+    ours, theirs = task(forecaster, Adam()), task(forecaster, Adam())
+    Stacked(forecaster, data, CPU, torch.float64).train(ours)
+    Reference(forecaster, data, CPU, torch.float64).train(theirs)
+    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
+
+
+def test_forecasts_agree():
+    data = dataset(SMALL)
+    rows = task(SMALL, Adam()).rows
+    starts = [torch.arange(3 * i, 3 * i + 20 + i) for i in range(len(rows))]
+    ours = Stacked(SMALL, data, CPU, torch.float64).predict(rows, starts)
+    theirs = Reference(SMALL, data, CPU, torch.float64).predict(rows, starts)
+    assert [len(f) for f in ours] == [len(s) for s in starts]
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+def test_a_row_trains_to_the_same_bits_in_any_company():
+    data = dataset(PAPER)
+    whole = task(PAPER, Adam(), rows=15, steps=4, size=16, dtype=torch.float32)
+    Stacked(PAPER, data, CPU).train(whole)
+    for columns in (slice(0, 1), slice(7, 9), slice(3, 14)):
+        part = task(PAPER, Adam(), rows=15, steps=4, size=16, dtype=torch.float32)
+        fewer = LocalTask(
+            part.optimiser,
+            part.rows[columns].clone(),
+            part.batches[columns],
+            part.shared,
+            {name: rows[columns].clone() for name, rows in part.state.items()},
+            part.steps_taken[columns],
+        )
+        Stacked(PAPER, data, CPU).train(fewer)
+        assert torch.equal(fewer.rows, whole.rows[columns])
+
+
+def test_a_diverging_row_leaves_the_others_alone():
+    data = dataset(SMALL)
+    healthy, sick = task(SMALL, Adam()), task(SMALL, Adam())
+    sick.rows[2] = float("nan")
+    machine = Stacked(SMALL, data, CPU, torch.float64)
+    loss = machine.train(sick)
+    machine.train(healthy)
+    assert loss[2].isnan()
+    others = [0, 1, 3, 4]
+    assert torch.equal(sick.rows[others], healthy.rows[others])
