@@ -1,0 +1,101 @@
+"""What every source's series must satisfy before anything is learned from it."""
+
+import numpy as np
+import pandas as pd
+
+from plfl.errors import DataError
+
+
+def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:
+    """Refuse stamps that do not run from first to last in steps of `interval` minutes.
+
+    Args:
+        where: the file, as the message names it.
+        stamps: the stamps of the rows, in the order of the file.
+        interval: minutes from one row to the next.
+
+    Raises:
+        DataError: no stamps, unreadable, unsorted, duplicate, missing or stray ones; the message
+            names the file, the first stamp concerned, how many there are, and the remedy.
+    """
+    if len(stamps) == 0:
+        raise DataError(f"{where}: has no rows; replace the file or leave this building out")
+    if (unreadable := np.asarray(stamps.isna())).any():
+        raise DataError(
+            f"{where}: {_count(unreadable, 'row')} without a readable timestamp, the first is row "
+            f"{int(unreadable.argmax()) + 1}; write each as 2018-01-01 00:15:00"
+        )
+    steps = np.diff(stamps.asi8)
+    if (backwards := steps < 0).any():
+        raise DataError(
+            f"{where}: rows are not in the order of time, {_count(backwards, 'row')} step back, "
+            f"first at {stamps[1:][backwards][0]}; sort the file by its timestamp"
+        )
+    if (duplicate := steps == 0).any():
+        raise DataError(
+            f"{where}: {_count(duplicate, 'stamp')} there twice, first {stamps[1:][duplicate][0]}; "
+            "keep one row for each (check the autumn change of clocks and the configured time zone)"
+        )
+    step = pd.Timedelta(minutes=interval).as_unit(stamps.unit).asm8.astype(np.int64)
+    if (stray := steps % step != 0).any():
+        raise DataError(
+            f"{where}: {_count(stray, 'stamp')} not on the {interval}-minute grid, first "
+            f"{stamps[1:][stray][0]}; check the interval, or resample to {interval} minutes"
+        )
+    if (gaps := steps > step).any():
+        missing = int((steps[gaps] // step - 1).sum())
+        first = stamps[:-1][gaps][0] + pd.Timedelta(minutes=interval)
+        raise DataError(
+            f"{where}: {missing} {_plural('stamp', missing)} missing in {_count(gaps, 'gap')}, "
+            f"first {first}; fill the gaps or cut the file to an unbroken stretch"
+        )
+
+
+def check_load(where: str, load: pd.Series, *, allow_negative: bool = False) -> None:
+    """Refuse a load series with holes, infinite, negative (unless allowed) or only equal values.
+
+    Args:
+        where: the file, as the message names it.
+        load: energy per interval, indexed by stamps; its name is the file's column.
+        allow_negative: accept negative values, e.g. a meter behind which power is generated.
+
+    Raises:
+        DataError: names the file, the column, the first stamp, how many values, and the remedy.
+    """
+    check_finite(where, load)
+    if not allow_negative:
+        _refuse(where, load, load.to_numpy() < 0, "negative", "remove them, or allow negative load")
+    if (load == load.iloc[0]).all():
+        raise DataError(
+            f"{where}: column {load.name!r} is constant, all {len(load)} values from "
+            f"{load.index[0]} on are {load.iloc[0]:g}; there is nothing to forecast, leave this "
+            "building out"
+        )
+
+
+def check_finite(where: str, column: pd.Series) -> None:
+    """Refuse a column, indexed by stamps, with NaN or infinite values.
+
+    Raises:
+        DataError: names the file, the column, the first stamp, how many values, and the remedy.
+    """
+    values = column.to_numpy(dtype=float)
+    _refuse(where, column, np.isnan(values), "missing (NaN)", "fill them or leave this file out")
+    _refuse(where, column, np.isinf(values), "infinite", "correct them or leave this file out")
+
+
+def _refuse(where: str, column: pd.Series, wrong: np.ndarray, what: str, remedy: str) -> None:
+    if wrong.any():
+        raise DataError(
+            f"{where}: column {column.name!r}: {_count(wrong, 'value')} {what}, first at "
+            f"{column.index[int(wrong.argmax())]}; {remedy}"
+        )
+
+
+def _count(wrong: np.ndarray, noun: str) -> str:
+    number = int(wrong.sum())
+    return f"{number} {_plural(noun, number)}"
+
+
+def _plural(noun: str, number: int) -> str:
+    return noun if number == 1 else f"{noun}s"

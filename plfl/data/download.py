@@ -1,0 +1,360 @@
+"""Downloading from the public ComStock bucket: only what a study names, verified, and only once.
+
+The client is anonymous. boto3 itself honours `AWS_ENDPOINT_URL_S3` (a mirror, a test server) and
+the usual proxy variables.
+"""
+
+import codecs
+import fnmatch
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
+from boto3.exceptions import Boto3Error
+from boto3.s3.transfer import TransferConfig
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    IncompleteReadError,
+    ResponseStreamingError,
+)
+from tqdm import tqdm
+
+from plfl.data import comstock
+from plfl.data.releases import BUCKET, REGION, ROOT, Layout
+from plfl.errors import DataError
+from plfl.files import atomic
+
+if TYPE_CHECKING:
+    from plfl.study import Data
+
+WORKERS = 8
+"""Files on their way at a time."""
+ATTEMPTS = 5
+"""How often a request is tried."""
+CONNECT_TIMEOUT = 10.0
+READ_TIMEOUT = 60.0
+"""Seconds without an answer after which a try is given up."""
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def download(data: "Data", state: str, ids: Sequence[int]) -> dict[str, Any]:
+    """Bring the files of some buildings of a state into the store `data.folder / "comstock"`.
+
+    These are the state's metadata, the buildings' time series, and their counties' weather. A
+    manifest beside them keeps size, ETag and SHA-256 of every file; a file that agrees with it is
+    not asked for again, so that with everything there the network is not touched. A file that does
+    not agree is downloaded anew, and one the manifest does not know (copied by hand) is kept if the
+    bucket has the very same one, or, unverified, if the bucket cannot be reached.
+
+    From 2024 release 2 on the metadata are cut by county and an id does not tell its county: the
+    files of the state's counties that the store already has are looked through first, then the
+    others are downloaded, `WORKERS` at a time in order of their keys, until every id is found.
+
+    Returns:
+        The receipt: `release`, `upgrade`, `state` and `files`, which has `size` (bytes), `etag`
+        (None if unverified) and `sha256` of each file that is needed, by key.
+
+    Raises:
+        DataError: a building is not in this state or release (found out before anything but
+            metadata is downloaded), the bucket cannot be reached or refuses, or a file is absent,
+            truncated or not what its name says.
+        PlflError: the disk is full or the folder cannot be written.
+    """
+    layout = Layout.of(data)
+    cache = Cache(data.folder / "comstock", layout, state)
+    if layout.by_county:
+        _fetch_counties(cache, ids)
+    else:
+        cache.fetch([layout.metadata(state)])
+    buildings = comstock.buildings(cache.root, layout, state, ids, data.features)
+    series = [layout.load(state, building.id) for building in buildings]
+    weather = []
+    if any(feature in data.features for feature in comstock.WEATHER):
+        weather = [layout.weather(building.county) for building in buildings]
+    cache.fetch([*series, *weather])
+    return cache.receipt([*(building.metadata for building in buildings), *series, *weather])
+
+
+def _fetch_counties(cache: "Cache", ids: Sequence[int]) -> None:
+    """Fetch metadata by county until all `ids` are found or there are no more counties."""
+    root, layout, state = cache.root, cache.layout, cache.state
+    here = comstock.metadata_keys(root, layout, state)
+    cache.fetch(here)
+
+    def complete() -> bool:
+        return len(comstock.find(root, layout, state, ids, ())) == len(set(ids))
+
+    if complete():
+        return
+    elsewhere = [key for key in cache.listing(layout.metadata(state)) if key not in here]
+    for start in range(0, len(elsewhere), WORKERS):
+        cache.fetch(elsewhere[start : start + WORKERS])
+        if complete():
+            return
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file in the manifest; `etag` is None as long as the bucket has not confirmed the file."""
+
+    size: int
+    etag: str | None
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Remote:
+    """What the bucket announces of a file: its MD5 is the ETag, unless it came in several parts."""
+
+    size: int
+    etag: str
+
+    @property
+    def md5(self) -> str | None:
+        """The MD5 of the file if it is known."""
+        return None if "-" in self.etag else self.etag
+
+
+class UnreachableError(DataError):
+    """There is no way to the bucket."""
+
+
+class AbsentError(DataError):
+    """The bucket has no such file."""
+
+    def __init__(self, keys: Sequence[str]):
+        super().__init__(
+            f"the ComStock bucket has no file {_some(keys)}; check data.states and data.comstock "
+            "(not every release has every upgrade)"
+        )
+
+
+class Cache:
+    """The store on disk, the manifest of one state in it, and the way to the bucket."""
+
+    def __init__(self, root: Path, layout: Layout, state: str):
+        self.root = root
+        self.layout = layout
+        self.state = state
+        self.manifest = root / layout.release / f"manifest-{state}-upgrade{layout.upgrade}.json"
+        self.entries = _entries(self.manifest)
+
+    def receipt(self, keys: Iterable[str]) -> dict[str, Any]:
+        """What is known of these files, in the form of the manifest."""
+        return {
+            "release": self.layout.release,
+            "upgrade": self.layout.upgrade,
+            "state": self.state,
+            "files": {key: asdict(self.entries[key]) for key in sorted(set(keys))},
+        }
+
+    def fetch(self, keys: Iterable[str]) -> None:
+        """See to it that these files are in the store, as `download` says."""
+        wanted = [key for key in dict.fromkeys(keys) if not self._is_intact(key)]
+        if not wanted:
+            return
+        known = dict(self.entries)
+        try:
+            self._retrieve(self._confirm(wanted))
+        except UnreachableError as error:
+            self._make_do(wanted, error)
+        finally:
+            if self.entries != known:
+                with atomic(self.manifest) as temporary:
+                    text = json.dumps(self.receipt(self.entries), indent=1)
+                    temporary.write_text(text + "\n", encoding="utf-8")
+
+    def listing(self, pattern: str) -> list[str]:
+        """Keys in the bucket that match a glob pattern, sorted."""
+        prefix = f"{ROOT}/{pattern[: pattern.index('*')]}"
+        with _explained(pattern):
+            pages = self._client.get_paginator("list_objects_v2")
+            objects = pages.paginate(Bucket=BUCKET, Prefix=prefix).search("Contents[].Key")
+            keys = [key.removeprefix(f"{ROOT}/") for key in objects if key]
+        return sorted(fnmatch.filter(keys, pattern))
+
+    @cached_property
+    def _client(self) -> Any:
+        config = Config(
+            signature_version=UNSIGNED,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+            connect_timeout=CONNECT_TIMEOUT,
+            read_timeout=READ_TIMEOUT,
+            max_pool_connections=WORKERS,
+        )
+        with _explained(BUCKET):
+            return boto3.client("s3", region_name=REGION, config=config)
+
+    def _is_intact(self, key: str) -> bool:
+        """Whether the file is there just as it was when the bucket confirmed it."""
+        entry, path = self.entries.get(key), self.root / key
+        return (
+            entry is not None
+            and entry.etag is not None
+            and path.is_file()
+            and path.stat().st_size == entry.size
+            and _digest(path, "sha256") == entry.sha256
+        )
+
+    def _is_copied(self, key: str) -> bool:
+        """Whether the file came from elsewhere and the bucket has not confirmed it yet."""
+        entry = self.entries.get(key)
+        return (entry is None or entry.etag is None) and (self.root / key).is_file()
+
+    def _confirm(self, wanted: Sequence[str]) -> dict[str, Remote]:
+        """Ask the bucket about files, take copied ones that are right, return the others."""
+        self._client  # noqa: B018  made here, once: making clients is not thread-safe
+        answers = dict(zip(wanted, _parallel(self._head, wanted), strict=True))
+        if absent := [key for key, remote in answers.items() if remote is None]:
+            raise AbsentError(absent)
+        remote = {key: answer for key, answer in answers.items() if answer is not None}
+        for key in wanted:
+            path = self.root / key
+            if self._is_copied(key) and _digest(path, "md5") == remote[key].md5:
+                self.entries[key] = _entry(path, remote.pop(key).etag)
+        return remote
+
+    def _head(self, key: str) -> Remote | None:
+        try:
+            with _explained(key):
+                head = self._client.head_object(Bucket=BUCKET, Key=f"{ROOT}/{key}")
+        except AbsentError:
+            return None
+        return Remote(head["ContentLength"], head.get("ETag", "").strip('"'))
+
+    def _retrieve(self, files: dict[str, Remote]) -> None:
+        """Download files, several at a time."""
+        with tqdm(
+            desc=f"ComStock {self.state}",
+            total=sum(remote.size for remote in files.values()),
+            unit="B",
+            unit_scale=True,
+            disable=None,
+        ) as bar:
+
+            def save(key: str) -> None:
+                with atomic(self.root / key) as temporary:
+                    with _explained(key):
+                        self._client.download_file(
+                            BUCKET,
+                            f"{ROOT}/{key}",
+                            str(temporary),
+                            Callback=bar.update,
+                            Config=TransferConfig(use_threads=False),
+                        )
+                    _verify(key, temporary, files[key])
+                    entry = _entry(temporary, files[key].etag)
+                self.entries[key] = entry
+
+            _parallel(save, list(files))
+
+    def _make_do(self, wanted: Sequence[str], error: UnreachableError) -> None:
+        """Go on without the bucket if what it should have confirmed was copied by hand."""
+        lacking = [key for key in wanted if not (self._is_intact(key) or self._is_copied(key))]
+        if lacking:
+            raise UnreachableError(f"{error}. Missing or changed in {self.root}: {_some(lacking)}")
+        for key in wanted:
+            if self._is_copied(key):
+                self.entries[key] = _entry(self.root / key, None)
+        log.warning("%s. Going on with files copied into %s, unconfirmed", error, self.root)
+
+
+def _entries(manifest: Path) -> dict[str, Entry]:
+    if not manifest.exists():
+        return {}
+    try:
+        files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
+        return {key: Entry(**entry) for key, entry in files.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        log.warning("%s cannot be read; its files are confirmed anew", manifest)
+        return {}
+
+
+def _entry(path: Path, etag: str | None) -> Entry:
+    return Entry(path.stat().st_size, etag, _digest(path, "sha256"))
+
+
+def _digest(path: Path, algorithm: str) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+def _verify(key: str, path: Path, remote: Remote) -> None:
+    """Refuse a download that is not what its name says or not what the bucket announced."""
+    if fault := _fault(path, remote):
+        with path.open("rb") as file:
+            start = file.read(40)
+        raise DataError(
+            f"{key}: what arrived {fault}; it begins {start!r}. Run again; if it stays so, look "
+            "for a proxy in between or for news of the data's publisher"
+        )
+
+
+def _fault(path: Path, remote: Remote) -> str | None:
+    if path.suffix == ".parquet":
+        try:
+            pq.read_metadata(path)
+        except (pa.ArrowException, OSError) as error:
+            return f"is not a whole Parquet file ({error})"
+    else:
+        with path.open("rb") as file:
+            if not file.read(40).removeprefix(codecs.BOM_UTF8).startswith(b"date_time,"):
+                return "is not a weather file"
+    size, md5 = path.stat().st_size, _digest(path, "md5")
+    if size != remote.size or remote.md5 not in (None, md5):
+        return f"has {size} bytes and MD5 {md5}, announced were {remote.size} and {remote.etag}"
+    return None
+
+
+@contextmanager
+def _explained(key: str) -> Iterator[None]:
+    """Turn what boto3 raises about a key into errors a user can act on."""
+    try:
+        yield
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code in ("404", "NoSuchKey"):
+            raise AbsentError([key]) from None
+        if code in ("403", "AccessDenied"):
+            raise DataError(
+                f"{key}: the ComStock bucket refuses access ({error}); it is public, so look for a "
+                "proxy or an AWS_ENDPOINT_URL_S3 in between"
+            ) from error
+        raise DataError(f"{key}: the ComStock bucket failed ({error}); run again later") from error
+    except (ResponseStreamingError, IncompleteReadError, Boto3Error) as error:
+        raise DataError(f"{key}: the download broke off ({error}); run again") from error
+    except BotoCoreError as error:
+        raise UnreachableError(
+            f"the ComStock bucket cannot be reached ({error}); run again when there is a network, "
+            "or set data.source to sample"
+        ) from error
+
+
+def _parallel(task: Callable[[str], T], keys: Sequence[str]) -> list[T]:
+    """The results of a task on each key; the first error leaves out what has not been started."""
+    with ThreadPoolExecutor(WORKERS) as pool:
+        futures = [pool.submit(task, key) for key in keys]
+        try:
+            return [future.result() for future in futures]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _some(keys: Sequence[str], at_most: int = 12) -> str:
+    rest = f" and {len(keys) - at_most} more" if len(keys) > at_most else ""
+    return ", ".join(keys[:at_most]) + rest

@@ -1,0 +1,147 @@
+"""The embedded sample store: generated buildings in ComStock's layout, for studies without data.
+
+`generate` writes the files that ComStock's bucket would hold, so that `plfl.data.comstock` reads them
+unchanged. They are no measurements and no simulation of real buildings; `docs/sample-data.md` tells
+how they are made and how they compare with real ones.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from plfl.data.releases import RELEASES, Layout
+from plfl.data.sample_buildings import Building, building, simulate
+from plfl.data.sample_weather import STATES, weather
+from plfl.errors import DataError
+from plfl.files import atomic
+
+_MIX = (
+    *("SmallOffice", "RetailStandalone", "QuickServiceRestaurant", "Warehouse", "MediumOffice"),
+    *("RetailStripmall", "PrimarySchool", "FullServiceRestaurant", "SmallHotel", "Outpatient"),
+    *("LargeOffice", "SecondarySchool", "Hospital", "LargeHotel"),
+    *("SmallOffice", "RetailStripmall", "Warehouse", "RetailStandalone"),
+    *("FullServiceRestaurant", "MediumOffice", "PrimarySchool"),
+    *("SmallOffice", "RetailStripmall", "Warehouse", "RetailStandalone"),
+    *("QuickServiceRestaurant", "SmallHotel", "Outpatient"),
+    *("SmallOffice", "RetailStripmall", "Warehouse", "RetailStandalone"),
+    *("FullServiceRestaurant", "SecondarySchool", "MediumOffice"),
+    *("SmallOffice", "RetailStripmall", "Warehouse", "RetailStandalone"),
+    *("QuickServiceRestaurant", "SmallOffice", "Warehouse"),
+)
+"""Types of a state's buildings in order: all 14 once, then the common ones more often."""
+
+
+def buildings(state: str) -> list[int]:
+    """Ids of the 42 sample buildings of a state, in order; the first 12 are of 12 different types.
+
+    They are 9, the state's FIPS code and a number: no building of ComStock has one like it.
+
+    Raises:
+        DataError: there are no sample data for the state.
+    """
+    if state not in STATES:
+        raise DataError(
+            f"data.states: there are no sample data for {state!r}, only for {', '.join(STATES)}"
+        )
+    first = 9_000_000 + 10_000 * STATES[state].fips + 1
+    return list(range(first, first + len(_MIX)))
+
+
+def generate(
+    root: Path, release: str, upgrade: int, state: str, ids: Sequence[int], seed: int
+) -> list[Path]:
+    """Write the store's files of these buildings, each whole or not at all.
+
+    These are the time series of each building, the metadata of all sample buildings of the state
+    (as the real file holds a whole state), and the weather of the buildings' counties. A building's
+    series depends on `seed`, `state` and its id alone: not on the other ids, the release or the
+    upgrade. The same arguments give the same bytes.
+
+    Args:
+        root: folder of the store; keys below it are ComStock's, see `plfl.data.releases`.
+        release: a release that keeps its metadata by state, e.g. `2023/comstock_amy2018_release_1`.
+        upgrade: number in the names of the files; it changes nothing in them.
+        state: one of CA, IL, NY.
+        ids: some of `buildings(state)`.
+        seed: fixes every building and the weather.
+
+    Returns:
+        The paths of the files: series in the order of `ids`, metadata, weather.
+
+    Raises:
+        DataError: the state, an id or the release is not one of the sample store.
+    """
+    known = buildings(state)
+    if unknown := [i for i in ids if i not in known]:
+        raise DataError(
+            f"data.buildings.{state}: there are no sample buildings {', '.join(map(str, unknown))}; "
+            f"the sample data of {state} have {known[0]} to {known[-1]}"
+        )
+    layout = _layout(release, upgrade)
+    all_buildings = [describe(state, i, seed) for i in known]
+    wanted = [all_buildings[known.index(i)] for i in ids]
+    paths = [_write_series(root / layout.load(state, b.bldg_id), b, seed) for b in wanted]
+    paths.append(_write_metadata(root / layout.metadata(state), all_buildings, upgrade))
+    for county in dict.fromkeys(b.county.gisjoin for b in wanted):
+        paths.append(_write_weather(root / layout.weather(county), state, county, seed))
+    return paths
+
+
+def describe(state: str, bldg_id: int, seed: int) -> Building:
+    """The sample building of this id (one of `buildings(state)`), as the metadata describe it."""
+    return building(state, bldg_id, _MIX[bldg_id - buildings(state)[0]], seed)
+
+
+def _layout(release: str, upgrade: int) -> Layout:
+    by_state = [
+        name for name in RELEASES if not Layout(name, 0).by_county and RELEASES[name].state is None
+    ]
+    if release not in by_state:
+        raise DataError(
+            f"data.comstock.release: the sample data cannot take the layout of {release!r}; "
+            f"allowed: {', '.join(by_state)}"
+        )
+    return Layout(release, upgrade)
+
+
+def _write_series(path: Path, home: Building, seed: int) -> Path:
+    uses = simulate(home, seed)
+    table = uses.add_prefix("out.electricity.").add_suffix(".energy_consumption")
+    table["out.electricity.total.energy_consumption"] = uses.sum(axis=1)
+    table.insert(0, "timestamp", uses.index)
+    table.index = pd.Index([home.bldg_id] * len(uses), name="bldg_id", dtype="int64")
+    return _write_parquet(path, table)
+
+
+def _write_metadata(path: Path, homes: Sequence[Building], upgrade: int) -> Path:
+    rows = [
+        {
+            "bldg_id": home.bldg_id,
+            "upgrade": upgrade,
+            "in.upgrade_name": "sample data generated by plfl",
+            "in.state": home.state,
+            "in.nhgis_county_gisjoin": home.county.gisjoin,
+            "in.comstock_building_type": home.kind,
+            "in.sqft": float(home.sqft),
+            "in.number_stories": home.stories,
+            "in.heating_fuel": "NaturalGas" if home.heating == "gas" else "Electricity",
+            "out.params.ext_wall_area..m2": home.wall_area,
+            "out.params.ext_window_area..m2": home.window_area,
+        }
+        for home in homes
+    ]
+    return _write_parquet(path, pd.DataFrame(rows).set_index("bldg_id"))
+
+
+def _write_parquet(path: Path, table: pd.DataFrame) -> Path:
+    with atomic(path) as temporary:
+        table.to_parquet(temporary, engine="pyarrow", compression="snappy")
+    return path
+
+
+def _write_weather(path: Path, state: str, county: str, seed: int) -> Path:
+    year = weather(state, county, seed).loc["2018-01-01 01:00":"2019-01-01 00:00"]  # type: ignore[misc]
+    with atomic(path) as temporary:
+        year.to_csv(temporary, date_format="%Y-%m-%d %H:%M:%S", lineterminator="\n")
+    return path

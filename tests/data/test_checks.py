@@ -1,0 +1,88 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.data.checks import check_finite, check_load, check_stamps
+from plfl.errors import DataError
+
+STAMPS = pd.date_range("2018-01-01 00:15", periods=8, freq="15min")
+LOAD = pd.Series(np.arange(8.0), STAMPS, name="load")
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "America/New_York"])
+def test_an_unbroken_run_of_stamps_is_accepted(unit, zone):
+    check_stamps("m.csv", STAMPS.as_unit(unit).tz_localize(zone), 15)
+    check_stamps("m.csv", STAMPS[:1], 15)
+
+
+def test_local_stamps_may_cross_a_change_of_clocks():
+    stamps = pd.date_range("2018-03-11 06:00", periods=12, freq="15min", tz="UTC")
+    check_stamps("m.csv", stamps.tz_convert("America/New_York"), 15)
+
+
+@pytest.mark.parametrize(
+    ("stamps", "message"),
+    [
+        (STAMPS[:0], "m.csv: has no rows"),
+        (STAMPS.insert(3, pd.NaT), "1 row without a readable timestamp, the first is row 4"),
+        (
+            STAMPS[[0, 1, 3, 2, 5, 4]],
+            "2 rows step back, first at 2018-01-01 00:45:00; sort the file",
+        ),
+        (
+            STAMPS[[0, 1, 1, 2, 2, 2]],
+            "3 stamps there twice, first 2018-01-01 00:30:00; keep one row",
+        ),
+        (
+            STAMPS[[0, 1, 4, 5, 7]],
+            "3 stamps missing in 2 gaps, first 2018-01-01 00:45:00; fill the gaps",
+        ),
+        (
+            STAMPS[:2].append(STAMPS[2:4] + pd.Timedelta(minutes=1)),
+            "1 stamp not on the 15-minute grid, first 2018-01-01 00:46:00",
+        ),
+    ],
+)
+def test_faulty_stamps_are_refused_with_the_first_and_the_remedy(stamps, message):
+    with pytest.raises(DataError) as error:
+        check_stamps("m.csv", stamps, 15)
+    assert str(error.value).startswith("m.csv: ")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.nan, "2 values missing (NaN), first at 2018-01-01 00:45:00"),
+        (np.inf, "2 values infinite, first at 2018-01-01 00:45:00"),
+        (-1.0, "2 values negative, first at 2018-01-01 00:45:00"),
+    ],
+)
+def test_impossible_loads_are_refused(value, message):
+    load = LOAD.copy()
+    load.iloc[[2, 5]] = value
+    with pytest.raises(DataError, match="^m.csv: column 'load': ") as error:
+        check_load("m.csv", load)
+    assert message in str(error.value)
+
+
+def test_negative_load_can_be_allowed():
+    check_load("m.csv", LOAD)
+    check_load("m.csv", -LOAD, allow_negative=True)
+
+
+@pytest.mark.parametrize("value", [0.0, 3.25])
+def test_a_constant_load_is_refused(value):
+    with pytest.raises(DataError, match=rf"constant, all 8 values .* are {value:g}; .*leave this"):
+        check_load("m.csv", LOAD * 0 + value)
+
+
+def test_other_columns_may_be_constant_and_negative_but_not_missing():
+    column = (LOAD * 0 - 5).rename("temperature")
+    check_finite("w.csv", column)
+    column.iloc[7] = np.nan
+    with pytest.raises(
+        DataError, match=r"w.csv: column 'temperature': 1 value missing .*02:00:00; "
+    ):
+        check_finite("w.csv", column)

@@ -1,0 +1,558 @@
+import gzip
+import inspect
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from plfl.data import checks, meters
+from plfl.errors import DataError
+from plfl.study import Data, Meters, Study
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
+
+
+def stamps(start: str = "2018-01-01 00:15", rows: int = 96, minutes: int = 15) -> pd.DatetimeIndex:
+    return pd.date_range(start, periods=rows, freq=f"{minutes}min")
+
+
+def loads(rows: int) -> np.ndarray:
+    return np.random.default_rng(rows).uniform(1, 2, rows).round(6)
+
+
+def frame(index: pd.DatetimeIndex, **columns: Any) -> pd.DataFrame:
+    return pd.DataFrame({"timestamp": index, "load": loads(len(index)), **columns})
+
+
+def read(path: Path, **keys: Any) -> pd.DataFrame:
+    return meters.read_file(path, Meters.model_validate(keys))
+
+
+def wall(zone: str, first: str, last: str, minutes: int = 15) -> pd.DatetimeIndex:
+    """Naive stamps of a clock in `zone` between two instants in UTC."""
+    utc = pd.date_range(first, last, freq=f"{minutes}min", tz="UTC")
+    return utc.tz_convert(zone).tz_localize(None)
+
+
+@pytest.fixture
+def meter(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a CSV file of a meter: `meter(frame)` or `meter(text)`."""
+
+    def write(content: pd.DataFrame | str, name: str = "m.csv", **options: Any) -> Path:
+        path = tmp_path / name
+        if isinstance(content, str):
+            path.write_text(content, encoding="utf-8")
+        else:
+            content.to_csv(path, index=False, **options)
+        return path
+
+    return write
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def data(folder: Path, clients: int = 2, states: list[str] | None = None) -> Data:
+    return Data.model_validate(
+        {
+            "source": "meters",
+            "clients": clients,
+            "states": states or ["A"],
+            "meters": {"folder": folder},
+        }
+    )
+
+
+def touch(folder: Path, *names: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).touch()
+
+
+def test_files_are_the_first_clients_by_name(tmp_path: Path) -> None:
+    touch(tmp_path, "c.CSV", "a.parquet", "b.csv.gz", "readme.txt", ".hidden.csv")
+    names = [path.name for path in meters.files(data(tmp_path), "A")]
+    assert names == ["a.parquet", "b.csv.gz"]
+    assert [path.name for path in meters.files(data(tmp_path, 3), "A")] == [*names, "c.CSV"]
+
+
+def test_files_of_a_state_are_in_its_sub_folder(tmp_path: Path) -> None:
+    touch(tmp_path, "x.csv", "y.csv")
+    touch(tmp_path / "B", "p.csv", "q.csv")
+    assert meters.files(data(tmp_path, states=["A"]), "A")[0] == tmp_path / "x.csv"
+    assert meters.files(data(tmp_path, states=["B"]), "B")[0] == tmp_path / "B" / "p.csv"
+    with pytest.raises(DataError, match="there is no such folder"):
+        meters.files(data(tmp_path, states=["A", "B"]), "A")
+
+
+def test_files_missing_or_too_few(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no such folder.*set data.meters.folder"):
+        meters.files(data(tmp_path / "none"), "A")
+    with pytest.raises(DataError, match="holds no meter files"):
+        meters.files(data(tmp_path), "A")
+    touch(tmp_path, "only.csv")
+    with pytest.raises(DataError, match="1 of the 2 meter files asked for.*data.clients to 1"):
+        meters.files(data(tmp_path), "A")
+
+
+def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
+    touch(tmp_path / "out", "secret.csv")
+    touch(tmp_path / "in", "a.csv")
+    (tmp_path / "in" / "b.csv").symlink_to(tmp_path / "in" / "a.csv")
+    assert len(meters.files(data(tmp_path / "in"), "A")) == 2
+    (tmp_path / "in" / "b.csv").unlink()
+    (tmp_path / "in" / "b.csv").symlink_to(tmp_path / "out" / "secret.csv")
+    with pytest.raises(DataError, match="is a link to a file outside"):
+        meters.files(data(tmp_path / "in"), "A")
+
+
+def test_two_files_of_one_client_are_refused(tmp_path: Path) -> None:
+    touch(tmp_path, "a.csv", "a.parquet")
+    with pytest.raises(DataError, match=r"a.csv is also meter 'a'"):
+        meters.files(data(tmp_path), "A")
+
+
+def test_read_names_clients_after_their_files(tmp_path: Path) -> None:
+    frame(stamps()).to_csv(tmp_path / "b.1.csv.gz", index=False)
+    frame(stamps()).to_parquet(tmp_path / "a.parquet")
+    assert list(meters.read(data(tmp_path), "A")) == ["a", "b.1"]
+
+
+# -- forms of files ------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    order=st.permutations(["when", "kWh", "T out", "area", "note"]),
+    separator=st.sampled_from([",", ";", "\t"]),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig"]),
+    ending=st.sampled_from([".csv", ".csv.gz", ".parquet"]),
+    newline=st.sampled_from(["\n", "\r\n"]),
+)
+def test_the_form_of_a_file_does_not_matter(
+    tmp_path_factory: pytest.TempPathFactory,
+    order: list[str],
+    separator: str,
+    encoding: str,
+    ending: str,
+    newline: str,
+) -> None:
+    content = pd.DataFrame(
+        {
+            "when": stamps(),
+            "kWh": loads(96),
+            "T out": np.linspace(-5, 5, 96),
+            "area": 1000.0,
+            "note": "Zähler, alt; ok",
+        }
+    )
+    path = tmp_path_factory.mktemp("form") / f"m{ending}"
+    if ending == ".parquet":
+        content[order].to_parquet(path)
+    else:
+        content[order].to_csv(
+            path, index=False, sep=separator, encoding=encoding, lineterminator=newline
+        )
+    columns = {"timestamp": "when", "load": "kWh", "floor_area": "area", "temperature": "T out"}
+    table = read(path, columns=columns)
+    assert list(table) == ["load", "temperature", "floor_area"]
+    assert table.index.name == "timestamp"
+    assert table.index.equals(stamps())
+    np.testing.assert_array_equal(table["load"], content["kWh"])
+    np.testing.assert_allclose(table["temperature"], content["T out"], rtol=1e-15)
+    assert (table["floor_area"] == 1000).all()
+    assert set(table.dtypes) == {np.dtype(float)}
+    assert table.attrs == {"gaps": 0, "filled": 0}
+
+
+def test_blank_lines_trailing_delimiters_and_decimal_commas(meter: Callable[..., Path]) -> None:
+    text = "timestamp; load;\n2018-01-01 00:15;0,5;\n\n2018-01-01 00:30;1,25;\n;;\n"
+    assert read(meter(text))["load"].tolist() == [0.5, 1.25]
+
+
+def test_thousands_separators_are_not_taken_for_decimal_commas(meter: Callable[..., Path]) -> None:
+    text = "timestamp;load\n2018-01-01 00:15;1,234.5\n2018-01-01 00:30;1.0\n"
+    with pytest.raises(DataError, match=r"line 2: load '1,234.5' is not a number"):
+        read(meter(text))
+
+
+def test_parquet_index_is_a_column_too(tmp_path: Path) -> None:
+    frame(stamps()).set_index("timestamp").to_parquet(tmp_path / "m.parquet")
+    assert read(tmp_path / "m.parquet").index.equals(stamps())
+
+
+def test_a_static_column_may_be_given_once(meter: Callable[..., Path]) -> None:
+    area = [np.nan, 1200.0, *[np.nan] * 94]
+    columns = {"timestamp": "timestamp", "load": "load", "floor_area": "floor_area"}
+    table = read(meter(frame(stamps(), floor_area=area)), columns=columns)
+    assert (table["floor_area"] == 1200).all()
+    assert len(table) == 96
+
+
+@pytest.mark.parametrize(
+    ("unit", "interval", "factor"),
+    [("kWh", 15, 1), ("Wh", 15, 1e-3), ("kW", 15, 0.25), ("kW", 60, 1), ("W", 30, 0.5e-3)],
+)
+def test_units(meter: Callable[..., Path], unit: str, interval: int, factor: float) -> None:
+    content = frame(stamps("2018-01-01 01:00", minutes=interval))
+    table = read(meter(content), unit=unit, interval=interval)
+    np.testing.assert_allclose(table["load"], content["load"] * factor, rtol=1e-14)
+
+
+def test_negative_load_is_accepted_on_request(meter: Callable[..., Path]) -> None:
+    content = frame(stamps())
+    content.loc[3, "load"] = -1.0
+    assert read(meter(content), allow_negative=True)["load"].min() == -1
+
+
+# -- time ----------------------------------------------------------------------------------------
+
+
+def test_start_stamps_become_end_stamps(meter: Callable[..., Path]) -> None:
+    table = read(meter(frame(stamps("2018-01-01 00:00"))), stamp="start")
+    assert table.index.equals(stamps("2018-01-01 00:15"))
+
+
+@pytest.mark.parametrize(
+    "form", ["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M+00:00", "%Y-%m-%dT%H:%M:%S.000+0000"]
+)
+def test_stamps_with_an_offset_go_to_standard_time(meter: Callable[..., Path], form: str) -> None:
+    utc = stamps("2018-07-01 05:00")
+    table = read(meter(frame(utc.strftime(form))), timezone="America/New_York")
+    assert table.index.equals(utc - pd.Timedelta(hours=5))
+
+
+def test_offsets_that_change_and_aware_parquet(meter: Callable[..., Path], tmp_path: Path) -> None:
+    local = pd.date_range("2018-10-27 22:00", periods=96, freq="15min", tz="UTC").tz_convert(
+        "Europe/Berlin"
+    )
+    content = frame(local)
+    content.to_parquet(tmp_path / "m.parquet")
+    content["timestamp"] = [stamp.isoformat() for stamp in local]
+    expected = local.tz_convert("UTC").tz_localize(None) + pd.Timedelta(hours=1)
+    for path in (meter(content), tmp_path / "m.parquet"):
+        assert read(path, timezone="Europe/Berlin").index.equals(expected)
+
+
+def test_offset_that_is_not_the_zone_s_is_reported(
+    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    index = stamps("2018-01-01 05:15").strftime("%Y-%m-%d %H:%M:%S-05:00")
+    path = meter(frame(index))
+    assert read(path, timezone="Etc/GMT+5").index[0] == pd.Timestamp("2018-01-01 05:15")
+    assert not caplog.records
+    assert read(path).index[0] == pd.Timestamp("2018-01-01 10:15")
+    assert "which sets the time of day" in caplog.text
+
+
+CLOCKS = [
+    "America/New_York",
+    "America/Los_Angeles",
+    "America/St_Johns",
+    "America/Santiago",
+    "Europe/London",
+    "Europe/Dublin",
+    "Europe/Berlin",
+    "Europe/Helsinki",
+    "Asia/Tehran",
+    "Australia/Adelaide",
+    "Australia/Lord_Howe",
+    "Pacific/Auckland",
+    "Pacific/Chatham",
+]
+
+
+def changes(zone: str, year: int) -> list[pd.Timestamp]:
+    """The instants at which clocks are changed, computed from the zone hour by hour."""
+    hours = pd.date_range(f"{year}-01-01", f"{year + 1}-01-01", freq="30min", tz="UTC")
+    offsets = hours.tz_localize(None) - hours.tz_convert(zone).tz_localize(None)
+    return list(hours[1:][np.diff(offsets.asi8) != 0])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    zone=st.sampled_from(CLOCKS),
+    year=st.integers(2015, 2021),
+    which=st.integers(0, 1),
+    before=st.integers(2, 200),
+    after=st.integers(2, 200),
+    interval=st.sampled_from([15, 30, 60]),
+    stamp=st.sampled_from(["end", "start", "start plus interval"]),
+)
+def test_local_clocks_give_a_regular_grid_and_keep_the_energy(
+    tmp_path_factory: pytest.TempPathFactory,
+    zone: str,
+    year: int,
+    which: int,
+    before: int,
+    after: int,
+    interval: int,
+    stamp: str,
+) -> None:
+    assume(zone != "Australia/Lord_Howe" or interval < 60)  # half an hour is not on its grid
+    step = pd.Timedelta(minutes=interval)
+    change = changes(zone, year)[which]
+    first, last = change - before * pd.Timedelta("1h"), change + after * pd.Timedelta("1h")
+    ends = pd.date_range(first, last, freq=step)
+    stamped = ends if stamp == "end" else ends - step
+    local = stamped.tz_convert(zone).tz_localize(None)
+    if stamp == "start plus interval":
+        local += step
+    content = frame(local)
+    path = tmp_path_factory.mktemp("clock") / "m.csv"
+    content.to_csv(path, index=False)
+
+    table = read(
+        path, timezone=zone, interval=interval, stamp="start" if stamp == "start" else "end"
+    )
+
+    year_round = pd.date_range(f"{first.year}-01-01", periods=12, freq="30D", tz=zone)
+    standard = min(time.utcoffset() for time in year_round)
+    assert table.index.equals(ends.tz_localize(None) + standard)
+    assert (np.diff(table.index) == step).all()
+    assert table["load"].sum() == pytest.approx(content["load"].sum(), rel=1e-12)
+    assert table.attrs == {"gaps": 0, "filled": 0}
+
+
+def test_fixed_zones_and_zones_without_summer_time(meter: Callable[..., Path]) -> None:
+    path = meter(frame(stamps("2018-03-25 00:15", rows=400)))
+    for zone in ("UTC", "Etc/GMT+5", "Asia/Kolkata", "Asia/Kathmandu"):
+        assert read(path, timezone=zone).index.equals(stamps("2018-03-25 00:15", rows=400))
+
+
+@pytest.mark.parametrize(
+    ("zone", "hint"),
+    [
+        ("America/Chicago", "America/New_York"),
+        ("Europe/London", "Europe/Berlin"),
+        ("Australia/Melbourne", "Australia/Sydney"),
+    ],
+)
+@pytest.mark.parametrize("interval", [15, 60])
+@pytest.mark.parametrize("which", [0, 1])
+def test_clock_changes_are_recognised_in_a_fixed_zone(
+    meter: Callable[..., Path], zone: str, hint: str, interval: int, which: int
+) -> None:
+    change = changes(zone, 2018)[which]
+    day = pd.Timedelta(days=2)
+    path = meter(frame(wall(zone, str(change - day)[:19], str(change + day)[:19], interval)))
+    with pytest.raises(DataError, match=rf"as clocks do in {hint}.*data\.meters\.timezone UTC"):
+        read(path, interval=interval)
+
+
+# -- gaps ----------------------------------------------------------------------------------------
+
+
+def test_short_gaps_are_filled_by_straight_lines_and_reported(
+    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    content = frame(stamps())
+    content.loc[[10, 11], "load"] = np.nan  # two empty cells
+    path = meter(content.drop(index=[20, 21, 22, 23]))  # and four lines that are not there
+    with caplog.at_level(logging.WARNING, "plfl"):
+        table = read(path)
+    load = content["load"]
+    lines = [np.linspace(load[9], load[12], 4)[1:-1], np.linspace(load[19], load[24], 6)[1:-1]]
+    np.testing.assert_allclose(table["load"].iloc[[10, 11, 20, 21, 22, 23]], np.concatenate(lines))
+    untouched = np.setdiff1d(np.arange(96), [10, 11, 20, 21, 22, 23])
+    np.testing.assert_array_equal(table["load"].iloc[untouched], load[untouched])
+    assert table.attrs == {"gaps": 2, "filled": 6}
+    assert len(caplog.records) == 1
+    assert f"{path}: load: 6 missing readings in 2 gaps filled" in caplog.text
+    assert "the longest 60 minutes from 2018-01-01 05:15+00:00" in caplog.text
+
+
+def test_the_limit_of_gaps_is_exact(meter: Callable[..., Path]) -> None:
+    path = meter(frame(stamps()).drop(index=[20, 21]))
+    assert read(path, max_gap=30).attrs["filled"] == 2
+    with pytest.raises(DataError, match=r"load is missing for 30 minutes, from .*05:15\+00:00"):
+        read(path, max_gap=29)
+
+
+def test_hourly_weather_beside_quarter_hourly_load(
+    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    temperature = pd.Series(np.arange(97.0)).where(np.arange(97) % 4 == 0)
+    columns = {name: name for name in ("timestamp", "load", "temperature")}
+    path = meter(frame(stamps("2018-01-01 00:00", 97), temperature=temperature))
+    table = read(path, columns=columns)
+    np.testing.assert_allclose(table["temperature"], np.arange(97.0))
+    assert table.attrs == {"gaps": 0, "filled": 0}
+    assert "temperature: 72 missing readings in 24 gaps" in caplog.text
+
+
+def test_incomplete_ends_are_cut_off_and_reported(
+    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    content = frame(stamps())
+    content.loc[[0, 1, 95], "load"] = np.nan
+    table = read(meter(content), max_gap=0)
+    assert table.index.equals(stamps()[2:95])
+    assert "3 incomplete rows cut off at the beginning or end" in caplog.text
+
+
+# -- messages ------------------------------------------------------------------------------------
+
+GOOD = frame(stamps())
+NEW_YORK = {"timezone": "America/New_York"}
+WITH_AREA = {"columns": {name: name for name in ("timestamp", "load", "floor_area")}}
+
+
+def put(at: int, value: Any, column: str = "load") -> pd.DataFrame:
+    """A good file with one other value."""
+    changed = GOOD.astype({column: object})
+    changed.loc[at, column] = value
+    return changed
+
+
+MESSAGES: dict[str, tuple[pd.DataFrame | str, dict[str, Any]]] = {
+    "data.meters.columns.load, is not there; the file has 'timestamp', 'Load'; did you mean 'Load'": (
+        GOOD.rename(columns={"load": "Load"}),
+        {},
+    ),
+    "'timestamp', data.meters.columns.timestamp, is not there": ("", {}),
+    "'load', data.meters.columns.load, is there twice": ("timestamp,load,load\n", {}),
+    "line 3 has 3 fields, the header has 2": ("timestamp,load\na,1\nb,0,5\n", {}),
+    "line 2 has 1 fields, the header has 2": ("timestamp,load\n2018-01-01 00:1", {}),
+    "line 7: load 'n. v.' is not a number": (put(5, "n. v."), {}),
+    "column 'load': 1 value infinite": (put(5, "inf"), {}),
+    "column 'load': 1 value negative": (put(5, -1), {}),
+    "column 'load' is constant": (GOOD.assign(load=3.0), {}),
+    "floor_area is empty; give it once": (GOOD.assign(floor_area=np.nan), WITH_AREA),
+    "line 3: floor_area changes from 1 to 2": (GOOD.assign(floor_area=[1] + [2] * 95), WITH_AREA),
+    "no row has a value in all of 'load'": (GOOD.assign(load=""), {}),
+    "holds 1 readings; a series needs two": (GOOD.head(1), {}),
+    "line 2: '01/02/2018 00:15' is not an ISO stamp": (put(0, "01/02/2018 00:15", "timestamp"), {}),
+    "line 4: '2018' is not an ISO stamp": (put(2, "2018", "timestamp"), {}),
+    "line 4: '' is not an ISO stamp": (put(2, "", "timestamp"), {}),
+    "line 4: some stamps have a UTC offset": (put(2, "2018-01-01 00:45Z", "timestamp"), {}),
+    "'Europe/Berln' is not an IANA time zone": (GOOD, {"timezone": "Europe/Berln"}),
+    "'../etc/passwd' is not an IANA time zone": (GOOD, {"timezone": "../etc/passwd"}),
+    "2018-03-11 02:00:00 is skipped when clocks go forward in data.meters.timezone "
+    "America/New_York; set the meter's own zone, a fixed one (Etc/GMT+5)": (
+        frame(stamps("2018-03-10 00:15", 200)),
+        NEW_YORK,
+    ),
+    "2018-11-04 01:00:00 occurs twice when clocks go back": (
+        frame(stamps("2018-11-03 00:15", 200)),
+        NEW_YORK,
+    ),
+    "line 2: 2018-11-04 01:15:00 occurs twice when clocks go back": (
+        frame(stamps("2018-11-04 01:15", 50)),
+        NEW_YORK,
+    ),
+    "line 93: 2018-01-01 00:15:00 comes after 2018-01-02 00:00:00; sort the file by time": (
+        pd.concat([GOOD[5:], GOOD[:5]]),
+        {},
+    ),
+    "line 3: 2018-11-05 23:45:00 comes after 2018-11-06 00:00:00": (
+        frame(wall("America/New_York", "2018-11-03 04:15", "2018-11-06 05:00")[::-1]),
+        NEW_YORK,
+    ),
+    "line 9: 2018-01-01 01:45:00 is there twice": (pd.concat([GOOD[:7], GOOD[6:]]), {}),
+    "readings are 30 minutes apart, data.meters.interval is 15; set data.meters.interval to 30": (
+        frame(stamps(minutes=30)),
+        {},
+    ),
+    "readings are 15 minutes apart, data.meters.interval is 60": (GOOD, {"interval": 60}),
+    "readings are 10 minutes apart, data.meters.interval is 15; resample the file": (
+        frame(stamps(minutes=10)),
+        {},
+    ),
+    "line 5: 2018-01-01 00:50:00 is 5 minutes after the line before": (
+        pd.concat([GOOD[:3], put(2, "2018-01-01 00:50:00", "timestamp")[2:3], GOOD[3:]]),
+        {},
+    ),
+    "00:07:00 is not on a quarter of an hour": (frame(stamps("2018-01-01 00:07")), {}),
+    "load is missing for 75 minutes, from the reading of 2018-01-01 05:15+00:00 on": (
+        GOOD.drop(index=range(20, 25)),
+        {},
+    ),
+    "the stamps jump from 2018-03-11 02:00:00 to 2018-03-11 03:15:00, as clocks do": (
+        frame(stamps("2018-03-10 00:15", 200)).drop(index=range(104, 108)),
+        {},
+    ),
+}
+"""What a message says, of which file, with which `data.meters`."""
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_messages(meter: Callable[..., Path], message: str) -> None:
+    content, keys = MESSAGES[message]
+    path = meter(content)
+    with pytest.raises(DataError) as raised:
+        read(path, **keys)
+    assert message in str(raised.value)
+    if "timezone: '" not in str(raised.value):
+        assert str(raised.value).startswith(f"{path}: ")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 no more")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"timestamp,load\n" * 99)[:-9])
+    (tmp_path / "c.csv.gz").write_bytes(b"timestamp,load\n")
+    for path in sorted(tmp_path.iterdir()):
+        with pytest.raises(DataError, match=rf"{path.name}: cannot be read .*; replace the file"):
+            read(path)
+    (tmp_path / "d.csv").write_bytes("timestamp,load\nZähler,1\n".encode("latin-1"))
+    with pytest.raises(DataError, match="is not UTF-8 text"):
+        read(tmp_path / "d.csv")
+
+
+# -- real meters ---------------------------------------------------------------------------------
+
+
+def test_ten_real_buildings(shared_data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """End-use load profiles of ten buildings: a year, naive EST stamps at the end of intervals."""
+    column = "out.electricity.total.energy_consumption"
+    columns = {"timestamp": "timestamp", "load": column}
+    folder = shared_data / "eulp_buildings"
+    study = Data.model_validate(
+        {
+            "source": "meters",
+            "states": ["A"],
+            "clients": 10,
+            "meters": {"folder": folder, "columns": columns, "timezone": "Etc/GMT+5"},
+        }
+    )
+    tables = meters.read(study, "A")
+    assert list(tables) == sorted(path.stem for path in folder.glob("*.parquet"))
+    for name, table in tables.items():
+        file = pd.read_parquet(folder / f"{name}.parquet")
+        np.testing.assert_array_equal(table["load"], file[column])
+        np.testing.assert_array_equal(table.index, file["timestamp"])
+        assert table.attrs == {"gaps": 0, "filled": 0}
+    assert not caplog.records
+
+    eastern = study.meters.model_copy(update={"timezone": "America/New_York"})
+    with pytest.raises(DataError, match=r"is skipped when clocks go forward.*Etc/GMT\+5"):
+        meters.read_file(folder / "460.parquet", eastern)
+
+
+# -- the guide -----------------------------------------------------------------------------------
+
+
+def test_the_guide_explains_every_message() -> None:
+    """Each message of the table in docs/own-data.md is one in the source, and none is left out."""
+    source = re.sub(r'"\s*f?"', "", inspect.getsource(meters) + inspect.getsource(checks))
+    rows = re.findall(r"^\| `([^`]+)` \|", GUIDE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    parts = {row: [part.strip() for part in row.split("…") if part.strip()] for row in rows}
+    for row in rows:
+        assert all(part in source for part in parts[row]), row
+    for message in MESSAGES:
+        assert any(all(part in message for part in parts[row][:1]) for row in rows), message
+
+
+def test_the_configuration_in_the_guide_is_valid() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert blocks
+    for block in blocks:
+        assert Study.parse(yaml.safe_load(block), "docs/own-data.md").data.source == "meters"
