@@ -1,0 +1,57 @@
+"""The study's figures: one file each, drawn from a results folder and from nothing else.
+
+A figure is a module of this package with `OUTPUTS`, the stems of its files, and `draw`, which
+makes one matplotlib figure per stem. A new file is found by itself.
+"""
+
+import importlib
+import pkgutil
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from matplotlib.figure import Figure
+
+from plfl.errors import PlflError
+from plfl.figures.style import mark_sample, save, style
+from plfl.figures.tables import Tables
+
+__all__ = ["Tables", "available", "draw", "render", "save", "style"]
+
+
+@cache
+def _modules() -> dict[str, ModuleType]:
+    names = sorted(info.name for info in pkgutil.iter_modules(__path__))
+    modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    return {name: module for name, module in modules.items() if hasattr(module, "OUTPUTS")}
+
+
+def available() -> dict[str, tuple[str, ...]]:
+    """Every figure by name, with the stems of the files it makes."""
+    return {name: module.OUTPUTS for name, module in _modules().items()}
+
+
+def draw(name: str, tables: Tables) -> dict[str, Figure]:
+    """Draw figure `name`: one matplotlib figure per stem, marked when the data are generated.
+
+    Raises:
+        PlflError: there is no such figure.
+        ResultsError: the results folder is incomplete or of another format.
+    """
+    if name not in available():
+        raise PlflError(f"no figure is called {name!r}; there are {', '.join(available())}")
+    with style():
+        figures: dict[str, Figure] = _modules()[name].draw(tables)
+        if tables.is_sample:
+            for figure in figures.values():
+                mark_sample(figure)
+    return figures
+
+
+def render(name: str, results: Path, out: Path) -> list[Path]:
+    """Draw figure `name` of the results folder into `out`, as PDF and PNG; return the files.
+
+    The same results give the same bytes.
+    """
+    figures = draw(name, Tables(results))
+    return [path for stem, figure in figures.items() for path in save(figure, out / stem)]

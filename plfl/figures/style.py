@@ -1,0 +1,123 @@
+"""How the figures look, and how they become files.
+
+Sizes are those of a two-column journal page (IEEE): 3.5 in for one column, 7.16 in for both.
+"""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+from numpy.typing import NDArray
+
+from plfl.files import atomic
+
+COLUMN = 3.5
+PAGE = 7.16
+"""Widths in inches."""
+
+COLOURS = ("#5790fc", "#f89c20", "#e42536", "#964a8b", "#9c9ca1", "#7a21dd")
+"""Six colours that stay apart for colour-blind readers (Petroff, arXiv 2107.02270)."""
+MARKERS = ("o", "s", "^", "D", "v", "P")
+"""Markers that go with `COLOURS`, for readers of grey prints."""
+
+ACCENT = "#d55e00"
+"""Colour of what a figure points at (vermilion of Okabe and Ito)."""
+SEQUENTIAL = "cividis_r"
+"""Colour map of amounts: darker is more; its lightness only ever falls."""
+
+_STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",  # ships with matplotlib, so a figure is the same everywhere
+    "font.size": 7,
+    "axes.titlesize": 8,
+    "axes.labelsize": 7,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "ytick.minor.width": 0.4,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.5,
+    "axes.axisbelow": True,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 3,
+    "pdf.fonttype": 42,
+    "savefig.dpi": 220,
+}
+_SAMPLE_BAND = 0.2
+
+
+def style() -> AbstractContextManager[None]:
+    """The settings of matplotlib under which figures are drawn and saved."""
+    return matplotlib.rc_context({**dict(matplotlib.rcParamsDefault), **_STYLE})
+
+
+def panels(
+    rows: int, columns: int, size: tuple[float, float], **options: Any
+) -> tuple[Figure, NDArray[Any]]:
+    """A figure of `size` inches with rows × columns axes, which come as a 2-D array."""
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def colour(index: int) -> dict[str, Any]:
+    """Colour and marker of the `index`-th of several lines."""
+    return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+def log_if_wide(
+    axes: Iterable[Axes],
+    values: NDArray[Any],
+    ratio: float,
+    ticks: tuple[float, ...] = (1, 2, 5),
+) -> bool:
+    """Give `axes` a logarithmic y when positive `values` span more than `ratio`; tell whether."""
+    values = values[np.isfinite(values)]
+    wide = bool(values.size and values.min() > 0 and values.max() / values.min() > ratio)
+    for axis in axes if wide else ():
+        axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=ticks))
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    return wide
+
+
+def mark_sample(figure: Figure) -> None:
+    """Say "sample data" in a band of its own above the figure."""
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + _SAMPLE_BAND)
+    engine = figure.get_layout_engine()
+    assert engine is not None
+    engine.set(rect=(0, 0, 1, height / (height + _SAMPLE_BAND)))  # type: ignore[call-arg]
+    figure.text(
+        1 - 0.06 / width,
+        1 - 0.05 / (height + _SAMPLE_BAND),
+        "sample data",
+        ha="right",
+        va="top",
+        color=ACCENT,
+        weight="bold",
+        bbox={"boxstyle": "square,pad=0.25", "facecolor": "white", "edgecolor": ACCENT, "lw": 0.8},
+    )
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write `figure` as `stem`.pdf and `stem`.png, without dates; return both paths."""
+    paths = []
+    for suffix, metadata in ((".pdf", {"CreationDate": None}), (".png", {"Software": None})):
+        path = stem.parent / (stem.name + suffix)
+        with style(), atomic(path) as temporary:
+            figure.savefig(temporary, format=suffix[1:], metadata=metadata)
+        paths.append(path)
+    return paths

@@ -1,0 +1,137 @@
+"""The results folder as the figures and the report page read it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from plfl import clients, servers
+from plfl.errors import ResultsError
+from plfl.results.records import CELL, read_about
+from plfl.study import Cell, Study
+
+Model = Literal["local", "global"]
+MODELS: tuple[Model, Model] = ("local", "global")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The files of one results folder, read when they are first asked for.
+
+    Every access raises ResultsError when its file is missing or of another format.
+    """
+
+    folder: Path
+
+    def _file(self, name: str) -> Path:
+        path = Path(self.folder) / name
+        if not path.is_file():
+            raise ResultsError(
+                f"{path}: the file is missing, so the results are not complete; run the study"
+            )
+        return path
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """Content of study.json: format, version, git, study and cells."""
+        return read_about(Path(self.folder))
+
+    @cached_property
+    def study(self) -> Study:
+        """The study that made the results."""
+        return Study.parse(self.about["study"], str(Path(self.folder) / "study.json"))
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether the data are generated; whatever shows the results then says "sample data"."""
+        return self.study.is_sample
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """One row per cell, model and choice of round."""
+        return pd.read_csv(self._file("summary.csv"))
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """One row per client, states and clients in the order of the study."""
+        table = pd.read_parquet(self._file("clients.parquet"))
+        states = {state: i for i, state in enumerate(self.study.data.states)}
+        return table.sort_values(
+            ["state", "order"], key=lambda c: c.map(states) if c.name == "state" else c
+        ).reset_index(drop=True)
+
+    def records(self, columns: list[str], **equal: object) -> pd.DataFrame:
+        """`columns` of those rows of records.parquet that have the values of `equal`."""
+        return self._rows("records.parquet", columns, equal)
+
+    def forecasts(self, columns: list[str], **equal: object) -> pd.DataFrame:
+        """As `records`, of forecasts.parquet: a week of the test part, kWh per interval."""
+        return self._rows("forecasts.parquet", columns, equal)
+
+    def _rows(self, name: str, columns: list[str], equal: dict[str, object]) -> pd.DataFrame:
+        filters = [(column, "==", value) for column, value in equal.items()] or None
+        return pd.read_parquet(self._file(name), columns=columns, filters=filters)
+
+    def scores(self, model: Model, chosen: Literal["last", "best_validation"]) -> pd.DataFrame:
+        """Test and validation MASE, means over clients and seeds, by the four axes of the grid.
+
+        Columns `mase_mean`, `validation_mase` and `diverged`. A combination of which any seed
+        diverged has no score: the mean of the others would flatter it.
+        """
+        table = self.summary
+        table = table[(table["model"] == model) & (table["chosen"] == chosen)]
+        by_axes = table.groupby(CELL[:4], sort=False)
+        means = by_axes[["mase_mean", "validation_mase"]].mean()
+        diverged = by_axes["diverged"].any()
+        return means.mask(diverged).assign(diverged=diverged)
+
+    def best(self, model: Model, **equal: object) -> Cell | None:
+        """The cell of least validation MASE at the last round; None when every one diverged.
+
+        `equal` restricts the search: state="CA", personalization="P2", …
+        """
+        table = self.summary
+        keep = (table["model"] == model) & (table["chosen"] == "last") & ~table["diverged"]
+        for column, value in equal.items():
+            keep &= table[column] == value
+        table = table[keep & np.isfinite(table["validation_mase"])]
+        if table.empty:
+            return None
+        row = table.loc[table["validation_mase"].idxmin()]
+        return Cell(*(str(row[axis]) for axis in CELL[:4]), int(row["seed"]))
+
+    def optimisers(self, cell: Cell) -> str:
+        """The optimisers of a cell in words; no ServerOpt where nothing is shared."""
+        client = client_label(cell.client_opt)
+        if self.study.shares_nothing(cell.personalization):
+            return client
+        return f"{client} + {server_label(cell.server_opt)}"
+
+    @cached_property
+    def load_unit(self) -> str:
+        """Unit of loads, such as "kWh per 15 min"."""
+        intervals = sorted({int(minutes) for minutes in self.clients["interval"]})
+        return f"kWh per {' or '.join(map(str, intervals))} min"
+
+    def split_label(self, personalization: str) -> str:
+        """What a split shares, in a few words."""
+        patterns = self.study.personalization[personalization]
+        if not patterns:
+            return "nothing shared"
+        listed = ", ".join(patterns)
+        if patterns == ["*"]:
+            return "all shared"
+        return f"{listed} shared" if len(listed) <= 24 else f"{listed[:22]}… shared"
+
+
+def client_label(name: str) -> str:
+    """A ClientOpt as it is written in print, such as "AdamAMS"."""
+    return clients.available()[name].__name__
+
+
+def server_label(name: str) -> str:
+    """A ServerOpt as it is written in print, such as "FedYogi"."""
+    return servers.available()[name].__name__

@@ -1,0 +1,224 @@
+"""Views: ready sets of columns, order, filter and charts, opened by a link.
+
+MLflow's own "Views > Save as new view" stores a view as a tag of the experiment, and so does this
+module. The form of that tag is not documented by MLflow; it was read from version 3.17.2. Another
+version that does not understand it shows its plain table instead, no harm done.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+TAG = "mlflow.sharedViewState."
+OWN = "plfl-"
+"""How the keys of our views start; those of views that somebody saves in the browser do not."""
+MOST_RUNS = 100
+"""MLflow loads this many runs into a table and averages groups over loaded runs only."""
+HIDDEN_RUN = "overview"
+
+_CREATED = 1_700_000_000_000  # fixed, so that writing a view again changes nothing
+
+
+def metric(key: str) -> str:
+    """Column of a metric."""
+    return f"metrics.`{key}`"
+
+
+def param(key: str) -> str:
+    """Column of a parameter."""
+    return f"params.`{key}`"
+
+
+MASE, MASE_GLOBAL, TRAFFIC = "last/mase_local", "last/mase_global", "comm/total_mb"
+SCORES = {metric(MASE): 135, metric(MASE_GLOBAL): 140, metric(TRAFFIC): 120}
+"""Columns of the scores with widths in pixels that show their titles in full."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A view of the runs table, or of its charts."""
+
+    key: str
+    """Name in links."""
+    name: str
+    """Name in the Views menu and in the experiment's note."""
+    columns: dict[str, int]
+    """Columns in order, with their widths in pixels."""
+    search: str
+    """Filter in MLflow's language."""
+    sections: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Charts by the title of their section."""
+    group_by: Sequence[str] = ()
+    """Parameters whose equal values are averaged."""
+    as_charts: bool = False
+    """Whether the link opens the charts rather than the table."""
+
+    def path(self, experiment: str) -> str:
+        """The part of the link behind the server's address."""
+        mode = "&compareRunsMode=CHART" if self.as_charts else ""
+        # Without workflowType MLflow 3.17 opens its pages for language models.
+        return (
+            f"/#/experiments/{experiment}/runs?workflowType=machine_learning"
+            f"&viewStateShareKey={self.key}{mode}"
+        )
+
+    def tag(self) -> tuple[str, str]:
+        """Key and value of the experiment's tag."""
+        state = json.dumps(self._state()).encode()
+        entry = {
+            "name": self.name,
+            "createdAt": _CREATED,
+            "updatedAt": _CREATED,
+            "state": "deflate;" + base64.b64encode(zlib.compress(state)).decode(),
+        }
+        return TAG + self.key, json.dumps(entry)
+
+    def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {
+            "searchFilter": self.search,
+            "orderByKey": metric(MASE),
+            "orderByAsc": True,
+            "startTime": "ALL",
+            "lifecycleFilter": "Active",
+            "datasetsFilter": [],
+            "modelVersionFilter": "All Runs",
+            "selectedColumns": list(self.columns),
+            "columnOrder": list(self.columns),
+            "columnWidths": self.columns,
+            "runsHiddenMode": "SHOW_ALL",
+            "viewMaximized": False,
+            "runListHidden": False,
+            "isAccordionReordered": True,
+            "useGroupedValuesInCharts": True,
+            "hideEmptyCharts": True,
+            "groupsExpanded": {},
+            "groupBy": None,
+            "globalLineChartConfig": {
+                "xAxisKey": "step",
+                "lineSmoothness": 0,
+                "selectedXAxisMetricKey": "",
+            },
+            "compareRunCharts": [
+                {"uuid": f"{title}-{number}", "metricSectionId": title, **chart}
+                for title, charts in self.sections.items()
+                for number, chart in enumerate(charts)
+            ],
+            "compareRunSections": [
+                {
+                    "uuid": title,
+                    "name": title,
+                    "display": True,
+                    "isReordered": False,
+                    "deleted": False,
+                    "isGenerated": False,
+                }
+                for title in self.sections
+            ],
+        }
+        if self.group_by:
+            state["groupBy"] = {
+                "aggregateFunction": "average",
+                "groupByKeys": [{"mode": "param", "groupByData": name} for name in self.group_by],
+            }
+        return state
+
+
+def presets(cells: Iterable[tuple[str, str]], seeds: int) -> Iterator[View]:
+    """The views of a study whose cells lie in (state, personalisation), the best cells first."""
+    places = list(cells)
+    states = list(dict.fromkeys(state for state, _ in places))
+    axes = {param("state"): 70, param("P"): 60, param("client_opt"): 110, param("server_opt"): 130}
+    if seeds > 1:
+        axes[param("seed")] = 70
+    columns = axes | SCORES
+    yield View(
+        f"{OWN}best",
+        "Best cells",
+        columns,
+        search=f"attributes.run_name != '{HIDDEN_RUN}'",
+        sections=_overview(["state", "P", "client_opt", "server_opt"]),
+    )
+    for state in states:
+        yield View(
+            OWN + state,
+            f"{state} cells",
+            columns,
+            search=f"params.state = '{state}'",
+            sections=_overview(["P", "client_opt", "server_opt"]),
+        )
+    for state in states:
+        splits = [split for place, split in places if place == state]
+        search = f"params.state = '{state}'"
+        if len(splits) <= MOST_RUNS:
+            yield _curves(f"{OWN}{state}-curves", f"{state} curves", search, axes)
+            continue
+        for split in dict.fromkeys(splits):
+            yield _curves(
+                f"{OWN}{state}-{split}-curves",
+                f"{state} {split} curves",
+                f"{search} and params.P = '{split}'",
+                axes,
+            )
+
+
+def _curves(key: str, name: str, search: str, axes: dict[str, int]) -> View:
+    return View(
+        key,
+        name,
+        axes | SCORES,
+        search=search,
+        sections={
+            "MASE by round": [_line("val/mase_local"), _line("val/mase_global")],
+            "Training and traffic": [_line("train/loss"), _scatter(TRAFFIC, MASE)],
+        },
+        group_by=("P", "client_opt"),
+        as_charts=True,
+    )
+
+
+def _overview(axes: list[str]) -> dict[str, list[dict[str, Any]]]:
+    return {
+        "Test MASE after the last round": [_scatter(TRAFFIC, MASE), _parallel(axes, [MASE])],
+        "MASE by round": [_line("val/mase_local"), _line("val/mase_global")],
+    }
+
+
+def _chart(kind: str, **settings: Any) -> dict[str, Any]:
+    common = {
+        "type": kind,
+        "runsCountToCompare": MOST_RUNS,
+        "deleted": False,
+        "isGenerated": False,
+        "displayName": "",
+    }
+    return common | settings
+
+
+def _line(key: str) -> dict[str, Any]:
+    return _chart(
+        "LINE",
+        metricKey=key,
+        selectedMetricKeys=[key],
+        lineSmoothness=0,
+        xAxisScaleType="linear",
+        scaleType="linear",
+        range={},
+        xAxisKey="step",
+        selectedXAxisMetricKey="",
+        yAxisKey="metric",
+        yAxisExpressions=[],
+        ignoreOutliers=False,
+        useGlobalXaxisKey=True,
+        useGlobalLineSmoothing=True,
+    )
+
+
+def _scatter(x: str, y: str) -> dict[str, Any]:
+    return _chart("SCATTER", xaxis={"key": x, "type": "METRIC"}, yaxis={"key": y, "type": "METRIC"})
+
+
+def _parallel(axes: list[str], scores: list[str]) -> dict[str, Any]:
+    return _chart("PARALLEL", selectedParams=axes, selectedMetrics=scores, showAllRuns=True)
