@@ -1,95 +1,232 @@
-"""A results folder as `plfl.results` leaves it, with made-up numbers, for tests of what reads it."""
+"""Writes a results folder of made-up numbers in the form that `plfl.results` writes real ones."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from plfl import __version__
-from plfl.results.records import summarise, write_table
-from plfl.study import FORMAT, Cell, Study, digest
+from plfl.study import FORMAT, Cell, Study
 
-EVALUATE_EVERY = 2
-DIVERGED = "CA-P1-prox-fedadam"
-"""State, split and optimisers of the one cell that diverges, in round 3."""
+PAPER: dict[str, Any] = {"name": "paper"}
+"""The paper's grid: 3 states, 3 splits, 4 ClientOpts, 5 ServerOpts, 12 clients."""
+
+TINY: dict[str, Any] = {
+    "name": "tiny",
+    "data": {"source": "sample", "states": ["CA"], "clients": 2},
+    "grid": {"client_opt": ["adam"], "server_opt": ["fedavg"]},
+    "federation": {"rounds": 2, "evaluate_every": 1},
+}
+"""The smallest study there is: one state, one optimiser each, two rounds."""
+
+METERS: dict[str, Any] = {
+    "name": "own-meters",
+    "data": {
+        "source": "meters",
+        "states": ["Nord", "Sued", "Ost", "West", "Mitte"],
+        "clients": 3,
+        "meters": {"interval": 60},
+    },
+    "personalization": {"head": ["lstm.*", "mlp.0.*"], "alone": []},
+    "grid": {
+        "client_opt": ["sgd", "adam"],
+        "server_opt": ["fedavgm", "fedyogi", "fedavg"],
+        "personalization": ["head", "alone"],
+        "seeds": [1, 2],
+    },
+    "federation": {"rounds": 7, "evaluate_every": 3},
+}
+"""Own meters: five named regions, own splits, two seeds, hourly readings."""
+
+SCALE = {"CA": 1.15, "IL": 0.92, "NY": 0.8}
+OPTIMISER = {"adam": 1.0, "adamams": 1.02, "prox": 2.6, "proxadam": 1.06, "sgd": 1.5}
 
 
-def a_study(
-    states: Sequence[str] = ("CA", "IL"),
-    client_opts: Sequence[str] = ("adam", "prox"),
-    server_opts: Sequence[str] = ("fedavg", "fedadam", "fedyogi"),
-    seeds: Sequence[int] = (10,),
-    rounds: int = 4,
-    clients: int = 3,
-) -> Study:
-    return Study.model_validate(
-        {
-            "name": "demo",
-            "data": {"source": "sample", "states": list(states), "clients": clients},
-            "grid": {
-                "client_opt": list(client_opts),
-                "server_opt": list(server_opts),
-                "seeds": list(seeds),
-            },
-            "federation": {"rounds": rounds, "evaluate_every": EVALUATE_EVERY},
-        }
-    )
-
-
-def write_results(folder: Path, study: Study, rounds: int | None = None) -> Path:
-    """Write `study.json`, `records.parquet` and `summary.csv`, up to round `rounds` if given."""
-    last = rounds or study.federation.rounds
-    records = pd.concat([_records(study, cell, last) for cell in study.cells], ignore_index=True)
+def write(folder: Path, config: dict[str, Any], diverged: tuple[str, ...] = ()) -> Study:
+    """Fill `folder`; cells whose name is in `diverged` end in NaN after half of their rounds."""
+    study = Study.parse(config, "fake")
     folder.mkdir(parents=True, exist_ok=True)
-    write_table(records, folder / "records.parquet")
-    summarise(records, study.data.source).to_csv(folder / "summary.csv", index=False)
+    rng = np.random.default_rng(1)
+    cells = [
+        cell
+        for cell in study.cells
+        if not study.shares_nothing(cell.personalization)
+        or cell.server_opt == study.grid.server_opt[0]
+    ]
+    curves = {cell: _curve(study, cell, str(cell) in diverged, rng) for cell in cells}
+    for cell in study.cells:  # a split that shares nothing is trained once for all servers
+        same = Cell(*_key(cell)[:3], study.grid.server_opt[0], cell.seed)
+        curves.setdefault(cell, curves.get(same, curves[cells[0]]))
+
     about = {
         "format": FORMAT,
-        "version": __version__,
+        "version": "0.1.0",
         "git": "0123abc",
         "study": study.model_dump(mode="json"),
-        "cells": {str(cell): digest(study.settings(cell)) for cell in study.cells},
+        "cells": {str(cell): f"{i:016x}" for i, cell in enumerate(study.cells)},
     }
-    (folder / "study.json").write_text(json.dumps(about), encoding="utf-8")
-    return folder
+    (folder / "study.json").write_text(json.dumps(about))
+    records = pd.concat([_records(study, c, curves[c]) for c in study.cells], ignore_index=True)
+    records.to_parquet(folder / "records.parquet")
+    rows = [row for c in study.cells for row in _summary(study, c, curves[c], str(c) in diverged)]
+    pd.DataFrame(rows).to_csv(folder / "summary.csv", index=False)
+    clients = _clients(study, rng)
+    clients.to_parquet(folder / "clients.parquet")
+    _forecasts(study, clients).to_parquet(folder / "forecasts.parquet")
+    return study
 
 
-def _records(study: Study, cell: Cell, last: int) -> pd.DataFrame:
-    """Scores that fall from round to round, client by client; the third client has no MASE."""
-    sends = not study.shares_nothing(cell.personalization)
-    # P3 is the same under every ServerOpt, P2 is the best, and yogi beats the others.
-    level = {"P1": 1.1, "P2": 0.7, "P3": 0.8}[cell.personalization]
-    level += {"CA": 0.0, "IL": 0.05}.get(cell.state, 0.1) + 0.02 * (cell.client_opt != "adam")
-    level += 0.03 * sends * (cell.server_opt != "fedyogi") + 0.01 * (cell.seed - 10)
-    key = {
-        "state": cell.state,
-        "personalization": cell.personalization,
-        "client_opt": cell.client_opt,
-        "server_opt": cell.server_opt,
-        "seed": cell.seed,
-    }
+def _key(cell: Cell) -> tuple[str, str, str, str, int]:
+    return (cell.state, cell.personalization, cell.client_opt, cell.server_opt, cell.seed)
+
+
+def _columns(cell: Cell) -> dict[str, Any]:
+    names = ("state", "personalization", "client_opt", "server_opt", "seed")
+    return dict(zip(names, _key(cell), strict=True))
+
+
+def _names(study: Study, state: str) -> list[str]:
+    return [f"{state.lower()}{100 + 37 * i}" for i in range(study.data.clients)]
+
+
+def _evaluated(study: Study) -> list[int]:
+    rounds, step = study.federation.rounds, study.federation.evaluate_every
+    return sorted({*range(step, rounds + 1, step), rounds})
+
+
+def _curve(study: Study, cell: Cell, diverged: bool, rng: np.random.Generator) -> np.ndarray:
+    """MASE of shape (evaluated rounds, clients, models): local and global."""
+    rounds = np.array(_evaluated(study), dtype=float)
+    grid = study.grid
+    level = SCALE.get(cell.state, 1.0) * OPTIMISER.get(cell.client_opt, 1.1)
+    level *= 1 - 0.04 * (grid.personalization.index(cell.personalization) == 1)
+    level *= 1 + 0.015 * grid.server_opt.index(cell.server_opt)
+    fall = 1 + 1.4 * np.exp(-rounds / 6)
+    spread = np.linspace(0.8, 1.25, study.data.clients)
+    local = level * fall[:, None] * spread * rng.normal(1, 0.02, (len(rounds), len(spread)))
+    worse = 1.0 if study.shares_nothing(cell.personalization) else 1.08
+    both = np.stack([local, worse * local], axis=-1)
+    if diverged:
+        both[len(rounds) // 2 :] = np.nan
+    return both
+
+
+def _bytes(study: Study, cell: Cell) -> int:
+    if study.shares_nothing(cell.personalization):
+        return 0
+    return 4 * (60276 if study.personalization[cell.personalization] == ["*"] else 3500)
+
+
+def _records(study: Study, cell: Cell, curve: np.ndarray) -> pd.DataFrame:
+    names = _names(study, cell.state)
+    rounds, clients = study.federation.rounds, len(names)
+    train = pd.DataFrame(
+        {
+            "round": np.repeat(np.arange(1, rounds + 1), clients),
+            "client": np.tile(names, rounds),
+            "split": "train",
+            "model": "local",
+            "loss": np.repeat(1 / np.arange(1, rounds + 1), clients),
+        }
+    )
+    parts = [train]
+    for split, factor in (("validation", 0.97), ("test", 1.0)):
+        for model in (0, 1):
+            mase = factor * curve[:, :, model]
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "round": np.repeat(_evaluated(study), clients),
+                        "client": np.tile(names, len(mase)),
+                        "split": split,
+                        "model": ("local", "global")[model],
+                        "mae": 2 * mase.ravel(),
+                        "rmse": 3 * mase.ravel(),
+                        "mase": mase.ravel(),
+                    }
+                )
+            )
+    count = _bytes(study, cell)
+    ledger = {"bytes_down": count, "bytes_up": count, "extras_down": 0, "extras_up": 0}
+    return pd.concat(parts, ignore_index=True).assign(**_columns(cell), **ledger)
+
+
+def _summary(
+    study: Study, cell: Cell, curve: np.ndarray, diverged: bool
+) -> list[dict[str, object]]:
+    rounds, total = _evaluated(study), _bytes(study, cell) * study.federation.rounds
     rows = []
-    for t in range(1, last + 1):
-        broken = str(cell).startswith(DIVERGED) and t >= 3
-        for i in range(study.data.clients):
-            traffic = {
-                "bytes_down": 200_000 * sends,
-                "bytes_up": 100_000 * sends,
-                "extras_down": 0,
-                "extras_up": 0,
-            }
-            row = key | {"round": t, "client": f"b{i:03d}"} | traffic
-            loss = np.nan if broken else 0.001 * level / t
-            rows.append(row | {"split": "train", "model": "local", "loss": loss})
-            if t % EVALUATE_EVERY and t != study.federation.rounds:
-                continue
-            for split in ("validation", "test"):
-                for model in ("local", "global"):
-                    error = level + 0.3 / t + 0.1 * i + 0.2 * sends * (model == "global")
-                    mae = np.nan if broken else 2 * error
-                    mase = np.nan if broken or i == 2 else error
-                    scores = {"mae": mae, "rmse": 1.3 * mae, "mase": mase}
-                    rows.append(row | {"split": split, "model": model} | scores)
+    for model in (0, 1):
+        for chosen in ("last", "best_validation"):
+            means = curve[:, :, model].mean(axis=1)
+            at = -1 if chosen == "last" or np.isnan(means).all() else int(np.nanargmin(means))
+            mase = curve[at, :, model]
+            rows.append(
+                {
+                    **_columns(cell),
+                    "model": ("local", "global")[model],
+                    "chosen": chosen,
+                    "round": rounds[at],
+                    "mase_mean": mase.mean(),
+                    "mase_median": np.median(mase),
+                    "mase_clients": len(mase),
+                    "mae_mean": 2 * mase.mean(),
+                    "rmse_mean": 3 * mase.mean(),
+                    "validation_mase": 0.97 * mase.mean(),
+                    "bytes_down": total * study.data.clients,
+                    "bytes_up": total * study.data.clients,
+                    "diverged": diverged,
+                    "data": study.data.source,
+                }
+            )
+    return rows
+
+
+def _clients(study: Study, rng: np.random.Generator) -> pd.DataFrame:
+    interval = study.data.meters.interval if study.data.source == "meters" else 15
+    rows = []
+    for state in study.data.states:
+        means = rng.lognormal(2.6, 1.1, study.data.clients)
+        for order, (name, mean) in enumerate(zip(_names(study, state), means, strict=True)):
+            rows.append(
+                {
+                    "state": state,
+                    "client": name,
+                    "order": order,
+                    "mean": mean,
+                    "std": mean * rng.uniform(0.25, 0.9),
+                    "rows": 35040,
+                    "interval": interval,
+                }
+            )
     return pd.DataFrame(rows)
+
+
+def _forecasts(study: Study, clients: pd.DataFrame) -> pd.DataFrame:
+    interval = int(clients["interval"].iloc[0])
+    count = 7 * 24 * 60 // interval
+    stamps = pd.date_range("2018-11-25 04:00", periods=count, freq=f"{interval}min")
+    hour = stamps.hour + stamps.minute / 60
+    shape = 0.35 + np.exp(-(((hour - 13) / 4.5) ** 2)) * np.where(stamps.weekday < 5, 1, 0.45)
+    rng, parts = np.random.default_rng(2), []
+    for cell in study.cells:
+        if cell.personalization != "P2" and "P2" in study.grid.personalization:
+            continue  # figures show no forecasts of these
+        here = clients[clients["state"] == cell.state]
+        for client, mean in zip(here["client"], here["mean"], strict=True):
+            truth = mean * shape * rng.normal(1, 0.05, count)
+            smooth = pd.Series(truth).rolling(5, min_periods=1).mean().to_numpy()
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "client": client,
+                        "stamp": stamps,
+                        "truth": truth,
+                        "persistence": pd.Series(truth).shift(5).bfill(),
+                        "local": smooth,
+                        "global": 1.04 * smooth,
+                    }
+                ).assign(**_columns(cell))
+            )
+    return pd.concat(parts, ignore_index=True)

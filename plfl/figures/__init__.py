@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from plfl.errors import PlflError
 from plfl.figures.style import mark_sample, save, style
-from plfl.figures.tables import Tables
+from plfl.results.tables import Tables
 
 __all__ = ["Tables", "available", "draw", "render", "save", "style"]
 

@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from plfl.figures.style import COLUMN, PAGE, colour, log_if_wide, panels
-from plfl.figures.tables import MODELS, Tables, client_label
 from plfl.results.records import CELL
+from plfl.results.tables import MODELS, Tables, client_label
 
 OUTPUTS = ("convergence",)
 _LINES: dict[str, Any] = {"local": "-", "global": (0, (2.5, 1.5))}

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from plfl.figures.style import COLOURS, COLUMN, PAGE, log_if_wide, panels
-from plfl.figures.tables import Tables
+from plfl.results.tables import Tables
 
 OUTPUTS = ("fig1_loads",)
 

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from plfl.figures.style import COLOURS, COLUMN, panels
-from plfl.figures.tables import Tables
+from plfl.results.tables import Tables
 
 OUTPUTS = ("fig2_bytes",)
 _WIDTH = 0.45

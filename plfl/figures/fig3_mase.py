@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from plfl.figures.style import ACCENT, PAGE, SEQUENTIAL, panels
-from plfl.figures.tables import MODELS, Model, Tables, client_label, server_label
+from plfl.results.tables import MODELS, Model, Tables, client_label, server_label
 
 OUTPUTS = ("fig3_mase_local", "fig3_mase_global")
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from plfl.errors import ResultsError
 from plfl.figures.style import COLOURS, PAGE, panels
-from plfl.figures.tables import Tables
+from plfl.results.tables import Tables
 from plfl.study import Cell
 
 OUTPUTS = ("week",)

@@ -1,4 +1,4 @@
-"""The results folder as the figures and the report page read it."""
+"""The results folder as everything that shows it reads it."""
 
 from dataclasses import dataclass
 from functools import cached_property
