@@ -1,7 +1,7 @@
 """Train a stack of cells on the dataset of their state and record what happens."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,28 +10,19 @@ import torch
 from numpy.typing import NDArray
 
 from plfl import federation
-from plfl.data.windows import Dataset
+from plfl.data.windows import Dataset, Split
 from plfl.federation import Federation, Round
 from plfl.forecaster import Forecaster
 from plfl.results import scores
+from plfl.results.records import CELL, CellResult
 from plfl.study import Cell, Study, digest
 from plfl.training import Engine, engine
 
 log = logging.getLogger(__name__)
 
-EVALUATED = ("validation", "test")
+EVALUATED: tuple[Split, ...] = ("validation", "test")
 WEEK = 7 * 24 * 60
 """Minutes of forecast that are kept for the figures."""
-
-
-@dataclass(frozen=True)
-class CellResult:
-    """What one cell leaves behind."""
-
-    records: pd.DataFrame
-    """Long table over round, client, split and model; see `results.records`."""
-    forecasts: pd.DataFrame
-    """First week of the test part as the models of the last round forecast it, in kWh."""
 
 
 def train(
@@ -163,7 +154,7 @@ class _Recorder:
         self.parts.append(pd.DataFrame(rows))
         self.week = pd.concat(self._week(i, kinds) for i in range(len(self.dataset.clients)))
 
-    def _scores(self, i: int, split: str, kind: _Forecasts) -> dict[str, float]:
+    def _scores(self, i: int, split: Split, kind: _Forecasts) -> dict[str, float]:
         truth, persistence = self._known(i, split)
         part = (
             kind.loads[i][: len(truth)] if split == "validation" else kind.loads[i][-len(truth) :]
@@ -174,9 +165,9 @@ class _Recorder:
             "mase": scores.mase(truth, part, persistence),
         }
 
-    def _known(self, i: int, split: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _known(self, i: int, split: Split) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         d = self.dataset
-        starts = d.starts(i, split)  # type: ignore[arg-type]
+        starts = d.starts(i, split)
         return d.load[d.target_rows(starts)], d.load[d.persistence_rows(starts)]
 
     def _week(self, i: int, kinds: list[_Forecasts]) -> pd.DataFrame:
@@ -199,10 +190,5 @@ class _Recorder:
 
 
 def _labelled(cell: Cell, table: pd.DataFrame) -> pd.DataFrame:
-    labels = dict(_labels(cell))
+    labels = {name: getattr(cell, name) for name in CELL}
     return pd.concat([pd.DataFrame(labels, index=table.index), table], axis=1)
-
-
-def _labels(cell: Cell) -> Iterator[tuple[str, str | int]]:
-    for name in ("state", "personalization", "client_opt", "server_opt", "seed"):
-        yield name, getattr(cell, name)

@@ -5,14 +5,22 @@ Snakemake tracks the file of a rule's script but not the package that it imports
 
 import ast
 import hashlib
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 
+CONFIGURATION = ("plfl.study", "plfl.clients", "plfl.servers")
+"""What reads the configuration: jobs depend on the values it gives, which are their parameters,
+and on the optimisers they use, not on all there are."""
+
 
 def code_digest(*modules: str) -> str:
-    """Fingerprint of the source of `modules` and of every module of ours that they import."""
+    """Fingerprint of the source of `modules` and of every module of ours that they import.
+
+    Of `CONFIGURATION` only the base classes count, unless they are named themselves.
+    """
     files = sorted(set().union(*(_closure(module) for module in modules)))
     text = hashlib.sha256()
     for file in files:
@@ -24,22 +32,26 @@ def _closure(module: str) -> set[Path]:
     seen: set[Path] = set()
     todo = [module]
     while todo:
-        for file in _files(todo.pop()) - seen:
+        for file in _files(todo.pop(), CONFIGURATION) - seen:
             seen.add(file)
             if file.suffix == ".py":
                 todo += _imports(file)
     return seen
 
 
-def _files(module: str) -> set[Path]:
+def _files(module: str, apart: Collection[str]) -> set[Path]:
     """Source of a module: its file, or a package's whole folder, whose registry imports it all."""
     path = ROOT.joinpath(*module.split(".")[1:])
     if path.is_dir():
-        is_registry = "registry" in (path / "__init__.py").read_text(encoding="utf-8")
-        return set(path.glob("*.*")) if is_registry else {path / "__init__.py"}
-    if path.with_suffix(".py").is_file():
-        return {path.with_suffix(".py"), *path.parent.glob(f"{path.name}*.cpp")}
-    return set()
+        base = {path / "__init__.py"}
+        return base if module in apart or not _is_registry(path) else set(path.glob("*.*"))
+    if module in apart or not path.with_suffix(".py").is_file():
+        return set()
+    return {path.with_suffix(".py"), *path.parent.glob(f"{path.name}*.cpp")}
+
+
+def _is_registry(package: Path) -> bool:
+    return "iter_modules" in (package / "__init__.py").read_text(encoding="utf-8")
 
 
 @cache

@@ -36,8 +36,9 @@ class ClientOpt(registry.Method):
 
 def bias_correction(beta: float, k: "int | Tensor", y: "Tensor") -> "float | Tensor":
     """1 − βᵏ for rows `y`; a tensor `k` is in double precision, as small 1 − β need it."""
-    correction = 1 - beta**k
-    return correction if isinstance(k, int) else correction.to(y.dtype)
+    if isinstance(k, int):
+        return 1 - beta**k
+    return (1 - beta**k).to(y.dtype)
 
 
 available = partial(registry.methods, sys.modules[__name__])

@@ -1,0 +1,134 @@
+"""One interface to the three sources of series: the ComStock bucket, own meters, sample data.
+
+`fetch` brings a state's files to this machine and writes down which they are; `load` makes the
+clients' tables of exactly these files. Only `fetch` ever looks at the network.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from plfl.data.features import assemble
+from plfl.errors import DataError
+from plfl.study import Data
+
+Receipt = dict[str, Any]
+"""`source`, and `files`: SHA-256 of each file by its path from the working directory."""
+
+MODULES = {
+    "comstock": "plfl.data.download",
+    "meters": "plfl.data.meters",
+    "sample": "plfl.data.sample",
+}
+"""Where each source is written, so that a change of one re-runs what depends on it alone."""
+
+
+def buildings(data: Data, state: str) -> list[int]:
+    """Ids of a state's clients, for the sources that have ids: the first `data.clients` of a list.
+
+    Raises:
+        DataError: no list is known for the state, or it is too short.
+    """
+    from plfl.data import releases, sample
+
+    listed = data.buildings.get(state)
+    if listed is None:
+        known = sample.buildings if data.source == "sample" else releases.paper_buildings
+        listed = known(state)
+    if len(listed) < data.clients:
+        raise DataError(
+            f"data.clients: {data.clients} were asked for, but {state} has {len(listed)} buildings; "
+            f"lower it or list more ids in data.buildings.{state}"
+        )
+    return listed[: data.clients]
+
+
+def own_files(data: Data, state: str) -> list[Path]:
+    """The user's own files that the state's clients are read from, if the source is `meters`.
+
+    Raises:
+        DataError: there are none, or not enough.
+    """
+    from plfl.data import meters
+
+    return meters.files(data, state) if data.source == "meters" else []
+
+
+def fetch(data: Data, state: str) -> Receipt:
+    """Bring the files of a state's clients here: download, generate or look for them.
+
+    Raises:
+        DataError: something is absent, unreachable or damaged.
+        PlflError: the disk is full or the folder cannot be written.
+    """
+    if data.source == "comstock":
+        from plfl.data.download import download
+
+        root = _root(data)
+        files = download(data, state, buildings(data, state))["files"]
+        digests = {str(root / key): entry["sha256"] for key, entry in files.items()}
+    elif data.source == "sample":
+        from plfl.data import sample
+
+        layout = data.comstock.release, data.comstock.upgrade
+        ids = buildings(data, state)
+        paths = sample.generate(_root(data), *layout, state, ids, data.sample.seed)
+        digests = _digests(paths)
+    else:
+        digests = _digests(own_files(data, state))
+    return {"source": data.source, "files": digests}
+
+
+def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
+    """The tables of a state's clients by name, in order, with `data.features` as far as they go.
+
+    Raises:
+        DataError: a file is missing, unreadable or holds impossible values.
+    """
+    if data.source == "meters":
+        from plfl.data import meters
+
+        series = meters.read(data, state)
+    else:
+        from plfl.data import comstock
+
+        series = comstock.read(_root(data), data, state, buildings(data, state))
+    return {name: assemble(table, data.features) for name, table in series.items()}
+
+
+def verify(receipt: Receipt) -> None:
+    """Make sure that the files of a receipt are still what they were.
+
+    Raises:
+        DataError: one is missing or has changed.
+    """
+    for name, digest in receipt["files"].items():
+        path = Path(name)
+        if not path.is_file():
+            fault = "is gone"
+        elif _sha256(path) != digest:
+            fault = "has changed"
+        else:
+            continue
+        raise DataError(
+            f"{path}: {fault} since the data were fetched; fetch them again with "
+            "`snakemake --forcerun download`"
+        )
+
+
+def _root(data: Data) -> Path:
+    """The store in ComStock's layout; sample data never lie among real ones."""
+    is_sample = data.source == "sample"
+    return data.folder / (f"sample-{data.sample.seed}" if is_sample else "comstock")
+
+
+def _digests(paths: Iterable[Path]) -> dict[str, str]:
+    return {str(path): _sha256(path) for path in paths}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

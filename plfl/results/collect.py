@@ -1,0 +1,130 @@
+"""From the files of single cells to the tables of a study."""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from plfl import __version__
+from plfl.data.windows import SPLITS, Dataset
+from plfl.files import atomic
+from plfl.results import scores
+from plfl.results.records import CELL, cell_digest, write_table
+from plfl.study import FORMAT, Cell, Study
+
+log = logging.getLogger(__name__)
+
+
+def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
+    """One row a client: mean and standard deviation of its load and its persistence errors.
+
+    A client whose persistence error is zero can have no MASE; a warning names it.
+    """
+    rows = []
+    for i, name in enumerate(dataset.clients.tolist()):
+        load = dataset.load[dataset.bounds[i, 0] : dataset.bounds[i, 3]]
+        row = {
+            "state": state,
+            "client": name,
+            "order": i,
+            "mean": load.mean(),
+            "std": load.std(),
+            "rows": len(load),
+            "interval": dataset.interval,
+        }
+        for split in SPLITS[1:]:
+            starts = dataset.starts(i, split)
+            truth = dataset.load[dataset.target_rows(starts)]
+            error = scores.mae(truth, dataset.load[dataset.persistence_rows(starts)])
+            row[f"persistence_mae_{split}"] = error
+            if error == 0:
+                log.warning(
+                    "%s client %s: persistence makes no error in its %s part (the load never "
+                    "changes there), so it has no MASE and no mean includes it",
+                    state,
+                    name,
+                    split,
+                )
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def summarise(records: pd.DataFrame, source: str) -> pd.DataFrame:
+    """The grid: test scores of every cell and model, at its last and its best validation round.
+
+    Means and medians are over clients; `mase_clients` says over how many, since a client without
+    persistence error has no MASE. A cell with a forecast that is not finite has diverged: its
+    scores are NaN at that round.
+    """
+    traffic = records[records["split"] == "train"].groupby(CELL)[["bytes_down", "bytes_up"]].sum()
+    rounds = _over_clients(records[records["split"] != "train"])
+    rows = []
+    for _, cell in rounds.groupby([*CELL, "model"], sort=False):
+        validation = cell[cell["split"] == "validation"].set_index("round")["mase_mean"]
+        test = cell[cell["split"] == "test"].set_index("round", drop=False)
+        last = int(test["round"].iloc[-1])
+        best = int(validation.idxmin()) if validation.notna().any() else last  # type: ignore[arg-type]
+        for chosen, t in (("last", last), ("best_validation", best)):
+            scored = test.loc[t].drop("split").to_dict()
+            rows.append(scored | {"chosen": chosen, "validation_mase": validation[t]})
+    summary = pd.DataFrame(rows).join(traffic, on=CELL)
+    summary["diverged"] = summary["mae_mean"].isna()
+    summary["data"] = source
+    first = [*CELL, "model", "chosen", "round"]
+    return summary[[*first, *(column for column in summary if column not in first)]]
+
+
+def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
+    """Scores over clients: one row a cell, model, round and split, in that order of rounds."""
+    groups = evaluated.groupby([*CELL, "model", "round", "split"], sort=False)
+    table = groups.agg(
+        mase_mean=("mase", "mean"),
+        mase_median=("mase", "median"),
+        mase_clients=("mase", "count"),
+        mae_mean=("mae", "mean"),
+        rmse_mean=("rmse", "mean"),
+        # Means leave NaN out; this does not, so it tells a forecast that is not finite.
+        worst=("rmse", lambda rmse: np.max(rmse.to_numpy())),
+    )
+    scores_only = ["mase_mean", "mase_median", "mae_mean", "rmse_mean"]
+    table.loc[~np.isfinite(table.pop("worst")), scores_only] = np.nan
+    return table.reset_index()
+
+
+def collect(
+    study: Study,
+    cells: Mapping[Cell, tuple[Path, Path]],
+    datasets: Mapping[str, Path],
+    folder: Path,
+    git: str | None,
+) -> None:
+    """Gather the cells' records and forecasts and the states' clients into the study's tables.
+
+    Args:
+        study: the study.
+        cells: for every cell, the files of its records and of its forecasts.
+        datasets: for every state, the file of its dataset.
+        folder: where the tables go.
+        git: commit of the code, if known.
+    """
+    records = pd.concat([pd.read_parquet(r) for r, _ in cells.values()], ignore_index=True)
+    forecasts = pd.concat([pd.read_parquet(f) for _, f in cells.values()], ignore_index=True)
+    clients = [describe_clients(s, Dataset.load_file(p)) for s, p in datasets.items()]
+    write_table(records, folder / "records.parquet")
+    write_table(forecasts, folder / "forecasts.parquet")
+    write_table(pd.concat(clients, ignore_index=True), folder / "clients.parquet")
+    with atomic(folder / "summary.csv") as temporary:
+        summary = summarise(records, study.data.source)
+        summary.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
+    about = {
+        "format": FORMAT,
+        "version": __version__,
+        "git": git,
+        "study": study.model_dump(mode="json"),
+        "cells": {str(cell): cell_digest(path) for cell, (path, _) in cells.items()},
+    }
+    with atomic(folder / "study.json") as temporary:
+        temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
