@@ -1,6 +1,7 @@
-"""Files that are either whole or absent."""
+"""Files that are either whole or absent, and how to tell one from another."""
 
 import errno
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -36,6 +37,12 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file's content, in hexadecimal digits."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _umask() -> int:

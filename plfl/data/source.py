@@ -4,7 +4,6 @@
 clients' tables of exactly these files. Only `fetch` ever looks at the network.
 """
 
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pandas as pd
 
 from plfl.data.features import assemble
 from plfl.errors import DataError
+from plfl.files import sha256
 from plfl.study import Data
 
 Receipt = dict[str, Any]
@@ -40,7 +40,7 @@ def buildings(data: Data, state: str) -> list[int]:
         listed = known(state)
     if len(listed) < data.clients:
         raise DataError(
-            f"data.clients: {data.clients} were asked for, but {state} has {len(listed)} buildings; "
+            f"data.clients: {data.clients} asked for, but {state} has {len(listed)} buildings; "
             f"lower it or list more ids in data.buildings.{state}"
         )
     return listed[: data.clients]
@@ -109,7 +109,7 @@ def verify(receipt: Receipt) -> None:
         path = Path(name)
         if not path.is_file():
             fault = "is gone"
-        elif _sha256(path) != digest:
+        elif sha256(path) != digest:
             fault = "has changed"
         else:
             continue
@@ -126,9 +126,4 @@ def _root(data: Data) -> Path:
 
 
 def _digests(paths: Iterable[Path]) -> dict[str, str]:
-    return {str(path): _sha256(path) for path in paths}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return {str(path): sha256(path) for path in paths}

@@ -66,7 +66,11 @@ def summarise(records: pd.DataFrame, source: str) -> pd.DataFrame:
         validation = cell[cell["split"] == "validation"].set_index("round")["mase_mean"]
         test = cell[cell["split"] == "test"].set_index("round", drop=False)
         last = int(test["round"].iloc[-1])
-        best = int(validation.idxmin()) if validation.notna().any() else last  # type: ignore[arg-type]
+        best = (
+            int(test["round"].iloc[int(np.nanargmin(validation))])
+            if validation.notna().any()
+            else last
+        )
         for chosen, t in (("last", last), ("best_validation", best)):
             scored = test.loc[t].drop("split").to_dict()
             rows.append(scored | {"chosen": chosen, "validation_mase": validation[t]})

@@ -15,7 +15,6 @@ round, split and model:
 """
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,14 +88,3 @@ def read_about(folder: Path) -> dict[str, Any]:
             "again, or use the plfl that made it"
         )
     return about
-
-
-def save_cell(result: CellResult, records: Path, forecasts: Path, digest: str) -> None:
-    """Write the two files of a cell."""
-    write_table(result.records, records, digest)
-    write_table(result.forecasts, forecasts, digest)
-
-
-def missing(paths: Iterable[Path], digest: str) -> bool:
-    """Whether any of a cell's files is absent, damaged or of another definition of the cell."""
-    return any(cell_digest(path) != digest for path in paths)

@@ -1,5 +1,7 @@
 """The results folder as everything that shows it reads it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from plfl import clients, servers
-from plfl.errors import ResultsError
+from plfl import __version__, clients, servers
+from plfl.errors import ConfigError, ResultsError
 from plfl.results.records import CELL, read_about
 from plfl.study import Cell, Study
 
@@ -42,7 +44,14 @@ class Tables:
     @cached_property
     def study(self) -> Study:
         """The study that made the results."""
-        return Study.parse(self.about["study"], str(Path(self.folder) / "study.json"))
+        path = Path(self.folder) / "study.json"
+        try:
+            return Study.parse(self.about["study"], str(path))
+        except ConfigError as error:
+            raise ResultsError(
+                f"{error}\n{path}: was made by plfl {self.about.get('version')}, this is "
+                f"{__version__}; run the study again, or use the plfl that made it"
+            ) from None
 
     @property
     def is_sample(self) -> bool:
@@ -52,12 +61,19 @@ class Tables:
     @cached_property
     def summary(self) -> pd.DataFrame:
         """One row per cell, model and choice of round."""
-        return pd.read_csv(self._file("summary.csv"))
+        path = self._file("summary.csv")
+        with _readable(path):
+            # Names are names: a state may be called "01" or "NA".
+            return pd.read_csv(
+                path, dtype=dict.fromkeys(CELL[:4], str), keep_default_na=False, na_values=[""]
+            )
 
     @cached_property
     def clients(self) -> pd.DataFrame:
         """One row per client, states and clients in the order of the study."""
-        table = pd.read_parquet(self._file("clients.parquet"))
+        path = self._file("clients.parquet")
+        with _readable(path):
+            table = pd.read_parquet(path)
         states = {state: i for i, state in enumerate(self.study.data.states)}
         return table.sort_values(
             ["state", "order"], key=lambda c: c.map(states) if c.name == "state" else c
@@ -73,7 +89,9 @@ class Tables:
 
     def _rows(self, name: str, columns: list[str], equal: dict[str, object]) -> pd.DataFrame:
         filters = [(column, "==", value) for column, value in equal.items()] or None
-        return pd.read_parquet(self._file(name), columns=columns, filters=filters)
+        path = self._file(name)
+        with _readable(path):
+            return pd.read_parquet(path, columns=columns, filters=filters)
 
     def scores(self, model: Model, chosen: Literal["last", "best_validation"]) -> pd.DataFrame:
         """Test and validation MASE, means over clients and seeds, by the four axes of the grid.
@@ -88,6 +106,14 @@ class Tables:
         diverged = by_axes["diverged"].any()
         return means.mask(diverged).assign(diverged=diverged)
 
+    @cached_property
+    def traffic(self) -> pd.DataFrame:
+        """Mean bytes of a participant in a round: `bytes_down` and `bytes_up` by split."""
+        directions = ["bytes_down", "bytes_up"]
+        ledger = self.records(["personalization", *directions], split="train")
+        means = ledger.groupby("personalization")[directions].mean()
+        return means.loc[self.study.grid.personalization]
+
     def best(self, model: Model, **equal: object) -> Cell | None:
         """The cell of least validation MASE at the last round; None when every one diverged.
 
@@ -101,7 +127,8 @@ class Tables:
         if table.empty:
             return None
         row = table.loc[table["validation_mase"].idxmin()]
-        return Cell(*(str(row[axis]) for axis in CELL[:4]), int(row["seed"]))
+        state, personalization, client_opt, server_opt = (str(row[axis]) for axis in CELL[:4])
+        return Cell(state, personalization, client_opt, server_opt, int(row["seed"]))
 
     def optimisers(self, cell: Cell) -> str:
         """The optimisers of a cell in words; no ServerOpt where nothing is shared."""
@@ -125,6 +152,15 @@ class Tables:
         if patterns == ["*"]:
             return "all shared"
         return f"{listed} shared" if len(listed) <= 24 else f"{listed[:22]}… shared"
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Explain why `path` cannot be read: it is damaged, or lacks a column that is asked for."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise ResultsError(f"{path}: cannot be read ({error}); run the study again") from None
 
 
 def client_label(name: str) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from plfl.clients import ClientOpt
 from plfl.data.windows import Dataset
+from plfl.errors import ConfigError
 from plfl.forecaster import Forecaster
 
 if TYPE_CHECKING:
@@ -48,11 +49,25 @@ class Engine(Protocol):
         """Forecasts, in scaled units, of row s for the windows `starts[s]`."""
 
 
+def choose(compute: "Compute") -> tuple[str, str]:
+    """Names of the engine and the device that a configuration means on this machine.
+
+    Raises:
+        ConfigError: there is no such device.
+    """
+    has_gpu = torch.cuda.is_available()
+    if compute.device == "cuda" and not has_gpu:
+        raise ConfigError("compute.device", ["'cuda' was asked for, but torch finds no GPU here"])
+    device = "cuda" if has_gpu and compute.device != "cpu" else "cpu"
+    return "stacked" if compute.engine == "auto" else compute.engine, device
+
+
 def engine(compute: "Compute", forecaster: Forecaster, dataset: Dataset) -> Engine:
     """The engine that a configuration asks for, on the dataset of one state."""
     from plfl.training.reference import Reference
     from plfl.training.stacked import Stacked
 
-    cuda = torch.cuda.is_available() if compute.device == "auto" else compute.device == "cuda"
-    chosen = Reference if compute.engine == "reference" else Stacked
-    return chosen(forecaster, dataset, torch.device("cuda" if cuda else "cpu"))
+    name, device = choose(compute)
+    engines: dict[str, type[Stacked] | type[Reference]]
+    engines = {"stacked": Stacked, "reference": Reference}
+    return engines[name](forecaster, dataset, torch.device(device))

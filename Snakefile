@@ -1,0 +1,57 @@
+"""The whole study: buildings → windows → federations → tables → figures, page and MLflow."""
+
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import min_version
+
+from plfl.errors import PlflError
+from plfl.study import Study
+from plfl.workflow import announce
+
+min_version("9.8")
+
+# Snakemake merges configuration files, but a study is one file: what it leaves out has a default.
+if not workflow.configfiles:
+
+    configfile: "config.yaml"
+
+
+try:
+    study = Study.parse(config, ", ".join(map(str, workflow.configfiles)))
+except PlflError as error:
+    raise WorkflowError(str(error)) from None
+
+RESULTS = str(study.results)
+FIGURES = str(study.figures)
+
+
+wildcard_constraints:
+    state="[A-Za-z0-9_]+",
+    personalization="[A-Za-z0-9_]+",
+    client_opt="[a-z0-9_]+",
+    server_opt="[a-z0-9_]+",
+    seed="[0-9]+",
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/track.smk"
+
+
+report: "workflow/report/workflow.rst"
+
+
+rule all:
+    default_target: True
+    message:
+        f"The study {study.name!r} is complete"
+    input:
+        TABLES.values(),
+        PICTURES,
+        f"{RESULTS}/index.html",
+        f"{RESULTS}/tracked.json" if study.tracking.enabled else [],
+
+
+onsuccess:
+    print(announce(study))

@@ -1,0 +1,135 @@
+"""What a study will cost before it runs: client-steps, bytes, and a guess at the time."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+
+from plfl.clients import ClientOpt
+from plfl.clients.adam import Adam
+from plfl.data.windows import Dataset
+from plfl.forecaster import Forecaster
+from plfl.study import Study, digest
+from plfl.training import Engine, LocalTask, engine
+
+YEAR = 365 * 24 * 60
+"""Minutes of data per client that are assumed."""
+TRIAL = 0.5
+"""Seconds that each measurement takes at least."""
+
+
+def workload(study: Study) -> pd.DataFrame:
+    """One row a state and personalisation.
+
+    Columns: `state`, `personalization`, `cells`; `trainings`, fewer than cells where the ServerOpt
+    never comes in; `client_steps`: local steps of all clients of all trainings; `megabytes`: what
+    crosses between clients and servers, both ways together; `evaluations`: client models that are
+    scored on all their evaluation windows.
+    """
+    f = study.federation
+    clients = max(1, round(f.participation * study.data.clients))
+    layout = Forecaster.of(study.model, len(study.data.features), study.windows.look_back).layout
+    scored = -(-f.rounds // f.evaluate_every)
+    rows = []
+    for state in study.data.states:
+        for split in study.grid.personalization:
+            cells = [c for c in study.cells if (c.state, c.personalization) == (state, split)]
+            trainings = len({digest(study.settings(cell)) for cell in cells})
+            shared = int(layout.mask(study.personalization[split]).sum())
+            crossings = 2 * clients * f.rounds * trainings
+            models = 1 if study.shares_nothing(split) else 2
+            rows.append(
+                {
+                    "state": state,
+                    "personalization": split,
+                    "cells": len(cells),
+                    "trainings": trainings,
+                    "client_steps": clients * f.rounds * f.local_steps * trainings,
+                    "megabytes": 4e-6 * shared * crossings,
+                    "evaluations": models * scored * study.data.clients * trainings,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What one training job does on this machine, measured just now."""
+
+    client_steps: float
+    """Local steps of a client per second."""
+    evaluations: float
+    """Client models scored per second, on a year of data."""
+
+    def seconds(self, work: pd.DataFrame) -> float:
+        """Time of one job for all the `work`."""
+        steps, evaluations = work["client_steps"].sum(), work["evaluations"].sum()
+        return float(steps / self.client_steps + evaluations / self.evaluations)
+
+
+def measure(study: Study) -> Speed:
+    """Train and evaluate some models on made-up numbers for about a second."""
+    torch.set_num_threads(study.compute.threads)
+    dataset = _noise(study)
+    forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
+    machine = engine(study.compute, forecaster, dataset)
+    clients = study.data.clients
+    rows = forecaster.initial(0).repeat(clients, 1).to(machine.device)
+    optimiser = Adam()
+    first, end = (study.windows.split[0] * len(dataset.features), len(dataset.features))
+    evaluated = torch.arange(int(first), end - dataset.look_back - dataset.look_ahead + 1)
+
+    def train() -> float:
+        machine.train(_task(study, optimiser, rows, machine))
+        return clients * study.federation.local_steps
+
+    def evaluate() -> float:
+        machine.predict(rows, [evaluated.to(machine.device)] * clients)
+        return clients
+
+    return Speed(_rate(train), _rate(evaluate))
+
+
+def _task(study: Study, optimiser: ClientOpt, rows: torch.Tensor, machine: Engine) -> LocalTask:
+    f = study.federation
+    size = len(rows), f.local_steps, f.batch_size
+    return LocalTask(
+        optimiser=optimiser,
+        rows=rows,
+        batches=torch.randint(1000, size, device=machine.device),
+        shared=torch.ones(rows.shape[1], dtype=torch.bool, device=machine.device),
+        state=optimiser.init(rows),
+        steps_taken=torch.zeros(1, 1, device=machine.device),
+    )
+
+
+def _rate(work: Callable[[], float]) -> float:
+    """Units of work per second, after a first call that may have things to prepare."""
+    work()
+    done, begun = 0.0, time.perf_counter()
+    while (passed := time.perf_counter() - begun) < TRIAL:
+        done += work()
+    return done / passed
+
+
+def _noise(study: Study) -> Dataset:
+    """A year of one client's made-up numbers."""
+    minutes = study.data.meters.interval if study.data.source == "meters" else 15
+    rows, columns = YEAR // minutes, study.data.features
+    random = np.random.default_rng(0)
+    return Dataset(
+        clients=np.array(["noise"]),
+        columns=np.array(columns),
+        features=random.random((rows, len(columns)), dtype=np.float32),
+        load=np.ones(rows),
+        stamps=np.arange(rows).astype("datetime64[s]"),
+        bounds=np.array([[0, rows, rows, rows]]),
+        load_offset=np.zeros(1),
+        load_scale=np.ones(1),
+        look_back=study.windows.look_back,
+        look_ahead=study.windows.look_ahead,
+        interval=minutes,
+    )

@@ -1,0 +1,51 @@
+PICTURES = []
+
+for figure, stems in figures.available().items():
+    pictures = [f"{FIGURES}/{stem}.png" for stem in stems]
+    PICTURES += pictures
+
+    rule:
+        name:
+            figure
+        message:
+            f"Draw {figure}"
+        input:
+            **TABLES,
+        output:
+            report(
+                pictures,
+                caption=f"../report/{figure}.rst",
+                category="Figures",
+            ),
+            [f"{FIGURES}/{stem}.pdf" for stem in stems],
+        log:
+            f"{RESULTS}/logs/figures/{figure}.log",
+        benchmark:
+            f"{RESULTS}/benchmarks/figures/{figure}.tsv"
+        params:
+            figure=figure,
+            code=code_digest(f"plfl.figures.{figure}"),
+        conda:
+            "../../environment.yml"
+        script:
+            "../scripts/figure.py"
+
+
+rule page:
+    message:
+        "Write the page that shows the study"
+    input:
+        PICTURES,
+        **TABLES,
+    output:
+        page=report(f"{RESULTS}/index.html", caption="../report/page.rst", category="Tables"),
+    log:
+        f"{RESULTS}/logs/page.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/page.tsv"
+    params:
+        code=code_digest("plfl.page"),
+    conda:
+        "../../environment.yml"
+    script:
+        "../scripts/page.py"

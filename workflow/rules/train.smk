@@ -1,0 +1,66 @@
+LOCAL = [p for p in study.grid.personalization if study.shares_nothing(p)]
+FEDERATED = [p for p in study.grid.personalization if p not in LOCAL]
+ONE_JOB = study.compute.stack == "personalization"
+SPANNED = ["client_opt", "server_opt", "seed"] if ONE_JOB else []
+SPANNED_LOCAL = SPANNED or ["server_opt"]
+
+
+rule train:
+    message:
+        "{wildcards}: train federations"
+    input:
+        dataset=f"{RESULTS}/data/{{state}}.npz",
+    output:
+        records=stacked(f"{RESULTS}/cells/{CELL}.parquet", SPANNED),
+        forecasts=stacked(f"{RESULTS}/cells/{CELL}.forecasts.parquet", SPANNED),
+    log:
+        f"{RESULTS}/logs/train/{name_of_stack(SPANNED)}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/train/{name_of_stack(SPANNED)}.tsv"
+    params:
+        settings=settings_of,
+        code=lambda wildcards: training_code(cells_of(wildcards)),
+    conda:
+        "../../environment.yml"
+    threads: study.compute.threads
+    wildcard_constraints:
+        personalization=one_of(FEDERATED),
+    script:
+        "../scripts/train.py"
+
+
+# With nothing shared no ServerOpt ever comes in: trained once, reported under each of them.
+use rule train as train_local with:
+    message:
+        "{wildcards}: train clients by themselves"
+    output:
+        records=stacked(f"{RESULTS}/cells/{CELL}.parquet", SPANNED_LOCAL),
+        forecasts=stacked(f"{RESULTS}/cells/{CELL}.forecasts.parquet", SPANNED_LOCAL),
+    log:
+        f"{RESULTS}/logs/train/{name_of_stack(SPANNED_LOCAL)}.local.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/train/{name_of_stack(SPANNED_LOCAL)}.local.tsv"
+    wildcard_constraints:
+        personalization=one_of(LOCAL),
+
+
+rule collect:
+    message:
+        "Gather the cells into the study's tables"
+    input:
+        records=[f"{RESULTS}/cells/{cell}.parquet" for cell in study.cells],
+        forecasts=[f"{RESULTS}/cells/{cell}.forecasts.parquet" for cell in study.cells],
+        datasets=[f"{RESULTS}/data/{state}.npz" for state in study.data.states],
+    output:
+        **TABLES,
+    log:
+        f"{RESULTS}/logs/collect.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/collect.tsv"
+    params:
+        study=study.model_dump(mode="json", exclude={"compute", "tracking"}),
+        code=code_digest("plfl.results.collect"),
+    conda:
+        "../../environment.yml"
+    script:
+        "../scripts/collect.py"

@@ -1,0 +1,15 @@
+from pathlib import Path
+
+from plfl.results.collect import collect
+from plfl.workflow import git_commit, job
+
+with job(snakemake) as study:
+    files = zip(map(Path, snakemake.input.records), map(Path, snakemake.input.forecasts))
+    datasets = map(Path, snakemake.input.datasets)
+    collect(
+        study,
+        cells=dict(zip(study.cells, files, strict=True)),
+        datasets=dict(zip(study.data.states, datasets, strict=True)),
+        folder=study.results,
+        git=git_commit(),
+    )
