@@ -1,6 +1,6 @@
 rule download:
     message:
-        "{wildcards.state}: fetch the buildings' files (" + study.data.source + ")"
+        f"{{wildcards.state}}: fetch the clients' files ({study.data.source})"
     input:
         own_files,
     output:

@@ -1,0 +1,63 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup demo reproduce ui test smoke lint bench-quick lock
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CORES ?= all
+# The first Python that is new enough.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+TORCH = $(shell grep '^torch==' requirements.lock)
+SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES)
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: $(READY) ## install everything into .venv
+
+# Without an NVIDIA GPU a CPU build of PyTorch saves gigabytes; not every network reaches its index.
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/it" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@if nvidia-smi -L >/dev/null 2>&1; then \
+		echo "NVIDIA GPU found: installing the CUDA build of PyTorch"; \
+		$(BIN)/pip install --quiet $(TORCH); \
+	else \
+		echo "No NVIDIA GPU: installing the CPU build of PyTorch"; \
+		$(BIN)/pip install --quiet --timeout 10 --retries 0 \
+			--index-url https://download.pytorch.org/whl/cpu $(TORCH) 2>/dev/null \
+		|| $(BIN)/pip install --quiet $(TORCH); \
+	fi
+	$(BIN)/pip install --quiet --requirement requirements.lock
+	$(BIN)/pip install --quiet --no-deps --editable .
+	@touch $@
+
+demo: $(READY) ## the whole study on sample data, in minutes
+	$(SNAKEMAKE) --configfile config/demo.yaml
+
+reproduce: $(READY) ## the paper's study: 36 buildings from the public bucket, full rounds
+	$(SNAKEMAKE) --configfile config.yaml
+
+ui: $(READY) ## the MLflow UI of the latest study, or of STUDY=name
+	$(BIN)/plfl ui $(if $(STUDY),results/$(STUDY))
+
+test: $(READY) ## the tests
+	$(BIN)/pytest --numprocesses auto
+
+smoke: $(READY) ## the whole pipeline on three clients, in seconds
+	$(SNAKEMAKE) --configfile config/smoke.yaml
+
+lint: $(READY) ## format, lint, types, workflow
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint --configfile config/smoke.yaml
+
+bench-quick: $(READY) ## training speed against a plain PyTorch loop, under a minute
+	$(BIN)/python benchmarks/bench_quick.py
+
+lock: ## renew requirements.lock (needs uv)
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-header \
+		--no-annotate --quiet | grep -vE '^(nvidia|cuda|triton)' > requirements.lock
