@@ -46,6 +46,18 @@ def buildings(data: Data, state: str) -> list[int]:
     return listed[: data.clients]
 
 
+def settings(data: Data, state: str) -> dict[str, Any]:
+    """Everything of the configuration that fixes the series of a state's clients.
+
+    Raises:
+        DataError: see `buildings`.
+    """
+    blocks = {"meters"} if data.source == "meters" else {"comstock", data.source}
+    ids = [] if data.source == "meters" else buildings(data, state)
+    keys = {"source", "folder", "clients", "features", *blocks}
+    return data.model_dump(mode="json", include=keys) | {"buildings": ids}
+
+
 def own_files(data: Data, state: str) -> list[Path]:
     """The user's own files that the state's clients are read from, if the source is `meters`.
 

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -98,6 +99,11 @@ def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
+def description(study: Study) -> dict[str, Any]:
+    """The study as its results carry it, without what they do not depend on."""
+    return study.model_dump(mode="json", exclude={"compute": {"threads", "stack"}})
+
+
 def collect(
     study: Study,
     cells: Mapping[Cell, tuple[Path, Path]],
@@ -127,7 +133,7 @@ def collect(
         "format": FORMAT,
         "version": __version__,
         "git": git,
-        "study": study.model_dump(mode="json"),
+        "study": description(study),
         "cells": {str(cell): cell_digest(path) for cell, (path, _) in cells.items()},
     }
     with atomic(folder / "study.json") as temporary:

@@ -1,5 +1,6 @@
 from plfl import figures
 from plfl.data import source
+from plfl.results.collect import description
 from plfl.sources import code_digest
 from plfl.workflow import training_code
 
@@ -17,6 +18,11 @@ TABLES = {
 def own_files(wildcards):
     """The user's own files that a state's clients are read from."""
     return list(map(str, source.own_files(study.data, wildcards.state)))
+
+
+def data_settings(wildcards):
+    """What of the configuration fixes a state's series."""
+    return source.settings(study.data, wildcards.state)
 
 
 def stacked(pattern, spanned):
@@ -39,9 +45,14 @@ def cells_of(wildcards):
     ]
 
 
-def settings_of(wildcards):
+def training_settings(wildcards):
     """What of the configuration fixes the numbers of a training job."""
     return {str(cell): study.settings(cell) for cell in cells_of(wildcards)}
+
+
+def training_digest(wildcards):
+    """Fingerprint of the code that a training job runs."""
+    return training_code(cells_of(wildcards))
 
 
 def one_of(names):

@@ -1,6 +1,4 @@
 rule download:
-    message:
-        f"{{wildcards.state}}: fetch the clients' files ({study.data.source})"
     input:
         own_files,
     output:
@@ -9,19 +7,19 @@ rule download:
         f"{RESULTS}/logs/download/{{state}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/download/{{state}}.tsv"
-    params:
-        data=study.data.model_dump(mode="json", exclude={"states"}),
-        code=code_digest(source.MODULES[study.data.source]),
+    localrule: True
     conda:
         "../../environment.yml"
-    localrule: True
+    params:
+        data=data_settings,
+        code=code_digest(source.MODULES[study.data.source]),
+    message:
+        f"{{wildcards.state}}: fetch the clients' files ({study.data.source})"
     script:
         "../scripts/download.py"
 
 
 rule windows:
-    message:
-        "{wildcards.state}: make windows"
     input:
         receipt=f"{RESULTS}/data/{{state}}.files.json",
     output:
@@ -30,11 +28,13 @@ rule windows:
         f"{RESULTS}/logs/windows/{{state}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/windows/{{state}}.tsv"
-    params:
-        data=study.data.model_dump(mode="json", exclude={"states"}),
-        windows=study.windows.model_dump(mode="json"),
-        code=code_digest("plfl.data.source", "plfl.data.windows"),
     conda:
         "../../environment.yml"
+    params:
+        data=data_settings,
+        windows=study.windows.model_dump(mode="json"),
+        code=code_digest("plfl.data.source", "plfl.data.windows"),
+    message:
+        "{wildcards.state}: make windows"
     script:
         "../scripts/windows.py"

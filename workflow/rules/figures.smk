@@ -7,8 +7,6 @@ for figure, stems in figures.available().items():
     rule:
         name:
             figure
-        message:
-            f"Draw {figure}"
         input:
             **TABLES,
         output:
@@ -22,30 +20,34 @@ for figure, stems in figures.available().items():
             f"{RESULTS}/logs/figures/{figure}.log",
         benchmark:
             f"{RESULTS}/benchmarks/figures/{figure}.tsv"
+        conda:
+            "../../environment.yml"
         params:
             figure=figure,
             code=code_digest(f"plfl.figures.{figure}"),
-        conda:
-            "../../environment.yml"
+        message:
+            f"Draw {figure}"
         script:
             "../scripts/figure.py"
 
 
 rule page:
-    message:
-        "Write the page that shows the study"
     input:
         PICTURES,
         **TABLES,
     output:
-        page=report(f"{RESULTS}/index.html", caption="../report/page.rst", category="Tables"),
+        page=report(
+            f"{RESULTS}/index.html", caption="../report/page.rst", category="Tables"
+        ),
     log:
         f"{RESULTS}/logs/page.log",
     benchmark:
         f"{RESULTS}/benchmarks/page.tsv"
-    params:
-        code=code_digest("plfl.page"),
     conda:
         "../../environment.yml"
+    params:
+        code=code_digest("plfl.page"),
+    message:
+        "Write the page that shows the study"
     script:
         "../scripts/page.py"

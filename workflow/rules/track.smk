@@ -1,6 +1,4 @@
 rule track:
-    message:
-        "Log the study into its MLflow database"
     input:
         PICTURES,
         **TABLES,
@@ -11,10 +9,12 @@ rule track:
         f"{RESULTS}/logs/track.log",
     benchmark:
         f"{RESULTS}/benchmarks/track.tsv"
-    params:
-        code=code_digest("plfl.tracking.store"),
+    localrule: True
     conda:
         "../../environment.yml"
-    localrule: True
+    params:
+        code=code_digest("plfl.tracking.store"),
+    message:
+        "Log the study into its MLflow database"
     script:
         "../scripts/track.py"

@@ -6,8 +6,6 @@ SPANNED_LOCAL = SPANNED or ["server_opt"]
 
 
 rule train:
-    message:
-        "{wildcards}: train federations"
     input:
         dataset=f"{RESULTS}/data/{{state}}.npz",
     output:
@@ -17,22 +15,23 @@ rule train:
         f"{RESULTS}/logs/train/{name_of_stack(SPANNED)}.log",
     benchmark:
         f"{RESULTS}/benchmarks/train/{name_of_stack(SPANNED)}.tsv"
-    params:
-        settings=settings_of,
-        code=lambda wildcards: training_code(cells_of(wildcards)),
+    wildcard_constraints:
+        personalization=one_of(FEDERATED),
     conda:
         "../../environment.yml"
     threads: study.compute.threads
-    wildcard_constraints:
-        personalization=one_of(FEDERATED),
+    params:
+        settings=training_settings,
+        engine=[study.compute.engine, study.compute.device],
+        code=training_digest,
+    message:
+        "{wildcards}: train federations"
     script:
         "../scripts/train.py"
 
 
 # With nothing shared no ServerOpt ever comes in: trained once, reported under each of them.
 use rule train as train_local with:
-    message:
-        "{wildcards}: train clients by themselves"
     output:
         records=stacked(f"{RESULTS}/cells/{CELL}.parquet", SPANNED_LOCAL),
         forecasts=stacked(f"{RESULTS}/cells/{CELL}.forecasts.parquet", SPANNED_LOCAL),
@@ -42,11 +41,11 @@ use rule train as train_local with:
         f"{RESULTS}/benchmarks/train/{name_of_stack(SPANNED_LOCAL)}.local.tsv"
     wildcard_constraints:
         personalization=one_of(LOCAL),
+    message:
+        "{wildcards}: train clients by themselves"
 
 
 rule collect:
-    message:
-        "Gather the cells into the study's tables"
     input:
         records=[f"{RESULTS}/cells/{cell}.parquet" for cell in study.cells],
         forecasts=[f"{RESULTS}/cells/{cell}.forecasts.parquet" for cell in study.cells],
@@ -57,10 +56,12 @@ rule collect:
         f"{RESULTS}/logs/collect.log",
     benchmark:
         f"{RESULTS}/benchmarks/collect.tsv"
-    params:
-        study=study.model_dump(mode="json", exclude={"compute", "tracking"}),
-        code=code_digest("plfl.results.collect"),
     conda:
         "../../environment.yml"
+    params:
+        study=description(study),
+        code=code_digest("plfl.results.collect"),
+    message:
+        "Gather the cells into the study's tables"
     script:
         "../scripts/collect.py"
