@@ -1,0 +1,125 @@
+"""From series to windows: cuts, scaling, and what windows cost."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plfl.data.windows import SPLITS, Dataset, build
+from plfl.errors import DataError
+from plfl.study import Windows
+
+
+def table(rows: int, start: float = 0.0, **columns: float) -> pd.DataFrame:
+    stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
+    load = start + np.arange(rows, dtype=float)
+    return pd.DataFrame({"load": load, "temperature": 20 - load, **columns}, index=stamps)
+
+
+def test_windows_of_the_paper() -> None:
+    data = build({"a": table(1000), "b": table(500, 5.0)}, Windows())
+    assert data.bounds.tolist() == [[0, 800, 900, 1000], [1000, 1400, 1450, 1500]]
+    starts = data.starts(1, "test")
+    assert starts[0] == 1450
+    # Inputs t … t+11, target t+15, persistence t+11; the last target is the last row.
+    assert data.target_rows(starts)[[0, -1]].tolist() == [1465, 1499]
+    assert data.persistence_rows(starts)[0] == 1461
+    assert data.load[data.target_rows(starts)[0]] == 5.0 + 465
+
+
+@given(
+    st.integers(60, 400),
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.sampled_from([(0.8, 0.1, 0.1), (0.5, 0.25, 0.25), (0.34, 0.33, 0.33)]),
+)
+def test_no_window_leaves_its_part(
+    rows: int, look_back: int, look_ahead: int, split: tuple[float, float, float]
+) -> None:
+    windows = Windows(look_back=look_back, look_ahead=look_ahead, split=split)
+    try:
+        data = build({"a": table(rows), "b": table(rows + 7)}, windows)
+    except DataError:
+        assert min(split) * rows < look_back + look_ahead + 1
+        return
+    for client in range(2):
+        for part, (first, end) in zip(
+            SPLITS, np.lib.stride_tricks.sliding_window_view(data.bounds[client], 2), strict=True
+        ):
+            starts = data.starts(client, part)
+            assert starts[0] == first
+            assert data.target_rows(starts)[-1] == end - 1
+
+
+def test_pooled_scaling_uses_all_training_parts_and_nothing_else() -> None:
+    data = build({"a": table(1000), "b": table(1000, 100.0)}, Windows())
+    # Training loads are 0 … 799 and 100 … 899.
+    np.testing.assert_array_equal(data.load_offset, [0, 0])
+    np.testing.assert_array_equal(data.load_scale, [899, 899])
+    assert data.features[0, 0] == 0
+    assert data.features[1799, 0] == 1
+    assert data.features[1999, 0] == pytest.approx(1099 / 899)
+
+
+def test_scaling_per_client() -> None:
+    data = build({"a": table(1000), "b": table(1000, 100.0)}, Windows(scaling="per_client"))
+    np.testing.assert_array_equal(data.load_offset, [0, 100])
+    np.testing.assert_array_equal(data.load_scale, [799, 799])
+
+
+def test_a_constant_feature_becomes_one() -> None:
+    data = build({"a": table(1000, floor_area=350_000.0)}, Windows())
+    assert set(data.features[:, 2]) == {1.0}
+
+
+def test_scaled_load_goes_back_to_kwh() -> None:
+    data = build({"a": table(300), "b": table(300, 17.0)}, Windows(scaling="per_client"))
+    rows = np.repeat([0, 1], 300)
+    back = data.load_offset[rows] + data.load_scale[rows] * data.features[:, 0]
+    np.testing.assert_allclose(back, data.load, rtol=1e-6)
+
+
+def test_a_file_gives_back_the_dataset_and_is_the_same_bytes_again(tmp_path: Path) -> None:
+    data = build({"a": table(300), "b": table(300, 17.0)}, Windows())
+    data.save(tmp_path / "1.npz")
+    data.save(tmp_path / "2.npz")
+    assert (tmp_path / "1.npz").read_bytes() == (tmp_path / "2.npz").read_bytes()
+    again = Dataset.load_file(tmp_path / "1.npz")
+    for name, value in vars(data).items():
+        np.testing.assert_array_equal(getattr(again, name), value)
+
+
+def test_a_year_of_a_building_is_below_two_megabytes(tmp_path: Path) -> None:
+    year = table(35_040, a=1.0, b=2.0, c=3.0, d=4.0, e=5.0, f=6.0)
+    data = build({"a": year}, Windows())
+    assert sum(v.nbytes for v in vars(data).values() if isinstance(v, np.ndarray)) < 2e6
+    data.save(tmp_path / "year.npz")
+    assert (tmp_path / "year.npz").stat().st_size < 2e6
+
+
+@pytest.mark.parametrize(
+    ("tables", "windows", "message"),
+    [
+        ({"a": table(150)}, Windows(), "client a: its validation part has 15 of 150 rows"),
+        ({"a": table(500)}, Windows(look_back=60), "one window needs 64"),
+        ({"a": table(500)}, Windows(split=(0.9, 0.1, 0.0)), "its test part has 0 of 500 rows"),
+        (
+            {"a": table(500, floor_area=1.0), "b": table(500)},
+            Windows(),
+            "client b: has no floor_area, which other clients",
+        ),
+        (
+            {"a": table(500), "b": table(1000)[::2]},
+            Windows(),
+            r"differ in their interval: 15 min \(a\), 30 min \(b\)",
+        ),
+    ],
+)
+def test_what_cannot_be_windowed(
+    tables: dict[str, pd.DataFrame], windows: Windows, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        build(tables, windows)

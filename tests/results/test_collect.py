@@ -1,0 +1,139 @@
+"""From cells to the study's tables, and what is asked of a results folder that is read again."""
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.errors import ResultsError
+from plfl.experiment import train
+from plfl.results.collect import collect, describe_clients, summarise
+from plfl.results.records import CELL, cell_digest, read_about, write_table
+from plfl.results.trained import Trained
+from tests import tiny
+
+STUDY = tiny.study()
+DATASET = tiny.dataset()
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    DATASET.save(folder / "XX.npz")
+    files = {}
+    for cell, result in train(STUDY, STUDY.cells, DATASET).items():
+        files[cell] = (folder / f"{cell}.parquet", folder / f"{cell}.forecasts.parquet")
+        write_table(result.records, files[cell][0], "digest")
+        write_table(result.forecasts, files[cell][1], "digest")
+    collect(STUDY, files, {"XX": folder / "XX.npz"}, folder, git="abc")
+    return folder
+
+
+def test_the_summary_says_what_the_records_say(results: Path) -> None:
+    records = pd.read_parquet(results / "records.parquet")
+    summary = pd.read_csv(results / "summary.csv").set_index([*CELL, "model", "chosen"])
+    assert len(summary) == len(STUDY.cells) * 2 * 2
+    row = summary.loc[("XX", "P2", "adam", "fedyogi", 10, "local", "last")]
+    of_cell = records.query(
+        "personalization == 'P2' and client_opt == 'adam' and server_opt == 'fedyogi'"
+    )
+    test = of_cell.query("split == 'test' and model == 'local' and round == 3")
+    assert row["round"] == 3
+    assert row["mase_mean"] == pytest.approx(test["mase"].mean(), rel=1e-5)
+    assert row["mase_median"] == pytest.approx(test["mase"].median(), rel=1e-5)
+    assert row["mase_clients"] == 3
+    sent = of_cell.query("split == 'train'")["bytes_up"].sum()
+    assert row["bytes_up"] == sent > 0
+    assert row["data"] == "sample"
+
+
+def test_the_best_round_is_chosen_on_validation_alone(results: Path) -> None:
+    records = pd.read_parquet(results / "records.parquet")
+    records = records[records["split"] != "train"].copy()
+    later = records["round"] == 3
+    records.loc[later & (records["split"] == "validation"), "mase"] += 1
+    records.loc[later & (records["split"] == "test"), "mase"] = 0
+    traffic = pd.read_parquet(results / "records.parquet").query("split == 'train'")
+    summary = summarise(pd.concat([traffic, records]), "sample").set_index("chosen")
+    assert set(summary.loc["best_validation", "round"]) == {2}
+    assert set(summary.loc["last", "mase_mean"]) == {0}
+
+
+def test_a_diverged_cell_has_no_scores(results: Path) -> None:
+    records = pd.read_parquet(results / "records.parquet")
+    wild = (records["client_opt"] == "prox") & (records["client"] == "b")
+    records.loc[wild & (records["split"] != "train"), ["mae", "rmse", "mase"]] = np.inf
+    summary = summarise(records, "sample").set_index("client_opt")
+    assert summary.loc["prox", "diverged"].all()
+    assert summary.loc["prox", "mase_mean"].isna().all()
+    assert not summary.loc["adam", "diverged"].any()
+
+
+def test_a_client_without_persistence_error_is_named_and_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    dataset = tiny.dataset(flat="b")
+    with caplog.at_level(logging.WARNING):
+        clients = describe_clients("XX", dataset).set_index("client")
+    assert "XX client b" in caplog.text
+    assert "has no MASE" in caplog.text
+    assert clients.loc["b", "persistence_mae_test"] == 0
+    cell = tiny.cell("XX-P3-adam-fedavg-10", STUDY)
+    summary = summarise(train(STUDY, [cell], dataset)[cell].records, "sample")
+    assert set(summary["mase_clients"]) == {2}
+    assert np.isfinite(summary["mase_mean"]).all()
+    assert not summary["diverged"].any()
+
+
+def test_tables_are_the_same_bytes_again(results: Path, tmp_path: Path) -> None:
+    names = ["records.parquet", "summary.csv", "clients.parquet", "forecasts.parquet"]
+    files = {
+        cell: (results / f"{cell}.parquet", results / f"{cell}.forecasts.parquet")
+        for cell in STUDY.cells
+    }
+    collect(STUDY, files, {"XX": results / "XX.npz"}, tmp_path, git="abc")
+    for name in [*names, "study.json"]:
+        assert (results / name).read_bytes() == (tmp_path / name).read_bytes()
+
+
+def test_about_is_read_back(results: Path) -> None:
+    about = read_about(results)
+    assert about["git"] == "abc"
+    assert about["study"]["name"] == "tiny"
+    assert set(about["cells"]) == set(map(str, STUDY.cells))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "holds no study"),
+        ("{", "is damaged"),
+        ("{}", "is damaged"),
+        (json.dumps({"format": 0}), "was made by version 0 of the configuration"),
+    ],
+)
+def test_other_folders_are_refused(tmp_path: Path, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "study.json").write_text(content)
+    with pytest.raises(ResultsError, match=message):
+        read_about(tmp_path)
+
+
+def test_a_trained_cell_is_recalled_only_whole_and_under_its_digest(tmp_path: Path) -> None:
+    cell = tiny.cell("XX-P3-adam-fedavg-10", STUDY)
+    result = train(STUDY, [cell], DATASET)[cell]
+    trained = Trained(tmp_path / "trained")
+    targets = tmp_path / "a.parquet", tmp_path / "a.forecasts.parquet"
+    assert not trained.recall("d1", *targets)
+    trained.keep("d1", result, *targets)
+    pd.testing.assert_frame_equal(pd.read_parquet(targets[0]), result.records)
+    for target in targets:
+        target.unlink()
+    assert not trained.recall("d2", *targets)
+    assert trained.recall("d1", *targets)
+    assert cell_digest(targets[0]) == "d1"
+    (tmp_path / "trained" / "d1.forecasts.parquet").write_bytes(b"PAR1")
+    assert not trained.recall("d1", *targets)

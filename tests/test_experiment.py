@@ -1,0 +1,150 @@
+"""Training cells: what is recorded, and that company, order and names change nothing."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plfl import experiment
+from plfl.data.windows import Dataset
+from plfl.errors import DataError
+from plfl.experiment import train
+from plfl.forecaster import Forecaster
+from plfl.study import Study
+from tests import tiny
+
+DATASET = tiny.dataset()
+
+
+def records(study: Study, *names: str, dataset: Dataset = DATASET) -> list[pd.DataFrame]:
+    cells = [tiny.cell(name, study) for name in names]
+    trained = train(study, cells, dataset)
+    return [trained[cell].records for cell in cells]
+
+
+def numbers(table: pd.DataFrame) -> pd.DataFrame:
+    return table.drop(columns=["personalization", "client_opt", "server_opt"])
+
+
+def test_what_is_recorded() -> None:
+    (table,) = records(tiny.study(), "XX-P2-adam-fedyogi-10")
+    trained = table[table["split"] == "train"]
+    assert trained.groupby(["round", "client"]).size().to_dict() == {
+        (t, c): 1 for t in (1, 2, 3) for c in "abc"
+    }
+    assert trained["loss"].gt(0).all()
+    scored = table[table["split"] != "train"]
+    # Evaluated every second round and at the last.
+    assert set(scored["round"]) == {2, 3}
+    counts = scored.groupby(["round", "client", "split", "model"]).size()
+    assert len(counts) == 2 * 3 * 2 * 2
+    assert counts.eq(1).all()
+    assert np.isfinite(scored[["mae", "rmse", "mase"]]).all(axis=None)
+
+
+@pytest.mark.parametrize(("split", "shared"), [("P1", 60_276), ("P2", 3_500), ("P3", 0)])
+def test_bytes_of_the_paper(split: str, shared: int) -> None:
+    layout = Forecaster(8, 12, 25, (150, 75), absolute=True).layout
+    assert layout.mask(Study().personalization[split]).sum() == shared
+    # Both ways together, per client and round: 482,208, 28,000 and 0 bytes.
+    study = tiny.study(model={"hidden": 25, "mlp": [150, 75]}, federation={"local_steps": 1})
+    (table,) = records(study, f"XX-{split}-adam-fedavg-10")
+    small = Forecaster(len(DATASET.columns), 12, 25, (150, 75), absolute=True).layout
+    mask = small.mask(study.personalization[split])
+    trained = table[table["split"] == "train"]
+    assert set(trained["bytes_down"]) == set(trained["bytes_up"]) == {4 * mask.sum()}
+    assert set(trained["extras_down"]) == {0}
+
+
+def test_local_training_is_the_same_under_every_server() -> None:
+    study = tiny.study()
+    avg, yogi = records(study, "XX-P3-adam-fedavg-10", "XX-P3-adam-fedyogi-10")
+    assert set(yogi["server_opt"]) == {"fedyogi"}
+    pd.testing.assert_frame_equal(numbers(avg), numbers(yogi))
+    local, both = (avg[avg["model"] == m] for m in ("local", "global"))
+    scores = local[local["split"] != "train"]["mase"].to_numpy()
+    np.testing.assert_array_equal(scores, both["mase"].to_numpy())
+
+
+def test_local_training_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    federations: list[int] = []
+    run = experiment.federation.run
+
+    def counting(some: list[Any], *rest: Any) -> None:
+        federations.append(len(some))
+        run(some, *rest)
+
+    monkeypatch.setattr(experiment.federation, "run", counting)
+    study = tiny.study()
+    train(study, [cell for cell in study.cells if cell.personalization == "P3"], DATASET)
+    assert federations == [2]
+
+
+def test_a_cell_has_the_same_bits_in_any_company() -> None:
+    study = tiny.study()
+    together = train(study, study.cells, DATASET)
+    for cell in study.cells[::3]:
+        alone = train(study, [cell], DATASET)[cell]
+        pd.testing.assert_frame_equal(alone.records, together[cell].records)
+        pd.testing.assert_frame_equal(alone.forecasts, together[cell].forecasts)
+
+
+def test_another_seed_gives_another_result() -> None:
+    study = tiny.study(grid={"seeds": [1, 2]})
+    one, two = records(study, "XX-P1-adam-fedavg-1", "XX-P1-adam-fedavg-2")
+    assert not np.allclose(one["loss"].dropna(), two["loss"].dropna())
+
+
+def permuted(order: list[int]) -> Dataset:
+    """The same clients in another order."""
+    bounds = DATASET.bounds[order]
+    rows = np.concatenate([np.arange(first, end) for first, _, _, end in bounds])
+    starts = np.concatenate([[0], np.cumsum(bounds[:, 3] - bounds[:, 0])[:-1]])
+    return dataclasses.replace(
+        DATASET,
+        clients=DATASET.clients[order],
+        features=DATASET.features[rows],
+        load=DATASET.load[rows],
+        stamps=DATASET.stamps[rows],
+        bounds=bounds - bounds[:, :1] + starts[:, None],
+        load_offset=DATASET.load_offset[order],
+        load_scale=DATASET.load_scale[order],
+    )
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.permutations([0, 1, 2]), st.sampled_from(["P1", "P2", "P3"]))
+def test_the_order_of_the_clients_does_not_matter(order: list[int], split: str) -> None:
+    study = tiny.study(federation={"participation": 0.67})
+    name = f"XX-{split}-adam-fedyogi-10"
+    keys = ["round", "client", "split", "model"]
+    one, two = (
+        records(study, name, dataset=data)[0].sort_values(keys, ignore_index=True)
+        for data in (DATASET, permuted(order))
+    )
+    pd.testing.assert_frame_equal(one, two, rtol=1e-6)
+
+
+def test_partial_participation_trains_and_sends_less() -> None:
+    (table,) = records(tiny.study(federation={"participation": 0.67}), "XX-P1-adam-fedavg-10")
+    trained = table[table["split"] == "train"]
+    assert set(trained.groupby("round").size()) == {2}
+    scored = table[table["split"] == "test"]
+    assert set(scored.groupby(["round", "model"]).size()) == {3}
+
+
+def test_a_cell_that_diverges_does_not_stop_the_others() -> None:
+    study = tiny.study(grid={"client_opt": ["sgd", "adam"]}, client_opt={"sgd": {"lr": 1e30}})
+    wild, calm = records(study, "XX-P1-sgd-fedavg-10", "XX-P1-adam-fedavg-10")
+    assert not np.isfinite(wild[wild["split"] == "test"]["mae"]).any()
+    assert np.isfinite(calm[calm["split"] == "test"]["mae"]).all()
+
+
+def test_fewer_windows_than_a_minibatch_are_refused() -> None:
+    study = tiny.study(federation={"batch_size": 999})
+    with pytest.raises(DataError, match=r"client a: 305 training windows are fewer than"):
+        records(study, "XX-P1-adam-fedavg-10")

@@ -1,0 +1,111 @@
+"""The configuration: what it accepts, and how it says what it does not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plfl.errors import ConfigError
+from plfl.study import Cell, Study
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def problems(raw: object) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        Study.parse(raw, "my.yaml")
+    assert str(caught.value).startswith("my.yaml: ")
+    return caught.value.problems
+
+
+def test_the_ready_studies_are_valid() -> None:
+    studies = [Study.load(ROOT / "config.yaml")]
+    studies += [Study.load(path) for path in sorted((ROOT / "config").glob("*.yaml"))]
+    assert len({study.name for study in studies}) == len(studies) >= 4
+
+
+def test_the_default_is_the_papers_study() -> None:
+    study = Study()
+    assert len(study.cells) == 180
+    assert study.cells[0] == Cell("CA", "P1", "adam", "fedavg", 10)
+    assert str(study.cells[-1]) == "NY-P3-proxadam-fedyogi-10"
+    assert (study.federation.rounds, study.federation.local_steps) == (40, 125)
+
+
+def test_every_error_is_told_at_once_with_its_remedy() -> None:
+    raw = {
+        "federation": {"roundz": 3, "local_steps": 0},
+        "grid": {"client_opt": ["adamm"], "server_opt": ["fedavg", "fedavg"]},
+        "windows": {"split": [0.5, 0.1, 0.1], "scaling": "pool"},
+        "personalization": {"P1": ["*", "lstm.*"], "P9": ["lstn.*"]},
+        "data": {"features": ["load", "temperatur"]},
+    }
+    found = "\n".join(problems(raw))
+    for part in (
+        "federation.roundz: unknown key; allowed: rounds, local_steps",
+        "did you mean 'rounds'?",
+        "federation.local_steps: 0 is not allowed, input should be greater than or equal to 1",
+        "grid.client_opt: 'adamm' is unknown; allowed: adam, adamams",
+        "did you mean 'adam'?",
+        "grid.server_opt: fedavg is there twice",
+        "windows.split: (0.5, 0.1, 0.1) must add up to 1",
+        "windows.scaling: 'pool' is not allowed",
+        "did you mean 'pooled'?",
+        "personalization.P1: 'lstm.weight_ih' is matched twice, by ['*', 'lstm.*']",
+        "personalization.P9: 'lstn.*' matches no parameter",
+        "data.features: 'temperatur' is unknown",
+        "did you mean 'temperature'?",
+    ):
+        assert part in found
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ([1], "the top level must be a block of keys"),
+        ({"data": {"states": ["CA", "CA"]}}, "names a state twice"),
+        ({"data": {"features": ["weekday", "load"]}}, "must start with 'load'"),
+        ({"data": {"meters": {"columns": {"load": "kWh"}}}}, "'timestamp' is missing"),
+        ({"data": {"buildings": {"TX": [1]}}}, "data.buildings.TX: not one of data.states"),
+        ({"data": {"comstock": {"release": "../../etc"}}}, "data.comstock.release"),
+        ({"data": {"states": ["../x"]}}, "data.states.0"),
+        ({"name": "../x"}, "name: '../x' is not allowed"),
+        ({"windows": {"split": [0, 0.5, 0.5]}}, "training above 0"),
+        ({"grid": {"personalization": ["P4"]}}, "allowed: P1, P2, P3"),
+        ({"client_opt": {"adam": {"beta1": 1}}}, "client_opt.adam.beta1: 1 is not allowed"),
+    ],
+)
+def test_one_error(raw: object, message: str) -> None:
+    assert any(message in problem for problem in problems(raw)), problems(raw)
+
+
+def test_files_that_are_no_configuration(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the file does not exist"):
+        Study.load(tmp_path / "none.yaml")
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("data: [")
+    with pytest.raises(ConfigError, match="cannot be read as YAML"):
+        Study.load(broken)
+    hostile = tmp_path / "hostile.yaml"
+    hostile.write_text("name: !!python/object/apply:os.system ['true']")
+    with pytest.raises(ConfigError, match="cannot be read as YAML"):
+        Study.load(hostile)
+
+
+def settings(cell: str, **blocks: dict[str, Any]) -> dict[str, Any]:
+    study = Study.parse(blocks, "test")
+    return study.settings(next(c for c in study.cells if str(c) == cell))
+
+
+def test_a_cells_settings_are_what_fixes_its_numbers() -> None:
+    cell = "CA-P2-adam-fedyogi-10"
+    assert settings(cell) == settings(cell, compute={"threads": 2}, tracking={"enabled": False})
+    assert settings(cell) == settings(cell, client_opt={"prox": {"lr": 0.5}})
+    assert settings(cell) != settings(cell, client_opt={"adam": {"lr": 0.5}})
+    assert settings(cell) != settings(cell, server_opt={"fedyogi": {"lr": 0.5}})
+    assert settings(cell) != settings(cell, federation={"rounds": 3})
+
+
+def test_without_sharing_the_server_does_not_matter() -> None:
+    assert settings("CA-P3-adam-fedyogi-10") == settings("CA-P3-adam-fedavg-10")
+    assert settings("CA-P2-adam-fedyogi-10") != settings("CA-P2-adam-fedavg-10")

@@ -1,0 +1,43 @@
+"""A study that trains in a blink: small models on a few days of made-up series."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from plfl.data.windows import Dataset, build
+from plfl.study import Cell, Study
+
+
+def study(**blocks: Any) -> Study:
+    """Three clients, small models, three rounds; `blocks` go over it, key by key."""
+    raw: dict[str, Any] = {
+        "name": "tiny",
+        "data": {"states": ["XX"], "clients": 3, "source": "sample"},
+        "model": {"hidden": 3, "mlp": [4]},
+        "grid": {"client_opt": ["adam", "prox"], "server_opt": ["fedavg", "fedyogi"]},
+        "federation": {"rounds": 3, "local_steps": 4, "batch_size": 8, "evaluate_every": 2},
+    }
+    for name, block in blocks.items():
+        raw[name] = {**raw.get(name, {}), **block}
+    return Study.parse(raw, "tiny")
+
+
+def dataset(clients: int = 3, rows: int = 400, flat: str = "") -> Dataset:
+    """Daily cycles with noise, scaled; the client `flat` has a constant test part."""
+    random = np.random.default_rng(5)
+    stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
+    tables = {}
+    for name in "abcdefgh"[:clients]:
+        day = 2 + np.sin(np.arange(rows) / 96 * 2 * np.pi + random.random())
+        table = pd.DataFrame({"load": day + 0.1 * random.random(rows)}, stamps)
+        table["temperature"] = random.random(rows)
+        if name == flat:
+            table.loc[stamps[int(0.9 * rows) :], "load"] = 1.0
+        tables[name] = table
+    return build(tables, study().windows)
+
+
+def cell(name: str, of: Study) -> Cell:
+    """The cell of this name."""
+    return next(cell for cell in of.cells if str(cell) == name)
