@@ -43,7 +43,7 @@ ui: $(READY) ## the MLflow UI of the latest study, or of STUDY=name
 	$(BIN)/plfl ui $(if $(STUDY),results/$(STUDY))
 
 test: $(READY) ## the tests
-	$(BIN)/pytest --numprocesses auto
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 smoke: $(READY) ## the whole pipeline on three clients, in seconds
 	$(SNAKEMAKE) --configfile config/smoke.yaml

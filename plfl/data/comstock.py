@@ -4,7 +4,7 @@ A *store* is a folder that holds files of the public bucket under the same keys,
 `plfl.data.releases`: the cache that `plfl.data.download` fills, or sample data.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -151,18 +151,27 @@ def buildings(
     """
     if len(set(ids)) < len(ids):
         raise DataError(f"data.buildings.{state}: an id is there twice; name each building once")
-    found = find(root, layout, state, ids, features)
+    found = find(root, layout, state, metadata_keys(root, layout, state), ids, features)
     if absent := {i: None for i in ids if i not in found}:
         raise _unknown(layout, state, absent)
     return [found[i] for i in ids]
 
 
 def find(
-    root: Path, layout: Layout, state: str, ids: Sequence[int], features: Collection[str]
+    root: Path,
+    layout: Layout,
+    state: str,
+    keys: Iterable[str],
+    ids: Iterable[int],
+    features: Collection[str] = (),
 ) -> dict[int, Building]:
-    """Those of the buildings that the metadata in the store know, by id."""
+    """Those of the buildings that the metadata under `keys` in the store know, by id.
+
+    Raises:
+        DataError: one of them is in another state, or the metadata are unusable.
+    """
     found: dict[int, Building] = {}
-    for key in metadata_keys(root, layout, state):
+    for key in keys:
         if missing := [i for i in ids if i not in found]:
             found |= _lookup(root, key, layout, state, missing, features)
     return found
@@ -191,19 +200,21 @@ def _lookup(
     if names.state:
         columns["state"] = (names.state,)
     path = root / key
-    table = _parquet(path, columns, [("bldg_id", "in", list(ids))])
-    # Later releases let a simulated building stand for several places; what is read is the same.
-    table = table.drop_duplicates("id")
+    # Later releases let a simulated building stand for several places, in as many rows; what is
+    # read here is the same in all of them.
+    table = _parquet(path, columns)
+    table = table[table["id"].isin(ids)]
     if names.state:
         abroad = table[table["state"] != state]
         if len(abroad):
             raise _unknown(layout, state, dict(zip(abroad["id"], abroad["state"], strict=True)))
-    static = table.set_index("id")[[name for name in STATIC if name in table]].astype(float)
+    areas = table.set_index("id")[[name for name in STATIC if name in table]]
+    static = _numbers(f"{path} (by building)", areas)
     for feature in static:
         check_finite(f"{path} (by building)", static[feature])
     return {
-        int(i): Building(int(i), key, str(county), {str(k): float(v) for k, v in areas.items()})
-        for i, county, areas in zip(
+        int(i): Building(int(i), key, str(county), {str(k): float(v) for k, v in row.items()})
+        for i, county, row in zip(
             table["id"], table["county"], static.to_dict("records"), strict=True
         )
     }
@@ -213,7 +224,10 @@ def _unknown(layout: Layout, state: str, absent: dict[int, Any]) -> DataError:
     """The error about buildings that are not in `state`: ids, each with its state if known."""
     paper = paper_states() if layout.release == PAPER_RELEASE else {}
     told = {i: elsewhere or paper.get(i) for i, elsewhere in absent.items()}
-    named = ", ".join(f"{i} (it is in {where})" if where else str(i) for i, where in told.items())
+    named = ", ".join(
+        f"{i} (it is in {where})" if where not in (None, state) else str(i)
+        for i, where in told.items()
+    )
     return DataError(
         f"{layout.release}, upgrade {layout.upgrade}: there is no building {named} in {state}. Ids "
         "belong to one state and are renumbered in every release (the paper's hold for "
@@ -223,9 +237,14 @@ def _unknown(layout: Layout, state: str, absent: dict[int, Any]) -> DataError:
 
 def _load(path: Path) -> pd.Series:
     table = _parquet(path, {"timestamp": ("timestamp",), "load": LOAD})
+    if not pd.api.types.is_datetime64_dtype(table["timestamp"]):
+        raise DataError(
+            f"{path}: column 'timestamp' holds no naive times but {table['timestamp'].dtype}; "
+            "delete the file and download it again"
+        )
     stamps = pd.DatetimeIndex(table["timestamp"], name="timestamp").as_unit("ns")
     check_stamps(str(path), stamps, INTERVAL)
-    load = table["load"].astype(float).set_axis(stamps)
+    load = _numbers(str(path), table[["load"]])["load"].set_axis(stamps)
     check_load(str(path), load)
     return load
 
@@ -240,7 +259,7 @@ def _weather(path: Path, columns: dict[str, str]) -> pd.DataFrame:
         table = table[list(columns.values())].set_axis(stamps).astype(float)
     except FileNotFoundError:
         raise _absent(path) from None
-    except ValueError as error:  # from the parser, a number, a date or UTF-8
+    except (ValueError, OSError) as error:  # ValueError: the parser, a number, a date or UTF-8
         raise DataError(
             f"{path}: cannot be read as weather ({error}); delete it and download it again"
         ) from None
@@ -260,14 +279,23 @@ def _check_hours(where: str, hours: pd.DatetimeIndex, stamps: pd.DatetimeIndex) 
         )
 
 
-def _parquet(
-    path: Path, columns: dict[str, tuple[str, ...]], filters: list[Any] | None = None
-) -> pd.DataFrame:
+def _numbers(where: str, table: pd.DataFrame) -> pd.DataFrame:
+    """The columns of `table` as float64."""
+    try:
+        return table.astype(float)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{where}: {', '.join(map(str, table))}: not a number ({error}); delete the file and "
+            "download it again"
+        ) from None
+
+
+def _parquet(path: Path, columns: dict[str, tuple[str, ...]]) -> pd.DataFrame:
     """Only these columns of a Parquet file under our names, each given by the names it goes by."""
     try:
         held = pq.read_schema(path).names
         ours = {_present(path, names, held): name for name, names in columns.items()}
-        table = pq.read_table(path, columns=list(ours), filters=filters, partitioning=None)
+        table = pq.read_table(path, columns=list(ours), partitioning=None)
     except FileNotFoundError:
         raise _absent(path) from None
     except (pa.ArrowException, OSError) as error:
@@ -284,7 +312,7 @@ def _present(path: Path, names: Sequence[str], held: Collection[str]) -> str:
             return name
     raise DataError(
         f"{path}: has no column {' or '.join(map(repr, names))}{nearest(names[0], held)}; check "
-        "data.comstock.release, or leave the feature out of data.features"
+        "data.comstock.release (features other than the load can be left out of data.features)"
     )
 
 

@@ -29,7 +29,7 @@ def describe(
         - `mean`, `std`, `min`, `max` of the load in kWh per interval; `zeros`: share of zeros;
           `load_factor`: mean / max;
         - `persistence_mae`: mean |y_t − y_(t − 1 h)|, the error of the forecast "as an hour ago";
-          `persistence_ratio`: that / mean; `test_persistence_mae`: the same over the test part;
+          `persistence_ratio`: that / mean; `test_persistence_mae`: the same within the test part;
         - `flat_hours`: duration of the longest run of one value; `outliers`: number of readings
           above `OUTLIER` medians;
         - `gaps`, `filled`: gaps in the load and readings put there, `<NA>` if the source does
@@ -43,8 +43,9 @@ def describe(
 def _describe_one(table: pd.DataFrame, interval: int, test_share: float) -> dict[str, object]:
     load = table["load"]
     mean, peak, median = load.mean(), load.max(), load.median()
-    errors = load.diff(max(1, 60 // interval)).abs()
-    test_rows = round(test_share * len(load))
+    hour = max(1, 60 // interval)
+    persistence_mae = load.diff(hour).abs().mean()
+    test = load.iloc[len(load) - round(test_share * len(load)) :]
     changes = (load != load.shift()).cumsum()
     return {
         "rows": len(load),
@@ -58,9 +59,9 @@ def _describe_one(table: pd.DataFrame, interval: int, test_share: float) -> dict
         "max": peak,
         "zeros": (load == 0).mean(),
         "load_factor": mean / peak if peak > 0 else np.nan,
-        "persistence_mae": errors.mean(),
-        "persistence_ratio": errors.mean() / mean if mean > 0 else np.nan,
-        "test_persistence_mae": errors.iloc[len(load) - test_rows :].mean(),
+        "persistence_mae": persistence_mae,
+        "persistence_ratio": persistence_mae / mean if mean > 0 else np.nan,
+        "test_persistence_mae": test.diff(hour).abs().mean(),
         "flat_hours": changes.value_counts().max() * interval / 60,
         "outliers": int((load > OUTLIER * median).sum()) if median > 0 else 0,
         "gaps": table.attrs.get("gaps"),

@@ -9,6 +9,7 @@ import fnmatch
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    ConnectionError,
+    HTTPClientError,
     IncompleteReadError,
     ResponseStreamingError,
 )
@@ -78,7 +81,7 @@ def download(data: "Data", state: str, ids: Sequence[int]) -> dict[str, Any]:
     layout = Layout.of(data)
     cache = Cache(data.folder / "comstock", layout, state)
     if layout.by_county:
-        _fetch_counties(cache, ids)
+        _fetch_counties(cache, set(ids))
     else:
         cache.fetch([layout.metadata(state)])
     buildings = comstock.buildings(cache.root, layout, state, ids, data.features)
@@ -90,21 +93,22 @@ def download(data: "Data", state: str, ids: Sequence[int]) -> dict[str, Any]:
     return cache.receipt([*(building.metadata for building in buildings), *series, *weather])
 
 
-def _fetch_counties(cache: "Cache", ids: Sequence[int]) -> None:
+def _fetch_counties(cache: "Cache", ids: set[int]) -> None:
     """Fetch metadata by county until all `ids` are found or there are no more counties."""
     root, layout, state = cache.root, cache.layout, cache.state
+
+    def fetch(keys: Sequence[str], ids: set[int]) -> set[int]:
+        cache.fetch(keys)
+        return ids - comstock.find(root, layout, state, keys, ids).keys()
+
     here = comstock.metadata_keys(root, layout, state)
-    cache.fetch(here)
-
-    def complete() -> bool:
-        return len(comstock.find(root, layout, state, ids, ())) == len(set(ids))
-
-    if complete():
+    lacking = fetch(here, ids)
+    if not lacking:
         return
     elsewhere = [key for key in cache.listing(layout.metadata(state)) if key not in here]
     for start in range(0, len(elsewhere), WORKERS):
-        cache.fetch(elsewhere[start : start + WORKERS])
-        if complete():
+        lacking = fetch(elsewhere[start : start + WORKERS], lacking)
+        if not lacking:
             return
 
 
@@ -119,15 +123,19 @@ class Entry:
 
 @dataclass(frozen=True)
 class Remote:
-    """What the bucket announces of a file: its MD5 is the ETag, unless it came in several parts."""
+    """What the bucket announces of a file."""
 
     size: int
     etag: str
 
     @property
     def md5(self) -> str | None:
-        """The MD5 of the file if it is known."""
-        return None if "-" in self.etag else self.etag
+        """The MD5 of the file if it is known.
+
+        It is the ETag of what was stored in one piece; other ETags, e.g. `MD5-3` of three pieces or
+        those of a mirror's own making, say nothing of the content.
+        """
+        return self.etag if re.fullmatch("[0-9a-f]{32}", self.etag) else None
 
 
 class UnreachableError(DataError):
@@ -184,8 +192,11 @@ class Cache:
         prefix = f"{ROOT}/{pattern[: pattern.index('*')]}"
         with _explained(pattern):
             pages = self._client.get_paginator("list_objects_v2")
-            objects = pages.paginate(Bucket=BUCKET, Prefix=prefix).search("Contents[].Key")
-            keys = [key.removeprefix(f"{ROOT}/") for key in objects if key]
+            keys = []
+            for page in pages.paginate(Bucket=BUCKET, Prefix=prefix):
+                if "Name" not in page:  # e.g. the login page of a network, which may be sound XML
+                    raise _impostor(pattern, "no list of files")
+                keys += [item["Key"].removeprefix(f"{ROOT}/") for item in page.get("Contents", ())]
         return sorted(fnmatch.filter(keys, pattern))
 
     @cached_property
@@ -197,8 +208,13 @@ class Cache:
             read_timeout=READ_TIMEOUT,
             max_pool_connections=WORKERS,
         )
-        with _explained(BUCKET):
+        try:
             return boto3.client("s3", region_name=REGION, config=config)
+        except (BotoCoreError, ValueError) as error:
+            raise DataError(
+                f"no client of the ComStock bucket can be made ({error}); check the environment's "
+                "AWS_ variables and the files in ~/.aws"
+            ) from error
 
     def _is_intact(self, key: str) -> bool:
         """Whether the file is there just as it was when the bucket confirmed it."""
@@ -338,11 +354,20 @@ def _explained(key: str) -> Iterator[None]:
         raise DataError(f"{key}: the ComStock bucket failed ({error}); run again later") from error
     except (ResponseStreamingError, IncompleteReadError, Boto3Error) as error:
         raise DataError(f"{key}: the download broke off ({error}); run again") from error
-    except BotoCoreError as error:
+    except (ConnectionError, HTTPClientError) as error:
         raise UnreachableError(
             f"the ComStock bucket cannot be reached ({error}); run again when there is a network, "
             "or set data.source to sample"
         ) from error
+    except BotoCoreError as error:
+        raise _impostor(key, error) from error
+
+
+def _impostor(key: str, evidence: object) -> DataError:
+    return DataError(
+        f"{key}: what answers is not the ComStock bucket ({evidence}); look for a proxy or an "
+        "AWS_ENDPOINT_URL_S3 in between"
+    )
 
 
 def _parallel(task: Callable[[str], T], keys: Sequence[str]) -> list[T]:

@@ -37,7 +37,7 @@ def calendar(stamps: pd.DatetimeIndex) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "time_index": np.asarray(4 * stamps.hour + stamps.minute // 15, dtype=float),
-            "weekday": np.asarray(stamps.weekday, dtype=float),
+            "weekday": np.asarray(stamps.day_of_week, dtype=float),
         },
         index=stamps,
     )

@@ -124,6 +124,8 @@ def read_file(path: Path, meters: Meters) -> pd.DataFrame:
         DataError: what in the file cannot be used, at which line, and what to do.
     """
     raw = _read_columns(path, meters.columns)
+    if len(raw) < 2:
+        raise DataError(f"{path}: holds {len(raw)} readings; a series needs two, replace the file")
     zone = _zone(meters.timezone)
     stamps = _parsed(path, raw["timestamp"])
     ends = _instants(path, raw.index, stamps, meters, zone)

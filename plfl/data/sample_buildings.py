@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.tseries.holiday import USFederalHolidayCalendar
 from scipy.signal import lfilter
-from scipy.special import expit
+from scipy.special import expit, ndtri
 
 from plfl.data.sample_weather import (
     RADIATION,
@@ -41,6 +41,8 @@ END_USES = (
     "cooling",
     "exterior_lighting",
     "fans",
+    "heat_recovery",
+    "heat_rejection",
     "heating",
     "interior_equipment",
     "interior_lighting",
@@ -48,14 +50,14 @@ END_USES = (
     "refrigeration",
     "water_systems",
 )
-"""The end uses that are computed, in ComStock's order; they add up to the total."""
+"""The end uses of electricity, in ComStock's order; they add up to the total."""
 
 STEP = 0.25  # hours
 STAMPS = pd.date_range("2018-01-01 00:15", "2019-01-01", freq="15min", unit="ns")
 """End of each interval, Eastern Standard Time in every state, as ComStock has it."""
 
 _WARM_UP = 3 * 96  # intervals before the year in which the building forgets its start
-_BUILDING, _SERIES = 2, 3  # streams of random numbers
+_BUILDING, _SERIES, _SIZES = 2, 3, 4  # streams of random numbers
 
 _MAJOR = frozenset(
     {
@@ -95,7 +97,7 @@ class Kind:
     """Fresh air while open, W/K per m² of floor."""
     peaks: tuple[tuple[float, float, float], ...] = ()
     """Busy times: hour, width in hours, height above the ordinary level of 1."""
-    exterior: float = 1.0
+    exterior: float = 2.0
     refrigeration: float = 0.0
     water: float = 0.3
     """Hot water, heated electrically in some buildings."""
@@ -115,56 +117,56 @@ _MORNING_EVENING = ((7.5, 1.3, 0.9), (20.5, 2.2, 1.0))
 # fmt: off
 KINDS = {
     "SmallOffice": Kind(
-        (7_000, 0.6), (1, 2), 0.20, (8, 17.5), (9, 13), None, _MAJOR,
-        lights=8, equipment=7, standby=0.35, people=5, air=0.45),
+        (7_000, 0.95), (1, 2), 0.20, (8, 17.5), (9, 13), None, _MAJOR,
+        lights=6, equipment=7, standby=0.35, people=5, air=0.45),
     "MediumOffice": Kind(
-        (50_000, 0.4), (2, 4), 0.33, (7.5, 18), (9, 13), None, _MAJOR,
-        lights=8, equipment=8, standby=0.4, people=5, air=0.45, central=0.5),
+        (50_000, 0.65), (2, 4), 0.33, (7.5, 18), (9, 13), None, _MAJOR,
+        lights=6, equipment=8, standby=0.4, people=5, air=0.45, central=0.5),
     "LargeOffice": Kind(
-        (260_000, 0.5), (6, 16), 0.40, (7, 19), (8, 14), None, _MAJOR,
-        lights=8, equipment=9, standby=0.5, people=5, air=0.45, exterior=0.4, central=1.0),
+        (260_000, 0.75), (6, 16), 0.40, (7, 19), (8, 14), None, _MAJOR,
+        lights=6, equipment=9, standby=0.5, people=5, air=0.45, exterior=0.8, central=1.0),
     "RetailStandalone": Kind(
-        (18_000, 0.8), (1, 1), 0.10, (9, 21), (9, 21), (10, 19), _FEAST,
-        lights=12, equipment=4, standby=0.3, people=8, air=0.6, peaks=((16.0, 3.0, 0.3),),
-        exterior=1.6),
+        (18_000, 1.15), (1, 1), 0.10, (9, 21), (9, 21), (10, 19), _FEAST,
+        lights=9, equipment=4, standby=0.3, people=8, air=0.6, peaks=((16.0, 3.0, 0.3),),
+        exterior=3.2),
     "RetailStripmall": Kind(
-        (22_000, 0.7), (1, 1), 0.15, (9, 20.5), (9, 20.5), (10, 18), _FEAST,
-        lights=12, equipment=6, standby=0.3, people=8, air=0.6, peaks=((15.0, 3.5, 0.3),),
-        exterior=2.2),
+        (22_000, 1.1), (1, 1), 0.15, (9, 20.5), (9, 20.5), (10, 18), _FEAST,
+        lights=9, equipment=6, standby=0.3, people=8, air=0.6, peaks=((15.0, 3.5, 0.3),),
+        exterior=4.4),
     "Warehouse": Kind(
-        (30_000, 1.0), (1, 1), 0.02, (7, 16.5), (8, 12), None, _MAJOR,
-        lights=5, equipment=2, standby=0.25, people=0.5, air=0.1, exterior=0.7, heated=0.35),
+        (30_000, 1.35), (1, 1), 0.02, (7, 16.5), (8, 12), None, _MAJOR,
+        lights=4, equipment=2, standby=0.25, people=0.5, air=0.1, exterior=1.4, heated=0.35),
     "QuickServiceRestaurant": Kind(
-        (2_800, 0.3), (1, 1), 0.15, (6, 23), (6, 24), (7, 22), _FEAST,
-        lights=12, equipment=60, standby=0.25, people=25, air=3.0, peaks=_LUNCH_DINNER,
-        exterior=10, refrigeration=12, water=8, exhaust=0.75),
+        (2_800, 0.55), (1, 1), 0.15, (6, 23), (6, 24), (7, 22), _FEAST,
+        lights=9, equipment=60, standby=0.25, people=25, air=3.0, peaks=_LUNCH_DINNER,
+        exterior=14, refrigeration=12, water=8, exhaust=0.75),
     "FullServiceRestaurant": Kind(
-        (6_000, 0.4), (1, 1), 0.17, (9, 23), (9, 25), (10, 22), _FEAST,
-        lights=12, equipment=42, standby=0.25, people=25, air=2.5, peaks=_LUNCH_DINNER,
-        exterior=5, refrigeration=9, water=5, exhaust=0.75),
+        (6_000, 0.65), (1, 1), 0.17, (9, 23), (9, 25), (10, 22), _FEAST,
+        lights=9, equipment=42, standby=0.25, people=25, air=2.5, peaks=_LUNCH_DINNER,
+        exterior=8, refrigeration=9, water=5, exhaust=0.75),
     "PrimarySchool": Kind(
-        (55_000, 0.4), (1, 2), 0.30, (7.5, 16), None, None, _MAJOR,
-        lights=10, equipment=6, standby=0.35, people=10, air=0.9, peaks=((11.5, 2.0, 0.2),),
-        exterior=0.5, refrigeration=0.3, central=0.4, school=True),
+        (55_000, 0.65), (1, 2), 0.30, (7.5, 16), None, None, _MAJOR,
+        lights=7.5, equipment=6, standby=0.35, people=10, air=0.9, peaks=((11.5, 2.0, 0.2),),
+        exterior=1, refrigeration=0.3, central=0.4, school=True),
     "SecondarySchool": Kind(
-        (130_000, 0.5), (1, 3), 0.30, (7, 17), (9, 13), None, _MAJOR,
-        lights=10, equipment=6, standby=0.35, people=10, air=0.9, peaks=((11.5, 2.0, 0.2),),
-        exterior=0.5, refrigeration=0.2, central=0.7, school=True),
+        (130_000, 0.75), (1, 3), 0.30, (7, 17), (9, 13), None, _MAJOR,
+        lights=7.5, equipment=6, standby=0.35, people=10, air=0.9, peaks=((11.5, 2.0, 0.2),),
+        exterior=1, refrigeration=0.2, central=0.7, school=True),
     "SmallHotel": Kind(
-        (32_000, 0.4), (2, 4), 0.20, _ALWAYS, _ALWAYS, _ALWAYS, _NEVER,
-        lights=5, equipment=6, standby=0.35, people=2.5, air=0.4, peaks=_MORNING_EVENING,
-        exterior=0.8, water=1.5),
+        (32_000, 0.65), (2, 4), 0.20, _ALWAYS, _ALWAYS, _ALWAYS, _NEVER,
+        lights=4, equipment=6, standby=0.35, people=2.5, air=0.4, peaks=_MORNING_EVENING,
+        exterior=1.6, water=1.5),
     "LargeHotel": Kind(
-        (130_000, 0.5), (4, 12), 0.30, _ALWAYS, _ALWAYS, _ALWAYS, _NEVER,
-        lights=6, equipment=7, standby=0.4, people=2.5, air=0.5, peaks=_MORNING_EVENING,
-        exterior=0.4, refrigeration=0.4, water=1.0, central=1.0),
+        (130_000, 0.75), (4, 12), 0.30, _ALWAYS, _ALWAYS, _ALWAYS, _NEVER,
+        lights=4.5, equipment=7, standby=0.4, people=2.5, air=0.5, peaks=_MORNING_EVENING,
+        exterior=0.8, refrigeration=0.4, water=1.0, central=1.0),
     "Outpatient": Kind(
-        (28_000, 0.7), (1, 4), 0.22, (7, 18), (8, 14), None, _MAJOR,
-        lights=10, equipment=14, standby=0.45, people=7, air=0.9, central=0.4),
+        (28_000, 0.95), (1, 4), 0.22, (7, 18), (8, 14), None, _MAJOR,
+        lights=7.5, equipment=14, standby=0.45, people=7, air=0.9, central=0.4),
     "Hospital": Kind(
-        (240_000, 0.5), (3, 8), 0.18, _ALWAYS, _ALWAYS, _ALWAYS, _NEVER,
-        lights=10, equipment=15, standby=0.5, people=5, air=1.1, peaks=((12.5, 3.5, 0.7),),
-        exterior=0.3, refrigeration=0.3, water=0.6, central=1.0),
+        (240_000, 0.75), (3, 8), 0.18, _ALWAYS, _ALWAYS, _ALWAYS, _NEVER,
+        lights=7.5, equipment=15, standby=0.5, people=5, air=1.1, peaks=((12.5, 3.5, 0.7),),
+        exterior=0.6, refrigeration=0.3, water=0.6, central=1.0),
 }
 """The 14 building types of ComStock."""
 # fmt: on
@@ -195,13 +197,15 @@ class Building:
         return self.sqft / SQUARE_FEET
 
 
-def building(state: str, bldg_id: int, kind: str, seed: int) -> Building:
+def draw(state: str, bldg_id: int, kind: str, seed: int) -> Building:
     """Draw the building `bldg_id`, of type `kind`. It depends on the arguments only."""
     rng = np.random.default_rng([seed, _BUILDING, STATES[state].fips, bldg_id])
     model = KINDS[kind]
     median, spread = model.area
-    sqft = int(np.clip(median * math.exp(spread * rng.standard_normal()), 1_000, 1_500_000))
-    sqft = max(round(sqft, -2), 1_000)
+    # The golden ratio spreads the sizes of a state evenly, however few of its buildings are taken.
+    start = np.random.default_rng([seed, _SIZES, STATES[state].fips]).random()
+    size = median * math.exp(spread * ndtri((start + bldg_id * (math.sqrt(5) - 1) / 2) % 1))
+    sqft = round(int(np.clip(size, 1_000, 1_500_000)), -2)
     low, high = model.stories
     stories = int(rng.integers(low, high + 1))
     footprint = sqft / SQUARE_FEET / stories
@@ -227,18 +231,18 @@ def building(state: str, bldg_id: int, kind: str, seed: int) -> Building:
     )
 
 
-def simulate(home: Building, seed: int) -> pd.DataFrame:
+def simulate(building: Building, seed: int) -> pd.DataFrame:
     """A year of the building's electricity: `END_USES` in kWh per 15 minutes at `STAMPS`."""
-    place = STATES[home.state]
-    kind = KINDS[home.kind]
-    rng = np.random.default_rng([seed, _SERIES, place.fips, home.bldg_id])
+    place = STATES[building.state]
+    kind = KINDS[building.kind]
+    rng = np.random.default_rng([seed, _SERIES, place.fips, building.bldg_id])
     stamps = pd.date_range(end=STAMPS[-1], periods=len(STAMPS) + _WARM_UP, freq="15min")
     n = len(stamps)
     standard = stamps + pd.Timedelta(hours=place.offset + 5)
-    outdoor = weather(home.state, home.county.gisjoin, seed)
+    outdoor = weather(building.state, building.county.gisjoin, seed)
     temperature = _at(standard, outdoor[TEMPERATURE])
     radiation = _at(standard + pd.Timedelta("30min"), outdoor[RADIATION])  # of the hour's middle
-    sun = elevation(home.county, place.offset, standard)
+    sun = elevation(building.county, place.offset, standard)
 
     clock = _Clock.of(stamps, place.zone, kind, rng)
     ramp = rng.uniform(0.5, 3.5)
@@ -246,11 +250,13 @@ def simulate(home: Building, seed: int) -> pd.DataFrame:
     lit = clock.open(lead=rng.uniform(0.2, 0.8), lag=rng.uniform(0.2, 1.2), ramp=0.7 * ramp)
     ventilated = clock.open(lead=rng.uniform(0.7, 2.0), lag=rng.uniform(0, 0.7), ramp=0.01) > 0.15
 
-    kilowatt = home.area / 1000
+    kilowatt = building.area / 1000
     density = np.exp(0.3 * rng.standard_normal(5))
-    grain = 0.25 / math.sqrt(max(home.area / 300, 1))  # many appliances hide each other's switching
+    grain = 0.25 / math.sqrt(
+        max(building.area / 300, 1)
+    )  # many appliances hide each other's switching
 
-    night_lights = 0.05 + 0.5 * rng.random() ** 2
+    night_lights = 0.1 + 0.6 * rng.random() ** 1.5
     daylight = rng.random() < 0.3
     lights = kind.lights * density[0] * (night_lights + (1 - night_lights) * lit)
     lights *= 1 - 0.3 * daylight * np.minimum(radiation / 400, 1)
@@ -258,31 +264,31 @@ def simulate(home: Building, seed: int) -> pd.DataFrame:
 
     running = present * (1 + grain * autoregressive(rng, n, 2) + 0.05 * autoregressive(rng, n, 900))
     running += grain * (_switching(rng, n, on=3, off=12) - 0.2) * present
-    standby = np.clip(kind.standby * rng.uniform(0.7, 1.8), 0, 0.85)
+    standby = np.clip(kind.standby * rng.uniform(0.8, 2.4), 0, 0.85)
     equipment = kind.equipment * density[1] * (standby + (1 - standby) * running)
     equipment = np.maximum(equipment, 0.1 * kind.equipment)
 
     dark = sun < -0.05
     dimmed = rng.choice([0.4, 1.0])
     late = clock.open(lead=1.0, lag=1.5, ramp=0.01) < 0.15
-    exterior = kind.exterior * math.exp(0.6 * rng.standard_normal()) * dark
+    exterior = kind.exterior * math.exp(rng.standard_normal()) * dark
     exterior *= np.where(late, dimmed, 1.0)
 
     cold = kind.refrigeration
-    if home.kind.startswith("Retail") and rng.random() < 0.25:
+    if building.kind.startswith("Retail") and rng.random() < 0.25:
         cold = 15.0 * rng.uniform(0.3, 1.0)  # food
     racks = np.clip(1 + 0.012 * (temperature - 20) + 0.15 * present, 0.6, None) * cold * density[2]
-    cycled = 0.4 / math.sqrt(max(home.area / 500, 1))
+    cycled = 0.4 / math.sqrt(max(building.area / 500, 1))
     refrigeration = (1 - cycled) * racks
     refrigeration += _packets(cycled * racks, 1.4 * cycled * cold * density[2], rng)
 
     is_electric = rng.random() < 0.5
     water = kind.water * density[3] * is_electric * (0.1 + present)
     water *= np.maximum(1 + 0.4 * autoregressive(rng, n, 1), 0.1)
-    water = _packets(water, kind.water * max(2.5 * math.sqrt(200 / home.area), 0.15), rng)
+    water = _packets(water, kind.water * max(2.5 * math.sqrt(200 / building.area), 0.15), rng)
 
     gains = 0.9 * lights + (1 - kind.exhaust) * equipment + kind.people * present
-    plant = _air_conditioning(home, kind, temperature, radiation, gains, ventilated, rng)
+    plant = _air_conditioning(building, kind, temperature, radiation, gains, ventilated, rng)
     powers = {
         "exterior_lighting": exterior,
         "interior_equipment": equipment,
@@ -291,7 +297,7 @@ def simulate(home: Building, seed: int) -> pd.DataFrame:
         "water_systems": water,
         **plant,
     }
-    # Tenths of a watt-hour: what a mathematical library does to the last bit stays out of the files.
+    # Tenths of a watt-hour: the last bit of a mathematical library stays out of the files.
     energies = {use: (powers[use] * kilowatt * STEP)[_WARM_UP:].round(4) + 0.0 for use in END_USES}
     return pd.DataFrame(energies, index=STAMPS)
 
@@ -324,10 +330,10 @@ class _Clock:
         )
 
     def open(self, ramp: float, lead: float = 0.0, lag: float = 0.0) -> Array:
-        """Activity, from 0 (closed) to 1: a smooth rise of `ramp` hours at opening, fall at closing.
+        """Activity, from 0 (closed) to 1, with a smooth rise at opening and fall at closing.
 
-        `lead` and `lag` hours widen the opening hours. Yesterday's late night and tomorrow's early
-        morning reach into today.
+        Both take `ramp` hours; `lead` and `lag` hours widen the opening hours. Yesterday's late
+        night and tomorrow's early morning reach into today.
         """
         total = np.zeros(len(self.hour))
         for shift in (-1, 0, 1):
@@ -352,7 +358,7 @@ def _hours(
     days: pd.DatetimeIndex, kind: Kind, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
     """Opening hour, closing hour and level of activity (0: closed) of each day."""
-    shift = 0.5 * rng.standard_normal(2)
+    shift = rng.standard_normal(2)
     shut_on_saturday = rng.random() < 0.4 and kind.saturday is not None and kind.sunday is None
     plan = [kind.weekday] * 5 + [None if shut_on_saturday else kind.saturday, kind.sunday]
     holidays = USFederalHolidayCalendar().holidays(days[0], days[-1], return_name=True)
@@ -386,7 +392,8 @@ def _at(stamps: pd.DatetimeIndex, hourly: pd.Series) -> Array:
     """Hourly values on a straight line between their stamps."""
     start = hourly.index[0]
     hour = pd.Timedelta("1h")
-    return np.interp((stamps - start) / hour, (hourly.index - start) / hour, hourly.to_numpy())
+    known = np.asarray((pd.DatetimeIndex(hourly.index) - start) / hour)
+    return np.asarray(np.interp(np.asarray((stamps - start) / hour), known, hourly.to_numpy()))
 
 
 def _packets(demand: Array, size: float, rng: np.random.Generator) -> Array:
@@ -407,7 +414,7 @@ def _switching(rng: np.random.Generator, n: int, on: float, off: float) -> Array
 
 
 def _air_conditioning(
-    home: Building,
+    building: Building,
     kind: Kind,
     temperature: Array,
     radiation: Array,
@@ -415,12 +422,12 @@ def _air_conditioning(
     ventilated: Mask,
     rng: np.random.Generator,
 ) -> dict[str, Array]:
-    """Electric power of cooling, heating, fans and pumps in W/m² of floor."""
-    walls, windows = home.wall_area / home.area, home.window_area / home.area
-    envelope = rng.uniform(0.4, 0.9) * walls + 2.7 * windows + 0.35 / home.stories
+    """Electric power of the end uses that keep the set points, in W/m² of floor."""
+    walls, windows = building.wall_area / building.area, building.window_area / building.area
+    envelope = rng.uniform(0.4, 0.9) * walls + 2.7 * windows + 0.35 / building.stories
     loss = kind.heated * (envelope + 0.33 * 3.5 * rng.uniform(0.1, 0.35))
     recovery = rng.uniform(0.4, 0.8)  # demand control and heat recovery spare part of the fresh air
-    exchange = loss + kind.heated * kind.air * recovery * ventilated
+    exchange = loss + kind.heated * kind.air * recovery * ventilated.astype(float)
     solar = np.asarray(lfilter([0.2], [1.0, -0.8], 0.35 * 0.4 * windows * radiation))
     heat = kind.heated * gains + solar
 
@@ -430,8 +437,10 @@ def _air_conditioning(
     design = exchange.max()
     cooling_size = max(design * (hot - comfort[0]), 0) + np.quantile(heat, 0.98) + 8 * kind.heated
     heating_size = 1.25 * design * (comfort[1] - cold) + 12 * kind.heated
-    units = 1 if home.hvac == "central" else int(rng.integers(1, 4))
+    served = 500 * rng.uniform(0.6, 1.6)  # m² by a packaged unit; more than 4 are as smooth as 4
+    units = 1 if building.hvac == "central" else int(np.clip(building.area / served, 1, 4))
     shares = rng.dirichlet(np.full(units, 6.0))
+    never_off = rng.random() < 0.3  # fans that nobody switches off at night
     cooling, heating, running = (np.zeros(len(temperature)) for _ in range(3))
     for share in shares:
         offset = rng.normal(0, 0.4)
@@ -439,30 +448,32 @@ def _air_conditioning(
         high = np.where(ventilated, comfort[0], comfort[0] + setback) + offset
         cooled, heated, ran = _thermostat(
             temperature, exchange, heat, low, high, ventilated,
-            (cooling_size, heating_size), home.hvac == "packaged",
+            (cooling_size, heating_size), building.hvac == "packaged",
         )  # fmt: skip
         cooling += share * cooled
         heating += share * heated
-        running += share * ran
+        running += share * (1.0 if never_off else ran)
 
-    is_central = home.hvac == "central"
+    is_central = building.hvac == "central"
     economizer = rng.random() < (0.8 if is_central else 0.5)
     free = np.clip((20 - temperature) / 8, 0, 1) * economizer
-    efficiency = (5.0 if is_central else 3.4) * rng.uniform(0.85, 1.15)
-    efficiency = efficiency * np.clip(1 - 0.013 * (temperature - 28), 0.7, 1.35)
+    rating = (5.0 if is_central else 3.4) * rng.uniform(0.85, 1.15)
+    efficiency = rating * np.clip(1 - 0.013 * (temperature - 28), 0.7, 1.35)
     load = np.maximum(cooling, heating) / max(cooling_size, heating_size)
     fan = rng.uniform(2.5, 5.0) * kind.heated * (1 + 0.3 * kind.air)
-    flow = 0.3 + 0.7 * load if is_central else 1.0
-    heat_power = {
-        "gas": 0.0,
-        "heat_pump": 1 / np.clip(2.8 + 0.06 * temperature, 1.2, 3.8),
+    flow = 0.3 + 0.7 * load if is_central else np.ones_like(load)
+    performance: dict[str, Array | float] = {
+        "gas": np.inf,
+        "heat_pump": np.clip(2.8 + 0.06 * temperature, 1.2, 3.8),
         "resistance": 1.0,
-    }[home.heating]
+    }
     stages = 3
-    pumping = np.ceil(stages * load) / stages if is_central else 0.02 * (heating > 0)
+    pumping = np.ceil(stages * load) / stages if is_central else 0.02 * np.sign(heating)
     return {
         "cooling": cooling * (1 - free) / efficiency,
-        "heating": heating * heat_power,
+        "heating": heating / performance[building.heating],
+        "heat_recovery": np.zeros_like(heating),
+        "heat_rejection": 0.03 * cooling * is_central,
         "fans": fan * running * flow**2,
         "pumps": rng.uniform(0.8, 2.0) * kind.heated * pumping,
     }
@@ -481,9 +492,9 @@ def _thermostat(
     """Cooling, heating (W/m²) and running fans (0 or 1) of a unit that keeps `low` to `high` °C.
 
     Air and building mass are one node each, integrated implicitly:
-    `C_air dT/dt = exchange (outdoor - T) + H (T_mass - T) + heat + heating - cooling`. On schedule the
-    unit gives exactly what is needed, up to its size; at night a packaged unit, if it `cycles`, starts
-    when the set-back limits are left, gives full power for half an hour, and stops.
+    `C_air dT/dt = exchange (outdoor - T) + H (T_mass - T) + heat + heating - cooling`. On schedule
+    the unit gives exactly what is needed, up to its size; at night a packaged unit, if it `cycles`,
+    starts when the set-back limits are left, gives full power for half an hour, and stops.
     """
     capacity, coupling, mass = 9.0, 4.0, 55.0  # Wh/K, W/K, Wh/K per m²
     cooling_size, heating_size = sizes

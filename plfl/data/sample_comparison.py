@@ -1,33 +1,34 @@
 """Holds the sample data against real buildings and prints the tables of `docs/sample-data.md`.
 
 `python -m plfl.data.sample_comparison FOLDER` needs a folder with these real files:
-`comstock_ca_week/comstock_30min_small.csv` (ComStock buildings of California, the first week of 2018,
-in columns), `eulp_buildings/{461,466,467,468}.parquet` and `comstock_ga/98542-10.parquet` (whole
-years).
+`comstock_ca_week/comstock_30min_small.csv` (1,000 ComStock buildings of California in columns, the
+first week of 2018) and, of whole years, the commercial `eulp_buildings/{461,466,467,468}.parquet`
+and `comstock_ga/98542-10.parquet`.
 """
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 
 from plfl.data import sample
+from plfl.data.comstock import LOAD
 from plfl.data.sample_buildings import simulate
 from plfl.data.sample_weather import STATES
 
-TOTAL = "out.electricity.total.energy_consumption"
-
 REAL_YEARS = {
-    "eulp_buildings/461.parquet": "America/Los_Angeles",
-    "eulp_buildings/466.parquet": "America/Chicago",
-    "eulp_buildings/467.parquet": "America/New_York",
-    "eulp_buildings/468.parquet": "America/New_York",
-    "comstock_ga/98542-10.parquet": "America/New_York",
+    "eulp_buildings/461.parquet": ("CA", "America/Los_Angeles"),
+    "eulp_buildings/466.parquet": ("AR", "America/Chicago"),
+    "eulp_buildings/467.parquet": ("SC", "America/New_York"),
+    "eulp_buildings/468.parquet": ("VA", "America/New_York"),
+    "comstock_ga/98542-10.parquet": ("GA", "America/New_York"),
 }
-"""Real commercial buildings with a whole year of data, and the time their people live by."""
+"""Real commercial buildings with a whole year of data: their state, and the time they live by."""
 
 QUANTILES = [0.05, 0.25, 0.5, 0.75, 0.95]
+
+_STAMP_ENDS = pd.Timedelta("15min")
 
 
 def statistics(load: pd.DataFrame, zone: str) -> pd.DataFrame:
@@ -38,27 +39,27 @@ def statistics(load: pd.DataFrame, zone: str) -> pd.DataFrame:
         zone: time zone of the buildings, for day and night.
 
     Returns:
-        `mean` (kWh per 15 minutes); `load factor`: mean / peak; `day / night`: mean of 9–17 h / mean
-        of 0–5 h; `weekday / weekend`: the same of Monday–Friday / Saturday–Sunday; autocorrelation at
-        lags of 1, 24 and 168 h; `persistence`: mean |y_t − y_(t − 1 h)| / mean.
+        `mean` (kWh per 15 minutes); `load factor`: mean / peak; `day / night`: mean of 9–17 h /
+        mean of 0–5 h; `weekday / weekend`: the same of Monday–Friday / Saturday–Sunday;
+        `persistence error`: mean |y_t − y_(t − 1 h)| / mean; autocorrelation at those lags of 1, 24
+        and 168 h that fit twice into the series.
     """
     stamps = pd.DatetimeIndex(load.index)
     local = stamps.tz_localize("Etc/GMT+5").tz_convert(zone)
     hour = int(pd.Timedelta("1h") / (stamps[1] - stamps[0]))
     working = local.day_of_week < 5
+    day, night = (local.hour >= 9) & (local.hour < 17), local.hour < 5
     table = {
         "mean": load.mean(),
         "load factor": load.mean() / load.max(),
-        "day / night": load[(local.hour >= 9) & (local.hour < 17)].mean()
-        / load[local.hour < 5].mean(),
+        "day / night": load[day].mean() / load[night].mean(),
         "weekday / weekend": load[working].mean() / load[~working].mean(),
-        "persistence": load.diff(hour).abs().mean() / load.mean(),
+        "persistence error": load.diff(hour).abs().mean() / load.mean(),
     }
     for lag in (1, 24, 168):
         if 2 * lag * hour < len(load):
-            table[f"autocorrelation {lag} h"] = load.apply(
-                lambda y, lag=lag: y.autocorr(lag * hour)
-            )
+            correlation = {building: load[building].autocorr(lag * hour) for building in load}
+            table[f"autocorrelation {lag} h"] = pd.Series(correlation)
     return pd.DataFrame(table)
 
 
@@ -67,55 +68,44 @@ def sample_year(state: str, ids: Iterable[int], seed: int) -> pd.DataFrame:
     load = pd.DataFrame(
         {i: simulate(sample.describe(state, i, seed), seed).sum(axis=1) for i in ids}
     )
-    return load.set_axis(pd.DatetimeIndex(load.index) - pd.Timedelta("15min"))
+    return load.set_axis(pd.DatetimeIndex(load.index) - _STAMP_ENDS)
 
 
-def real_years(folder: Path) -> pd.DataFrame:
-    """Statistics of the real buildings of `REAL_YEARS`, one row each."""
-    rows = []
-    for name, zone in REAL_YEARS.items():
-        table = pd.read_parquet(folder / name).set_index("timestamp")[[TOTAL]]
-        table = table.set_axis([Path(name).stem], axis=1)
-        table = table.set_axis(pd.DatetimeIndex(table.index) - pd.Timedelta("15min"))
-        rows.append(statistics(table, zone))
-    return pd.concat(rows)
+def real_year(path: Path) -> pd.DataFrame:
+    """Total load of a building from its file, as `statistics` wants it."""
+    table = pd.read_parquet(path, columns=["timestamp", LOAD[0]]).set_index("timestamp")
+    return table.set_axis(pd.DatetimeIndex(table.index) - _STAMP_ENDS)
 
 
 def real_week(folder: Path) -> pd.DataFrame:
-    """A week of 1,000 real ComStock buildings of California, as `statistics` wants it."""
+    """Half-hourly loads of the real Californian buildings, as `statistics` wants them."""
     path = folder / "comstock_ca_week" / "comstock_30min_small.csv"
     return pd.read_csv(path, index_col="Timestamp", parse_dates=True)
 
 
-def compare(folder: Path, samples: Mapping[str, pd.DataFrame]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Two tables: the real Californian week and the real years, each beside the sample data.
+def week(load: pd.DataFrame) -> pd.DataFrame:
+    """Quantiles over Californian buildings, in columns, of the statistics of one week's load.
 
-    Args:
-        folder: folder of the real files.
-        samples: the result of `sample_year` by state; CA must be among them.
+    From 2 to 7 January 2018, half-hourly: New Year's Day is left out, on which real ComStock
+    buildings work and sample buildings rest.
     """
-    real = real_week(folder)
-    made = samples["CA"].loc["2018-01-01":"2018-01-07"].resample("30min").mean()  # type: ignore[misc]
-    weeks = {"ComStock": real, "sample": made}
-    week = pd.concat(
-        {
-            who: statistics(load, STATES["CA"].zone).quantile(QUANTILES)
-            for who, load in weeks.items()
-        }
-    )
-    years = pd.concat(statistics(load, STATES[state].zone) for state, load in samples.items())
-    spread = years.quantile([0, *QUANTILES, 1])
-    spread.index = pd.Index([f"sample, {100 * q:g} %" for q in spread.index])
-    return week.unstack(0).T, pd.concat([real_years(folder), spread])  # type: ignore[return-value]
+    days = load.loc["2018-01-02":"2018-01-07"].resample("30min").mean()
+    table = statistics(days, STATES["CA"].zone).quantile(QUANTILES).T
+    return table.set_axis([f"{100 * q:g} %" for q in QUANTILES], axis=1)
 
 
-def _markdown(table: pd.DataFrame, corner: str) -> str:
-    """A GitHub table of numbers with three significant digits."""
+def year(load: pd.DataFrame, state: str) -> pd.DataFrame:
+    """Quantiles over sample buildings of a state, in rows, of the statistics of a year's load."""
+    table = statistics(load, STATES[state].zone).quantile([0.05, 0.5, 0.95])
+    return table.set_axis([f"sample {state}, {100 * q:g} %" for q in table.index])
+
+
+def markdown(table: pd.DataFrame, corner: str) -> list[str]:
+    """The lines of a GitHub table of numbers with three significant digits."""
     rows = [[corner, *map(str, table.columns)], ["---", *["---:"] * len(table.columns)]]
     for name, values in table.iterrows():
-        label = ", ".join(name) if isinstance(name, tuple) else str(name)
-        rows.append([label, *(f"{value:.3g}" for value in values)])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        rows.append([str(name), *(f"{value:.3g}" for value in values)])
+    return [f"| {' | '.join(row)} |" for row in rows]
 
 
 def main() -> None:
@@ -124,12 +114,20 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder of the real files")
     parser.add_argument("--seed", type=int, default=2018, help="seed of the sample data")
     arguments = parser.parse_args()
+
     samples = {s: sample_year(s, sample.buildings(s), arguments.seed) for s in STATES}
-    week, years = compare(arguments.folder, samples)
-    week.columns = [f"{100 * q:g} %" for q in week.columns]
-    print(_markdown(week, "first week of 2018, California"))
-    print()
-    print(_markdown(years.T, "2018"))
+    weeks = {"ComStock": week(real_week(arguments.folder)), "sample": week(samples["CA"])}
+    both = pd.concat([w.set_axis(w.index + f", {who}") for who, w in weeks.items()])
+    order = [f"{name}, {who}" for name in weeks["sample"].index for who in weeks]
+    years = [
+        statistics(real_year(arguments.folder / name), zone).set_axis(
+            [f"real {state}, {Path(name).stem}"]
+        )
+        for name, (state, zone) in REAL_YEARS.items()
+    ]
+    years += [year(load, state) for state, load in samples.items()]
+    print("\n".join(markdown(both.loc[order], "2–7 January 2018, California")), end="\n\n")
+    print("\n".join(markdown(pd.concat(years), "2018")))
 
 
 if __name__ == "__main__":

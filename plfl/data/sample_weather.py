@@ -1,8 +1,8 @@
 """Weather of the sample store: hourly years of real counties' climates, generated.
 
-Not a record of any real day: the climate (means, swings, ranges, wind) is the county's, the days are
-drawn. Clear-sky radiation is Haurwitz (1945), cloud cover dims it as in Kasten & Czeplak (1980), the
-diffuse share is Erbs et al. (1982), humidity uses Magnus' formula.
+Not a record of any real day: the climate (means, swings, ranges, wind) is the county's, the days
+are drawn. Clear-sky radiation is Haurwitz (1945), cloud cover dims it as in Kasten & Czeplak
+(1980), the diffuse share is Erbs et al. (1982), humidity uses Magnus' formula.
 """
 
 from dataclasses import dataclass
@@ -198,8 +198,8 @@ def _storms(place: State, seed: int, season: Array) -> Array:
     series = systems / systems.std() * spread
     spells = np.zeros(n)
     for count, months, size in (
-        (place.heat_waves, (155, 255), 3.5),
-        (place.cold_snaps, (-5, 60), -8.0),
+        (place.heat_waves, (155, 255), 2.0 * summer),
+        (place.cold_snaps, (-5, 60), -1.4 * winter),
     ):
         for _ in range(rng.poisson(count)):
             middle = 24 * rng.uniform(*months) + MARGIN / pd.Timedelta("1h")

@@ -13,7 +13,7 @@ from plfl.study import Comstock, Data
 
 HOURS = 48
 STAMPS = pd.date_range("2018-01-01 00:15", periods=4 * HOURS, freq="15min", name="timestamp")
-COUNTIES = {205362: "G3600610", 205363: "G3600610", 205364: "G3600470"}
+COUNTIES = {205362: "G3600050", 205363: "G3600050", 205364: "G3600470"}
 """Three buildings of New York and the counties of their weather."""
 
 

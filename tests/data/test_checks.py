@@ -1,3 +1,5 @@
+from typing import Literal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,12 +13,14 @@ LOAD = pd.Series(np.arange(8.0), STAMPS, name="load")
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("zone", [None, "America/New_York"])
-def test_an_unbroken_run_of_stamps_is_accepted(unit, zone):
+def test_an_unbroken_run_of_stamps_is_accepted(
+    unit: Literal["s", "ms", "us", "ns"], zone: str | None
+) -> None:
     check_stamps("m.csv", STAMPS.as_unit(unit).tz_localize(zone), 15)
     check_stamps("m.csv", STAMPS[:1], 15)
 
 
-def test_local_stamps_may_cross_a_change_of_clocks():
+def test_local_stamps_may_cross_a_change_of_clocks() -> None:
     stamps = pd.date_range("2018-03-11 06:00", periods=12, freq="15min", tz="UTC")
     check_stamps("m.csv", stamps.tz_convert("America/New_York"), 15)
 
@@ -44,7 +48,9 @@ def test_local_stamps_may_cross_a_change_of_clocks():
         ),
     ],
 )
-def test_faulty_stamps_are_refused_with_the_first_and_the_remedy(stamps, message):
+def test_faulty_stamps_are_refused_with_the_first_and_the_remedy(
+    stamps: pd.DatetimeIndex, message: str
+) -> None:
     with pytest.raises(DataError) as error:
         check_stamps("m.csv", stamps, 15)
     assert str(error.value).startswith("m.csv: ")
@@ -59,26 +65,26 @@ def test_faulty_stamps_are_refused_with_the_first_and_the_remedy(stamps, message
         (-1.0, "2 values negative, first at 2018-01-01 00:45:00"),
     ],
 )
-def test_impossible_loads_are_refused(value, message):
+def test_impossible_loads_are_refused(value: float, message: str) -> None:
     load = LOAD.copy()
     load.iloc[[2, 5]] = value
-    with pytest.raises(DataError, match="^m.csv: column 'load': ") as error:
+    with pytest.raises(DataError, match=r"^m\.csv: column 'load': ") as error:
         check_load("m.csv", load)
     assert message in str(error.value)
 
 
-def test_negative_load_can_be_allowed():
+def test_negative_load_can_be_allowed() -> None:
     check_load("m.csv", LOAD)
     check_load("m.csv", -LOAD, allow_negative=True)
 
 
 @pytest.mark.parametrize("value", [0.0, 3.25])
-def test_a_constant_load_is_refused(value):
+def test_a_constant_load_is_refused(value: float) -> None:
     with pytest.raises(DataError, match=rf"constant, all 8 values .* are {value:g}; .*leave this"):
         check_load("m.csv", LOAD * 0 + value)
 
 
-def test_other_columns_may_be_constant_and_negative_but_not_missing():
+def test_other_columns_may_be_constant_and_negative_but_not_missing() -> None:
     column = (LOAD * 0 - 5).rename("temperature")
     check_finite("w.csv", column)
     column.iloc[7] = np.nan

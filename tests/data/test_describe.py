@@ -1,0 +1,114 @@
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.data.describe import ENOUGH_WEEKS, describe, judge
+
+WEEK = 7 * 96
+
+
+def table(rows: int = 10 * WEEK, start: str = "2018-01-01 00:15", **attrs: Any) -> pd.DataFrame:
+    """Ten weeks in which nothing is wrong: load in a daily rhythm."""
+    index = pd.date_range(start, periods=rows, freq="15min", name="timestamp")
+    load = 2 + np.sin(2 * np.pi * np.arange(rows) / 96)
+    made = pd.DataFrame({"load": load, "temperature": 20.0}, index=index)
+    made.attrs.update(attrs)
+    return made
+
+
+def changed(rows: slice, load: float) -> pd.DataFrame:
+    other = table()
+    other.iloc[rows, 0] = load
+    return other
+
+
+def test_numbers_by_hand() -> None:
+    index = pd.date_range("2018-01-01 01:00", periods=10, freq="h")
+    load = [0.0, 1, 3, 3, 3, 2, 0, 4, 5, 9]
+    row = describe({"m": pd.DataFrame({"load": load}, index=index)}, 60, test_share=0.2).loc["m"]
+    assert row["rows"] == 10
+    assert row["first"] == index[0]
+    assert row["last"] == index[-1]
+    assert row["weeks"] == pytest.approx(10 / 168)
+    assert row["features"] == "load"
+    assert row["mean"] == 3
+    assert row["std"] == pytest.approx(np.std(load))
+    assert (row["min"], row["max"], row["zeros"]) == (0, 9, 0.2)
+    assert row["load_factor"] == pytest.approx(3 / 9)
+    assert row["persistence_mae"] == pytest.approx((1 + 2 + 0 + 0 + 1 + 2 + 4 + 1 + 4) / 9)
+    assert row["persistence_ratio"] == pytest.approx(row["persistence_mae"] / 3)
+    assert row["test_persistence_mae"] == 9 - 5
+    assert row["flat_hours"] == 3
+    assert row["outliers"] == 0
+
+
+@pytest.mark.parametrize(("interval", "steps"), [(15, 4), (30, 2), (60, 1)])
+def test_persistence_is_that_of_an_hour(interval: int, steps: int) -> None:
+    load = np.random.default_rng(1).uniform(size=200)
+    index = pd.date_range("2018", periods=200, freq=f"{interval}min")
+    row = describe({"m": pd.DataFrame({"load": load}, index=index)}, interval).loc["m"]
+    assert row["persistence_mae"] == pytest.approx(np.abs(load[steps:] - load[:-steps]).mean())
+
+
+def test_clients_keep_their_order_and_types() -> None:
+    description = describe({"b": table(gaps=2, filled=5), "a": table()}, 15)
+    assert description.index.name == "client"
+    assert list(description.index) == ["b", "a"]
+    assert description["features"].tolist() == ["load, temperature"] * 2
+    assert description["gaps"].tolist() == [2, pd.NA]
+    assert description["filled"].tolist() == [5, pd.NA]
+    assert str(description["filled"].dtype) == "Int64"
+    assert str(description["mean"].dtype) == "float64"
+    assert str(description["first"].dtype).startswith("datetime64")
+
+
+def test_a_good_study_has_no_worries() -> None:
+    assert judge(describe({"a": table(gaps=1, filled=5), "b": table()}, 15)) == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "worry"),
+    [
+        (changed(slice(-WEEK, None), 1.0), "the load does not change in the test part"),
+        (table(ENOUGH_WEEKS * WEEK - 1), "only 8.0 weeks of data"),
+        (changed(slice(100, 200), 1.0), "the load keeps one value for 25 hours"),
+        (changed(slice(7, 9), 99.0), "2 readings are more than 20 times the median, up to 99 kWh"),
+        (changed(slice(0, 6 * WEEK), 0.0), "60% of the readings are zero"),
+        (table(gaps=3, filled=68), "68 of 6720 readings are filled by straight lines"),
+        (table() * 0.009, "its peak of 0.027 kWh is below 1% of the largest client's 3"),
+    ],
+)
+def test_worries_name_the_client_and_the_reason(bad: pd.DataFrame, worry: str) -> None:
+    worries = judge(describe({"good": table(), "bad": bad}, 15))
+    assert any(text.startswith(f"bad: {worry}") for text in worries), worries
+    assert not any(text.startswith("good:") for text in worries)
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        table(ENOUGH_WEEKS * WEEK),
+        changed(slice(100, 196), 1.0),  # 24 hours
+        table(gaps=1, filled=67),
+        table() * 0.01,
+    ],
+)
+def test_limits_are_exact(fine: pd.DataFrame) -> None:
+    worries = judge(describe({"a": table(), "b": fine}, 15))
+    assert [text for text in worries if text.startswith("b:")] == []
+
+
+def test_different_spans_are_told_once() -> None:
+    later = table(start="2018-02-01 00:15")
+    (worry,) = judge(describe({"a": table(), "b": later, "c": later}, 15))
+    assert "from 2018-01-01 00:15:00 to 2018-02-01 00:15:00" in worry
+    assert "different dates" in worry
+
+
+def test_loads_that_are_never_positive_have_no_ratios() -> None:
+    row = describe({"m": table() * -1}, 15).loc["m"]
+    assert np.isnan(row["load_factor"])
+    assert np.isnan(row["persistence_ratio"])
+    assert row["outliers"] == 0

@@ -1,0 +1,335 @@
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from plfl.data import comstock, sample
+from plfl.data.features import FEATURES, assemble
+from plfl.data.releases import PAPER_RELEASE, Layout, paper_states
+from plfl.data.sample_buildings import KINDS, STAMPS, Building, simulate
+from plfl.data.sample_comparison import (
+    REAL_YEARS,
+    markdown,
+    real_week,
+    real_year,
+    sample_year,
+    statistics,
+    week,
+    year,
+)
+from plfl.data.sample_weather import STATES, TEMPERATURE, weather
+from plfl.errors import DataError
+from plfl.study import Data
+
+SEED = 2018
+LAYOUT = Layout(PAPER_RELEASE, 10)
+IDS = sample.buildings("IL")[:3]
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "sample-data.md"
+
+
+def generate(root: Path, ids: list[int], state: str = "IL", seed: int = SEED) -> list[Path]:
+    return sample.generate(root, PAPER_RELEASE, 10, state, ids, seed)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("store")
+    generate(root, IDS)
+    return root
+
+
+@pytest.fixture(scope="module")
+def california() -> pd.DataFrame:
+    """A year of all sample buildings of California."""
+    return sample_year("CA", sample.buildings("CA"), SEED)
+
+
+def some(kind: str, state: str = "NY") -> Building:
+    """The first building of a type in a state."""
+    drawn = (sample.describe(state, i, SEED) for i in sample.buildings(state))
+    return next(building for building in drawn if building.kind == kind)
+
+
+# -- the store -----------------------------------------------------------------------------------
+
+
+def test_the_store_is_read_as_the_bucket_with_all_features(store: Path) -> None:
+    data = Data(source="sample", states=["IL"], clients=3)
+    tables = comstock.read(store, data, "IL", IDS[::-1])
+    assert list(tables) == [str(i) for i in IDS[::-1]]
+    for i in IDS:
+        building = sample.describe("IL", i, SEED)
+        table = assemble(tables[str(i)], data.features)
+        assert list(table) == list(FEATURES)
+        assert table.index.equals(STAMPS)
+        np.testing.assert_allclose(table["load"], simulate(building, SEED).sum(axis=1), atol=1e-4)
+        outdoor = weather("IL", building.county.gisjoin, SEED)
+        hours = outdoor.loc["2018-01-01 01:00":"2019-01-01 00:00"]
+        np.testing.assert_array_equal(table["temperature"], np.repeat(hours[TEMPERATURE], 4))
+        assert set(table["floor_area"]) == {building.sqft}
+        assert set(table["wall_area"]) == {building.wall_area}
+        assert set(table["window_area"]) == {building.window_area}
+        assert 0 < building.window_area < building.wall_area
+
+
+def test_it_returns_what_it_has_written(tmp_path: Path) -> None:
+    paths = generate(tmp_path, IDS[:2])
+    counties = {sample.describe("IL", i, SEED).county.gisjoin for i in IDS[:2]}
+    assert [p.relative_to(tmp_path).as_posix() for p in paths[:3]] == [
+        LAYOUT.load("IL", IDS[0]),
+        LAYOUT.load("IL", IDS[1]),
+        LAYOUT.metadata("IL"),
+    ]
+    assert {p.relative_to(tmp_path).as_posix() for p in paths[3:]} == {
+        LAYOUT.weather(county) for county in counties
+    }
+    assert set(paths) == {p for p in tmp_path.rglob("*") if p.is_file()}
+
+
+def test_series_have_the_form_of_a_real_building(store: Path, shared_data: Path) -> None:
+    """Index, electricity columns in their order, types and stamps are ComStock's."""
+    path = store / LAYOUT.load("IL", IDS[0])
+    ours, real = pq.read_schema(path), pq.read_schema(shared_data / "comstock_ga/98542-10.parquet")
+    electricity = re.compile(r"timestamp|bldg_id|out\.electricity\..*\.energy_consumption")
+    assert ours.names == [name for name in real.names if electricity.fullmatch(name)]
+    assert [ours.field(n).type for n in ours.names] == [real.field(n).type for n in ours.names]
+    table = pd.read_parquet(path)
+    model = pd.read_parquet(shared_data / "comstock_ga/98542-10.parquet", columns=["timestamp"])
+    assert (table.index.name, table.index.dtype) == (model.index.name, model.index.dtype)
+    assert (table.index == IDS[0]).all()
+    np.testing.assert_array_equal(table["timestamp"], model["timestamp"])
+    uses = table.filter(regex="electricity").drop(columns=comstock.LOAD[0])
+    np.testing.assert_allclose(uses.sum(axis=1), table[comstock.LOAD[0]], atol=1e-4)
+
+
+def test_weather_has_the_form_of_a_real_file(store: Path, shared_data: Path) -> None:
+    ours = next((store / PAPER_RELEASE / "weather").rglob("*.csv"))
+    real = shared_data / "resstock_al" / "G0100310_2018.csv"
+    assert ours.name == f"{ours.name[:8]}_2018.csv"
+    mine, model = pd.read_csv(ours), pd.read_csv(real)
+    assert list(mine) == list(model)
+    assert list(mine.dtypes) == list(model.dtypes)
+    assert list(mine["date_time"]) == list(model["date_time"])
+
+
+def test_metadata_have_every_building_of_the_state(store: Path) -> None:
+    table = pd.read_parquet(store / LAYOUT.metadata("IL"))
+    assert list(table.index) == sample.buildings("IL")
+    assert set(table["in.comstock_building_type"]) == set(KINDS)
+    assert set(table["in.state"]) == {"IL"}
+    assert table["in.upgrade_name"].str.contains("sample data").all()
+
+
+# -- determinism ---------------------------------------------------------------------------------
+
+
+def test_files_depend_on_the_seed_and_the_building_alone(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    generate(first, IDS[:2])
+    weather.cache_clear()
+    generate(second, [IDS[2], IDS[1]])
+    common = [LAYOUT.load("IL", IDS[1]), LAYOUT.metadata("IL")]
+    for key in common:
+        assert (first / key).read_bytes() == (second / key).read_bytes()
+    before = {p: p.read_bytes() for p in first.rglob("*") if p.is_file()}
+    generate(first, IDS[1:])
+    assert {p: p.read_bytes() for p in before} == before
+
+    generate(second, [IDS[1]], seed=SEED + 1)
+    for key in common:
+        assert (first / key).read_bytes() != (second / key).read_bytes()
+
+
+def test_the_release_and_the_upgrade_do_not_change_the_series(store: Path, tmp_path: Path) -> None:
+    other = Layout("2024/comstock_amy2018_release_1", 0)
+    sample.generate(tmp_path, other.release, other.upgrade, "IL", IDS[:1], SEED)
+    here, there = store / LAYOUT.load("IL", IDS[0]), tmp_path / other.load("IL", IDS[0])
+    assert here.read_bytes() == there.read_bytes()
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+def test_unknown_buildings_states_and_releases(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"buildings\.IL: there is no sample building 5, 9060001"):
+        generate(tmp_path, [IDS[0], 5, sample.buildings("CA")[0]])
+    with pytest.raises(DataError, match="no sample data for 'TX', only for CA, IL, NY"):
+        sample.buildings("TX")
+    with pytest.raises(DataError, match=r"data\.comstock\.release: .*'2025/comstock"):
+        sample.generate(tmp_path, "2025/comstock_amy2018_release_1", 0, "IL", IDS, SEED)
+    assert not any(tmp_path.iterdir())
+
+
+def test_ids_are_nobody_else_s() -> None:
+    ids = [i for state in STATES for i in sample.buildings(state)]
+    assert len(set(ids)) == len(ids) == 126
+    assert not set(ids) & set(paper_states())
+
+
+def test_the_first_twelve_are_of_twelve_types() -> None:
+    for state in STATES:
+        kinds = [sample.describe(state, i, SEED).kind for i in sample.buildings(state)]
+        assert len(set(kinds[:12])) == 12
+        assert set(kinds) == set(KINDS)
+
+
+# -- people and physics --------------------------------------------------------------------------
+
+
+def test_every_load_is_positive_and_finite(california: pd.DataFrame) -> None:
+    assert np.isfinite(california).all(axis=None)
+    assert (california > 0).all(axis=None)
+
+
+def test_sizes_spread_as_in_reality(california: pd.DataFrame) -> None:
+    mean = california.mean()
+    assert mean.max() / mean.min() > 100
+    assert 3 < mean.median() < 20
+
+
+def by_day(building: Building) -> pd.DataFrame:
+    """Energy of each day by end use."""
+    return simulate(building, SEED).set_axis(STAMPS - pd.Timedelta("15min")).resample("D").sum()
+
+
+def above_standby(building: Building, use: str) -> pd.Series:
+    """Energy of each day that an end use takes above its usual level of the night."""
+    energy = simulate(building, SEED)[use].to_numpy()
+    above = pd.Series(energy - np.quantile(energy, 0.1), STAMPS - pd.Timedelta("15min"))
+    return above.resample("D").sum()
+
+
+@pytest.mark.parametrize("kind", ["SmallOffice", "PrimarySchool", "Outpatient"])
+def test_people_rest_at_weekends_and_on_holidays(kind: str) -> None:
+    lights = above_standby(some(kind), "interior_lighting")
+    days = pd.DatetimeIndex(lights.index)
+    working = lights[days.day_of_week < 5]
+    assert working.mean() > 2 * lights[days.day_of_week == 6].mean()
+    for holiday in ("2018-05-28", "2018-09-03", "2018-11-22", "2018-12-25"):
+        assert lights[holiday] < 0.5 * working.median()
+
+
+def test_restaurants_and_hotels_do_not_rest_on_sundays() -> None:
+    for kind in ("FullServiceRestaurant", "SmallHotel"):
+        lights = above_standby(some(kind), "interior_lighting")
+        days = pd.DatetimeIndex(lights.index)
+        assert lights[days.day_of_week == 6].mean() > 0.85 * lights[days.day_of_week < 5].mean()
+
+
+def test_schools_have_vacations() -> None:
+    equipment = above_standby(some("SecondarySchool"), "interior_equipment")
+    weekdays = equipment[pd.DatetimeIndex(equipment.index).day_of_week < 5]
+    assert weekdays["2018-07"].mean() < 0.5 * weekdays["2018-10"].mean()
+
+
+def test_opening_hours_follow_the_wall_clock_of_the_place() -> None:
+    """The morning rise of an office comes an hour earlier in EST once clocks went forward."""
+    lights = simulate(some("MediumOffice", "IL"), SEED)["interior_lighting"]
+    lights = lights[pd.DatetimeIndex(lights.index).day_of_week < 5]
+
+    def rise(month: str) -> float:
+        part = lights[month]
+        stamps = pd.DatetimeIndex(part.index)
+        morning = part.groupby(stamps.hour + stamps.minute / 60).mean()[3.0:14.0]
+        middle = (morning.min() + morning.max()) / 2
+        return float(morning.index[int((morning > middle).to_numpy().argmax())])
+
+    assert rise("2018-02") - rise("2018-06") == pytest.approx(1, abs=0.3)
+
+
+def test_lights_outside_burn_by_night_alone() -> None:
+    lights = simulate(some("RetailStripmall"), SEED)["exterior_lighting"]
+    stamps = pd.DatetimeIndex(lights.index)
+    assert (lights[stamps.hour == 12] == 0).all()
+    assert (lights[stamps.hour == 23] > 0).all()
+    assert lights["2018-12"].sum() > 1.3 * lights["2018-06"].sum()
+
+
+def test_cooling_and_heating_answer_to_the_weather() -> None:
+    building = replace(some("SmallOffice"), heating="resistance")
+    days = by_day(building)
+    outdoor = weather("NY", building.county.gisjoin, SEED)[TEMPERATURE].resample("D").mean()
+    days["outdoor"] = outdoor.reindex(days.index)
+    working = days[pd.DatetimeIndex(days.index).day_of_week < 5]
+    summer, winter = working["2018-06":"2018-08"], working["2018-01":"2018-02"]
+    assert summer["cooling"].corr(summer["outdoor"]) > 0.7
+    assert winter["heating"].corr(winter["outdoor"]) < -0.8
+    assert summer["cooling"].mean() > 5 * winter["cooling"].mean()
+    assert winter["heating"].mean() > 20 * summer["heating"].mean()
+
+
+def test_heat_pumps_need_less_than_resistance_and_gas_none() -> None:
+    building = some("SmallOffice")
+    used = {
+        fuel: simulate(replace(building, heating=fuel), SEED)["heating"].sum()
+        for fuel in ("gas", "heat_pump", "resistance")
+    }
+    assert used["gas"] == 0
+    assert 1.2 < used["resistance"] / used["heat_pump"] < 3.8
+
+
+# -- the comparison with real buildings ----------------------------------------------------------
+
+
+def test_statistics_by_hand() -> None:
+    """Two weeks on which Monday to Friday have 3 by day and 1 otherwise, in California."""
+    stamps = pd.date_range("2018-02-05", periods=14 * 96, freq="15min")
+    local = stamps - pd.Timedelta("3h")
+    open_ = (local.day_of_week < 5) & (local.hour >= 9) & (local.hour < 17)
+    load = pd.DataFrame({"a": np.where(open_, 3.0, 1.0)}, index=stamps)
+    row = statistics(load, "America/Los_Angeles").loc["a"]
+    mean = 1 + 2 * open_.mean()
+    assert row["mean"] == pytest.approx(mean)
+    assert row["load factor"] == pytest.approx(mean / 3)
+    assert row["day / night"] == pytest.approx(
+        1 + 2 * (local.day_of_week < 5)[local.hour == 9].mean()
+    )
+    assert row["weekday / weekend"] == pytest.approx(5 / 3, rel=0.05)
+    # Each opening and closing is seen by the four quarters of the hour after it.
+    assert row["persistence error"] == pytest.approx(10 * 2 * 4 * 2 / (14 * 96 - 4) / mean)
+    assert row["autocorrelation 24 h"] == pytest.approx(load["a"].autocorr(96))
+    assert "autocorrelation 168 h" not in row
+
+
+def table(title: str) -> pd.DataFrame:
+    """The table of the guide whose corner says `title`, as numbers."""
+    text = GUIDE.read_text(encoding="utf-8")
+    lines = re.findall(r"^\| .* \|$", text.partition(f"| {title} |")[2].split("\n\n")[0], re.M)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    rows = [row for row in rows if row[0] != "---"]
+    return pd.DataFrame([row[1:] for row in rows], index=[row[0] for row in rows]).astype(float)
+
+
+def assert_current(rows: pd.DataFrame, guide: pd.DataFrame) -> None:
+    written = guide.loc[list(rows.index)].to_numpy()
+    np.testing.assert_allclose(written, rows.to_numpy(), rtol=0.01)  # three digits are written
+
+
+def test_the_guide_shows_what_the_generator_gives(california: pd.DataFrame) -> None:
+    made = week(california)
+    assert_current(made.set_axis(made.index + ", sample"), table("2–7 January 2018, California"))
+    assert_current(year(california, "CA"), table("2018"))
+
+
+def test_the_guide_shows_the_real_buildings(shared_data: Path) -> None:
+    real = week(real_week(shared_data))
+    assert_current(real.set_axis(real.index + ", ComStock"), table("2–7 January 2018, California"))
+    for name, (state, zone) in REAL_YEARS.items():
+        row = statistics(real_year(shared_data / name), zone)
+        assert_current(row.set_axis([f"real {state}, {Path(name).stem}"]), table("2018"))
+
+
+def test_the_sample_is_near_the_real_week(california: pd.DataFrame, shared_data: Path) -> None:
+    """Medians of every statistic lie between the real quartiles, or almost."""
+    made, real = week(california)["50 %"], week(real_week(shared_data))
+    assert (made > 0.95 * real["25 %"]).all()
+    assert (made < 1.05 * real["75 %"]).all()
+
+
+def test_markdown() -> None:
+    lines = markdown(pd.DataFrame({"x": [1.0], "y": [0.12345]}, index=["a, b"]), "corner")
+    assert lines == ["| corner | x | y |", "| --- | ---: | ---: |", "| a, b | 1 | 0.123 |"]

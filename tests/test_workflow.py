@@ -1,0 +1,188 @@
+"""The Snakemake workflow as a user meets it: own meters, small models, the whole road."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def write_meters(folder: Path, names: str = "abc", days: int = 14) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(1)
+    stamps = pd.date_range("2024-01-01 00:15", periods=96 * days, freq="15min", name="timestamp")
+    for name in names:
+        load = (
+            2 + np.sin(np.arange(len(stamps)) / 96 * 2 * np.pi) + 0.2 * random.random(len(stamps))
+        )
+        pd.DataFrame({"load": load.round(4)}, stamps).to_csv(folder / f"{name}.csv")
+
+
+class Project:
+    """A working directory with meters and a configuration."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.results = folder / "results" / "own"
+        self.config: dict[str, Any] = {
+            "name": "own",
+            "data": {"source": "meters", "states": ["North", "South"], "clients": 3},
+            "model": {"hidden": 3, "mlp": [4]},
+            "grid": {"client_opt": ["adam"], "server_opt": ["fedavg", "fedyogi"]},
+            "federation": {"rounds": 2, "local_steps": 3, "evaluate_every": 1},
+        }
+        for state in self.config["data"]["states"]:
+            write_meters(folder / "meters" / state)
+
+    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        (self.folder / "my.yaml").write_text(yaml.safe_dump(self.config))
+        command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+        command += ["--cores", "2", "--configfile", "my.yaml", *arguments]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+
+    def jobs(self) -> dict[str, int]:
+        """The jobs that would run now, by rule."""
+        planned = self.snakemake("--dry-run")
+        assert planned.returncode == 0, planned.stderr
+        stats = re.findall(r"^([a-z_0-9]+) +(\d+)$", planned.stdout + planned.stderr, re.MULTILINE)
+        return {rule: int(count) for rule, count in stats if rule not in ("total", "all")}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = Project(tmp_path_factory.mktemp("project"))
+    run = project.snakemake()
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "Study 'own' is complete" in run.stdout
+    return project
+
+
+@pytest.fixture
+def project(finished: Project, tmp_path: Path) -> Project:
+    """A copy of the finished project to do things to."""
+    shutil.copytree(finished.folder, tmp_path, dirs_exist_ok=True)
+    copy = Project.__new__(Project)
+    copy.folder, copy.results = tmp_path, tmp_path / "results" / "own"
+    copy.config = yaml.safe_load(yaml.safe_dump(finished.config))
+    return copy
+
+
+def test_the_whole_road_leaves_what_the_readme_names(finished: Project) -> None:
+    left = {path.name for path in finished.results.iterdir()}
+    assert {"records.parquet", "summary.csv", "index.html", "mlflow.db", "study.json"} <= left
+    pictures = {path.name for path in (finished.folder / "figures" / "own").iterdir()}
+    for stem in ("fig1_loads", "fig2_bytes", "fig3_mase_local", "fig3_mase_global", "week"):
+        assert {f"{stem}.pdf", f"{stem}.png"} <= pictures
+    records = pd.read_parquet(finished.results / "records.parquet")
+    assert len(records.groupby(["state", "personalization", "client_opt", "server_opt"])) == 12
+
+
+def test_a_finished_study_is_left_alone(project: Project) -> None:
+    assert project.jobs() == {}
+
+
+SHOWN = {"collect", "convergence", "fig1_loads", "fig2_bytes", "fig3_mase", "week", "page", "track"}
+
+
+@pytest.mark.parametrize(
+    ("block", "key", "value", "rules"),
+    [
+        ("compute", "threads", 2, set()),
+        ("tracking", "enabled", False, {"collect"}),
+        ("client_opt", "prox", {"lr": 0.5}, {"collect"}),
+        ("client_opt", "adam", {"lr": 0.5}, {"train", "train_local", "collect"}),
+        ("server_opt", "fedyogi", {"lr": 0.5}, {"train", "collect"}),
+        ("windows", "look_ahead", 5, {"windows", "train", "train_local", "collect"}),
+    ],
+)
+def test_a_change_runs_what_depends_on_it(
+    project: Project, block: str, key: str, value: Any, rules: set[str]
+) -> None:
+    project.config.setdefault(block, {})[key] = value
+    jobs = project.jobs().keys()
+    assert jobs - SHOWN == rules - SHOWN
+    assert ("collect" in jobs) == ("collect" in rules)
+
+
+def test_new_cells_are_trained_and_old_ones_are_not(project: Project) -> None:
+    def inodes() -> dict[str, int]:
+        cells = project.results / "cells"
+        return {path.name: path.stat().st_ino for path in cells.glob("*.parquet")}
+
+    before = inodes()
+    project.config["grid"]["server_opt"].append("fedadam")
+    run = project.snakemake(str(Path("results/own/records.parquet")))
+    assert run.returncode == 0, run.stdout + run.stderr
+    after = inodes()
+    assert len(after) == len(before) * 3 / 2
+    assert before.items() <= after.items()
+
+
+def test_one_job_a_cell_gives_the_same_bits(project: Project, tmp_path: Path) -> None:
+    before = (project.results / "records.parquet").read_bytes()
+    shutil.rmtree(project.results / "cells")
+    shutil.rmtree(project.results / "trained")
+    project.config["compute"] = {"stack": "cell"}
+    jobs = project.jobs()
+    assert jobs["train"] == 8
+    # P3 is trained once for both ServerOpts.
+    assert jobs["train_local"] == 2
+    run = project.snakemake(str(Path("results/own/records.parquet")))
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert (project.results / "records.parquet").read_bytes() == before
+
+
+def test_a_damaged_meter_stops_its_state_with_a_message(project: Project) -> None:
+    meter = project.folder / "meters" / "South" / "b.csv"
+    meter.write_text(meter.read_text() + "2024-01-01 00:15:00,3\n")
+    run = project.snakemake()
+    said = run.stdout + run.stderr
+    assert run.returncode != 0
+    assert "meters/South/b.csv" in said
+    assert "Traceback" not in (project.results / "logs" / "windows" / "South.log").read_text()
+    assert not (project.results / "data" / "South.npz").exists()
+
+
+def test_files_that_changed_unnoticed_are_found_out(project: Project) -> None:
+    receipt = project.results / "data" / "South.files.json"
+    receipt.write_text(receipt.read_text().replace('": "', '": "0'))
+    run = project.snakemake("--forcerun", "windows", "--until", "windows")
+    assert run.returncode != 0
+    assert "has changed since the data were fetched" in run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"grid": {"client_opt": ["adamm"]}}, "did you mean 'adam'?"),
+        ({"federation": {"roundz": 1}}, "federation.roundz: unknown key"),
+        ({"data": {"source": "meters", "meters": {"folder": "none"}}}, "there is no such folder"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_written(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    project = Project(tmp_path)
+    project.config |= change
+    run = project.snakemake()
+    assert run.returncode != 0
+    assert message in run.stdout + run.stderr
+    assert not project.results.exists()
+
+
+def test_it_is_formatted_and_linted() -> None:
+    def ran(*command: str) -> str:
+        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stdout + run.stderr
+        return run.stdout
+
+    ran(sys.executable, "-m", "snakefmt", "--check", "Snakefile", "workflow")
+    ran(sys.executable, "-m", "snakemake", "--lint", "--configfile", "config/smoke.yaml")
