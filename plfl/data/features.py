@@ -50,4 +50,6 @@ def assemble(series: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
     other columns its source knows; calendar columns are added. Features that are absent drop out.
     """
     table = pd.concat([series, calendar(pd.DatetimeIndex(series.index))], axis=1)
-    return table[[name for name in features if name in table]].astype(float)
+    table = table[[name for name in features if name in table]].astype(float)
+    table.attrs = dict(series.attrs)
+    return table
