@@ -1,0 +1,74 @@
+"""The `plfl` command."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from plfl import cli
+from tests.test_workflow import write_meters
+
+CELL = "all-P2-adam-fedavg-10"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_meters(tmp_path / "meters")
+    config = {
+        "name": "own",
+        "data": {"source": "meters", "states": ["all"], "clients": 3},
+        "model": {"hidden": 3, "mlp": [4]},
+        "grid": {"client_opt": ["adam"], "server_opt": ["fedavg", "fedyogi"]},
+        "federation": {"rounds": 2, "local_steps": 3, "batch_size": 8},
+    }
+    (tmp_path / "my.yaml").write_text(yaml.safe_dump(config))
+    return tmp_path
+
+
+def test_cells_says_what_will_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["cells", "my.yaml"]) == 0
+    said = capsys.readouterr().out
+    # P1 and P2 are trained under both servers, P3 once: 5 trainings of 3 clients.
+    assert "6 cells, 5 trainings, 90 client-steps" in said
+    assert cli.main(["cells", "--list", "my.yaml"]) == 0
+    assert CELL in capsys.readouterr().out.split()
+
+
+def test_run_trains_a_cell(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "my.yaml", CELL, "--records", "r.parquet"]) == 0
+    said = capsys.readouterr().out.strip()
+    records = pd.read_parquet("r.parquet")
+    test = records.query("split == 'test' and model == 'local' and round == 2")
+    assert said.startswith(f"{CELL}: test MASE {test['mase'].mean():.3f} local, ")
+    assert "mean of 3 clients, round 2" in said
+
+
+def test_data_check_describes_and_judges(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["data", "check", "my.yaml"]) == 0
+    of_study = capsys.readouterr().out
+    assert "only 2.0 weeks of data" in of_study
+    assert cli.main(["data", "check", "meters"]) == 0
+    assert capsys.readouterr().out == of_study
+    assert {path.name for path in project.iterdir()} == {"meters", "my.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["cells", "none.yaml"], "the file does not exist"),
+        (["run", "my.yaml", "all-P2-adam-fedavg-11"], f"similar: {CELL!r}"),
+        (["data", "check", "empty"], "holds no meter files"),
+        (["track", "results/none"], "holds no study"),
+        (["ui"], "holds no study with an MLflow database"),
+    ],
+)
+def test_mistakes_end_with_a_message(
+    project: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "empty").mkdir()
+    assert cli.main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("plfl: ")
+    assert message in said
