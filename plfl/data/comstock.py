@@ -317,4 +317,4 @@ def _present(path: Path, names: Sequence[str], held: Collection[str]) -> str:
 
 
 def _absent(path: Path) -> DataError:
-    return DataError(f"{path}: does not exist; run the study's download again")
+    return DataError(f"{path}: does not exist; fetch it with `snakemake --forcerun download`")

@@ -178,7 +178,8 @@ class Cache:
             return
         known = dict(self.entries)
         try:
-            self._retrieve(self._confirm(wanted))
+            if lacking := self._confirm(wanted):
+                self._retrieve(lacking)
         except UnreachableError as error:
             self._make_do(wanted, error)
         finally:

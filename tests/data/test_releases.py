@@ -1,10 +1,12 @@
 """Keys and names of every release, held against what the bucket's documentation says."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 
 from plfl.data.releases import (
     PAPER_RELEASE,
@@ -15,7 +17,9 @@ from plfl.data.releases import (
     paper_states,
 )
 from plfl.errors import DataError
-from plfl.study import Comstock, Data
+from plfl.study import Comstock, Data, Study
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "comstock.md"
 
 BY_COUNTY = "metadata_and_annual_results/by_state_and_county/full/parquet"
 KEYS = {
@@ -149,3 +153,27 @@ def test_the_papers_buildings_are_the_authors(shared_data: Path) -> None:
 def test_nearest_says_nothing_when_nothing_is_near() -> None:
     assert nearest("wind", ["wend", "sun"]) == "; similar: 'wend'"
     assert nearest("wind", ["floor area"]) == ""
+
+
+# -- the guide -----------------------------------------------------------------------------------
+
+
+def test_the_guide_names_every_release_and_its_configuration_is_valid() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `\d{4}/.*$", text, flags=re.MULTILINE)
+    told = [_releases(row) for row in rows]
+    assert sorted(release for releases in told for release in releases) == sorted(RELEASES)
+    for row, releases in zip(rows, told, strict=True):
+        for release in releases:
+            names = RELEASES[release]
+            assert ("wall, window" in row) == ("window_area" in names.static)
+            assert ("a file a county" in row) == ("{county}" in names.metadata)
+            assert ("national" in row) == (names.state is not None)
+    blocks = re.findall(r"```yaml\n(.*?)```", text, flags=re.DOTALL)
+    assert blocks
+    for block in blocks:
+        Layout.of(Study.parse(yaml.safe_load(block), "docs/comstock.md").data)
+
+
+def _releases(row: str) -> list[str]:
+    return re.findall(r"`(\d{4}/comstock_\w+)`", row)
