@@ -44,13 +44,13 @@ report: "workflow/report/workflow.rst"
 
 rule all:
     default_target: True
-    message:
-        f"The study {study.name!r} is complete"
     input:
         TABLES.values(),
         PICTURES,
         f"{RESULTS}/index.html",
         f"{RESULTS}/tracked.json" if study.tracking.enabled else [],
+    message:
+        f"The study {study.name!r} is complete"
 
 
 onsuccess:

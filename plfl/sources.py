@@ -40,14 +40,15 @@ def _closure(module: str) -> set[Path]:
 
 
 def _files(module: str, apart: Collection[str]) -> set[Path]:
-    """Source of a module: its file, or a package's whole folder, whose registry imports it all."""
+    """Source of a module: its file and what it reads, or the whole folder of a registry."""
     path = ROOT.joinpath(*module.split(".")[1:])
     if path.is_dir():
         base = {path / "__init__.py"}
         return base if module in apart or not _is_registry(path) else set(path.glob("*.*"))
     if module in apart or not path.with_suffix(".py").is_file():
         return set()
-    return {path.with_suffix(".py"), *path.parent.glob(f"{path.name}*.cpp")}
+    others = [f"{path.name}*.cpp", f"templates/{path.name}*.jinja"]
+    return {path.with_suffix(".py"), *(f for pattern in others for f in path.parent.glob(pattern))}
 
 
 def _is_registry(package: Path) -> bool:

@@ -22,6 +22,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "alone.py": "",
         "kernel.py": "",
         "kernel.cpp": "",
+        "templates/kernel.html.jinja": "",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -44,6 +45,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("plfl.uses_study", "clients/adam.py", False),
         ("plfl.clients.adam", "clients/adam.py", True),
         ("plfl.kernel", "kernel.cpp", True),
+        ("plfl.kernel", "templates/kernel.html.jinja", True),
+        ("plfl.alone", "templates/kernel.html.jinja", False),
     ],
 )
 def test_a_change_shows_where_it_matters(

@@ -61,7 +61,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = Project(tmp_path_factory.mktemp("project"))
     run = project.snakemake()
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "Study 'own' is complete" in run.stdout
+    assert "Study 'own':" in run.stdout
     return project
 
 

@@ -1,7 +1,8 @@
 """The study's figures: one file each, drawn from a results folder and from nothing else.
 
-A figure is a module of this package with `OUTPUTS`, the stems of its files, and `draw`, which
-makes one matplotlib figure per stem. A new file is found by itself.
+A figure is a module of this package with `OUTPUTS`, the stems of its files, `CAPTION`, what a
+reader needs to know to read them, and `draw`, which makes one matplotlib figure per stem. A new
+file is found by itself.
 """
 
 import importlib
@@ -16,12 +17,13 @@ from plfl.errors import PlflError
 from plfl.figures.style import mark_sample, save, style
 from plfl.results.tables import Tables
 
-__all__ = ["Tables", "available", "draw", "render", "save", "style"]
+__all__ = ["Tables", "available", "caption", "draw", "render", "save", "style"]
 
 
 @cache
 def _modules() -> dict[str, ModuleType]:
-    names = sorted(info.name for info in pkgutil.iter_modules(__path__))
+    names = [info.name for info in pkgutil.iter_modules(__path__)]
+    names.sort(key=lambda name: (not name.startswith("fig"), name))  # the paper's own come first
     modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
     return {name: module for name, module in modules.items() if hasattr(module, "OUTPUTS")}
 
@@ -29,6 +31,12 @@ def _modules() -> dict[str, ModuleType]:
 def available() -> dict[str, tuple[str, ...]]:
     """Every figure by name, with the stems of the files it makes."""
     return {name: module.OUTPUTS for name, module in _modules().items()}
+
+
+def caption(name: str) -> str:
+    """What stands below figure `name`."""
+    text: str = _modules()[name].CAPTION
+    return text
 
 
 def draw(name: str, tables: Tables) -> dict[str, Figure]:

@@ -1,27 +1,32 @@
 """Validation MASE over the rounds: how fast each ClientOpt learns with its best ServerOpt."""
 
-from dataclasses import astuple
 from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from plfl.figures.style import COLUMN, PAGE, colour, log_if_wide, panels
+from plfl.figures.style import COLUMN, PAGE, colour, fit, log_if_wide, note, panels
 from plfl.results.records import CELL
 from plfl.results.tables import MODELS, Tables, client_label
 
 OUTPUTS = ("convergence",)
+CAPTION = (
+    "Validation MASE over the rounds, mean over clients (and seeds): each ClientOpt with the"
+    " ServerOpt that did best on validation at the last round. Solid: local models, dashed: global"
+    " models, dotted: persistence."
+)
 _LINES: dict[str, Any] = {"local": "-", "global": (0, (2.5, 1.5))}
 
 
 def draw(tables: Tables) -> dict[str, Figure]:
-    """A panel per state and split; a line per ClientOpt and model, the mean over the clients.
+    """A panel per state and split; a line per ClientOpt and model, mean over clients and seeds.
 
-    Of each ClientOpt it shows the cell (ServerOpt and seed) of least validation MASE of the local
-    models at the last round; one of which every cell diverged has no line.
+    Of each ClientOpt it shows the ServerOpt of least validation MASE of the local models at the
+    last round; the panel names a ClientOpt that diverged with every ServerOpt, which has no line.
     """
     study = tables.study
     states, splits, optimisers = (
@@ -29,26 +34,26 @@ def draw(tables: Tables) -> dict[str, Figure]:
         study.grid.personalization,
         study.grid.client_opt,
     )
-    records = tables.records([*CELL, "round", "model", "mae", "mase"], split="validation")
-    records["finite"] = np.isfinite(records["mae"])
-    rounds = records.groupby([*CELL, "model", "round"])
-    # A client without persistence error has no MASE; one without a finite error has diverged.
-    curves = rounds["mase"].mean().where(rounds["finite"].all())
+    curves = _curves(tables)
+    last = tables.scores("local", "last")["validation_mase"]
+    wide = len(splits) > 1
     figure, axes = panels(
         len(states),
         len(splits),
-        (PAGE if len(splits) > 1 else COLUMN, 1.4 * len(states) + 0.7),
+        (PAGE if wide else COLUMN, 1.4 * len(states) + (0.7 if wide else 0.9)),
         sharex=True,
         sharey="row",
     )
     for (i, state), (j, split) in product(enumerate(states), enumerate(splits)):
         axis = axes[i, j]
+        lost = []
         for k, optimiser in enumerate(optimisers):
-            cell = tables.best("local", state=state, personalization=split, client_opt=optimiser)
-            if cell is None:
+            by_server = last.loc[state, split, optimiser]
+            if by_server.isna().all():
+                lost.append(client_label(optimiser))
                 continue
             for model in MODELS:
-                curve = curves.loc[(*astuple(cell), model)]
+                curve = curves.loc[state, split, optimiser, by_server.idxmin(), model]
                 axis.plot(
                     curve.index,
                     curve.to_numpy(),
@@ -56,15 +61,18 @@ def draw(tables: Tables) -> dict[str, Figure]:
                     markevery=max(1, len(curve) // 8),
                     **colour(k),
                 )
+        axis.axhline(1, color="0.55", linewidth=0.8, linestyle=":", zorder=1)
+        if lost:
+            note(axis, fit(f"diverged: {', '.join(lost)}", 40, lines=2))
         axis.grid(axis="y")
         if i == 0:
-            axis.set_title(f"{split}\n{tables.split_label(split)}")
+            axis.set_title(f"{fit(split, 40)}\n{tables.split_label(split)}")
+        axis.set_xlim(0, study.federation.rounds * 1.03)
         axis.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True))
     for i, state in enumerate(states):
-        drawn = [line.get_ydata() for axis in axes[i] for line in axis.get_lines()]
-        if drawn:
-            log_if_wide(axes[i], np.concatenate(drawn), 4, ticks=(1, 1.5, 2, 3, 5, 7))
-        axes[i, 0].set_ylabel(f"{state}\nValidation MASE")
+        drawn = [np.asarray(line.get_ydata()) for axis in axes[i] for line in axis.get_lines()]
+        log_if_wide(axes[i], np.concatenate(drawn), 4, ticks=(1, 1.5, 2, 3, 5, 7))
+        axes[i, 0].set_ylabel(f"{fit(state, 20)}\nValidation MASE")
     for axis in axes[-1]:
         axis.set_xlabel("Round (global epoch)")
     lines = [
@@ -74,11 +82,24 @@ def draw(tables: Tables) -> dict[str, Figure]:
         Line2D([], [], color="0.3", linestyle=_LINES[model], label=f"{model} model")
         for model in MODELS
     ]
+    persistence = Line2D([], [], color="0.55", linewidth=0.8, linestyle=":", label="persistence")
     figure.legend(
-        handles=[*lines, *models],
+        handles=[*lines, *models, persistence],
         loc="outside lower center",
-        ncols=6 if len(splits) > 1 else 3,
+        ncols=7 if wide else 3,
         title="ClientOpt with its best ServerOpt (chosen on validation)",
         title_fontsize=7,
     )
     return {"convergence": figure}
+
+
+def _curves(tables: Tables) -> "pd.Series[float]":
+    """Validation MASE, mean over clients and seeds, by cell without seed, model and round.
+
+    A client without persistence error has no MASE and is left out; where the error of any client
+    is not finite, the cell has diverged and there is no mean.
+    """
+    records = tables.records([*CELL, "model", "round", "mae", "mase"], split="validation")
+    records["finite"] = np.isfinite(records["mae"])
+    rounds = records.groupby([*CELL[:4], "model", "round"])
+    return rounds["mase"].mean().where(rounds["finite"].all())

@@ -6,10 +6,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from plfl.figures.style import COLOURS, COLUMN, PAGE, log_if_wide, panels
+from plfl.figures.style import COLOURS, COLUMN, PAGE, fit, log_if_wide, panels
 from plfl.results.tables import Tables
 
 OUTPUTS = ("fig1_loads",)
+CAPTION = (
+    "Mean and standard deviation of each client's load over its whole series. Clients are numbered"
+    " in the order of the study."
+)
 
 
 def draw(tables: Tables) -> dict[str, Figure]:
@@ -35,10 +39,13 @@ def draw(tables: Tables) -> dict[str, Figure]:
             markersize=3.5,
             label="standard deviation",
         )
-        axis.set_title(state)
+        axis.set_title(fit(state, 26, lines=2))
         axis.set_xlabel("Client")
         axis.set_xlim(0.4, len(here) + 0.6)
-        axis.xaxis.set_major_locator(MaxNLocator(12, integer=True, min_n_ticks=1))
+        if len(here) <= 12:
+            axis.set_xticks(number)
+        else:
+            axis.xaxis.set_major_locator(MaxNLocator(12, integer=True))
         axis.grid(axis="y")
     if not logarithmic:
         axes[0, 0].set_ylim(bottom=0)

@@ -1,6 +1,5 @@
 """Mean test MASE of every combination of optimisers (PL-FL Fig. 3), of both models."""
 
-from itertools import product
 from typing import Any
 
 import matplotlib
@@ -14,10 +13,18 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from plfl.figures.style import ACCENT, PAGE, SEQUENTIAL, panels
+from plfl.figures.style import ACCENT, PAGE, SEQUENTIAL, fit, panels
 from plfl.results.tables import MODELS, Model, Tables, client_label, server_label
+from plfl.study import Study
 
 OUTPUTS = ("fig3_mase_local", "fig3_mase_global")
+CAPTION = (
+    "Test MASE of every combination of optimisers at the last round, mean over clients (and seeds);"
+    " below 1 a forecast beats persistence. Local models are the clients' own after their last"
+    " steps, global models have the shared part from the server. Boxed: the least of each panel;"
+    " hatched: diverged. Both figures have the same colours; an arrow on the scale means that some"
+    " scores lie beyond it."
+)
 
 
 def draw(tables: Tables) -> dict[str, Figure]:
@@ -26,7 +33,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     Both have the same colours, so they can be laid side by side.
     """
     scores = {model: tables.scores(model, "last") for model in MODELS}
-    norm = _norm(np.concatenate([table["mase_mean"].to_numpy() for table in scores.values()]))
+    norm = scale(np.concatenate([table["mase_mean"].to_numpy() for table in scores.values()]))
     return {f"fig3_mase_{model}": _heatmaps(tables, model, scores[model], norm) for model in MODELS}
 
 
@@ -44,7 +51,7 @@ def _heatmaps(tables: Tables, model: Model, scores: pd.DataFrame, norm: Normaliz
     }
     counts = [len(servers[split]) for split in splits]
     width = min(1.9 + sum(max(0.42 * count, 0.95) for count in counts), PAGE)
-    height = max(len(states) * (0.21 * len(clients) + 0.16) + 1.2, 2.4)
+    height = max(len(states) * (0.21 * len(clients) + 0.16) + 1.2, 2.0)
     figure, axes = panels(
         len(states),
         len(splits),
@@ -58,9 +65,9 @@ def _heatmaps(tables: Tables, model: Model, scores: pd.DataFrame, norm: Normaliz
         for j, split in enumerate(splits):
             axis = axes[i, j]
             here = scores.xs((state, split))
-            wanted = list(product(clients, servers[split]))
+            wanted = pd.MultiIndex.from_product([clients, servers[split]])
             values, diverged = (
-                here.loc[wanted, column].to_numpy().reshape(len(clients), -1)
+                here[column].reindex(wanted).to_numpy().reshape(len(clients), -1)
                 for column in ("mase_mean", "diverged")
             )
             mesh = _heatmap(axis, values, diverged, cmap, norm)
@@ -70,19 +77,26 @@ def _heatmaps(tables: Tables, model: Model, scores: pd.DataFrame, norm: Normaliz
                 np.arange(counts[j]) + 0.5, labels, rotation=40, ha="right", rotation_mode="anchor"
             )
             if i == 0:
-                axis.set_title(f"{split}\n{tables.split_label(split)}")
-        axes[i, 0].set_ylabel(f"{state}\nClientOpt", fontsize=8)
+                axis.set_title(f"{fit(split, 36)}\n{tables.split_label(split)}")
+        axes[i, 0].set_ylabel(f"{fit(state, 18, lines=2)}\nClientOpt", fontsize=8)
     figure.supxlabel("ServerOpt", fontsize=7)
     bar = figure.colorbar(
         mesh, ax=axes, aspect=30, pad=0.01, extend=_extend(norm, scores["mase_mean"])
     )
-    bar.set_label(f"Mean test MASE\n({model} models, last round)")
+    bar.set_label(f"Test MASE\n{_mean(study)}\n({model} models, last round)")
+    bar.outline.set_visible(False)
     if isinstance(norm, LogNorm):
-        bar.ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+        bar.ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7)))
     bar.ax.yaxis.set_major_formatter("{x:g}")
     bar.ax.yaxis.set_minor_formatter(NullFormatter())
-    bar.outline.set_visible(False)
+    if scores["mase_mean"].isna().all():
+        bar.set_ticks([])
     return figure
+
+
+def _mean(study: Study) -> str:
+    seeds = len(study.grid.seeds)
+    return "mean over clients" + (f" and {seeds} seeds" if seeds > 1 else "")
 
 
 def _heatmap(
@@ -95,7 +109,8 @@ def _heatmap(
     mesh = axis.pcolormesh(
         np.ma.masked_invalid(values), cmap=cmap, norm=norm, edgecolors="white", linewidth=0.5
     )
-    lowest = np.nanmin(values, initial=np.inf)
+    # The only score of a panel is no winner.
+    lowest = np.nanmin(values) if np.isfinite(values).sum() > 1 else None
     for (y, x), value in np.ndenumerate(values):
         finite, best = np.isfinite(value), value == lowest
         axis.text(
@@ -105,9 +120,13 @@ def _heatmap(
             ha="center",
             va="center_baseline",
             fontsize=6.5,
-            color=_ink(cmap(norm(value))) if finite else "0.3",
+            color=_ink(cmap(norm(value))) if finite else "0.1",
             weight="bold" if best else "normal",
         )
+        if not finite:
+            axis.add_patch(
+                Rectangle((x, y), 1, 1, fill=False, hatch="////", edgecolor="0.72", linewidth=0)
+            )
         if best:
             axis.add_patch(
                 Rectangle((x + 0.05, y + 0.05), 0.9, 0.9, fill=False, edgecolor=ACCENT, lw=1.5)
@@ -123,7 +142,7 @@ def number(value: float) -> str:
     return f"{value:.2f}" if value < 100 else f"{value:.0f}" if value < 1e4 else f"{value:.0e}"
 
 
-def _norm(values: NDArray[Any]) -> Normalize:
+def scale(values: NDArray[Any]) -> Normalize:
     """Colours from the best score to the worst, or to where outliers start.
 
     The scale ends where a score is further above the median than one and a half times as far as
@@ -135,8 +154,8 @@ def _norm(values: NDArray[Any]) -> Normalize:
     logs = np.log(np.maximum(values, 1e-6))
     low, median, high = np.quantile(logs, [0, 0.5, 1])
     top = max(min(high, median + 1.5 * (median - low)), low + np.log(1.1))
-    scale = LogNorm if top - low > np.log(2.5) else Normalize
-    return scale(float(np.exp(low)), float(np.exp(top)))
+    kind = LogNorm if top - low > np.log(2.5) else Normalize
+    return kind(float(np.exp(low)), float(np.exp(top)))
 
 
 def _extend(norm: Normalize, scores: "pd.Series[float]") -> str:

@@ -3,6 +3,7 @@
 Sizes are those of a two-column journal page (IEEE): 3.5 in for one column, 7.16 in for both.
 """
 
+import textwrap
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -60,7 +61,8 @@ _SAMPLE_BAND = 0.2
 
 def style() -> AbstractContextManager[None]:
     """The settings of matplotlib under which figures are drawn and saved."""
-    return matplotlib.rc_context({**dict(matplotlib.rcParamsDefault), **_STYLE})
+    defaults: Any = dict(matplotlib.rcParamsDefault)
+    return matplotlib.rc_context(defaults | _STYLE)
 
 
 def panels(
@@ -74,6 +76,17 @@ def panels(
 def colour(index: int) -> dict[str, Any]:
     """Colour and marker of the `index`-th of several lines."""
     return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+def fit(text: str, width: int, lines: int = 1) -> str:
+    """`text` in at most `lines` lines of `width` characters; what does not fit becomes "…".
+
+    It breaks at spaces and after underscores, since names of users' states and splits have those.
+    """
+    wrapped = textwrap.wrap(text.replace("_", "_ "), width)
+    shown = [*wrapped[: lines - 1], " ".join(wrapped[lines - 1 :])]
+    *shown, last = (line.replace("_ ", "_") for line in shown if line)
+    return "\n".join([*shown, last if len(last) <= width else last[: width - 1] + "…"])
 
 
 def log_if_wide(
@@ -91,6 +104,22 @@ def log_if_wide(
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter(NullFormatter())
     return wide
+
+
+def note(axis: Axes, text: str) -> None:
+    """Write a remark into the upper right corner of `axis`, over whatever is drawn there."""
+    axis.annotate(
+        text,
+        (1, 1),
+        xytext=(-2, -2),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize=6.5,
+        color="0.25",
+        bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"},
+    )
 
 
 def mark_sample(figure: Figure) -> None:

@@ -1,17 +1,29 @@
 """A week of forecasts against the truth, for one ordinary client of each state."""
 
 from dataclasses import asdict
+from typing import Any
 
 import pandas as pd
 from matplotlib.dates import DateFormatter, DayLocator
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from plfl.errors import ResultsError
-from plfl.figures.style import COLOURS, PAGE, panels
+from plfl.figures.style import COLOURS, PAGE, fit, note, panels
 from plfl.results.tables import Tables
 from plfl.study import Cell
 
 OUTPUTS = ("week",)
+CAPTION = (
+    "First week of the test part: load, forecast of the local model of the last round, and"
+    " persistence, for the client of median test MASE in each state's best cell, chosen on"
+    " validation (of P2 where the study has it). Stamps are those of the data."
+)
+_LINES: dict[str, dict[str, Any]] = {
+    "persistence": {"color": "0.65", "linewidth": 0.6, "label": "persistence"},
+    "truth": {"color": "black", "linewidth": 0.9, "label": "truth"},
+    "local": {"color": COLOURS[2], "linewidth": 0.9, "label": "forecast (local model)"},
+}
 
 
 def draw(tables: Tables) -> dict[str, Figure]:
@@ -26,32 +38,34 @@ def draw(tables: Tables) -> dict[str, Figure]:
         axis.set_ylabel(f"Load ({tables.load_unit})")
         cell = _cell(tables, state)
         if cell is None:
-            axis.set_title(f"{state}: every cell diverged", loc="left")
+            axis.set_title(state, loc="left")
+            axis.set(xticks=[], yticks=[])
+            note(axis, "every cell diverged")
             continue
         client, mase = _median_client(tables, cell)
-        week = tables.forecasts(
-            ["stamp", "truth", "persistence", "local"], client=client, **asdict(cell)
-        ).set_index("stamp")
+        week = tables.forecasts(["stamp", *_LINES], client=client, **asdict(cell))
         if week.empty:
             raise ResultsError(
                 f"{tables.folder / 'forecasts.parquet'}: has no rows of client {client} in cell "
                 f"{cell}; run the study again"
             )
-        axis.plot(week["persistence"], color="0.65", linewidth=0.6, label="persistence")
-        axis.plot(week["truth"], color="black", linewidth=0.9, label="truth")
-        axis.plot(week["local"], color=COLOURS[2], linewidth=0.9, label="forecast (local model)")
-        axis.set_title(
+        for column, look in _LINES.items():
+            axis.plot(week["stamp"], week[column], **look)
+        title = (
             f"{state}, client {client}: {cell.personalization}, "
-            f"{tables.optimisers(cell)}, test MASE {mase:.2f}",
-            loc="left",
+            f"{tables.optimisers(cell)}, test MASE {mase:.2f}"
         )
+        axis.set_title(fit(title, 100, lines=2), loc="left")
         axis.xaxis.set_major_locator(DayLocator())  # type: ignore[no-untyped-call]
         axis.xaxis.set_major_formatter(DateFormatter("%a %d %b"))  # type: ignore[no-untyped-call]
         axis.margins(x=0)
-        axis.set_ylim(bottom=min(0, week.min().min()))
+        axis.set_ylim(bottom=min(0, week[list(_LINES)].min().min()))
         axis.grid()
-    handles, labels = axes[-1, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    figure.legend(
+        handles=[Line2D([], [], **look) for look in _LINES.values()],
+        loc="outside lower center",
+        ncols=3,
+    )
     return {"week": figure}
 
 
@@ -64,18 +78,14 @@ def _cell(tables: Tables, state: str) -> Cell | None:
 def _median_client(tables: Tables, cell: Cell) -> tuple[str, float]:
     """The client whose local test MASE at the last round is the (lower) median, and its MASE.
 
-    A client without persistence error has no MASE and is passed over.
+    A client without persistence error has no MASE and comes last.
     """
-    scores: pd.DataFrame = (
-        tables.records(
-            ["client", "mase"],
-            split="test",
-            model="local",
-            round=tables.study.federation.rounds,
-            **asdict(cell),
-        )
-        .dropna()
-        .sort_values("mase", kind="stable")
-    )
-    middle = scores.iloc[(len(scores) - 1) // 2]
+    scores: pd.DataFrame = tables.records(
+        ["client", "mase"],
+        split="test",
+        model="local",
+        round=tables.study.federation.rounds,
+        **asdict(cell),
+    ).sort_values("mase", kind="stable")
+    middle = scores.iloc[max(scores["mase"].count() - 1, 0) // 2]
     return str(middle["client"]), float(middle["mase"])

@@ -164,8 +164,8 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def client_label(name: str) -> str:
-    """A ClientOpt as it is written in print, such as "AdamAMS"."""
-    return clients.available()[name].__name__
+    """A ClientOpt as it is written in print, such as "AdamAMS" or "SGD"."""
+    return clients.available()[name].__name__.replace("Sgd", "SGD ").strip()
 
 
 def server_label(name: str) -> str:

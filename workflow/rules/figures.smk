@@ -37,7 +37,9 @@ rule page:
         **TABLES,
     output:
         page=report(
-            f"{RESULTS}/index.html", caption="../report/page.rst", category="Tables"
+            f"{RESULTS}/index.html",
+            caption="../report/page.rst",
+            category="Start here",
         ),
     log:
         f"{RESULTS}/logs/page.log",

@@ -51,7 +51,12 @@ rule collect:
         forecasts=[f"{RESULTS}/cells/{cell}.forecasts.parquet" for cell in study.cells],
         datasets=[f"{RESULTS}/data/{state}.npz" for state in study.data.states],
     output:
-        **TABLES,
+        **{
+            **TABLES,
+            "summary": report(
+                TABLES["summary"], caption="../report/summary.rst", category="Tables"
+            ),
+        },
     log:
         f"{RESULTS}/logs/collect.log",
     benchmark:

@@ -1,0 +1,148 @@
+"""The heat maps say what the summary says."""
+
+from itertools import product
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import LogNorm, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from plfl.figures import draw
+from plfl.figures.fig3_mase import number, scale
+from plfl.figures.style import SEQUENTIAL
+from plfl.results.tables import MODELS, Tables
+from tests.figures.conftest import Results
+
+LOST = ("CA-P1-prox-fedavg-10", "NY-P2-adam-fedavgadaptive-10")
+
+
+def _panels(figure: Figure) -> list[Axes]:
+    return [axis for axis in figure.axes if axis.texts]
+
+
+def _expected(tables: Tables, model: str) -> list[list[str]]:
+    """The numbers of each panel, row by row, straight from the summary."""
+    table = tables.summary
+    table = table[(table["model"] == model) & (table["chosen"] == "last")]
+    study, panels = tables.study, []
+    for state, split in product(study.data.states, study.grid.personalization):
+        servers = study.grid.server_opt[:1] if split in ("P3", "alone") else study.grid.server_opt
+        here = table[(table["state"] == state) & (table["personalization"] == split)]
+        cells = here.groupby(["client_opt", "server_opt"])
+        means, lost = cells["mase_mean"].mean(), cells["diverged"].any()
+        panels.append(
+            [
+                "div." if lost[key] else f"{means[key]:.2f}"
+                for key in product(study.grid.client_opt, servers)
+            ]
+        )
+    return panels
+
+
+@pytest.mark.parametrize(
+    ("config", "lost"), [("SMALL", LOST), ("METERS", ("Ost-head-sgd-fedyogi-2",))]
+)
+def test_numbers_are_those_of_the_summary(
+    config: str, lost: tuple[str, ...], results: Results
+) -> None:
+    tables = results(config, *lost)
+    figures = draw("fig3_mase", tables)
+    for model in MODELS:
+        shown = [
+            [text.get_text() for text in axis.texts]
+            for axis in _panels(figures[f"fig3_mase_{model}"])
+        ]
+        assert shown == _expected(tables, model)
+
+
+def test_the_papers_grid_is_nine_panels_with_one_scale(results: Results) -> None:
+    local, unshared = draw("fig3_mase", results("SMALL", *LOST)).values()
+    assert len(_panels(local)) == len(_panels(unshared)) == 9
+    assert len(local.axes) == 10, "nine panels and a colour bar"
+    scales = {
+        (mesh.norm.vmin, mesh.norm.vmax, mesh.get_cmap().name)
+        for figure in (local, unshared)
+        for axis in _panels(figure)
+        for mesh in axis.collections
+        if isinstance(mesh, QuadMesh)
+    }
+    assert len(scales) == 1
+    assert {name for *_, name in scales} == {SEQUENTIAL}
+
+
+def _boxes(axis: Axes, *, hatched: bool) -> list[tuple[int, int]]:
+    """Row and column of the squares that carry a hatch or a frame."""
+    patches = [patch for patch in axis.patches if isinstance(patch, Rectangle)]
+    return [(int(p.get_y()), int(p.get_x())) for p in patches if bool(p.get_hatch()) is hatched]
+
+
+def test_diverged_cells_are_hatched_and_the_best_is_framed(results: Results) -> None:
+    panels = _panels(draw("fig3_mase", results("SMALL", *LOST))["fig3_mase_local"])
+    assert [_boxes(axis, hatched=True) for axis in panels] == [
+        [(1, 0)], [], [], [], [], [], [], [(0, 1)], []
+    ]  # fmt: skip
+    for axis in panels:
+        numbers = [text.get_text() for text in axis.texts]
+        columns = len(axis.get_xticks())
+        ((row, column),) = _boxes(axis, hatched=False)
+        assert float(numbers[row * columns + column]) == min(
+            float(n) for n in numbers if n != "div."
+        )
+        bold = [text.get_text() for text in axis.texts if text.get_fontweight() == "bold"]
+        assert bold == [numbers[row * columns + column]]
+
+
+def _luminance(colour: object) -> float:
+    channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]  # type: ignore[arg-type]
+    return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2]
+
+
+def _contrast(one: object, other: object) -> float:
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_every_number_reads_against_its_square(results: Results) -> None:
+    for figure in draw("fig3_mase", results("SMALL", *LOST)).values():
+        for axis in _panels(figure):
+            (mesh,) = (c for c in axis.collections if isinstance(c, QuadMesh))
+            squares = mesh.to_rgba(np.ma.asarray(mesh.get_array())).reshape(-1, 4)
+            for text, square in zip(axis.texts, squares, strict=True):
+                assert _contrast(text.get_color(), square[:3]) >= 4.5, text.get_text()
+
+
+def test_lightness_of_the_colours_only_falls() -> None:
+    shades = matplotlib.colormaps[SEQUENTIAL](np.linspace(0, 1, 256))
+    assert (np.diff([_luminance(shade[:3]) for shade in shades]) < 0).all()
+
+
+def test_an_optimiser_that_fails_does_not_make_all_others_look_alike() -> None:
+    good = np.linspace(1.0, 1.3, 30)
+    whole = scale(good)
+    assert whole.vmin == pytest.approx(1)
+    assert whole.vmax == pytest.approx(1.3)
+    cut = scale(np.append(good, [4.0, 50.0, np.nan]))
+    assert cut.vmin == pytest.approx(1)
+    assert cut.vmax is not None
+    assert 1.3 <= cut.vmax < 1.6
+
+
+def test_scores_over_a_wide_range_get_a_logarithmic_scale() -> None:
+    assert isinstance(scale(np.geomspace(0.5, 50, 40)), LogNorm)
+    assert scale(np.full(3, np.nan)).vmax == 1
+
+
+def test_a_single_score_is_no_winner(results: Results) -> None:
+    for axis in _panels(draw("fig3_mase", results("TINY"))["fig3_mase_local"]):
+        assert not axis.patches
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.996, "1.00"), (12.345, "12.35"), (123.4, "123"), (45678.9, "5e+04")]
+)
+def test_numbers_stay_short(value: float, shown: str) -> None:
+    assert number(value) == shown
