@@ -182,8 +182,9 @@ class Compute(Section):
     """Where the models are trained; `auto` takes a GPU when there is one."""
     threads: int = Field(1, ge=1)
     """Processor cores per training job."""
-    engine: Literal["auto", "stacked", "reference"] = "auto"
-    """How rows are trained; `reference` is the slow, obvious oracle."""
+    engine: Literal["auto", "fused", "stacked", "reference"] = "auto"
+    """How models are trained: `fused` is a native kernel for the CPU, `stacked` is torch on CPU or
+    GPU, `reference` the slow, obvious oracle. `auto` takes the fastest that runs here."""
     stack: Literal["personalization", "cell"] = "personalization"
     """What one training job holds: all cells of a state and personalisation, or a single one."""
 

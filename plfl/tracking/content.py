@@ -1,76 +1,35 @@
-"""What is logged of a cell, computed from the results tables; nothing here knows MLflow."""
+"""What is logged of a cell, computed from the results tables; nothing here knows MLflow.
+
+Metrics are named `section/score`; MLflow orders sections by their names, and these are chosen so
+that the curves of the test MASE come first.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from plfl.errors import ResultsError
-from plfl.results.records import CELL, read_about
-from plfl.study import Cell, digest
+from plfl.results.records import CELL
+from plfl.results.tables import Tables
+from plfl.study import Cell, Study, digest
 
 LAYOUT = 1
 """Version of the names below; runs that were logged under another one are logged anew."""
 
-SPLITS = {"validation": "val", "test": "test"}
-CHOSEN = {"last": "last", "best_validation": "best"}
+CURVES = {"validation": "val", "test": "test"}
+CHOSEN = {"last": "test_last", "best_validation": "test_best"}
 SCORES = {
     "mase_mean": "mase",
     "mase_median": "mase_median",
     "mae_mean": "mae",
     "rmse_mean": "rmse",
-    "validation_mase": "val_mase",
     "round": "round",
 }
-POINT = ["cell", "key", "round", "value"]
 MEGABYTE = 1e6
-
-
-@dataclass(frozen=True)
-class Tables:
-    """The tables of a results folder."""
-
-    study: dict[str, Any]
-    """Content of `study.json`."""
-    records: pd.DataFrame
-    """`records.parquet` and a column `cell`, the cell's name."""
-    summary: pd.DataFrame
-    """`summary.csv` and a column `cell`."""
-
-    @classmethod
-    def read(cls, results: Path) -> "Tables":
-        """Read `study.json`, `records.parquet` and `summary.csv`.
-
-        Raises:
-            ResultsError: one of them is missing, damaged or of another version.
-        """
-        try:
-            return cls(
-                read_about(results),
-                _named(pd.read_parquet(results / "records.parquet")),
-                # A state may be called NA.
-                _named(pd.read_csv(results / "summary.csv", keep_default_na=False, na_values=[""])),
-            )
-        except FileNotFoundError as error:
-            raise ResultsError(f"{error.filename}: is missing; run the study first") from None
-        except (ValueError, OSError) as error:
-            raise ResultsError(
-                f"{results}: its tables cannot be read ({error}); run the study again"
-            ) from None
-
-    @property
-    def source(self) -> str:
-        """Where the data come from: 'sample', 'comstock' or 'meters'."""
-        return str(self.study["study"]["data"]["source"])
-
-    @property
-    def title(self) -> str:
-        """Name of the study, which says so if its data are generated."""
-        name = str(self.study["study"]["name"])
-        return f"{name} (sample data)" if self.source == "sample" else name
+_RECORDS = ["round", "client", "split", "model", "loss", "mae", "rmse", "mase"]
+_RECORDS += ["bytes_down", "bytes_up"]
+_POINT = ["cell", "key", "round", "value"]
 
 
 @dataclass(frozen=True)
@@ -86,82 +45,104 @@ class Run:
     points: list[tuple[str, int, float]]
     """Metrics as (key, round, value), finite and rounded."""
     clients: pd.DataFrame
-    """Test scores of each client in the last round in which they are finite."""
+    """Test scores of each client in the last round in which all of them are finite, and its traffic
+    in all rounds."""
     diverged_round: int | None
     """First round with a loss or an error that is not finite, if there is one."""
     note: str
+    """Description, in Markdown."""
 
     @property
     def fingerprint(self) -> str:
-        """Changes with whatever is logged, also while a cell of the same hash still grows."""
-        return digest(LAYOUT, self.hash, self.params, self.points, self.clients.to_json())
+        """Changes with whatever is logged."""
+        logged = (self.name, self.params, self.points, self.clients.to_json(), self.note)
+        return digest(LAYOUT, self.hash, *logged)
+
+
+def title(tables: Tables) -> str:
+    """Name of the study, which says so if its data are generated."""
+    return f"{tables.study.name} (sample data)" if tables.is_sample else tables.study.name
 
 
 def runs(tables: Tables) -> Iterator[Run]:
-    """Every cell of the study that has records, in the study's order."""
-    config = tables.study["study"]
-    several_seeds = len(config["grid"]["seeds"]) > 1
-    records = {str(name): rows for name, rows in tables.records.groupby("cell")}
-    points = {str(name): rows for name, rows in _points(tables).groupby("cell")}
-    for name, content in tables.study["cells"].items():
-        if name not in records:
+    """Every cell of the study that has records, in the study's order.
+
+    Raises:
+        ResultsError: a table is missing, damaged or of another version.
+    """
+    study, hashes = tables.study, tables.about["cells"]
+    records = _named(tables.records([*CELL, *_RECORDS]))
+    points = _by_cell(_points(records, _named(tables.summary)))
+    diverged = _broken(records).groupby("cell")["round"].min().to_dict()
+    sound = _last_sound_round(records)
+    clients = _by_cell(_clients(records, sound))
+    for cell in study.cells:
+        name = str(cell)
+        if name not in clients:
             continue
-        rows = records[name]
-        cell = Cell(*rows[CELL].iloc[0])
-        broken = _broken_rounds(rows)
-        finite = points.get(name, pd.DataFrame(columns=POINT))
-        clients, scored = _clients(rows)
-        note = f"{tables.title}: cell {name}."
-        if broken:
-            note += f" **Diverged in round {broken[0]}**: curves end at the last finite values."
-        if scored is not None:
-            note += f" Test scores of each client after round {scored}: Artifacts, per_client.json."
+        note = f"{title(tables)}: cell {name}."
+        if name in diverged:
+            note += f" **Diverged in round {diverged[name]}**: curves end at the last finite value."
+        if name in sound:
+            note += f" Test scores of each client after round {sound[name]}: Artifacts, per_client."
+        finite = points[name]
         yield Run(
             cell=cell,
-            name=_short(cell, several_seeds),
-            hash=content,
-            params=_params(cell, config),
+            name=_short(cell, len(study.grid.seeds) > 1),
+            hash=hashes[name],
+            params=_params(cell, study),
             points=list(zip(finite["key"], finite["round"], finite["value"], strict=True)),
-            clients=clients,
-            diverged_round=broken[0] if broken else None,
+            clients=clients[name].drop(columns="cell"),
+            diverged_round=diverged.get(name),
             note=note,
         )
 
 
 def _named(table: pd.DataFrame) -> pd.DataFrame:
-    name = table[CELL[0]].astype(str)
-    for axis in CELL[1:]:
-        name = name + "-" + table[axis].astype(str)
-    return table.assign(cell=name)
+    """`table` with the names of its cells instead of their axes."""
+    axes = table[CELL].drop_duplicates()
+    names = [str(Cell(*axis)) for axis in axes.itertuples(index=False)]
+    named: pd.DataFrame = table.merge(axes.assign(cell=names), on=CELL).drop(columns=CELL)
+    return named
+
+
+def _by_cell(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    return {str(name): rows for name, rows in table.groupby("cell")}
 
 
 def _short(cell: Cell, several_seeds: bool) -> str:
-    server = cell.server_opt.removeprefix("fed")
+    """MLflow's column of names shows about 20 characters; most names have no more."""
+    server = cell.server_opt.removeprefix("fed").replace("adaptive", "ada")
     name = f"{cell.state}-{cell.personalization} {cell.client_opt}+{server}"
     return f"{name} s{cell.seed}" if several_seeds else name
 
 
-def _params(cell: Cell, config: dict[str, Any]) -> dict[str, str]:
-    """What one compares cells by; MLflow's pages show the first of them, so there are few."""
-    model, federation = config["model"], config["federation"]
-    return {
+def _params(cell: Cell, study: Study) -> dict[str, str]:
+    """What one compares cells by."""
+    widths = "-".join(map(str, study.model.mlp))
+    params = {
         "state": cell.state,
         "P": cell.personalization,
         "client_opt": cell.client_opt,
         "server_opt": cell.server_opt,
-        "seed": str(cell.seed),
-        "rounds": str(federation["rounds"]),
-        "model": f"lstm{model['hidden']}-mlp{'-'.join(map(str, model['mlp']))}",
+        "seed": cell.seed,
+        "lr": study.client_optimiser(cell).lr,
+        "rounds": study.federation.rounds,
+        "local_steps": study.federation.local_steps,
+        "batch_size": study.federation.batch_size,
+        "model": f"lstm{study.model.hidden}-mlp{widths}",
     }
+    if not study.shares_nothing(cell.personalization):
+        params["server_lr"] = study.server_optimiser(cell).lr
+    return {key: str(value) for key, value in params.items()}
 
 
-def _points(tables: Tables) -> pd.DataFrame:
+def _points(records: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
     """All finite metrics of all cells, a row each."""
-    parts = [part[POINT] for part in [*_curves(tables.records), *_scores(tables.summary)]]
+    parts = [part[_POINT] for part in [*_curves(records), *_scores(summary)]]
     table: pd.DataFrame = pd.concat(parts, ignore_index=True).astype({"value": float})
     table = table[np.isfinite(table["value"])].astype({"round": int})
-    table["value"] = table["value"].map(_rounded)
-    return table.sort_values(POINT[:3])
+    return table.assign(value=table["value"].map(_rounded)).sort_values(_POINT[:3])
 
 
 def _rounded(value: float) -> float:
@@ -177,13 +158,13 @@ def _curves(records: pd.DataFrame) -> Iterator[pd.DataFrame]:
     yield _over_clients(loss, rounds, "mean").assign(key="train/loss")
     for way in ("down", "up"):
         sent = train.assign(value=train[f"bytes_{way}"] / MEGABYTE)
-        yield _over_clients(sent, rounds, "sum").assign(key=f"comm/mb_{way}")
+        yield _over_clients(sent, rounds, "sum").assign(key=f"traffic/mb_{way}")
     scored = records[records["split"] != "train"]
     # A client without persistence error has no MASE and drops out of the mean; one whose error is
     # not a number has diverged and must not.
     scored = scored.assign(value=scored["mase"].where(np.isfinite(scored["mae"]), np.inf))
     means = _over_clients(scored, [*rounds, "split", "model"], "mean")
-    yield means.assign(key=means["split"].map(SPLITS) + "/mase_" + means["model"])
+    yield means.assign(key=means["split"].map(CURVES) + "/mase_" + means["model"])
 
 
 def _over_clients(table: pd.DataFrame, by: list[str], how: str) -> pd.DataFrame:
@@ -196,27 +177,34 @@ def _scores(summary: pd.DataFrame) -> Iterator[pd.DataFrame]:
     for column, score in SCORES.items():
         yield summary.assign(key=prefix + score + suffix, value=summary[column])
     last = summary[summary["chosen"] == "last"].drop_duplicates("cell")
-    down, up = last["bytes_down"] / MEGABYTE, last["bytes_up"] / MEGABYTE
-    for key, sent in {"total_mb": down + up, "total_mb_down": down, "total_mb_up": up}.items():
-        yield last.assign(key=f"comm/{key}", value=sent)
+    sent = (last["bytes_down"] + last["bytes_up"]) / MEGABYTE
+    yield last.assign(key="traffic/total_mb", value=sent)
 
 
-def _broken_rounds(rows: pd.DataFrame) -> list[int]:
-    """Rounds of a cell with a loss or an error that is not finite, ascending."""
-    value = rows["loss"].where(rows["split"] == "train", rows["mae"])
-    return sorted(int(t) for t in rows["round"][~np.isfinite(value)].unique())
+def _broken(records: pd.DataFrame) -> pd.DataFrame:
+    """Rows with a loss or an error that is not finite."""
+    value = records["loss"].where(records["split"] == "train", records["mae"])
+    broken: pd.DataFrame = records[~np.isfinite(value)]
+    return broken
 
 
-def _clients(rows: pd.DataFrame) -> tuple[pd.DataFrame, int | None]:
-    """A row for each client, and the round its scores are of: the last with finite errors."""
-    train = rows[rows["split"] == "train"]
-    sent = train.groupby("client")[["bytes_down", "bytes_up"]].sum() / MEGABYTE
-    table = sent.rename(columns={"bytes_down": "mb_down", "bytes_up": "mb_up"})
-    test = rows[rows["split"] == "test"]
-    broken = test["round"][~np.isfinite(test["mae"])]
-    last = max((int(t) for t in set(test["round"]) - set(broken)), default=None)
-    for model in ("global", "local"):
-        scores = test[(test["round"] == last) & (test["model"] == model)].set_index("client")
-        scores = scores[["mase", "mae", "rmse"]].add_suffix(f"_{model}")
-        table = scores.join(table, how="outer")
-    return table.map(_rounded).rename_axis("client").reset_index(), last
+def _last_sound_round(records: pd.DataFrame) -> dict[str, int]:
+    """By cell, the last round in which every client's test error is finite, if any."""
+    test = records[records["split"] == "test"]
+    sound = np.isfinite(test["mae"]).groupby([test["cell"], test["round"]]).all()
+    rounds = sound[sound].index.to_frame(index=False)
+    return {str(cell): int(t) for cell, t in rounds.groupby("cell")["round"].max().items()}
+
+
+def _clients(records: pd.DataFrame, at: dict[str, int]) -> pd.DataFrame:
+    """A row for each cell and client: its test scores at the cell's round and its traffic."""
+    keys = ["cell", "client"]
+    sent = records[records["split"] == "train"].groupby(keys)[["bytes_down", "bytes_up"]].sum()
+    sent = (sent / MEGABYTE).set_axis(["mb_down", "mb_up"], axis="columns")
+    test = records[(records["split"] == "test") & (records["round"] == records["cell"].map(at))]
+    scores = test.pivot(index=keys, columns="model", values=["mase", "mae", "rmse"])
+    scores.columns = scores.columns.map("_".join)
+    order = [f"{s}_{m}" for m in ("local", "global") for s in ("mase", "mae", "rmse")]
+    table = scores.reindex(columns=order).join(sent, how="outer")
+    table = table.fillna({"mb_down": 0, "mb_up": 0})
+    return table.map(_rounded).reset_index()

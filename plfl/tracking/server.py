@@ -8,10 +8,9 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import IO
 
@@ -76,8 +75,9 @@ def _server(command: list[str], log: IO[str]) -> Iterator[subprocess.Popen[str]]
 
     Ctrl-C and SIGTERM end the block; they do not leave it.
     """
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    in_charge = threading.current_thread() is threading.main_thread()
+    if in_charge:
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     server = subprocess.Popen(
         command, stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
@@ -91,6 +91,8 @@ def _server(command: list[str], log: IO[str]) -> Iterator[subprocess.Popen[str]]
             server.wait(timeout=10)
         except subprocess.TimeoutExpired:
             server.kill()
+        if in_charge:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _refuse_taken(port: int) -> None:
@@ -112,10 +114,14 @@ def _wait_until_up(server: subprocess.Popen[str], port: int, log: IO[str]) -> No
         if server.poll() is not None:
             raise _died(server, log)
         try:
-            with urllib.request.urlopen(f"http://{HOST}:{port}/health", timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
+            # Not urllib, which would ask a proxy of the user's for this machine's own page.
+            with closing(HTTPConnection(HOST, port, timeout=5)) as connection:
+                connection.request("GET", "/health")
+                if connection.getresponse().status == 200:
+                    return
+        except (HTTPException, OSError):
+            pass
+        time.sleep(0.1)
     raise PlflError(f"MLflow did not answer on port {port} within {START_SECONDS} s")
 
 

@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -23,9 +24,10 @@ from tqdm import tqdm
 from plfl import __version__
 from plfl.errors import ResultsError
 from plfl.files import atomic
+from plfl.results.tables import Tables
 from plfl.study import digest
-from plfl.tracking.content import Run, Tables, runs
-from plfl.tracking.views import HIDDEN_RUN, OWN, TAG, presets
+from plfl.tracking.content import Run, runs, title
+from plfl.tracking.views import OVERVIEW, OWN, TAG, WORKFLOW, presets
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
@@ -50,7 +52,11 @@ PER_CLIENT = "per_client.json"
 MOST_METRICS = 1000
 """How many metrics MLflow takes in one call."""
 
-_STUDY, _CELL, _HASH, _CONTENT = "plfl.study", "plfl.name", "plfl.cell", "plfl.content"
+_STUDY = "plfl.study"
+_SUBJECT = "plfl.name"
+"""The cell that a run is of: cells that were trained once for several names share a hash."""
+_HASH = "plfl.cell"
+_CONTENT = "plfl.content"
 _DONE = ("FINISHED", "FAILED")
 
 
@@ -66,23 +72,19 @@ def track(results: Path, figures: Path | None = None, *, progress: bool = True) 
     Raises:
         ResultsError: a table is missing, or `mlflow.db` is not a database of this MLflow.
     """
-    tables = Tables.read(results)
+    tables = Tables(results)
+    wanted = list(runs(tables))
     with FileLock(results / ".mlflow.lock"):
         client = _open(results)
         experiment = _experiment(client, tables)
-        logged = _logged(client, experiment)
-        wanted = list(runs(tables))
-        names = {str(run.cell) for run in wanted}
-        for name in logged.keys() - names - {HIDDEN_RUN}:
-            _delete(client, logged[name])
+        log = _Log(client, experiment, results / ARTIFACTS, _logged(client, experiment))
+        log.forget_all_but({OVERVIEW, *(str(run.cell) for run in wanted)})
         # None: tqdm stays silent unless a person watches.
         silent = None if progress else True
         for run in tqdm(wanted, desc="mlflow", unit="run", disable=silent, leave=False):
-            log = _RunLog(client, experiment, results, str(run.cell), run.name, run.fingerprint)
-            if log.is_new(logged):
-                _log_cell(log, run, tables)
-        overview = _log_overview(client, experiment, results, figures, tables, logged)
-        _decorate(client, experiment, tables, wanted, overview)
+            _log_cell(log, run, tables)
+        figures_link = _log_overview(log, figures, tables)
+        _decorate(client, experiment, tables, wanted, figures_link)
     return results / DATABASE
 
 
@@ -152,173 +154,163 @@ def _quiet() -> Iterator[None]:
 
 
 def _experiment(client: MlflowClient, tables: Tables) -> str:
-    study = tables.study["study"]["name"]
     experiment = find_experiment(client)
     if experiment is None:
         return str(
             client.create_experiment(
-                tables.title, artifact_location="mlflow-artifacts:/", tags={_STUDY: study}
+                title(tables),
+                artifact_location="mlflow-artifacts:/",
+                tags={_STUDY: tables.study.name},
             )
         )
     if experiment.lifecycle_stage == "deleted":
         client.restore_experiment(experiment.experiment_id)
-    if experiment.name != tables.title:
-        client.rename_experiment(experiment.experiment_id, tables.title)
+    if experiment.name != title(tables):
+        client.rename_experiment(experiment.experiment_id, title(tables))
     return str(experiment.experiment_id)
 
 
 def _logged(client: MlflowClient, experiment: str) -> dict[str, list[LoggedRun]]:
-    """Our own runs by cell; there is more than one only if something was interrupted."""
+    """Our own runs by subject; there is more than one only if something was interrupted."""
     found: dict[str, list[LoggedRun]] = {}
     token = None
     while True:
         page = client.search_runs([experiment], max_results=1000, page_token=token)
         for run in page:
-            if _CELL in run.data.tags:
-                found.setdefault(run.data.tags[_CELL], []).append(run)
+            if _SUBJECT in run.data.tags:
+                found.setdefault(run.data.tags[_SUBJECT], []).append(run)
         token = page.token
         if not token:
             return found
 
 
-def _delete(client: MlflowClient, found: list[LoggedRun]) -> None:
-    for run in found:
-        client.delete_run(run.info.run_id)
+@dataclass(frozen=True)
+class _Log:
+    """The study's experiment as it was found, and the way to add to it."""
 
+    client: MlflowClient
+    experiment: str
+    artifacts: Path
+    found: dict[str, list[LoggedRun]]
 
-class _RunLog:
-    """One run being logged; until `close` it counts as interrupted."""
+    def forget_all_but(self, subjects: set[str]) -> None:
+        """Delete the runs of all other subjects."""
+        for subject in self.found.keys() - subjects:
+            self._delete(self.found[subject])
 
-    def __init__(
-        self,
-        client: MlflowClient,
-        experiment: str,
-        results: Path,
-        cell: str,
-        name: str,
-        fingerprint: str,
-    ):
-        self.client = client
-        self._experiment = experiment
-        self._artifacts = results / ARTIFACTS
-        self._cell = cell
-        self._name = name
-        self._fingerprint = fingerprint
-        self.id = ""
-
-    def is_new(self, logged: dict[str, list[LoggedRun]]) -> bool:
-        """Whether the run has to be logged; whatever there was of it is deleted then."""
-        found = logged.get(self._cell, [])
+    def up_to_date(self, subject: str, content: str) -> str | None:
+        """Id of the finished run that has this content; other runs of the subject are deleted."""
+        found = self.found.get(subject, [])
         same = [
             run
             for run in found
-            if run.info.status in _DONE and run.data.tags.get(_CONTENT) == self._fingerprint
+            if run.info.status in _DONE and run.data.tags.get(_CONTENT) == content
         ]
-        _delete(self.client, [run for run in found if run not in same[:1]])
-        self.id = same[0].info.run_id if same else ""
-        return not same
+        self._delete([run for run in found if run not in same[:1]])
+        return str(same[0].info.run_id) if same else None
 
-    def open(self, tags: dict[str, str]) -> Path:
-        """Create the run and return the folder of its artifacts."""
-        own = {_CELL: self._cell, _CONTENT: self._fingerprint}
-        run = self.client.create_run(self._experiment, tags=own | tags, run_name=self._name)
-        self.id = run.info.run_id
-        folder = self._artifacts / self.id / "artifacts"
+    def start(
+        self, subject: str, content: str, name: str, tags: dict[str, str]
+    ) -> tuple[str, Path]:
+        """Create a run, unfinished until `finish`; returns its id and its artifacts' folder."""
+        tags = {_SUBJECT: subject, _CONTENT: content} | tags
+        run = self.client.create_run(self.experiment, tags=tags, run_name=name)
+        folder = self.artifacts / run.info.run_id / "artifacts"
         folder.mkdir(parents=True)
-        return folder
+        return run.info.run_id, folder
 
-    def close(self, status: str) -> None:
-        self.client.set_terminated(self.id, status, end_time=int(time.time() * 1000))
+    def finish(self, run: str, status: str = "FINISHED") -> None:
+        self.client.set_terminated(run, status, end_time=int(time.time() * 1000))
+
+    def _delete(self, runs: list[LoggedRun]) -> None:
+        for run in runs:
+            self.client.delete_run(run.info.run_id)
+            shutil.rmtree(self.artifacts / run.info.run_id, ignore_errors=True)
 
 
-def _common_tags(tables: Tables, note: str) -> dict[str, str]:
+def _data(tables: Tables) -> str:
+    return "sample data" if tables.is_sample else tables.study.data.source
+
+
+def _tags(tables: Tables, note: str) -> dict[str, str]:
     tags = {
-        "plfl.data": "sample data" if tables.source == "sample" else tables.source,
-        "plfl.version": tables.study["version"],
-        "plfl.config": digest(tables.study["study"]),
+        "plfl.data": _data(tables),
+        "plfl.version": tables.about["version"],
         "mlflow.source.name": "plfl",
         "mlflow.note.content": note,
     }
-    if commit := tables.study.get("git"):
+    if commit := tables.about.get("git"):
         tags |= {"plfl.git": commit, "mlflow.source.git.commit": commit}
     return tags
 
 
-def _log_cell(log: _RunLog, run: Run, tables: Tables) -> None:
-    tags = _common_tags(tables, run.note) | {
+def _log_cell(log: _Log, run: Run, tables: Tables) -> None:
+    subject, content = str(run.cell), run.fingerprint
+    if log.up_to_date(subject, content):
+        return
+    tags = _tags(tables, run.note) | {
         _HASH: run.hash,
-        "diverged": str(run.diverged_round is not None).lower(),
         "mlflow.loggedArtifacts": json.dumps([{"path": PER_CLIENT, "type": "table"}]),
     }
     if run.diverged_round is not None:
         tags["diverged_round"] = str(run.diverged_round)
-    folder = log.open(tags)
-    log.client.log_batch(log.id, params=[Param(key, value) for key, value in run.params.items()])
+    id, folder = log.start(subject, content, run.name, tags)
+    params = [Param(key, value) for key, value in run.params.items()]
     # The time of a point is its round, in seconds: the same point logged twice is one point.
     metrics = [Metric(key, value, 1000 * step, step) for key, step, value in run.points]
-    for start in range(0, len(metrics), MOST_METRICS):
-        log.client.log_batch(log.id, metrics=metrics[start : start + MOST_METRICS])
+    log.client.log_batch(id, params=params, metrics=metrics[: MOST_METRICS - len(params)])
+    for start in range(MOST_METRICS - len(params), len(metrics), MOST_METRICS):
+        log.client.log_batch(id, metrics=metrics[start : start + MOST_METRICS])
     # What MlflowClient.log_table writes; that would need a running server for our artifact paths.
     run.clients.to_json(folder / PER_CLIENT, orient="split", index=False)
-    log.client.log_inputs(log.id, [_dataset(run, tables)])
-    log.close("FINISHED" if run.diverged_round is None else "FAILED")
+    log.client.log_inputs(id, [_dataset(run, tables)])
+    log.finish(id, "FINISHED" if run.diverged_round is None else "FAILED")
 
 
 def _dataset(run: Run, tables: Tables) -> DatasetInput:
-    study = tables.study["study"]
-    source = tables.source
-    details = {key: study["data"][key] for key in (source, "features")}
-    columns = [{"type": "double", "name": name} for name in study["data"]["features"]]
+    data, windows = tables.study.data, tables.study.windows
+    settings = [part.model_dump(mode="json", exclude={"folder"}) for part in (data, windows)]
+    columns = [{"type": "double", "name": name} for name in data.features]
     dataset = Dataset(
-        name=f"{'sample data' if source == 'sample' else source} {run.cell.state}",
-        digest=digest(study["data"], study["windows"], run.cell.state)[:8],
-        source_type=source,
-        source=json.dumps(details),
+        name=f"{_data(tables)} {run.cell.state}",
+        digest=digest(settings, run.cell.state)[:8],
+        source_type=data.source,
+        source=getattr(data, data.source).model_dump_json(),
         schema=json.dumps({"mlflow_colspec": columns}),
         profile=json.dumps({"clients": len(run.clients)}),
     )
     return DatasetInput(dataset, [InputTag("mlflow.data.context", "train, validation, test")])
 
 
-def _log_overview(
-    client: MlflowClient,
-    experiment: str,
-    results: Path,
-    figures: Path | None,
-    tables: Tables,
-    logged: dict[str, list[LoggedRun]],
-) -> str:
-    """Log figures and tables of the whole study; returns the id of their run."""
-    files = [results / "summary.csv", results / "study.json"]
-    if figures is not None and figures.is_dir():
-        # MLflow shows no PDF as quickly as a PNG; one of each figure is enough to look at.
-        files += sorted(figures.glob("*.png"))
-    content = digest(*[[file.name, sha256(file.read_bytes()).hexdigest()] for file in files])
-    log = _RunLog(client, experiment, results, HIDDEN_RUN, HIDDEN_RUN, content)
-    if log.is_new(logged):
-        note = f"{tables.title}: figures and tables of the whole study, under Artifacts."
-        folder = log.open(_common_tags(tables, note))
+def _log_overview(log: _Log, figures: Path | None, tables: Tables) -> str:
+    """Log figures and tables of the whole study; returns the link to them, to a figure if any."""
+    # MLflow shows no PDF as quickly as a PNG; one of each figure is enough to look at.
+    pictures = sorted(figures.glob("*.png")) if figures is not None else []
+    files = [*pictures, tables.folder / "summary.csv", tables.folder / "study.json"]
+    content = digest([[file.name, sha256(file.read_bytes()).hexdigest()] for file in files])
+    run = log.up_to_date(OVERVIEW, content)
+    if run is None:
+        note = f"{title(tables)}: figures and tables of the whole study, under Artifacts."
+        run, folder = log.start(OVERVIEW, content, OVERVIEW, _tags(tables, note))
         for file in files:
             shutil.copyfile(file, folder / file.name)
-        log.close("FINISHED")
-    return log.id
+        log.finish(run)
+    return f"/#/experiments/{log.experiment}/runs/{run}/artifacts/{files[0].name}?{WORKFLOW}"
 
 
 def _decorate(
-    client: MlflowClient, experiment: str, tables: Tables, wanted: list[Run], overview: str
+    client: MlflowClient, experiment: str, tables: Tables, wanted: list[Run], figures_link: str
 ) -> None:
     """Write the views and, as the one line of the note that MLflow shows, the links to them."""
-    seeds = len(tables.study["study"]["grid"]["seeds"])
-    views = list(presets([(run.cell.state, run.cell.personalization) for run in wanted], seeds))
+    places = [(run.cell.state, run.cell.personalization) for run in wanted]
+    views = list(presets(places, len(tables.study.grid.seeds)))
     links = [f"[{view.name}]({view.path(experiment)})" for view in views]
-    figures = f"/#/experiments/{experiment}/runs/{overview}/artifacts"
-    links.insert(1, f"[Figures and tables]({figures})")
-    sample = "**sample data**, generated buildings · " if tables.source == "sample" else ""
+    links.insert(1, f"[Figures and tables]({figures_link})")
     tags = dict(view.tag() for view in views) | {
-        _STUDY: tables.study["study"]["name"],
-        "plfl.data": "sample data" if tables.source == "sample" else tables.source,
+        _STUDY: tables.study.name,
+        "plfl.data": _data(tables),
         "plfl.version": __version__,
-        "mlflow.note.content": sample + " · ".join(links),
+        "mlflow.note.content": " · ".join(links),
     }
     present = client.get_experiment(experiment).tags
     for key in present:

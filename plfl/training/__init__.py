@@ -4,6 +4,7 @@ An engine is given the work of one round for a stack of models and trains them i
 touch each other, so a result does not depend on the company a row was trained in.
 """
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,6 +18,8 @@ from plfl.forecaster import Forecaster
 
 if TYPE_CHECKING:
     from plfl.study import Compute
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -53,21 +56,32 @@ def choose(compute: "Compute") -> tuple[str, str]:
     """Names of the engine and the device that a configuration means on this machine.
 
     Raises:
-        ConfigError: there is no such device.
+        ConfigError: there is no such device, or the engine cannot run here.
     """
+    from plfl.training.fused import unavailable_reason
+
     has_gpu = torch.cuda.is_available()
     if compute.device == "cuda" and not has_gpu:
         raise ConfigError("compute.device", ["'cuda' was asked for, but torch finds no GPU here"])
     device = "cuda" if has_gpu and compute.device != "cpu" else "cpu"
-    return "stacked" if compute.engine == "auto" else compute.engine, device
+    if compute.engine not in ("auto", "fused"):
+        return compute.engine, device
+    reason = "it works on the CPU only" if device == "cuda" else unavailable_reason()
+    if reason is None:
+        return "fused", device
+    if compute.engine == "fused":
+        raise ConfigError("compute.engine", [f"'fused' cannot run here: {reason}"])
+    log.info("the stacked engine trains, not the fused one: %s", reason)
+    return "stacked", device
 
 
 def engine(compute: "Compute", forecaster: Forecaster, dataset: Dataset) -> Engine:
     """The engine that a configuration asks for, on the dataset of one state."""
+    from plfl.training.fused import Fused
     from plfl.training.reference import Reference
     from plfl.training.stacked import Stacked
 
     name, device = choose(compute)
-    engines: dict[str, type[Stacked] | type[Reference]]
-    engines = {"stacked": Stacked, "reference": Reference}
+    engines: dict[str, type[Fused] | type[Stacked] | type[Reference]]
+    engines = {"fused": Fused, "stacked": Stacked, "reference": Reference}
     return engines[name](forecaster, dataset, torch.device(device))

@@ -27,9 +27,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <new>
-#include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -80,15 +80,23 @@ inline void store(float* p, V x) { *reinterpret_cast<V*>(p) = x; }
 inline V splat(float x) { return x - V{}; }
 
 // The smaller or larger of two; NaN in `x` stays NaN.
-inline V at_least(V x, float low) { return x < low ? splat(low) : x; }
-inline V at_most(V x, float high) { return x > high ? splat(high) : x; }
-inline V larger(V old, V x) { return old > x ? old : x; }
+#if defined(__AVX512F__)
+inline V smaller(V y, V x) { return (V)_mm512_maskz_min_ps(0xffff, (__m512)y, (__m512)x); }
+inline V larger(V y, V x) { return (V)_mm512_maskz_max_ps(0xffff, (__m512)y, (__m512)x); }
+#elif defined(__AVX2__)
+inline V smaller(V y, V x) { return (V)_mm256_min_ps((__m256)y, (__m256)x); }
+inline V larger(V y, V x) { return (V)_mm256_max_ps((__m256)y, (__m256)x); }
+#else
+inline V smaller(V y, V x) { return y < x ? y : x; }
+inline V larger(V y, V x) { return y > x ? y : x; }
+#endif
+inline V clamp(V x, float low, float high) { return smaller(splat(high), larger(splat(low), x)); }
 
 // 1 / x. The approximation and its Newton step are as exact as float32 allows, at a third of the
 // price of a division; x must be finite.
 inline V reciprocal(V x) {
 #if defined(__AVX512F__)
-  const V r = (V)_mm512_rcp14_ps((__m512)x);
+  const V r = (V)_mm512_maskz_rcp14_ps(0xffff, (__m512)x);
   return r + r * (1.0f - x * r);
 #else
   return 1.0f / x;
@@ -98,7 +106,7 @@ inline V reciprocal(V x) {
 // √x for x ≥ the smallest normal number.
 inline V square_root(V x) {
 #if defined(__AVX512F__)
-  const V r = (V)_mm512_rsqrt14_ps((__m512)x);
+  const V r = (V)_mm512_maskz_rsqrt14_ps(0xffff, (__m512)x);
   const V root = x * r;
   return root + root * (0.5f - (0.5f * r) * root);
 #elif defined(__AVX2__)
@@ -112,13 +120,12 @@ inline V square_root(V x) {
 #endif
 }
 
-// eˣ = scale + scale·fraction, where fraction = eʳ − 1 with |r| ≤ ln 2 / 2 (Cephes' expf).
+// eˣ for |x| ≤ 87 as scale + scale·fraction, where fraction = eʳ − 1 with |r| ≤ ln 2 / 2 (Cephes' expf).
 struct Exponential {
   V scale, fraction;
 };
 
 inline Exponential exponential(V x) {
-  x = at_most(at_least(x, -87.0f), 87.0f);
   const float shift = 12582912.0f;  // 1.5·2²³: adding it rounds to an integer in the low bits
   const V shifted = x * 1.44269504088896341f + shift;
   const V n = shifted - shift;
@@ -133,13 +140,13 @@ inline Exponential exponential(V x) {
 }
 
 inline V sigmoid(V x) {
-  const Exponential e = exponential(-x);
+  const Exponential e = exponential(clamp(-x, -87.0f, 87.0f));
   return reciprocal(1.0f + (e.scale + e.scale * e.fraction));
 }
 
 // By e²ˣ − 1 rather than through the sigmoid, which would lose the small values.
 inline V hyperbolic_tangent(V x) {
-  const Exponential e = exponential(at_most(at_least(2.0f * x, -20.0f), 20.0f));
+  const Exponential e = exponential(clamp(2.0f * x, -20.0f, 20.0f));
   const V minus_one = e.scale * e.fraction + (e.scale - 1.0f);
   return minus_one * reciprocal(minus_one + 2.0f);
 }
@@ -355,6 +362,19 @@ struct Layout {
     }
   }
 
+  // Lay row `row` of `rows` [·][parameters] out as a model; zeros where there are no rows.
+  void read(const float* rows, std::int64_t row, float* model) const {
+    std::memset(model, 0, size * sizeof(float));
+    if (!rows) return;
+    const float* from = rows + row * std::int64_t(place.size());
+    for (std::size_t p = 0; p < place.size(); ++p) model[place[p]] = from[p];
+  }
+
+  void write(const float* model, std::int64_t row, float* rows) const {
+    float* to = rows + row * std::int64_t(place.size());
+    for (std::size_t p = 0; p < place.size(); ++p) to[p] = model[place[p]];
+  }
+
   int gates() const { return 4 * hidden; }
   int lstm_inputs() const { return lstm.rows; }
   int hidden_layers() const { return int(mlp.size()) - 1; }
@@ -522,6 +542,7 @@ class Group {
     for (int lane = 0; lane < count; ++lane) {
       const float* row = table + starts[lane] * layout_.features;
       for (int i = 0; i < window; i += kAlignment / sizeof(float)) __builtin_prefetch(row + i);
+      __builtin_prefetch(row + window - 1);
       __builtin_prefetch(table + (starts[lane] + layout_.target) * layout_.features);
     }
   }
@@ -635,42 +656,49 @@ extern "C" struct PlflRule {
   std::int32_t kind;     // see `Kind`
   std::int32_t variant;  // Momentum: 1 = Nesterov; AdamAMS: see `Maximum`
   double lr, beta1, beta2, eps;  // Momentum keeps its momentum in beta1
-  double proximal;       // a of a·(y − anchor)
+  double proximal;       // a of a·(y − y⁰), which acts on shared parameters
 };
 
 enum Kind { kSgd = 0, kMomentum = 1, kAdam = 2, kAdamAms = 3 };
 enum Maximum { kPaper = 0, kTorch = 1, kReddi = 2 };
+
+// The part of Adam's step that the bias corrections enter.
+struct Correction {
+  float step_size, vmax_scale, eps;
+};
 
 // What moves a model: its optimiser at one step, and the constant terms of its row. Arrays are
 // laid out like the model; null where there is nothing to add.
 struct Optimiser {
   float *y, *m, *v, *vmax;
   const float *anchor, *constant, *displacement;
-  const std::uint16_t* shared;  // a bit per parameter: whether the proximal term acts
-  float proximal;
-  float lr, step_size;          // step_size: with the bias corrections
-  float keep1, take1, keep2, take2;
-  float vmax_scale, eps;
+  const std::uint16_t* shared;  // a bit per parameter
+  float proximal;               // acts on shared parameters
+  float lr, keep1, take1, keep2, take2;
+  Correction correction;        // of shared parameters, or of all
+  bool mixed;                   // whether the others have one of their own:
+  Correction personal;
 };
 
-// x where the bit is set, else 0.
-inline V only(V x, unsigned bits) {
+// Lanes whose bit is set.
+inline VI lanes_of(unsigned bits) {
   VI lane;
   for (int i = 0; i < W; ++i) lane[i] = 1 << i;
-  const VI kept = ((VI{} + std::int32_t(bits)) & lane) != 0;
-  return (V)((VI)x & kept);
+  return ((VI{} + std::int32_t(bits)) & lane) != 0;
 }
 
 // Steps of y[at : at + count] along `gradient`. `terms`: whether the row has any term beyond the
 // gradient of the loss.
 template <int kind, bool nesterov, bool terms>
-void apply(const Optimiser& o, std::ptrdiff_t at, const float* gradient, int count) {
+void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient, int count) {
+  const Optimiser o = optimiser;  // a copy, as far as the compiler knows no store below changes it
   for (int i = 0; i < count; i += W) {
     const std::ptrdiff_t k = at + i;
     V y = load(o.y + k), g = load(gradient + i);
+    const VI shared = terms ? lanes_of(o.shared[k / kPanel] >> (k % kPanel)) : VI{};
     if (terms && o.anchor) {
-      const unsigned bits = o.shared[k / 16] >> (k % 16);
-      g += only(o.proximal * (y - load(o.anchor + k)), bits);
+      const V pull = o.proximal * (y - load(o.anchor + k));
+      g += (V)((VI)pull & shared);
     }
     if (terms && o.constant) g += load(o.constant + k);
     if (kind == kSgd) {
@@ -684,12 +712,19 @@ void apply(const Optimiser& o, std::ptrdiff_t at, const float* gradient, int cou
       V v = o.keep2 * load(o.v + k) + o.take2 * (g * g);
       store(o.m + k, m);
       store(o.v + k, v);
+      V step_size = splat(o.correction.step_size), eps = splat(o.correction.eps);
+      V vmax_scale = splat(o.correction.vmax_scale);
+      if (terms && o.mixed) {
+        step_size = shared ? step_size : splat(o.personal.step_size);
+        eps = shared ? eps : splat(o.personal.eps);
+        vmax_scale = shared ? vmax_scale : splat(o.personal.vmax_scale);
+      }
       if (kind == kAdamAms) {
-        v = larger(load(o.vmax + k), v * o.vmax_scale);
+        v = larger(load(o.vmax + k), v * vmax_scale);
         store(o.vmax + k, v);
       }
       // The root of anything below the smallest normal number is nothing beside ε.
-      y -= o.step_size * (m * reciprocal(square_root(at_least(v, 1.17549435e-38f)) + o.eps));
+      y -= step_size * (m * reciprocal(square_root(larger(splat(1.17549435e-38f), v)) + eps));
     }
     if (terms && o.displacement) y += load(o.displacement + k);
     store(o.y + k, y);
@@ -718,11 +753,10 @@ extern "C" struct PlflTraining {
   const float* table;            // [·][features]
   const std::int64_t* starts;    // [rows][steps][batch]
   const PlflRule* rules;         // [rows]
-  const std::int64_t* taken;     // [rows] steps that the state has behind it
-  const float* anchor;           // [rows][parameters] or null, as are the next two
-  const float* constant;
-  const float* displacement;
-  const std::uint8_t* shared;    // [parameters] or null for all
+  const std::int64_t* taken;     // [rows][2] steps behind the state: shared part, the rest
+  const std::uint8_t* shared;    // [parameters]
+  const float* constant;         // [rows][parameters], added to every gradient; or null
+  const float* displacement;     // [rows][parameters], added after every step; or null
   float *m, *v, *vmax;           // [rows][parameters], state in and out; null: zero at first
   float* losses;                 // [rows][steps]
 };
@@ -733,54 +767,42 @@ class Trainer {
       : layout_(layout), job_(job), at_(layout),
         memory_(at_.size * ((job.batch + kLanes - 1) / kLanes)),
         y_(layout.size), m_(layout.size), v_(layout.size), vmax_(layout.size),
-        anchor_(job.anchor ? layout.size : 0), constant_(job.constant ? layout.size : 0),
-        displacement_(job.displacement ? layout.size : 0),
-        shared_(job.anchor ? layout.size / 16 : 0, 0) {
+        anchor_(layout.size), constant_(job.constant ? layout.size : 0),
+        displacement_(job.displacement ? layout.size : 0), shared_(layout.size / kPanel, 0) {
     for (std::int64_t first = 0; first < job.batch; first += kLanes)
       groups_.emplace_back(layout, at_, memory_.get() + at_.size * std::int64_t(groups_.size()));
-    if (job.anchor) {
-      for (std::size_t p = 0; p < layout.place.size(); ++p) {
-        const std::ptrdiff_t k = layout.place[p];
-        if (!job.shared || job.shared[p]) shared_[k / 16] |= std::uint16_t(1u << (k % 16));
-      }
+    for (std::size_t p = 0; p < layout.place.size(); ++p) {
+      const std::ptrdiff_t k = layout.place[p];
+      if (job.shared[p]) shared_[k / kPanel] |= std::uint16_t(1u << (k % kPanel));
     }
   }
 
   void train(std::int64_t row) {
     const PlflRule& rule = job_.rules[row];
-    read(job_.theta, row, y_);
-    read(job_.m, row, m_);
-    read(job_.v, row, v_);
-    read(job_.vmax, row, vmax_);
-    if (job_.anchor) read(job_.anchor, row, anchor_);
-    if (job_.constant) read(job_.constant, row, constant_);
-    if (job_.displacement) read(job_.displacement, row, displacement_);
-    const bool terms = (job_.anchor && rule.proximal != 0) || job_.constant || job_.displacement;
+    layout_.read(job_.theta, row, y_.get());
+    layout_.read(job_.m, row, m_.get());
+    layout_.read(job_.v, row, v_.get());
+    layout_.read(job_.vmax, row, vmax_.get());
+    if (job_.constant) layout_.read(job_.constant, row, constant_.get());
+    if (job_.displacement) layout_.read(job_.displacement, row, displacement_.get());
+    if (rule.proximal != 0)
+      std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
+    const std::int64_t* taken = job_.taken + 2 * row;
+    const bool terms = rule.proximal != 0 || job_.constant || job_.displacement ||
+                       taken[0] != taken[1];
     apply_ = terms ? apply_of<true>(rule) : apply_of<false>(rule);
     for (std::int64_t k = 0; k < job_.steps; ++k) {
-      optimiser_ = at_step(rule, job_.taken[row] + k + 1);
+      optimiser_ = at_step(rule, taken[0] + k + 1, taken[1] + k + 1);
       job_.losses[row * job_.steps + k] = step(row, k);
     }
-    write(y_, row, job_.theta);
-    if (job_.m) write(m_, row, job_.m);
-    if (job_.v) write(v_, row, job_.v);
-    if (job_.vmax) write(vmax_, row, job_.vmax);
+    layout_.write(y_.get(), row, job_.theta);
+    if (job_.m) layout_.write(m_.get(), row, job_.m);
+    if (job_.v) layout_.write(v_.get(), row, job_.v);
+    if (job_.vmax) layout_.write(vmax_.get(), row, job_.vmax);
   }
 
  private:
-  void read(const float* rows, std::int64_t row, const Floats& to) const {
-    std::memset(to.get(), 0, layout_.size * sizeof(float));
-    if (!rows) return;
-    const float* from = rows + row * std::int64_t(layout_.place.size());
-    for (std::size_t p = 0; p < layout_.place.size(); ++p) to.get()[layout_.place[p]] = from[p];
-  }
-
-  void write(const Floats& from, std::int64_t row, float* rows) const {
-    float* to = rows + row * std::int64_t(layout_.place.size());
-    for (std::size_t p = 0; p < layout_.place.size(); ++p) to[p] = from.get()[layout_.place[p]];
-  }
-
-  Optimiser at_step(const PlflRule& rule, std::int64_t k) const {
+  Optimiser at_step(const PlflRule& rule, std::int64_t shared, std::int64_t personal) const {
     Optimiser o{};
     o.y = y_.get();
     o.m = m_.get();
@@ -796,21 +818,21 @@ class Trainer {
     o.take1 = float(1 - rule.beta1);
     o.keep2 = float(rule.beta2);
     o.take2 = float(1 - rule.beta2);
-    o.vmax_scale = 1.0f;
-    // y −= η (m / c₁) / (√(v / c₂) + ε) = (η √c₂ / c₁) · m / (√v + ε √c₂)
+    o.correction = correction(rule, shared);
+    o.mixed = shared != personal;
+    if (o.mixed) o.personal = correction(rule, personal);
+    return o;
+  }
+
+  static Correction correction(const PlflRule& rule, std::int64_t k) {
     const double c1 = 1 - std::pow(rule.beta1, double(k));
     const double c2 = 1 - std::pow(rule.beta2, double(k));
-    o.step_size = float(rule.lr * std::sqrt(c2) / c1);
-    o.eps = float(rule.eps * std::sqrt(c2));
-    if (rule.kind == kAdamAms && rule.variant == kPaper) {
-      o.vmax_scale = float(1 / c2);
-      o.step_size = float(rule.lr / c1);
-      o.eps = float(rule.eps);
-    } else if (rule.kind == kAdamAms && rule.variant == kReddi) {
-      o.step_size = float(rule.lr);
-      o.eps = float(rule.eps);
-    }
-    return o;
+    if (rule.kind == kAdamAms && rule.variant == kPaper)
+      return {float(rule.lr / c1), float(1 / c2), float(rule.eps)};
+    if (rule.kind == kAdamAms && rule.variant == kReddi)
+      return {float(rule.lr), 1.0f, float(rule.eps)};
+    // y −= η (m / c₁) / (√(v / c₂) + ε) = (η √c₂ / c₁) · m / (√v + ε √c₂)
+    return {float(rule.lr * std::sqrt(c2) / c1), 1.0f, float(rule.eps * std::sqrt(c2))};
   }
 
   float step(std::int64_t row, std::int64_t k) {
@@ -822,11 +844,18 @@ class Trainer {
       const int count = int(std::min<std::int64_t>(kLanes, batch - first));
       groups_[g].forward(y_.get(), job_.table, starts + first, count);
       sum += groups_[g].loss(job_.table, starts + first, count, 2.0f / float(batch));
-      if (k + 1 < job_.steps) groups_[g].prefetch(job_.table, starts + batch + first, count);
     }
     for (int j = layout_.hidden_layers(); j >= 0; --j) {
       for (Group& group : groups_) group.mlp_backward(y_.get(), j);
       update_mlp(j);
+    }
+    // Late enough to be still in the cache when the next step begins.
+    if (k + 1 < job_.steps) {
+      for (std::size_t g = 0; g < groups_.size(); ++g) {
+        const std::int64_t first = std::int64_t(g) * kLanes;
+        groups_[g].prefetch(job_.table, starts + batch + first,
+                            int(std::min<std::int64_t>(kLanes, batch - first)));
+      }
     }
     for (Group& group : groups_) group.lstm_backward(y_.get());
     update_lstm();
@@ -891,61 +920,109 @@ class Trainer {
   Apply apply_ = nullptr;
 };
 
-// Call body(worker, row) for every row, on at most `threads` threads with a worker each. Rows are
-// taken one by one, so that a slow core does not hold up the others. False: memory ran out.
-template <class Make, class Body>
-bool for_each_row(std::int64_t rows, std::int64_t threads, Make make, Body body) {
+// ---------------------------------------------------------------------------------------------
+// Forecasts
+
+extern "C" struct PlflPrediction {
+  std::int64_t rows, threads;
+  const float* theta;            // [rows][parameters]
+  const float* table;            // [·][features]
+  const std::int64_t* offsets;   // [rows + 1] of each row's windows in the next two
+  const std::int64_t* starts;
+  float* forecasts;
+};
+
+class Predictor {
+ public:
+  Predictor(const Layout& layout, const PlflPrediction& job)
+      : layout_(layout), job_(job), at_(layout), memory_(at_.size), model_(layout.size),
+        group_(layout, at_, memory_.get()) {}
+
+  void predict(std::int64_t row) {
+    layout_.read(job_.theta, row, model_.get());
+    const std::int64_t end = job_.offsets[row + 1];
+    for (std::int64_t i = job_.offsets[row]; i < end; i += kLanes) {
+      const int count = int(std::min<std::int64_t>(kLanes, end - i));
+      const float* forecasts =
+          group_.forward(model_.get(), job_.table, job_.starts + i, count);
+      std::copy_n(forecasts, count, job_.forecasts + i);
+    }
+  }
+
+ private:
+  const Layout& layout_;
+  const PlflPrediction& job_;
+  const GroupLayout at_;
+  Floats memory_, model_;
+  Group group_;
+};
+
+// ---------------------------------------------------------------------------------------------
+// Threads
+
+// Numbers too small to be normal become zero while it lives: they slow some processors down a
+// hundredfold, and a moment that fades away passes through them.
+class FlushDenormals {
+#if defined(__SSE2__)
+ public:
+  FlushDenormals() { _mm_setcsr(before_ | 0x8040); }
+  ~FlushDenormals() { _mm_setcsr(before_); }
+
+ private:
+  const unsigned before_ = _mm_getcsr();
+#else
+ public:
+  FlushDenormals() {}
+#endif
+};
+
+// Call body(worker, row) for every row of a job, on at most `job.threads` threads with a worker
+// each. Rows are taken one by one, so that a slow core does not hold up the others. Returns 0, or
+// 1 when memory ran out.
+template <class Worker, class Job, class Body>
+int run(const PlflNetwork& network, const Job& job, Body body) {
   std::atomic<std::int64_t> next{0};
   std::atomic<bool> failed{false};
-  const auto work = [&] {
-    try {
-      auto worker = make();
-      for (std::int64_t row; !failed && (row = next++) < rows;) body(worker, row);
-    } catch (const std::bad_alloc&) {
-      failed = true;
-    }
-  };
-  std::vector<std::thread> pool;
   try {
-    for (std::int64_t i = 1; i < std::min(threads, rows); ++i) pool.emplace_back(work);
-  } catch (const std::system_error&) {
-    // Fewer threads than asked for: the ones there are do all the rows.
+    const Layout layout(network);
+    const auto work = [&] {
+      const FlushDenormals flush;
+      try {
+        const auto worker = std::make_unique<Worker>(layout, job);
+        for (std::int64_t row; !failed && (row = next++) < job.rows;) body(*worker, row);
+      } catch (const std::bad_alloc&) {
+        failed = true;
+      }
+    };
+    std::vector<std::thread> pool;
+    pool.reserve(std::size_t(job.threads));
+    try {
+      while (std::int64_t(pool.size()) + 1 < std::min(job.threads, job.rows))
+        pool.emplace_back(work);
+    } catch (const std::exception&) {
+      // Fewer threads than asked for: the ones there are do all the rows.
+    }
+    work();
+    for (std::thread& thread : pool) thread.join();
+  } catch (const std::bad_alloc&) {
+    return 1;
   }
-  work();
-  for (std::thread& thread : pool) thread.join();
-  return !failed;
+  return failed ? 1 : 0;
 }
 
 }  // namespace
 
 extern "C" {
 
-// Whether this processor has the instructions of another build of this file: 2 AVX-512, 1 AVX2.
-int plfl_processor() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-    return 2;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
-#endif
-  return 0;
-}
-
-std::int64_t plfl_parameters(const PlflNetwork* network) {
-  return std::int64_t(Layout(*network).place.size());
-}
-
 // Take `steps` local steps with every row; 0 on success, 1 when memory ran out.
 int plfl_train(const PlflNetwork* network, const PlflTraining* job) {
-  try {
-    const Layout layout(*network);
-    const bool done = for_each_row(
-        job->rows, job->threads, [&] { return std::make_unique<Trainer>(layout, *job); },
-        [](std::unique_ptr<Trainer>& trainer, std::int64_t row) { trainer->train(row); });
-    return done ? 0 : 1;
-  } catch (const std::bad_alloc&) {
-    return 1;
-  }
+  return run<Trainer>(*network, *job,
+                      [](Trainer& trainer, std::int64_t row) { trainer.train(row); });
+}
+
+// Forecast every window of every row; 0 on success, 1 when memory ran out.
+int plfl_predict(const PlflNetwork* network, const PlflPrediction* job) {
+  return run<Predictor>(*network, *job,
+                        [](Predictor& predictor, std::int64_t row) { predictor.predict(row); });
 }
 }

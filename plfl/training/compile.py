@@ -1,0 +1,119 @@
+"""Compiles the kernel of the fused engine with the C++ compiler of the machine it will run on.
+
+A build is kept in the user's cache folder under a name made of all it depends on, so that it is
+compiled once, and anew when the source, the flags or the compiler change.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from plfl.errors import PlflError
+from plfl.files import atomic
+
+SOURCE = Path(__file__).with_name("kernel.cpp")
+# Without -ffast-math: a diverged model must show its NaN.
+FLAGS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread"]
+INSTRUCTIONS = {
+    "avx512": ["-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mavx2", "-mfma"],
+    "avx2": ["-mavx2", "-mfma"],
+    "plain": [],
+}
+"""Further flags by instruction set, best first; `plain` is what every processor of a kind has."""
+
+
+class CompileError(PlflError):
+    """There is no build of the kernel for this machine; the message says why."""
+
+
+def supported() -> list[str]:
+    """Those of INSTRUCTIONS that this processor has, best first."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    if capability.startswith(("AVX512", "AVX10")):
+        return ["avx512", "avx2", "plain"]
+    return ["avx2", "plain"] if capability == "AVX2" else ["plain"]
+
+
+@cache
+def load(instructions: str | None = None) -> ctypes.CDLL:
+    """The kernel for the named instruction set, or for the best that can be had here.
+
+    Raises:
+        CompileError: it cannot be compiled, or this processor lacks the instructions.
+    """
+    if instructions and instructions not in supported():
+        raise CompileError(f"this processor has no {instructions} instructions")
+    problem = ""
+    for name in [instructions] if instructions else supported():
+        try:
+            return ctypes.CDLL(str(build(name)))
+        except (CompileError, OSError) as error:  # an old compiler may not know the newest set
+            problem = str(error)
+    raise CompileError(problem)
+
+
+def build(instructions: str) -> Path:
+    """Compile the kernel for one of INSTRUCTIONS unless that was done before; returns its file.
+
+    Several processes may do so at once. Where there is no compiler any more, or on a node of a
+    cluster that never had one, an earlier build of the same source serves.
+
+    Raises:
+        CompileError: there is no compiler, it fails, or the cache folder cannot be written.
+    """
+    flags = [*FLAGS, *INSTRUCTIONS[instructions]]
+    stem = f"kernel-{instructions}-{_digest(SOURCE.read_bytes(), *flags, platform.machine())}"
+    folder = _cache_folder()
+    compiler = _compiler()
+    if compiler is None:
+        if earlier := sorted(folder.glob(f"{stem}-*.so")):
+            return earlier[0]
+        raise CompileError("there is no C++ compiler (looked for $CXX, c++, g++ and clang++)")
+    path = folder / f"{stem}-{_digest(*compiler, _run(*compiler, '--version'))}.so"
+    if not path.exists():
+        try:
+            with atomic(path) as temporary:
+                _run(*compiler, *flags, str(SOURCE), "-o", str(temporary))
+        except CompileError:
+            raise
+        except (PlflError, OSError) as error:
+            raise CompileError(f"{error} (another folder: set XDG_CACHE_HOME)") from error
+    return path
+
+
+def _compiler() -> list[str] | None:
+    """Command of the C++ compiler; $CXX may hold a wrapper and options too."""
+    candidates: Iterator[list[str]] = map(
+        shlex.split, [os.environ.get("CXX", ""), "c++", "g++", "clang++"]
+    )
+    return next((command for command in candidates if command and shutil.which(command[0])), None)
+
+
+def _cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plfl"
+
+
+def _digest(*parts: str | bytes) -> str:
+    content = b"\0".join(part.encode() if isinstance(part, str) else part for part in parts)
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _run(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    except OSError as error:
+        raise CompileError(f"{command[0]} cannot be run: {error}") from error
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        reason = next((line for line in lines if "error" in line), lines[0])
+        raise CompileError(f"{command[0]} failed: {reason}")
+    return done.stdout

@@ -1,0 +1,251 @@
+"""Every model by itself in a native kernel, on the CPU: the fastest engine there.
+
+`kernel.cpp` runs all local steps of a model in one go while its weights and moments stay in the
+processor's cache. `python -m plfl.training.fused` compiles it ahead of the first use.
+"""
+
+import itertools
+import logging
+from ctypes import POINTER, Structure, byref, c_double, c_int32, c_int64, c_void_p
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from plfl.clients import ClientOpt
+from plfl.clients.adam import Adam
+from plfl.clients.adamams import AdamAMS
+from plfl.clients.sgd import Sgd
+from plfl.clients.sgdm import SgdMomentum
+from plfl.data.windows import Dataset
+from plfl.forecaster import Forecaster
+from plfl.training import LocalTask, compile
+from plfl.training.stacked import Stacked
+
+log = logging.getLogger(__name__)
+
+
+def unavailable_reason() -> str | None:
+    """Why this machine cannot run the engine, None where it can; compiles it if need be."""
+    try:
+        compile.load()
+    except compile.CompileError as error:
+        return str(error)
+    return None
+
+
+class Fused:
+    """Trains each row to the same bits in any company and on any number of threads.
+
+    What the kernel does not know (a ClientOpt with a step of its own) is left to `Stacked`.
+    """
+
+    def __init__(
+        self,
+        forecaster: Forecaster,
+        dataset: Dataset,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+        threads: int | None = None,
+        instructions: str | None = None,
+    ):
+        """Set up for one dataset.
+
+        Args:
+            forecaster: sizes of the models.
+            dataset: the table that windows are cut from.
+            device: the CPU; the kernel knows nothing else.
+            dtype: float32; the kernel knows nothing else.
+            threads: how many rows to work on at once; by default as many as torch uses.
+            instructions: one of `compile.supported()` rather than the best.
+
+        Raises:
+            CompileError: the kernel cannot be had, see `unavailable_reason`.
+        """
+        if device.type != "cpu" or dtype != torch.float32:
+            raise ValueError(f"the fused engine trains float32 on the CPU, not {dtype} on {device}")
+        self.device, self.dtype = device, dtype
+        self.threads = threads or torch.get_num_threads()
+        self._kernel = compile.load(instructions)
+        self._network = _Network.of(forecaster, dataset)
+        self._parameters = forecaster.layout.width
+        self._table = torch.from_numpy(dataset.features).contiguous()
+        self._windows = len(self._table) - dataset.look_back - dataset.look_ahead + 1
+        self._stacked = Stacked(forecaster, dataset, device, dtype)
+
+    def train(
+        self,
+        task: LocalTask,
+        constant: Tensor | None = None,
+        displacement: Tensor | None = None,
+    ) -> Tensor:
+        """Run the K local steps of every row; returns the mean minibatch loss (S,), float64.
+
+        Args:
+            task: the work of the round; `rows` and `state` are trained in place.
+            constant: (S, P), added to the gradient of every step.
+            displacement: (S, P), added to the rows after every step.
+
+        Raises:
+            MemoryError: there is not enough for the threads' own copies of a model.
+        """
+        rule, taken = _rule(task.optimiser), _taken(task)
+        if rule is None or taken is None:
+            if constant is not None or displacement is not None:
+                raise NotImplementedError(f"{task.optimiser!r} with a constant or a displacement")
+            _leave_to_stacked(task.optimiser.name)
+            return self._stacked.train(task)
+        S, K, B = task.batches.shape
+        batches = self._checked(task.batches)
+        losses = torch.empty(S, K)
+        rows = self._contiguous(task.rows)
+        state = {_KERNEL_STATE[name]: self._contiguous(x) for name, x in task.state.items()}
+        shared = task.shared.to(torch.uint8)
+        terms = [None if x is None else self._contiguous(x) for x in (constant, displacement)]
+        job = _Training(
+            *(S, K, B, self.threads),
+            *map(_address, (rows, self._table, batches)),
+            (_Rule * S)(*[rule] * S),
+            *map(_address, (taken, shared, *terms)),
+            *(_address(state.get(name)) for name in ("m", "v", "vmax")),
+            _address(losses),
+        )
+        self._run("plfl_train", job)
+        task.rows.copy_(rows)
+        for name, kept in task.state.items():
+            kept.copy_(state[_KERNEL_STATE[name]])
+        return losses.double().mean(1)
+
+    def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        """Forecasts, in scaled units, of row s for the windows `starts[s]`."""
+        sizes = [len(windows) for windows in starts]
+        windows = self._checked(torch.cat(starts))
+        offsets = torch.tensor([0, *itertools.accumulate(sizes)])
+        models = self._contiguous(rows)
+        forecasts = torch.empty(len(windows))
+        arrays = (models, self._table, offsets, windows, forecasts)
+        self._run("plfl_predict", _Prediction(len(sizes), self.threads, *map(_address, arrays)))
+        return list(forecasts.split(sizes))
+
+    def _run(self, function: str, job: Structure) -> None:
+        if getattr(self._kernel, function)(byref(self._network), byref(job)):
+            raise MemoryError(f"the fused engine ran out of memory with {self.threads} threads")
+
+    def _checked(self, starts: Tensor) -> Tensor:
+        """Starts of windows as the kernel reads them: it would read outside of the table too."""
+        if starts.numel() and not 0 <= starts.min() <= starts.max() < self._windows:
+            raise IndexError(f"a window starts outside of 0 … {self._windows - 1}")
+        return starts.to(torch.int64).contiguous()
+
+    def _contiguous(self, rows: Tensor) -> Tensor:
+        if rows.dtype != self.dtype or rows.shape[1] != self._parameters:
+            raise ValueError(
+                f"rows of {self._parameters} {self.dtype} are needed, not {rows.shape[1]} of "
+                f"{rows.dtype}"
+            )
+        return rows.contiguous()
+
+
+def _taken(task: LocalTask) -> Tensor | None:
+    """Steps (S, 2) behind the state of the shared and of the other parameters of each row.
+
+    None where they differ within one of the two.
+    """
+    taken = task.steps_taken.to(torch.int64).expand(len(task.rows), -1)
+    if taken.shape[1] == 1:
+        return taken.expand(-1, 2).contiguous()
+    parts = [part for mask in (task.shared, ~task.shared) if (part := taken[:, mask]).shape[1]]
+    if any((part != part[:, :1]).any() for part in parts):
+        return None
+    return torch.stack([parts[0][:, 0], parts[-1][:, 0]], 1)
+
+
+def _rule(optimiser: ClientOpt) -> "_Rule | None":
+    """What the kernel calls an optimiser: one that it knows, or that inherits the step of one."""
+    step, lr, a = type(optimiser).step, optimiser.lr, optimiser.proximal
+    match optimiser:
+        case Sgd() if step is Sgd.step:
+            return _Rule(0, 0, lr, proximal=a)
+        case SgdMomentum(momentum=momentum, nesterov=nesterov) if step is SgdMomentum.step:
+            return _Rule(1, nesterov, lr, momentum, proximal=a)
+        case AdamAMS(beta1=beta1, beta2=beta2, eps=eps) if step is AdamAMS.step:
+            variant = ("paper", "torch", "reddi").index(optimiser.variant)
+            return _Rule(3, variant, lr, beta1, beta2, eps, a)
+        case Adam(beta1=beta1, beta2=beta2, eps=eps) if step is Adam.step:
+            return _Rule(2, 0, lr, beta1, beta2, eps, a)
+    return None
+
+
+_KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
+"""What the kernel calls the state of the optimisers."""
+
+
+@cache
+def _leave_to_stacked(optimiser: str) -> None:
+    log.warning("%s is not built into the fused engine; the stacked engine trains it", optimiser)
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+class _Network(Structure):
+    """PlflNetwork of kernel.cpp, as the structures below are their namesakes there."""
+
+    _fields_ = (
+        ("features", c_int32),
+        ("look_back", c_int32),
+        ("look_ahead", c_int32),
+        ("hidden", c_int32),
+        ("layers", c_int32),
+        ("widths", POINTER(c_int32)),
+        ("absolute", c_int32),
+    )
+
+    @classmethod
+    def of(cls, forecaster: Forecaster, dataset: Dataset) -> "_Network":
+        f = forecaster
+        widths = (c_int32 * len(f.mlp))(*f.mlp)
+        sizes = (f.inputs, f.look_back, dataset.look_ahead, f.hidden, len(f.mlp))
+        return cls(*sizes, widths, f.absolute)
+
+
+class _Rule(Structure):
+    _fields_ = (
+        ("kind", c_int32),
+        ("variant", c_int32),
+        *((name, c_double) for name in ("lr", "beta1", "beta2", "eps", "proximal")),
+    )
+
+
+class _Training(Structure):
+    _fields_ = (
+        *((name, c_int64) for name in ("rows", "steps", "batch", "threads")),
+        *((name, c_void_p) for name in ("theta", "table", "starts")),
+        ("rules", POINTER(_Rule)),
+        *((name, c_void_p) for name in ("taken", "shared", "constant", "displacement")),
+        *((name, c_void_p) for name in ("m", "v", "vmax", "losses")),
+    )
+
+
+class _Prediction(Structure):
+    _fields_ = (
+        *((name, c_int64) for name in ("rows", "threads")),
+        *((name, c_void_p) for name in ("theta", "table", "offsets", "starts", "forecasts")),
+    )
+
+
+def main() -> None:
+    """Compile the kernel for every instruction set of this processor and say what came of it."""
+    for instructions in compile.supported():
+        try:
+            outcome = str(compile.build(instructions))
+        except compile.CompileError as error:
+            outcome = str(error)
+        print(f"fused engine, {instructions}: {outcome}")
+    reason = unavailable_reason()
+    print(f"fused engine: {f'not available, so stacked trains: {reason}' if reason else 'ready'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.errors import ResultsError
+from plfl.results.tables import Tables
+from plfl.tracking.content import runs, title
+from tests import fake_results
+from tests.fake_results import METERS, TINY
+
+LONGER = TINY | {"federation": {"rounds": 4, "evaluate_every": 1}}
+
+
+@pytest.fixture(scope="module")
+def meters(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("meters")
+    fake_results.write(folder, METERS)
+    return folder
+
+
+def logged(folder):
+    return {str(run.cell): run for run in runs(Tables(folder))}
+
+
+def curve(run, key):
+    return {t: value for name, t, value in run.points if name == key}
+
+
+def edit(folder, change):
+    path = folder / "records.parquet"
+    change(pd.read_parquet(path)).to_parquet(path)
+
+
+def test_every_cell_is_a_run_in_the_order_of_the_study(meters):
+    tables = Tables(meters)
+    assert [run.cell for run in runs(tables)] == tables.study.cells
+
+
+@pytest.mark.parametrize(
+    ("config", "cell", "name"),
+    [
+        (TINY, "CA-P2-adam-fedavg-10", "CA-P2 adam+avg"),
+        (
+            TINY | {"grid": {"client_opt": ["adamams"], "server_opt": ["fedavgadaptive"]}},
+            "CA-P1-adamams-fedavgadaptive-10",
+            "CA-P1 adamams+avgada",
+        ),
+    ],
+)
+def test_names_are_short(tmp_path, config, cell, name):
+    fake_results.write(tmp_path, config)
+    assert logged(tmp_path)[cell].name == name
+
+
+def test_names_tell_seeds_apart(meters):
+    found = logged(meters)
+    assert found["Nord-head-sgd-fedyogi-2"].name == "Nord-head sgd+yogi s2"
+    assert len({run.name for run in found.values()}) == len(found)
+
+
+def test_params_are_the_axes_and_what_was_used(meters):
+    shared, alone = (logged(meters)[f"Ost-{s}-sgd-fedavgm-1"].params for s in ("head", "alone"))
+    assert {key: shared[key] for key in ("state", "P", "client_opt", "server_opt", "seed")} == {
+        "state": "Ost",
+        "P": "head",
+        "client_opt": "sgd",
+        "server_opt": "fedavgm",
+        "seed": "1",
+    }
+    assert (shared["lr"], shared["server_lr"], shared["rounds"]) == ("0.001", "1.0", "7")
+    assert "server_lr" not in alone  # nothing is shared, so no server took part
+
+
+@pytest.mark.parametrize("model", ["local", "global"])
+@pytest.mark.parametrize(("split", "section"), [("validation", "val"), ("test", "test")])
+def test_curves_are_means_over_clients(tmp_path, model, split, section):
+    fake_results.write(tmp_path, LONGER)
+    records = Tables(tmp_path).records(
+        ["round", "mase"], personalization="P2", split=split, model=model
+    )
+    run = logged(tmp_path)["CA-P2-adam-fedavg-10"]
+    expected = records.groupby("round")["mase"].mean().to_dict()
+    assert curve(run, f"{section}/mase_{model}") == pytest.approx(expected, abs=5e-5)
+
+
+def test_traffic_is_summed_over_clients_and_rounds(tmp_path):
+    fake_results.write(tmp_path, LONGER)
+    points = {split: logged(tmp_path)[f"CA-{split}-adam-fedavg-10"] for split in ("P2", "P3")}
+    a_round = 2 * 14_000 / 1e6  # two clients, 3,500 parameters of four bytes
+    assert curve(points["P2"], "traffic/mb_up") == pytest.approx(
+        dict.fromkeys([1, 2, 3, 4], a_round)
+    )
+    assert curve(points["P2"], "traffic/total_mb") == pytest.approx({4: 2 * 4 * a_round})
+    assert curve(points["P3"], "traffic/total_mb") == {4: 0}
+
+
+def test_scores_are_those_of_the_summary_at_their_rounds(tmp_path):
+    fake_results.write(tmp_path, LONGER)
+    run = logged(tmp_path)["CA-P1-adam-fedavg-10"]
+    summary = Tables(tmp_path).summary.query("personalization == 'P1' and model == 'global'")
+    for chosen, section in (("last", "test_last"), ("best_validation", "test_best")):
+        row = summary[summary["chosen"] == chosen].iloc[0]
+        for column, score in (("mase_median", "mase_median"), ("rmse_mean", "rmse")):
+            expected = {int(row["round"]): row[column]}
+            assert curve(run, f"{section}/{score}_global") == pytest.approx(expected, abs=5e-5)
+
+
+def test_a_diverged_cell_keeps_what_is_finite(tmp_path):
+    fake_results.write(tmp_path, LONGER, diverged=("CA-P2-adam-fedavg-10",))
+    found = logged(tmp_path)
+    run, sound = found["CA-P2-adam-fedavg-10"], found["CA-P1-adam-fedavg-10"]
+    assert (run.diverged_round, sound.diverged_round) == (3, None)
+    assert "Diverged in round 3" in run.note
+    assert "Diverged" not in sound.note
+    assert sorted(curve(run, "test/mase_local")) == [1, 2]
+    assert not curve(run, "test_last/mase_local")
+    assert curve(sound, "test_last/mase_local")
+    assert all(np.isfinite(value) for _, _, value in run.points)
+    second = Tables(tmp_path).records(
+        ["client", "mase"], personalization="P2", round=2, split="test", model="local"
+    )
+    assert run.clients["mase_local"].tolist() == pytest.approx(second["mase"].tolist(), abs=5e-5)
+
+
+def test_one_diverged_client_is_not_averaged_away(tmp_path):
+    fake_results.write(tmp_path, LONGER)
+
+    def break_a_client(records):
+        bad = (
+            (records["client"] == "ca100") & (records["round"] > 2) & (records["split"] != "train")
+        )
+        return records.assign(mae=records["mae"].mask(bad), mase=records["mase"].mask(bad))
+
+    edit(tmp_path, break_a_client)
+    run = logged(tmp_path)["CA-P1-adam-fedavg-10"]
+    assert run.diverged_round == 3
+    assert sorted(curve(run, "val/mase_global")) == [1, 2]
+
+
+def test_a_cell_that_never_was_finite_is_still_a_run(tmp_path):
+    fake_results.write(tmp_path, TINY)
+    edit(
+        tmp_path, lambda records: records.assign(loss=np.nan, mae=np.nan, rmse=np.nan, mase=np.nan)
+    )
+    run = logged(tmp_path)["CA-P1-adam-fedavg-10"]
+    assert run.diverged_round == 1
+    assert run.clients["client"].tolist() == ["ca100", "ca137"]
+    assert run.clients["mase_local"].isna().all()
+
+
+def test_a_client_without_mase_drops_out_of_the_mean(tmp_path):
+    fake_results.write(tmp_path, TINY)
+    edit(tmp_path, lambda r: r.assign(mase=r["mase"].mask(r["client"] == "ca137")))
+    run = logged(tmp_path)["CA-P1-adam-fedavg-10"]
+    other = Tables(tmp_path).records(
+        ["mase"], personalization="P1", client="ca100", split="test", model="local", round=2
+    )
+    assert run.diverged_round is None
+    assert curve(run, "test/mase_local")[2] == pytest.approx(other["mase"].item(), abs=5e-5)
+
+
+def test_a_client_that_never_took_part_has_no_traffic(tmp_path):
+    fake_results.write(tmp_path, TINY)
+    edit(tmp_path, lambda r: r[~((r["client"] == "ca137") & (r["split"] == "train"))])
+    clients = logged(tmp_path)["CA-P1-adam-fedavg-10"].clients.set_index("client")
+    assert clients.loc["ca137", "mb_up"] == 0
+    assert clients.loc["ca137", "mase_local"] > 0
+    assert clients.loc["ca100", "mb_up"] == pytest.approx(2 * 4 * 60_276 / 1e6, abs=5e-5)
+
+
+def test_the_fingerprint_follows_hash_and_records(tmp_path):
+    fake_results.write(tmp_path, TINY)
+    cell = "CA-P1-adam-fedavg-10"
+    before = logged(tmp_path)[cell].fingerprint
+    assert logged(tmp_path)[cell].fingerprint == before
+    about = json.loads((tmp_path / "study.json").read_text())
+    about["cells"][cell] = "ffff"
+    (tmp_path / "study.json").write_text(json.dumps(about))
+    other_hash = logged(tmp_path)[cell].fingerprint
+    edit(tmp_path, lambda r: r.assign(mase=1.5 * r["mase"]))
+    assert len({before, other_hash, logged(tmp_path)[cell].fingerprint}) == 3
+
+
+def test_a_state_may_be_called_na(tmp_path):
+    fake_results.write(
+        tmp_path, TINY | {"data": {"source": "sample", "states": ["NA"], "clients": 2}}
+    )
+    run = logged(tmp_path)["NA-P1-adam-fedavg-10"]
+    assert run.name == "NA-P1 adam+avg"
+    assert curve(run, "test_last/mase_local")
+
+
+def test_sample_data_is_called_so(tmp_path, meters):
+    fake_results.write(tmp_path, TINY)
+    assert title(Tables(tmp_path)) == "tiny (sample data)"
+    assert title(Tables(meters)) == "own-meters"
+    assert all("sample data" in run.note for run in runs(Tables(tmp_path)))
+
+
+@pytest.mark.parametrize("name", ["records.parquet", "summary.csv"])
+def test_missing_and_damaged_tables_are_named(tmp_path, name):
+    fake_results.write(tmp_path, TINY)
+    (tmp_path / name).write_bytes(b"\xff\x00 not a table")
+    with pytest.raises(ResultsError, match=rf"{name}: cannot be read .* run the study again"):
+        logged(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(ResultsError, match=rf"{name}: the file is missing"):
+        logged(tmp_path)

@@ -1,0 +1,368 @@
+"""The native kernel against PyTorch's layers and optimisers, and the making of it."""
+
+import logging
+import os
+import stat
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from plfl import clients
+from plfl.clients.adam import Adam
+from plfl.clients.adamams import AdamAMS
+from plfl.clients.prox import Prox
+from plfl.clients.proxadam import ProxAdam
+from plfl.clients.sgd import Sgd
+from plfl.clients.sgdm import SgdMomentum
+from plfl.data.windows import build
+from plfl.forecaster import Forecaster
+from plfl.study import Windows
+from plfl.training import LocalTask, compile
+from plfl.training.fused import Fused, unavailable_reason
+from plfl.training.reference import Reference
+from plfl.training.stacked import Stacked
+
+CPU = torch.device("cpu")
+PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
+SMALL = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(6, 4), absolute=True)
+OPTIMISERS = [cls() for cls in clients.available().values()] + [
+    AdamAMS(variant="torch"),
+    AdamAMS(variant="reddi"),
+    SgdMomentum(nesterov=True),
+    Prox(mu=0.5),
+    ProxAdam(mu=0.5),
+    Adam(lr=0.01, beta1=0, beta2=0.999, eps=1e-3),
+]
+
+needs_kernel = pytest.mark.skipif(
+    unavailable_reason() is not None, reason=f"no fused engine here: {unavailable_reason()}"
+)
+
+
+@pytest.fixture(params=compile.INSTRUCTIONS)
+def instructions(request):
+    """Each instruction set that this processor has."""
+    try:
+        compile.load(request.param)
+    except compile.CompileError as error:
+        pytest.skip(str(error))
+    return request.param
+
+
+@cache
+def dataset(forecaster, rows=300):
+    random = np.random.default_rng(3)
+    stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
+    names = ["load", *(f"x{i}" for i in range(1, forecaster.inputs))]
+    tables = {
+        f"client {i}": pd.DataFrame(random.random((rows, len(names))), stamps, names)
+        for i in range(2)
+    }
+    return build(tables, Windows(look_back=forecaster.look_back))
+
+
+def task(forecaster, optimiser, rows=3, steps=5, size=16, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(7)
+    models = torch.stack([forecaster.initial(s) for s in range(rows)]).to(dtype)
+    return LocalTask(
+        optimiser=optimiser,
+        rows=models,
+        batches=torch.randint(0, 500, (rows, steps, size), generator=generator),
+        shared=torch.from_numpy(forecaster.layout.mask(["lstm.*", "*.slope"])),
+        state=optimiser.init(models),
+        steps_taken=torch.zeros(rows, 1, dtype=torch.float64),
+    )
+
+
+def part(whole, rows):
+    """The task of some rows of another."""
+    return replace(
+        whole,
+        rows=whole.rows[rows].clone(),
+        batches=whole.batches[rows],
+        state={name: x[rows].clone() for name, x in whole.state.items()},
+        steps_taken=whole.steps_taken[rows],
+    )
+
+
+def in_double(t):
+    state = {name: x.double() for name, x in t.state.items()}
+    return replace(t, rows=t.rows.double(), state=state)
+
+
+def error(got, expected, start):
+    """Distance of each row from where it should be, relative to the way it went; the median row.
+
+    The median, as a row whose rounding lets one sample fall on the other side of a PReLU's kink
+    goes another way from there, under PyTorch's own arithmetic as often as under the kernel's.
+    """
+    distance = torch.linalg.vector_norm(got.double() - expected.double(), dim=1)
+    way = torch.linalg.vector_norm(expected.double() - start.double(), dim=1)
+    return (distance / way).median().item()
+
+
+@needs_kernel
+@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=repr)
+def test_five_steps_agree_with_the_reference(optimiser, instructions):
+    data = dataset(PAPER)
+    ours, theirs = task(PAPER, optimiser), task(PAPER, optimiser)
+    start = ours.rows.clone()
+    loss = Fused(PAPER, data, CPU, instructions=instructions).train(ours)
+    expected = Reference(PAPER, data, CPU).train(theirs)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
+    assert error(ours.rows, theirs.rows, start) < 1e-5
+
+
+@needs_kernel
+@pytest.mark.parametrize("optimiser", [Adam(), AdamAMS(), ProxAdam(mu=0.5), SgdMomentum()], ids=str)
+def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(optimiser):
+    data = dataset(PAPER)
+    single = task(PAPER, optimiser, rows=5, steps=125)
+    start, exact, theirs = single.rows.clone(), in_double(single), part(single, slice(None))
+    Stacked(PAPER, data, CPU, torch.float64).train(exact)
+    Reference(PAPER, data, CPU).train(theirs)
+    allowed = 2 * error(theirs.rows, exact.rows, start)
+    for name in compile.supported():
+        try:
+            machine = Fused(PAPER, data, CPU, instructions=name)
+        except compile.CompileError:
+            continue
+        ours = part(single, slice(None))
+        ours.rows.copy_(start)
+        machine.train(ours)
+        assert error(ours.rows, exact.rows, start) < allowed
+
+
+@needs_kernel
+@pytest.mark.parametrize("size", [1, 5, 16, 19, 40])
+@pytest.mark.parametrize(
+    "forecaster",
+    [
+        SMALL,
+        Forecaster(inputs=1, look_back=1, hidden=1, mlp=(), absolute=False),
+        Forecaster(inputs=5, look_back=3, hidden=17, mlp=(33, 20, 5), absolute=False),
+        Forecaster(inputs=2, look_back=4, hidden=40, mlp=(16,), absolute=True),
+    ],
+    ids=str,
+)
+def test_any_size_of_model_and_batch(forecaster, size, instructions):
+    data = dataset(forecaster)
+    ours, theirs = (task(forecaster, Adam(), rows=5, size=size) for _ in range(2))
+    start = ours.rows.clone()
+    machine = Fused(forecaster, data, CPU, instructions=instructions)
+    reference = Reference(forecaster, data, CPU)
+    torch.testing.assert_close(machine.train(ours), reference.train(theirs), rtol=1e-5, atol=1e-9)
+    assert error(ours.rows, theirs.rows, start) < 1e-5
+    starts = [torch.arange(3 * i, 4 * i + size) for i in range(5)]
+    forecasts = machine.predict(ours.rows, starts)
+    for got, expected in zip(forecasts, reference.predict(ours.rows, starts), strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
+    none = torch.arange(0)
+    assert [len(f) for f in machine.predict(ours.rows[:2], [none, starts[0]])] == [0, size]
+
+
+@needs_kernel
+@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=repr)
+@pytest.mark.parametrize("kept", ["everything", "the personal part"])
+def test_kept_state_goes_on_where_it_was(optimiser, kept):
+    """Two rounds of three steps on moments that are kept, against the same in double precision."""
+    data = dataset(SMALL)
+    ours = task(SMALL, optimiser, rows=5, steps=3)
+    start, exact = ours.rows.clone(), in_double(ours)
+    machine, oracle = Fused(SMALL, data, CPU), Stacked(SMALL, data, CPU, torch.float64)
+    machine.train(ours)
+    oracle.train(exact)
+    taken = torch.full((5, 1), 3.0, dtype=torch.float64)
+    if kept == "the personal part":
+        taken = torch.where(ours.shared, 0, taken)
+        for x in [*ours.state.values(), *exact.state.values()]:
+            x[:, ours.shared] = 0
+    ours, exact = replace(ours, steps_taken=taken), replace(exact, steps_taken=taken)
+    machine.train(ours)
+    oracle.train(exact)
+    assert error(ours.rows, exact.rows, start) < (2e-5 if "m" in ours.state else 1e-3)
+    for name, x in exact.state.items():
+        assert error(ours.state[name], x, torch.zeros_like(x)) < 1e-4
+
+
+@needs_kernel
+@pytest.mark.parametrize("optimiser", [Prox(mu=0.5), SgdMomentum(), Adam(), AdamAMS()], ids=str)
+def test_terms_beside_the_gradient(optimiser, instructions):
+    """g + a·(y − y⁰) + c, then the step, then a displacement, written out in double precision."""
+    data = dataset(SMALL)
+    ours = task(SMALL, optimiser, rows=5)
+    generator = torch.Generator().manual_seed(1)
+    constant = 0.1 * torch.randn(ours.rows.shape, generator=generator)
+    displacement = 1e-3 * torch.randn(ours.rows.shape, generator=generator)
+    start, y = ours.rows.clone(), ours.rows.double()
+    state = optimiser.init(y)
+    features = torch.from_numpy(data.features).double()
+    target = data.look_back - 1 + data.look_ahead
+    for k, starts in enumerate(ours.batches.unbind(1), 1):
+        leaf = y.clone().requires_grad_()
+        inputs = features[starts[..., None] + torch.arange(data.look_back)]
+        forecast = SMALL.forward(SMALL.layout.views(leaf), inputs)
+        loss = (forecast - features[starts + target, 0]).square().mean(1).sum()
+        (g,) = torch.autograd.grad(loss, leaf)
+        g += optimiser.proximal * ours.shared * (y - start) + constant
+        optimiser.step(y, g, state, k)
+        y += displacement
+    Fused(SMALL, data, CPU, instructions=instructions).train(ours, constant, displacement)
+    assert error(ours.rows, y, start) < 1e-5
+
+
+@needs_kernel
+@pytest.mark.parametrize("optimiser", [Adam(), ProxAdam(mu=0.5)], ids=str)
+def test_a_row_trains_to_the_same_bits_in_any_company(optimiser, instructions):
+    data = dataset(PAPER)
+    fresh = task(PAPER, optimiser, rows=7, size=20)
+    whole = part(fresh, slice(None))
+    loss = Fused(PAPER, data, CPU, threads=1, instructions=instructions).train(whole)
+    starts = [torch.arange(10 * i, 10 * i + 33) for i in range(7)]
+    forecasts = Fused(PAPER, data, CPU, threads=1).predict(whole.rows, starts)
+    for threads in (1, 2, 5):
+        machine = Fused(PAPER, data, CPU, threads=threads, instructions=instructions)
+        for rows in ([0], [3, 4], [6, 2, 0, 5, 1], list(range(7))):
+            some = part(fresh, rows)
+            assert torch.equal(machine.train(some), loss[rows])
+            assert torch.equal(some.rows, whole.rows[rows])
+            for name, x in some.state.items():
+                assert torch.equal(x, whole.state[name][rows])
+        machine = Fused(PAPER, data, CPU, threads=threads)
+        again = machine.predict(whole.rows[[5, 2]], [starts[5][7:], starts[2]])
+        assert torch.equal(again[0], forecasts[5][7:])
+        assert torch.equal(again[1], forecasts[2])
+
+
+@needs_kernel
+def test_a_diverged_row_shows_and_leaves_the_others_alone(instructions):
+    data = dataset(SMALL)
+    fresh = task(SMALL, Adam(), rows=5)
+    machine = Fused(SMALL, data, CPU, threads=1, instructions=instructions)
+    healthy, sick = part(fresh, slice(None)), part(fresh, slice(None))
+    sick.rows[1, -1] = torch.nan
+    sick.rows[3] = 1e30
+    expected, loss = machine.train(healthy), machine.train(sick)
+    assert loss[1].isnan()
+    assert not loss[3].isfinite()
+    others = [0, 2, 4]
+    assert torch.equal(loss[others], expected[others])
+    assert torch.equal(sick.rows[others], healthy.rows[others])
+    assert machine.predict(sick.rows, [torch.arange(20)] * 5)[1].isnan().all()
+
+
+@needs_kernel
+def test_rows_and_state_may_lie_anywhere_in_memory():
+    data = dataset(SMALL)
+    plain, odd = task(SMALL, Adam()), task(SMALL, Adam())
+    odd = replace(
+        odd,
+        rows=odd.rows.repeat(1, 2)[:, : SMALL.layout.width],
+        state={name: x.mT.contiguous().mT for name, x in odd.state.items()},
+        batches=odd.batches.mT.contiguous().mT.int(),
+    )
+    machine = Fused(SMALL, data, CPU)
+    assert torch.equal(machine.train(plain), machine.train(odd))
+    assert torch.equal(plain.rows, odd.rows)
+    assert torch.equal(plain.state["v"], odd.state["v"])
+
+
+@needs_kernel
+def test_windows_outside_of_the_table_are_refused():
+    data = dataset(SMALL)
+    machine, whole = Fused(SMALL, data, CPU), task(SMALL, Adam())
+    last = len(data.features) - data.look_back - data.look_ahead
+    machine.predict(whole.rows[:1], [torch.tensor([0, last])])
+    for start in (-1, last + 1):
+        with pytest.raises(IndexError, match=f"outside of 0 … {last}"):
+            machine.predict(whole.rows[:1], [torch.tensor([start])])
+        with pytest.raises(IndexError):
+            machine.train(replace(whole, batches=torch.full_like(whole.batches, start)))
+
+
+class SignSgd(Sgd):
+    """An optimiser of a user's own."""
+
+    name = "signsgd"
+
+    def step(self, y, g, state, k):
+        y.add_(g.sign(), alpha=-self.lr)
+
+
+@needs_kernel
+def test_what_the_kernel_does_not_know_is_left_to_stacked(caplog):
+    data = dataset(SMALL)
+    uneven = torch.arange(SMALL.layout.width, dtype=torch.float64).expand(3, -1)
+    for fresh in (task(SMALL, SignSgd()), replace(task(SMALL, Adam()), steps_taken=uneven)):
+        ours, theirs = part(fresh, slice(None)), part(fresh, slice(None))
+        with caplog.at_level(logging.WARNING):
+            loss = Fused(SMALL, data, CPU).train(ours)
+        assert torch.equal(loss, Stacked(SMALL, data, CPU).train(theirs))
+        assert torch.equal(ours.rows, theirs.rows)
+    assert "signsgd is not built into the fused engine" in caplog.text
+
+
+@needs_kernel
+def test_only_float32_on_the_cpu():
+    with pytest.raises(ValueError, match="float32 on the CPU"):
+        Fused(SMALL, dataset(SMALL), CPU, torch.float64)
+    with pytest.raises(ValueError, match="rows of"):
+        Fused(SMALL, dataset(SMALL), CPU).train(task(SMALL, Adam(), dtype=torch.float64))
+
+
+@pytest.fixture
+def fresh_cache(tmp_path, monkeypatch):
+    """An empty cache folder, and no kernel loaded yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("CXX", raising=False)
+    compile.load.cache_clear()
+    yield tmp_path
+    compile.load.cache_clear()
+
+
+def compiler(folder, body):
+    """A stand-in for the C++ compiler."""
+    script = folder / "compiler"
+    script.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo 1.0 && exit\n{body}\n')
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return str(script)
+
+
+def test_no_compiler(fresh_cache, monkeypatch):
+    monkeypatch.setenv("PATH", str(fresh_cache))
+    assert "there is no C++ compiler" in unavailable_reason()
+    with pytest.raises(compile.CompileError):
+        Fused(SMALL, dataset(SMALL), CPU)
+
+
+def test_a_compiler_that_fails(fresh_cache, monkeypatch):
+    body = "echo In a file: >&2; echo k.cpp:1: error: bad >&2; echo error: more >&2; exit 1"
+    monkeypatch.setenv("CXX", compiler(fresh_cache, body))
+    assert unavailable_reason().endswith("compiler failed: k.cpp:1: error: bad")
+    assert not any(path.is_file() for path in (fresh_cache / "cache").rglob("*"))
+
+
+def test_a_cache_folder_that_cannot_be_written(fresh_cache, monkeypatch):
+    monkeypatch.setenv("CXX", compiler(fresh_cache, "exit 0"))
+    (fresh_cache / "cache").touch()
+    assert "set XDG_CACHE_HOME" in unavailable_reason()
+
+
+def test_compiled_once_and_anew_for_another_compiler(fresh_cache, monkeypatch):
+    log = fresh_cache / "log"
+    monkeypatch.setenv("CXX", compiler(fresh_cache, f'echo "$@" >> {log}'))
+    first = compile.build("plain")
+    assert compile.build("plain") == first
+    assert len(log.read_text().splitlines()) == 1
+    assert "-ffast-math" not in log.read_text()
+    monkeypatch.setenv("CXX", os.environ["CXX"] + " -g")
+    second = compile.build("plain")
+    assert second != first
+    assert first.exists()
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", "")
+    assert compile.build("plain") in (first, second)
