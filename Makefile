@@ -31,6 +31,7 @@ $(READY): requirements.lock pyproject.toml
 	fi
 	$(BIN)/pip install --quiet --requirement requirements.lock
 	$(BIN)/pip install --quiet --no-deps --editable .
+	$(BIN)/python -m plfl.training.fused
 	@touch $@
 
 demo: $(READY) ## the whole study on sample data, in minutes

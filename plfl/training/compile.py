@@ -1,6 +1,6 @@
 """Compiles the kernel of the fused engine with the C++ compiler of the machine it will run on.
 
-A build is kept in the user's cache folder under a name made of all it depends on, so that it is
+A build lies in the user's cache folder under a name made of all it depends on, so that it is
 compiled once, and anew when the source, the flags or the compiler change.
 """
 
@@ -11,7 +11,6 @@ import platform
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -36,7 +35,10 @@ class CompileError(PlflError):
 
 
 def supported() -> list[str]:
-    """Those of INSTRUCTIONS that this processor has, best first."""
+    """Those of INSTRUCTIONS that this processor has, best first.
+
+    The variable ATEN_CPU_CAPABILITY (`default`, `avx2`) takes some away, as it does from torch.
+    """
     capability = torch.backends.cpu.get_cpu_capability()
     if capability.startswith(("AVX512", "AVX10")):
         return ["avx512", "avx2", "plain"]
@@ -44,7 +46,7 @@ def supported() -> list[str]:
 
 
 @cache
-def load(instructions: str | None = None) -> ctypes.CDLL:
+def load_kernel(instructions: str | None = None) -> ctypes.CDLL:
     """The kernel for the named instruction set, or for the best that can be had here.
 
     Raises:
@@ -55,51 +57,47 @@ def load(instructions: str | None = None) -> ctypes.CDLL:
     problem = ""
     for name in [instructions] if instructions else supported():
         try:
-            return ctypes.CDLL(str(build(name)))
+            return ctypes.CDLL(str(build_kernel(name)))
         except (CompileError, OSError) as error:  # an old compiler may not know the newest set
             problem = str(error)
     raise CompileError(problem)
 
 
-def build(instructions: str) -> Path:
+def build_kernel(instructions: str) -> Path:
     """Compile the kernel for one of INSTRUCTIONS unless that was done before; returns its file.
 
-    Several processes may do so at once. Where there is no compiler any more, or on a node of a
-    cluster that never had one, an earlier build of the same source serves.
+    Several processes may do so at once. Where there is no compiler, as on some nodes of a cluster,
+    an earlier build of the same source serves.
 
     Raises:
-        CompileError: there is no compiler, it fails, or the cache folder cannot be written.
+        CompileError: there is no compiler, it fails, or the cache folder cannot be used.
     """
     flags = [*FLAGS, *INSTRUCTIONS[instructions]]
     stem = f"kernel-{instructions}-{_digest(SOURCE.read_bytes(), *flags, platform.machine())}"
-    folder = _cache_folder()
-    compiler = _compiler()
-    if compiler is None:
-        if earlier := sorted(folder.glob(f"{stem}-*.so")):
-            return earlier[0]
-        raise CompileError("there is no C++ compiler (looked for $CXX, c++, g++ and clang++)")
-    path = folder / f"{stem}-{_digest(*compiler, _run(*compiler, '--version'))}.so"
-    if not path.exists():
-        try:
+    try:
+        compiler = _compiler()
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plfl"
+        if compiler is None:
+            if earlier := sorted(folder.glob(f"{stem}-*.so")):
+                return earlier[0]
+            raise CompileError("there is no C++ compiler (looked for $CXX, c++, g++ and clang++)")
+        path = folder / f"{stem}-{_digest(*compiler, _run(*compiler, '--version'))}.so"
+        if not path.exists():
             with atomic(path) as temporary:
                 _run(*compiler, *flags, str(SOURCE), "-o", str(temporary))
-        except CompileError:
-            raise
-        except (PlflError, OSError) as error:
-            raise CompileError(f"{error} (another folder: set XDG_CACHE_HOME)") from error
+    except CompileError:
+        raise
+    except (PlflError, OSError, RuntimeError) as error:  # RuntimeError: the user has no home
+        raise CompileError(f"{error}; XDG_CACHE_HOME can name another cache folder") from error
+    except ValueError as error:
+        raise CompileError(f"CXX={os.environ['CXX']}: {error}") from error
     return path
 
 
 def _compiler() -> list[str] | None:
     """Command of the C++ compiler; $CXX may hold a wrapper and options too."""
-    candidates: Iterator[list[str]] = map(
-        shlex.split, [os.environ.get("CXX", ""), "c++", "g++", "clang++"]
-    )
-    return next((command for command in candidates if command and shutil.which(command[0])), None)
-
-
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plfl"
+    commands = map(shlex.split, [os.environ.get("CXX", ""), "c++", "g++", "clang++"])
+    return next((command for command in commands if command and shutil.which(command[0])), None)
 
 
 def _digest(*parts: str | bytes) -> str:
@@ -108,10 +106,8 @@ def _digest(*parts: str | bytes) -> str:
 
 
 def _run(*command: str) -> str:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    except OSError as error:
-        raise CompileError(f"{command[0]} cannot be run: {error}") from error
+    """Output of a command; when it fails, its first line that speaks of an error is raised."""
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         reason = next((line for line in lines if "error" in line), lines[0])

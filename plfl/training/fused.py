@@ -19,7 +19,8 @@ from plfl.clients.sgd import Sgd
 from plfl.clients.sgdm import SgdMomentum
 from plfl.data.windows import Dataset
 from plfl.forecaster import Forecaster
-from plfl.training import LocalTask, compile
+from plfl.training import LocalTask
+from plfl.training.compile import CompileError, build_kernel, load_kernel, supported
 from plfl.training.stacked import Stacked
 
 log = logging.getLogger(__name__)
@@ -28,8 +29,8 @@ log = logging.getLogger(__name__)
 def unavailable_reason() -> str | None:
     """Why this machine cannot run the engine, None where it can; compiles it if need be."""
     try:
-        compile.load()
-    except compile.CompileError as error:
+        load_kernel()
+    except CompileError as error:
         return str(error)
     return None
 
@@ -66,7 +67,7 @@ class Fused:
             raise ValueError(f"the fused engine trains float32 on the CPU, not {dtype} on {device}")
         self.device, self.dtype = device, dtype
         self.threads = threads or torch.get_num_threads()
-        self._kernel = compile.load(instructions)
+        self._kernel = load_kernel(instructions)
         self._network = _Network.of(forecaster, dataset)
         self._parameters = forecaster.layout.width
         self._table = torch.from_numpy(dataset.features).contiguous()
@@ -237,10 +238,10 @@ class _Prediction(Structure):
 
 def main() -> None:
     """Compile the kernel for every instruction set of this processor and say what came of it."""
-    for instructions in compile.supported():
+    for instructions in supported():
         try:
-            outcome = str(compile.build(instructions))
-        except compile.CompileError as error:
+            outcome = str(build_kernel(instructions))
+        except CompileError as error:
             outcome = str(error)
         print(f"fused engine, {instructions}: {outcome}")
     reason = unavailable_reason()

@@ -16,7 +16,7 @@
 // 3. The gradient of a matrix is formed in small tiles that go to the optimiser at once; it never
 //    exists as a whole.
 //
-// The file is compiled once per instruction set (see fused.py); only the width W of a vector and
+// The file is compiled once per instruction set (see compile.py); only the width W of a vector and
 // the size of tiles differ. Nothing depends on addresses, threads or other rows, so that a row's
 // result is the same to the bit however it was scheduled.
 
@@ -50,24 +50,20 @@ namespace {
 // ---------------------------------------------------------------------------------------------
 // Vectors
 
+// W: floats in a vector. The others: what is held in registers of a product, a transposed product
+// and a gradient.
 #if defined(__AVX512F__)
-constexpr int W = 16;           // floats in a vector
-constexpr int kRowTile = 25;    // rows of a product held in registers
-constexpr int kColumnTile = 16; // columns of a transposed product held in registers
-constexpr int kGradientPanels = 3, kGradientRows = 8;
+constexpr int W = 16, kRowTile = 25, kColumnTile = 16, kGradientPanels = 3, kGradientRows = 8;
 #elif defined(__AVX2__)
-constexpr int W = 8;
-constexpr int kRowTile = 12;
-constexpr int kColumnTile = 8;
-constexpr int kGradientPanels = 1, kGradientRows = 6;
+constexpr int W = 8, kRowTile = 6, kColumnTile = 6, kGradientPanels = 1, kGradientRows = 6;
+#elif defined(__aarch64__)
+constexpr int W = 4, kRowTile = 6, kColumnTile = 6, kGradientPanels = 1, kGradientRows = 6;
 #else
-constexpr int W = 4;
-constexpr int kRowTile = 12;
-constexpr int kColumnTile = 8;
-constexpr int kGradientPanels = 1, kGradientRows = 3;
+constexpr int W = 4, kRowTile = 3, kColumnTile = 3, kGradientPanels = 1, kGradientRows = 3;
 #endif
 
 constexpr int kLanes = 16;      // samples of a group
+constexpr int kVectors = kLanes / W;
 constexpr int kPanel = 16;      // columns of a panel
 constexpr int kBlock = kLanes * kPanel;
 constexpr std::size_t kAlignment = 64;
@@ -202,30 +198,32 @@ struct Matrix {
 template <int N>
 void product_tile(const float* matrix, std::ptrdiff_t panel_step, int columns, const float* x,
                   float* y) {
-  for (int lane = 0; lane < kLanes; lane += W) {
-    V sum[N] = {};
-    const float* panel = matrix;
-    for (int c = 0; c < columns; c += kPanel, panel += panel_step) {
-      const int width = std::min(kPanel, columns - c);
-      for (int j = 0; j < width; ++j) {
-        const V input = load(x + (c + j) * kLanes + lane);
-        UNROLL for (int r = 0; r < N; ++r) sum[r] += panel[r * kPanel + j] * input;
+  V sum[N][kVectors] = {};
+  for (int c = 0; c < columns; c += kPanel, matrix += panel_step) {
+    const int width = std::min(kPanel, columns - c);
+    for (int j = 0; j < width; ++j, x += kLanes) {
+      UNROLL for (int r = 0; r < N; ++r) {
+        const float weight = matrix[r * kPanel + j];
+        UNROLL for (int v = 0; v < kVectors; ++v) sum[r][v] += weight * load(x + v * W);
       }
     }
-    UNROLL for (int r = 0; r < N; ++r) store(y + r * kLanes + lane, sum[r]);
+  }
+  UNROLL for (int r = 0; r < N; ++r) {
+    UNROLL for (int v = 0; v < kVectors; ++v) store(y + r * kLanes + v * W, sum[r][v]);
   }
 }
 
 // y[c] = Σ_r M[r][c]·x[r] for N columns of one panel.
 template <int N>
 void transposed_tile(const float* panel, int rows, const float* x, float* y) {
-  for (int lane = 0; lane < kLanes; lane += W) {
-    V sum[N] = {};
-    for (int r = 0; r < rows; ++r) {
-      const V input = load(x + r * kLanes + lane);
-      UNROLL for (int c = 0; c < N; ++c) sum[c] += panel[r * kPanel + c] * input;
+  V sum[N][kVectors] = {};
+  for (int r = 0; r < rows; ++r, panel += kPanel, x += kLanes) {
+    UNROLL for (int c = 0; c < N; ++c) {
+      UNROLL for (int v = 0; v < kVectors; ++v) sum[c][v] += panel[c] * load(x + v * W);
     }
-    UNROLL for (int c = 0; c < N; ++c) store(y + c * kLanes + lane, sum[c]);
+  }
+  UNROLL for (int c = 0; c < N; ++c) {
+    UNROLL for (int v = 0; v < kVectors; ++v) store(y + c * kLanes + v * W, sum[c][v]);
   }
 }
 
@@ -835,31 +833,37 @@ class Trainer {
     return {float(rule.lr * std::sqrt(c2) / c1), 1.0f, float(rule.eps * std::sqrt(c2))};
   }
 
+  // Local step k of a row; returns the loss of its minibatch.
   float step(std::int64_t row, std::int64_t k) {
     const std::int64_t batch = job_.batch;
     const std::int64_t* starts = job_.starts + (row * job_.steps + k) * batch;
     float sum = 0.0f;
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      const std::int64_t first = std::int64_t(g) * kLanes;
-      const int count = int(std::min<std::int64_t>(kLanes, batch - first));
-      groups_[g].forward(y_.get(), job_.table, starts + first, count);
-      sum += groups_[g].loss(job_.table, starts + first, count, 2.0f / float(batch));
-    }
+    for_each_group([&](Group& group, std::int64_t first, int count) {
+      group.forward(y_.get(), job_.table, starts + first, count);
+      sum += group.loss(job_.table, starts + first, count, 2.0f / float(batch));
+    });
     for (int j = layout_.hidden_layers(); j >= 0; --j) {
       for (Group& group : groups_) group.mlp_backward(y_.get(), j);
       update_mlp(j);
     }
-    // Late enough to be still in the cache when the next step begins.
-    if (k + 1 < job_.steps) {
-      for (std::size_t g = 0; g < groups_.size(); ++g) {
-        const std::int64_t first = std::int64_t(g) * kLanes;
-        groups_[g].prefetch(job_.table, starts + batch + first,
-                            int(std::min<std::int64_t>(kLanes, batch - first)));
-      }
+    if (k + 1 < job_.steps) {  // late enough to be still in the cache when the next step begins
+      for_each_group([&](Group& group, std::int64_t first, int count) {
+        group.prefetch(job_.table, starts + batch + first, count);
+      });
     }
     for (Group& group : groups_) group.lstm_backward(y_.get());
     update_lstm();
     return sum / float(batch);
+  }
+
+  // Call body(group, first sample, samples) for every group of a batch.
+  template <class Body>
+  void for_each_group(Body body) {
+    std::int64_t first = 0;
+    for (Group& group : groups_) {
+      body(group, first, int(std::min<std::int64_t>(kLanes, job_.batch - first)));
+      first += kLanes;
+    }
   }
 
   void update_mlp(int j) {

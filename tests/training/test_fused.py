@@ -5,6 +5,7 @@ import os
 import stat
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -47,7 +48,7 @@ needs_kernel = pytest.mark.skipif(
 def instructions(request):
     """Each instruction set that this processor has."""
     try:
-        compile.load(request.param)
+        compile.load_kernel(request.param)
     except compile.CompileError as error:
         pytest.skip(str(error))
     return request.param
@@ -121,7 +122,7 @@ def test_five_steps_agree_with_the_reference(optimiser, instructions):
 @pytest.mark.parametrize("optimiser", [Adam(), AdamAMS(), ProxAdam(mu=0.5), SgdMomentum()], ids=str)
 def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(optimiser):
     data = dataset(PAPER)
-    single = task(PAPER, optimiser, rows=5, steps=125)
+    single = task(PAPER, optimiser, steps=125)
     start, exact, theirs = single.rows.clone(), in_double(single), part(single, slice(None))
     Stacked(PAPER, data, CPU, torch.float64).train(exact)
     Reference(PAPER, data, CPU).train(theirs)
@@ -319,9 +320,9 @@ def fresh_cache(tmp_path, monkeypatch):
     """An empty cache folder, and no kernel loaded yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("CXX", raising=False)
-    compile.load.cache_clear()
+    compile.load_kernel.cache_clear()
     yield tmp_path
-    compile.load.cache_clear()
+    compile.load_kernel.cache_clear()
 
 
 def compiler(folder, body):
@@ -346,23 +347,48 @@ def test_a_compiler_that_fails(fresh_cache, monkeypatch):
     assert not any(path.is_file() for path in (fresh_cache / "cache").rglob("*"))
 
 
+def test_a_compiler_that_cannot_be_read(fresh_cache, monkeypatch):
+    monkeypatch.setenv("CXX", "g++ 'unclosed")
+    assert "CXX=g++ 'unclosed" in unavailable_reason()
+
+
+def test_no_home_for_the_cache(fresh_cache, monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setenv("CXX", compiler(fresh_cache, "exit 0"))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    assert "home directory.; XDG_CACHE_HOME" in unavailable_reason()
+
+
+def test_an_old_compiler_that_knows_no_new_instructions(fresh_cache, monkeypatch):
+    """The next best set is taken; here the stand-in makes nothing that can be loaded at all."""
+    made = fresh_cache / "made"
+    body = f'case "$*" in *avx512f*) echo error: unknown >&2; exit 1;; esac; echo "$@" >> {made}'
+    monkeypatch.setenv("CXX", compiler(fresh_cache, body))
+    monkeypatch.setattr(compile, "supported", lambda: ["avx512", "avx2", "plain"])
+    assert unavailable_reason() is not None
+    assert ["-mavx2" in line for line in made.read_text().splitlines()] == [True, False]
+
+
 def test_a_cache_folder_that_cannot_be_written(fresh_cache, monkeypatch):
     monkeypatch.setenv("CXX", compiler(fresh_cache, "exit 0"))
     (fresh_cache / "cache").touch()
-    assert "set XDG_CACHE_HOME" in unavailable_reason()
+    assert "XDG_CACHE_HOME can name another" in unavailable_reason()
 
 
 def test_compiled_once_and_anew_for_another_compiler(fresh_cache, monkeypatch):
     log = fresh_cache / "log"
     monkeypatch.setenv("CXX", compiler(fresh_cache, f'echo "$@" >> {log}'))
-    first = compile.build("plain")
-    assert compile.build("plain") == first
+    first = compile.build_kernel("plain")
+    assert compile.build_kernel("plain") == first
     assert len(log.read_text().splitlines()) == 1
     assert "-ffast-math" not in log.read_text()
     monkeypatch.setenv("CXX", os.environ["CXX"] + " -g")
-    second = compile.build("plain")
+    second = compile.build_kernel("plain")
     assert second != first
     assert first.exists()
     monkeypatch.delenv("CXX")
     monkeypatch.setenv("PATH", "")
-    assert compile.build("plain") in (first, second)
+    assert compile.build_kernel("plain") in (first, second)
