@@ -45,7 +45,7 @@ class Project:
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "my.yaml").write_text(yaml.safe_dump(self.config))
         command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
-        command += ["--cores", "2", "--configfile", "my.yaml", *arguments]
+        command += [*arguments, "--cores", "2", "--configfile", "my.yaml"]
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
 
     def jobs(self) -> dict[str, int]:
@@ -113,17 +113,18 @@ def test_a_change_runs_what_depends_on_it(
 
 
 def test_new_cells_are_trained_and_old_ones_are_not(project: Project) -> None:
-    def inodes() -> dict[str, int]:
-        cells = project.results / "cells"
-        return {path.name: path.stat().st_ino for path in cells.glob("*.parquet")}
+    def inodes(folder: str) -> dict[str, int]:
+        files = (project.results / folder).glob("*.parquet")
+        return {path.name: path.stat().st_ino for path in files}
 
-    before = inodes()
+    old, kept = inodes("cells"), set(inodes("trained").values())
     project.config["grid"]["server_opt"].append("fedadam")
-    run = project.snakemake(str(Path("results/own/records.parquet")))
+    run = project.snakemake("results/own/records.parquet")
     assert run.returncode == 0, run.stdout + run.stderr
-    after = inodes()
-    assert len(after) == len(before) * 3 / 2
-    assert before.items() <= after.items()
+    new = inodes("cells")
+    assert len(new) == len(old) * 3 / 2
+    assert {new[name] for name in old} <= kept
+    assert not {inode for name, inode in new.items() if name not in old} & kept
 
 
 def test_one_job_a_cell_gives_the_same_bits(project: Project, tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_one_job_a_cell_gives_the_same_bits(project: Project, tmp_path: Path) ->
     assert jobs["train"] == 8
     # P3 is trained once for both ServerOpts.
     assert jobs["train_local"] == 2
-    run = project.snakemake(str(Path("results/own/records.parquet")))
+    run = project.snakemake("results/own/records.parquet")
     assert run.returncode == 0, run.stdout + run.stderr
     assert (project.results / "records.parquet").read_bytes() == before
 

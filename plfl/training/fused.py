@@ -97,12 +97,12 @@ class Fused:
             _leave_to_stacked(task.optimiser.name)
             return self._stacked.train(task)
         S, K, B = task.batches.shape
-        batches = self._checked(task.batches)
-        losses = torch.empty(S, K)
-        rows = self._contiguous(task.rows)
-        state = {_KERNEL_STATE[name]: self._contiguous(x) for name, x in task.state.items()}
+        batches = self._windows_of(task.batches)
+        losses = torch.empty(S, K, dtype=self.dtype)
+        rows = self._models(task.rows, S)
+        state = {_KERNEL_STATE[name]: self._models(x, S) for name, x in task.state.items()}
         shared = task.shared.to(torch.uint8)
-        terms = [None if x is None else self._contiguous(x) for x in (constant, displacement)]
+        terms = [None if x is None else self._models(x, S) for x in (constant, displacement)]
         job = _Training(
             *(S, K, B, self.threads),
             *map(_address, (rows, self._table, batches)),
@@ -120,10 +120,10 @@ class Fused:
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """Forecasts, in scaled units, of row s for the windows `starts[s]`."""
         sizes = [len(windows) for windows in starts]
-        windows = self._checked(torch.cat(starts))
+        windows = self._windows_of(torch.cat(starts))
         offsets = torch.tensor([0, *itertools.accumulate(sizes)])
-        models = self._contiguous(rows)
-        forecasts = torch.empty(len(windows))
+        models = self._models(rows, len(starts))
+        forecasts = torch.empty(len(windows), dtype=self.dtype)
         arrays = (models, self._table, offsets, windows, forecasts)
         self._run("plfl_predict", _Prediction(len(sizes), self.threads, *map(_address, arrays)))
         return list(forecasts.split(sizes))
@@ -132,18 +132,17 @@ class Fused:
         if getattr(self._kernel, function)(byref(self._network), byref(job)):
             raise MemoryError(f"the fused engine ran out of memory with {self.threads} threads")
 
-    def _checked(self, starts: Tensor) -> Tensor:
-        """Starts of windows as the kernel reads them: it would read outside of the table too."""
+    # The kernel would read outside of an array that is too small, so both of these are strict.
+    def _windows_of(self, starts: Tensor) -> Tensor:
         if starts.numel() and not 0 <= starts.min() <= starts.max() < self._windows:
             raise IndexError(f"a window starts outside of 0 … {self._windows - 1}")
         return starts.to(torch.int64).contiguous()
 
-    def _contiguous(self, rows: Tensor) -> Tensor:
-        if rows.dtype != self.dtype or rows.shape[1] != self._parameters:
-            raise ValueError(
-                f"rows of {self._parameters} {self.dtype} are needed, not {rows.shape[1]} of "
-                f"{rows.dtype}"
-            )
+    def _models(self, rows: Tensor, count: int) -> Tensor:
+        shape = (count, self._parameters)
+        if rows.shape != shape or rows.dtype != self.dtype:
+            found = f"{tuple(rows.shape)} of {rows.dtype}"
+            raise ValueError(f"rows {shape} of {self.dtype} are needed, not {found}")
         return rows.contiguous()
 
 
@@ -183,7 +182,7 @@ _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
 
 @cache
 def _leave_to_stacked(optimiser: str) -> None:
-    log.warning("%s is not built into the fused engine; the stacked engine trains it", optimiser)
+    log.warning("the fused engine leaves %s to the stacked engine", optimiser)
 
 
 def _address(tensor: Tensor | None) -> int | None:

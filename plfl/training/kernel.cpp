@@ -18,7 +18,7 @@
 //
 // The file is compiled once per instruction set (see compile.py); only the width W of a vector and
 // the size of tiles differ. Nothing depends on addresses, threads or other rows, so that a row's
-// result is the same to the bit however it was scheduled.
+// result is the same to the bit however it was scheduled. Another build may round otherwise.
 
 #include <algorithm>
 #include <atomic>
@@ -404,7 +404,6 @@ class Floats {
     std::memset(data_.get(), 0, bytes);
   }
   float* get() const { return data_.get(); }
-  explicit operator bool() const { return bool(data_); }
 
  private:
   struct Free {
@@ -584,9 +583,11 @@ class Group {
       store(gate + 3 * all + i, exposed);
       V c = input * candidate;
       if (previous) c += forget * load(previous + i);
-      const V squashed = hyperbolic_tangent(c);
-      const V h = exposed * squashed;
       store(cell + i, c);
+    }
+    for (int i = 0; i < all; i += W) {  // by itself: one long chain of operations would stall
+      const V squashed = hyperbolic_tangent(load(cell + i));
+      const V h = load(gate + 3 * all + i) * squashed;
       store(tanh_cell + i, squashed);
       store(output + i, h);
       if (next) store(next + i, h);
@@ -964,8 +965,8 @@ class Predictor {
 // ---------------------------------------------------------------------------------------------
 // Threads
 
-// Numbers too small to be normal become zero while it lives: they slow some processors down a
-// hundredfold, and a moment that fades away passes through them.
+// Numbers too small to be normal become zero while it lives: some processors are very slow with
+// them, and a moment that fades away passes through them.
 class FlushDenormals {
 #if defined(__SSE2__)
  public:

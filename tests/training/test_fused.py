@@ -44,6 +44,15 @@ needs_kernel = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """More of them only slow PyTorch down on models as small as these."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(params=compile.INSTRUCTIONS)
 def instructions(request):
     """Each instruction set that this processor has."""
@@ -304,15 +313,29 @@ def test_what_the_kernel_does_not_know_is_left_to_stacked(caplog):
             loss = Fused(SMALL, data, CPU).train(ours)
         assert torch.equal(loss, Stacked(SMALL, data, CPU).train(theirs))
         assert torch.equal(ours.rows, theirs.rows)
-    assert "signsgd is not built into the fused engine" in caplog.text
+    assert "the fused engine leaves signsgd to the stacked engine" in caplog.text
 
 
 @needs_kernel
 def test_only_float32_on_the_cpu():
     with pytest.raises(ValueError, match="float32 on the CPU"):
         Fused(SMALL, dataset(SMALL), CPU, torch.float64)
-    with pytest.raises(ValueError, match="rows of"):
+    with pytest.raises(ValueError, match="are needed, not"):
         Fused(SMALL, dataset(SMALL), CPU).train(task(SMALL, Adam(), dtype=torch.float64))
+
+
+@needs_kernel
+def test_arrays_of_another_size_are_refused():
+    machine, whole = Fused(SMALL, dataset(SMALL), CPU), task(SMALL, Adam())
+    for wrong in (
+        replace(whole, rows=whole.rows[:, 1:]),
+        replace(whole, batches=whole.batches.repeat(2, 1, 1)),
+        replace(whole, state={name: x[:1] for name, x in whole.state.items()}),
+    ):
+        with pytest.raises(ValueError, match="are needed, not"):
+            machine.train(wrong)
+    with pytest.raises(ValueError, match="are needed, not"):
+        machine.predict(whole.rows, [torch.arange(5)] * 4)
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from plfl.results.collect import collect
 from plfl.workflow import git_commit, job
 
 with job(snakemake) as study:
-    files = zip(map(Path, snakemake.input.records), map(Path, snakemake.input.forecasts))
+    inputs = zip(snakemake.input.records, snakemake.input.forecasts, strict=True)
+    files = [(Path(records), Path(forecasts)) for records, forecasts in inputs]
     datasets = map(Path, snakemake.input.datasets)
     collect(
         study,

@@ -10,8 +10,8 @@ from plfl.workflow import Progress, job, training_code
 
 with job(snakemake) as study:
     names = {str(cell): cell for cell in study.cells}
-    files = zip(map(Path, snakemake.output.records), map(Path, snakemake.output.forecasts))
-    wanted = {names[records.stem]: (records, forecasts) for records, forecasts in files}
+    outputs = zip(snakemake.output.records, snakemake.output.forecasts, strict=True)
+    wanted = {names[Path(r).stem]: (Path(r), Path(f)) for r, f in outputs}
 
     dataset = Path(snakemake.input.dataset)
     shared = [sha256(dataset), *choose(study.compute)]
