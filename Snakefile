@@ -27,6 +27,7 @@ FIGURES = str(study.figures)
 wildcard_constraints:
     state="[A-Za-z0-9_]+",
     personalization="[A-Za-z0-9_]+",
+    method="[a-z0-9_]+",
     client_opt="[a-z0-9_]+",
     server_opt="[a-z0-9_]+",
     seed="[0-9]+",

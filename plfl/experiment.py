@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from plfl import federation
 from plfl.data.windows import Dataset, Split
 from plfl.federation import Federation, Round
+from plfl.fleet import Fleet
 from plfl.forecaster import Forecaster
 from plfl.results import scores
 from plfl.results.records import CELL, CellResult
@@ -42,8 +43,9 @@ def train(
     twins: dict[str, list[Cell]] = {}
     for cell in cells:
         twins.setdefault(digest(study.settings(cell)), []).append(cell)
+    fleets = {seed: Fleet(dataset, machine, study.federation, seed) for seed in study.grid.seeds}
     federations = [
-        _federation(study, same[0], dataset, forecaster, machine) for same in twins.values()
+        _federation(study, same[0], forecaster, fleets[same[0].seed]) for same in twins.values()
     ]
     examiner = _Examiner(dataset, machine)
     recorders = [_Recorder(dataset) for _ in federations]
@@ -52,7 +54,7 @@ def train(
         t = finished.t
         evaluate = t % study.federation.evaluate_every == 0 or t == study.federation.rounds
         for i, (recorder, f) in enumerate(zip(recorders, federations, strict=True)):
-            recorder.train(t, finished.present[f.seed], finished.losses[i], finished.bytes[i])
+            recorder.train(t, finished.present[i], finished.losses[i], finished.bytes[i])
             if evaluate:
                 recorder.evaluate(t, examiner.examine(f), finished.bytes[i])
         progress(t)
@@ -65,20 +67,18 @@ def train(
     }
 
 
-def _federation(
-    study: Study, cell: Cell, dataset: Dataset, forecaster: Forecaster, machine: Engine
-) -> Federation:
+def _federation(study: Study, cell: Cell, forecaster: Forecaster, fleet: Fleet) -> Federation:
+    machine = fleet.engine
     mask = forecaster.layout.mask(study.personalization[cell.personalization])
-    clients = range(len(dataset.clients))
-    by_samples = study.federation.weighting == "samples"
-    weights = [len(dataset.starts(i, "train")) if by_samples else 1 for i in clients]
     return Federation(
+        method=study.chosen_method(cell),
         client_opt=study.client_optimiser(cell),
         server_opt=study.server_optimiser(cell),
         shared=torch.from_numpy(mask).to(machine.device),
         seed=cell.seed,
         initial=forecaster.initial(cell.seed).to(machine.device, machine.dtype),
-        weights=torch.tensor(weights, dtype=torch.float64, device=machine.device),
+        fleet=fleet,
+        weighting=study.federation.weighting,
         opt_state=study.federation.opt_state,
     )
 

@@ -1,10 +1,11 @@
 """The round: parameters go down, clients train, displacements come up, the server steps.
 
-Many federations (cells) of one dataset run side by side, so that an engine can train the models of
-all of them together. None of them knows of the others.
+What exactly goes down and comes up, and how the server steps, is the method's. Many federations
+(cells) of one dataset run side by side, so that an engine can train the models of all of them
+together. None of them knows of the others.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,15 +17,18 @@ from plfl.channel import Channel
 from plfl.clients import ClientOpt
 from plfl.data.windows import Dataset
 from plfl.errors import DataError
+from plfl.fleet import Fleet
+from plfl.methods import Done, Local, Method
 from plfl.servers import ServerOpt
 from plfl.study import Federation as Settings
 from plfl.training import Engine, LocalTask, batches
 
 
-@dataclass
+@dataclass(eq=False)
 class Federation:
     """One cell while it runs: N clients around one server."""
 
+    method: Method
     client_opt: ClientOpt
     server_opt: ServerOpt
     shared: Tensor
@@ -32,8 +36,10 @@ class Federation:
     seed: int
     initial: Tensor
     """Parameters (P,) that the server and every client start from."""
-    weights: Tensor
-    """Weight (N,) of each client in the server's mean; those present share the whole."""
+    fleet: Fleet
+    """The clients' data, as far as a method may ask the clients about them."""
+    weighting: str
+    """What a client weighs in the server's mean: the same as any other, or its training windows."""
     opt_state: str
     """What becomes of the local optimisers' state between rounds (`federation.opt_state`)."""
 
@@ -41,25 +47,51 @@ class Federation:
     """Models (N, P) as the clients last left them; a personal part is nowhere else."""
     channel: Channel = field(init=False)
     server_state: dict[str, Tensor] = field(init=False)
+    memory: dict[str, Tensor] = field(init=False, default_factory=dict)
+    """What the method keeps: a row for each client, or what the server has."""
     moments: dict[str, Tensor] = field(init=False, default_factory=dict)
     steps: Tensor = field(init=False)
     """Local steps (N, 1) that each client's kept moments have behind them."""
 
     def __post_init__(self) -> None:
-        clients = len(self.weights)
+        clients = len(self.fleet.names)
         self.local = self.initial.expand(clients, -1).clone()
         self.channel = Channel(int(self.shared.sum()), clients)
-        self.server_state = self.server_opt.init(self.initial[self.shared], clients)
+        self.server_state = self.server_opt.init(self.x0, clients)
         self.steps = torch.zeros(clients, 1, device=self.initial.device).double()
         if self.opt_state != "reset":
             self.moments = self.client_opt.init(self.local)
-
-    def open_round(self, present: Tensor) -> Tensor:
-        """Send the shared parameters to the clients `present` (n,); returns their models (n, P)."""
-        rows = self.local[present]
         if self.channel.shared:
-            x = self.server_opt.send(self.server_state, present)
-            rows[:, self.shared] = self.channel.send("down", present, x)
+            self.method.begin(self)
+
+    @property
+    def x0(self) -> Tensor:
+        """Shared parameters (d_s,) that the server starts from."""
+        return self.initial[self.shared]
+
+    @property
+    def everyone(self) -> Tensor:
+        """Indices (N,) of all clients."""
+        return torch.arange(len(self.local), device=self.local.device)
+
+    def weights_of(self, clients: Tensor) -> Tensor:
+        """Weights (n,) of `clients` in a mean over them; they sum to one."""
+        windows = self.fleet.windows[clients]
+        weights = windows if self.weighting == "samples" else torch.ones_like(windows)
+        return weights / weights.sum()
+
+    def models(self, clients: Tensor, shared: Tensor) -> Tensor:
+        """Models (n, P) of `clients`: the given shared part (n, d_s) and their own personal one."""
+        rows = self.local[clients]
+        if self.channel.shared:
+            rows[:, self.shared] = shared
+        return rows
+
+    def full(self, values: "Tensor | float") -> Tensor:
+        """Numbers for the shared parameters, (d_s,) or (n, d_s), as such for all: 0 elsewhere."""
+        values = torch.as_tensor(values, dtype=self.initial.dtype, device=self.initial.device)
+        rows = values.new_zeros(*values.shape[:-1], len(self.shared))
+        rows[..., self.shared] = values
         return rows
 
     def open_moments(self, present: Tensor) -> tuple[dict[str, Tensor], Tensor]:
@@ -74,34 +106,19 @@ class Federation:
             steps = torch.where(self.shared, 0, steps)
         return state, steps
 
-    def close_round(
-        self,
-        t: int,
-        present: Tensor,
-        start: Tensor,
-        trained: Tensor,
-        state: dict[str, Tensor],
-        steps: int,
-    ) -> None:
-        """Take back the models (n, P), `steps` steps from `start`, and let the server step."""
-        self.local[present] = trained
+    def keep_moments(self, present: Tensor, state: dict[str, Tensor], steps: Tensor) -> None:
+        """Keep the optimiser state of the clients `present` after `steps` (n,) further steps."""
         if self.opt_state != "reset":
-            self.steps[present] += steps
+            self.steps[present] += steps[:, None]
             for name, rows in self.moments.items():
                 rows[present] = state[name]
-        if self.channel.shared:
-            D = self.channel.send("up", present, trained[:, self.shared] - start[:, self.shared])
-            weights = self.weights[present]
-            self.server_opt.receive(self.server_state, present, D, weights / weights.sum(), t)
 
     @property
     def global_models(self) -> Tensor:
         """What each client would hold if it asked the server now, [x; p_i]: (N, P)."""
-        rows = self.local.clone()
-        if self.channel.shared:
-            everyone = torch.arange(len(rows), device=rows.device)
-            rows[:, self.shared] = self.server_opt.send(self.server_state, everyone)
-        return rows
+        if not self.channel.shared:
+            return self.local.clone()
+        return self.models(self.everyone, self.method.held(self))
 
 
 @dataclass(frozen=True)
@@ -109,8 +126,8 @@ class Round:
     """What a finished round leaves for the records."""
 
     t: int
-    present: dict[int, NDArray[np.int64]]
-    """Clients that took part, by seed."""
+    present: list[NDArray[np.int64]]
+    """Clients that took part in each federation."""
     losses: list[NDArray[np.float64]]
     """Mean minibatch loss (n,) of the participants of each federation."""
     bytes: list[dict[str, NDArray[np.int64]]]
@@ -129,67 +146,163 @@ def run(
     Raises:
         DataError: a client has fewer training windows than a minibatch.
     """
-    names = dataset.clients.tolist()
-    train = [dataset.starts(i, "train") for i in range(len(names))]
-    pick = {"draw": batches.draw, "epoch": batches.epoch}[settings.batches]
-    K, B = settings.local_steps, settings.batch_size
-    for name, windows_of_client in zip(names, train, strict=True):
-        if len(windows_of_client) < B:
-            raise DataError(
-                f"client {name}: {len(windows_of_client)} training windows are fewer than "
-                f"federation.batch_size {B}; lower it or give a longer series"
-            )
+    _check(dataset, settings)
     for t in range(1, settings.rounds + 1):
-        present, windows = {}, {}
-        for seed in sorted({f.seed for f in federations}):
-            clients = batches.participants(seed, t, names, settings.participation)
-            drawn = [train[i][pick(seed, names[i], t, len(train[i]), K, B)] for i in clients]
-            present[seed] = clients
-            windows[seed] = torch.from_numpy(np.stack(drawn)).to(engine.device)
-        losses: dict[int, NDArray[np.float64]] = {}
-        for stack in _stacks(federations):
-            members = [federations[index] for index in stack]
-            trained = _train_round(members, t, present, windows, engine)
-            losses |= dict(zip(stack, trained, strict=True))
-        pages = [f.channel.close_round() for f in federations]
-        report(Round(t, present, [losses[i] for i in range(len(federations))], pages))
+        present = [_present(f, t, settings) for f in federations]
+        turns = [_cycles(f, t, p) for f, p in zip(federations, present, strict=True)]
+        losses = {f: torch.zeros(len(f.local), dtype=torch.float64) for f in federations}
+        for cycle in range(max(map(len, turns))):
+            turn = [
+                _Turn(f, t, clients[cycle], settings)
+                for f, clients in zip(federations, turns, strict=True)
+                if cycle < len(clients) and len(clients[cycle])
+            ]
+            for stack in _stacks(turn):
+                _train(stack, engine)
+            for one in turn:
+                one.close()
+                losses[one.f][one.clients.cpu()] = one.losses.cpu()
+        report(
+            Round(
+                t,
+                [p.cpu().numpy() for p in present],
+                [losses[f][p.cpu()].numpy() for f, p in zip(federations, present, strict=True)],
+                [f.channel.close_round() for f in federations],
+            )
+        )
 
 
-def _stacks(federations: list[Federation]) -> Iterable[list[int]]:
-    """Indices of the federations whose models can train together."""
-    stacks: dict[tuple[ClientOpt, bytes], list[int]] = {}
-    for index, federation in enumerate(federations):
-        mask = federation.shared.cpu().numpy().tobytes()
-        stacks.setdefault((federation.client_opt, mask), []).append(index)
-    return stacks.values()
+def _check(dataset: Dataset, settings: Settings) -> None:
+    for i, name in enumerate(dataset.clients.tolist()):
+        windows = len(dataset.starts(i, "train"))
+        if windows < settings.batch_size:
+            raise DataError(
+                f"client {name}: {windows} training windows are fewer than "
+                f"federation.batch_size {settings.batch_size}; lower it or give a longer series"
+            )
 
 
-def _train_round(
-    members: list[Federation],
-    t: int,
-    present: dict[int, NDArray[np.int64]],
-    windows: dict[int, Tensor],
-    engine: Engine,
-) -> list[NDArray[np.float64]]:
-    """One round of federations that train as one stack; returns the losses of each."""
-    clients = [torch.from_numpy(present[f.seed]).to(engine.device) for f in members]
-    starts = [f.open_round(c) for f, c in zip(members, clients, strict=True)]
-    states, steps = zip(
-        *(f.open_moments(c) for f, c in zip(members, clients, strict=True)), strict=True
-    )
+def _present(f: Federation, t: int, settings: Settings) -> Tensor:
+    drawn = batches.participants(f.seed, t, f.fleet.names, settings.participation)
+    clients = torch.from_numpy(drawn).to(f.local.device)
+    return f.method.present(f, t, clients) if f.channel.shared else clients
+
+
+def _cycles(f: Federation, t: int, present: Tensor) -> list[Tensor]:
+    return f.method.cycles(f, t, present) if f.channel.shared else [present]
+
+
+class _Turn:
+    """The clients of one federation that train at the same time."""
+
+    def __init__(self, f: Federation, t: int, clients: Tensor, settings: Settings):
+        self.f, self.t, self.clients = f, t, clients
+        self.local = f.method.down(f, t, clients) if f.channel.shared else Local(f.x0[None])
+        steps = self.local.steps
+        full = torch.full((len(clients),), settings.local_steps, device=clients.device)
+        self.steps = full if steps is None else steps
+        self.start = f.models(clients, self.local.start)
+        self.state, self.behind = f.open_moments(clients)
+        self.batches = f.fleet.minibatches(clients, t, int(self.steps.max()))
+        self.losses = torch.zeros(0)
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What turns that train together have in common."""
+        local, f = self.local, self.f
+        pull = local.pull if isinstance(local.pull, float) else local.pull.cpu().numpy().tobytes()
+        given = (local.constant, local.displacement, local.steps, local.retarget)
+        terms = tuple(x is not None for x in given)
+        mask = f.shared.cpu().numpy().tobytes()
+        scale, keeps = local.loss_scale, local.keeps_gradients
+        return (f.client_opt, mask, pull, *terms, scale, keeps, self.batches.shape[1])
+
+    def terms(self, engine: Engine) -> dict[str, Tensor | None]:
+        """The method's terms for all P parameters."""
+        f, local = self.f, self.local
+        rows = self.start.clone()
+        constant, displacement = (
+            None if x is None else f.full(x) for x in (local.constant, local.displacement)
+        )
+        if displacement is not None and local.displaced_first:
+            # Displacing first is displacing last from a displaced start.
+            rows += displacement
+        return {
+            "rows": rows,
+            "batches": self.batches,
+            "constant": constant,
+            "displacement": displacement,
+            "steps": None if local.steps is None else self.steps,
+            "steps_taken": self.behind,
+            "targets": self._targets(engine),
+            "gradients": torch.zeros_like(rows) if local.keeps_gradients else None,
+        }
+
+    def _targets(self, engine: Engine) -> Tensor | None:
+        f, local = self.f, self.local
+        if local.retarget is None or local.teacher is None:
+            return None
+        windows = list(self.batches.flatten(1))
+        forecasts = engine.predict(f.models(self.clients, local.teacher), windows)
+        taught = torch.stack(forecasts).view(self.batches.shape)
+        return local.retarget(taught, f.fleet.targets(self.batches), self.clients)
+
+    def take(self, task: LocalTask, index: slice, losses: Tensor) -> None:
+        """Take back what was trained as the rows `index` of a task."""
+        f, local = self.f, self.local
+        trained, gradients = task.rows[index].clone(), task.gradients
+        if local.displacement is not None and local.displaced_first:
+            trained -= f.full(local.displacement)
+        self.losses = losses[index]
+        f.local[self.clients] = trained
+        f.keep_moments(self.clients, {n: r[index] for n, r in task.state.items()}, self.steps)
+        shared = f.shared
+        self.done = Done(
+            start=self.start,
+            trained=trained,
+            steps=self.steps,
+            displacement=trained[:, shared] - self.start[:, shared],
+            gradients=None
+            if gradients is None
+            else gradients[index][:, shared] / self.steps[:, None],
+        )
+
+    def close(self) -> None:
+        """Hand what the clients did to the method."""
+        if self.f.channel.shared:
+            self.f.method.up(self.f, self.t, self.clients, self.done)
+
+
+def _stacks(turns: Sequence[_Turn]) -> list[list[_Turn]]:
+    """The turns whose models can train together."""
+    stacks: dict[tuple[object, ...], list[_Turn]] = {}
+    for turn in turns:
+        stacks.setdefault(turn.kind, []).append(turn)
+    return list(stacks.values())
+
+
+def _train(turns: list[_Turn], engine: Engine) -> None:
+    """Train the models of some turns as one stack."""
+    f, local = turns[0].f, turns[0].local
+    terms = [turn.terms(engine) for turn in turns]
+    joined = {
+        name: None if value is None else torch.cat([t[name] for t in terms])  # type: ignore[misc]
+        for name, value in terms[0].items()
+    }
     task = LocalTask(
-        optimiser=members[0].client_opt,
-        rows=torch.cat(starts),
-        batches=torch.cat([windows[f.seed] for f in members]),
-        shared=members[0].shared,
-        state={name: torch.cat([s[name] for s in states]) for name in states[0]},
-        steps_taken=torch.cat(steps),
+        optimiser=f.client_opt,
+        shared=f.shared,
+        state={name: torch.cat([turn.state[name] for turn in turns]) for name in turns[0].state},
+        pull=None if isinstance(local.pull, float) and not local.pull else _pull(f, local),
+        loss_scale=local.loss_scale,
+        **joined,  # type: ignore[arg-type]
     )
-    losses = engine.train(task).cpu().numpy()
-    sizes = [len(c) for c in clients]
-    trained = task.rows.split(sizes)
-    moments = {name: rows.split(sizes) for name, rows in task.state.items()}
-    for i, (federation, c) in enumerate(zip(members, clients, strict=True)):
-        state = {name: rows[i] for name, rows in moments.items()}
-        federation.close_round(t, c, starts[i], trained[i], state, task.batches.shape[1])
-    return np.split(losses, np.cumsum(sizes)[:-1])
+    losses = engine.train(task)
+    first = 0
+    for turn in turns:
+        turn.take(task, slice(first, first + len(turn.clients)), losses)
+        first += len(turn.clients)
+
+
+def _pull(f: Federation, local: Local) -> Tensor:
+    return f.full(local.pull * torch.ones_like(f.x0))

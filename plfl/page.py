@@ -18,7 +18,7 @@ import yaml
 from plfl.errors import ResultsError
 from plfl.figures import available, caption
 from plfl.files import atomic
-from plfl.results.tables import MODELS, Model, Tables, client_label, server_label
+from plfl.results.tables import MODELS, Model, Tables, server_label
 from plfl.study import Cell, Study
 
 FILES = {
@@ -187,7 +187,12 @@ def _grid(tables: Tables) -> dict[str, list[Combination]]:
     """The rows of each state's table."""
     study = tables.study
     by_column = [tables.scores(model, chosen) for model, chosen in COLUMNS]
-    axes = (study.grid.personalization, study.grid.client_opt, study.grid.server_opt)
+    axes = (
+        study.grid.personalization,
+        study.grid.method,
+        study.grid.client_opt,
+        study.grid.server_opt,
+    )
     wanted = pd.MultiIndex.from_product(axes)
     grid = {}
     for state in study.data.states:
@@ -198,7 +203,7 @@ def _grid(tables: Tables) -> dict[str, list[Combination]]:
         grid[state] = [
             Combination(
                 split,
-                client_label(client_opt),
+                tables.client_side(method, client_opt),
                 "none" if study.shares_nothing(split) else server_label(server_opt),
                 [
                     "diverged" if lost else _score(value)
@@ -206,9 +211,10 @@ def _grid(tables: Tables) -> dict[str, list[Combination]]:
                 ],
                 lowest[i].tolist(),
             )
-            for i, (split, client_opt, server_opt) in enumerate(wanted)
+            for i, (split, method, client_opt, server_opt) in enumerate(wanted)
             # Without a server the ServerOpts are one and the same run: one row stands for all.
-            if not study.shares_nothing(split) or server_opt == study.grid.server_opt[0]
+            if not study.shares_nothing(split)
+            or (method, server_opt) == (study.grid.method[0], study.grid.server_opt[0])
         ]
     return grid
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 
-CONFIGURATION = ("plfl.study", "plfl.clients", "plfl.servers")
+CONFIGURATION = ("plfl.study", "plfl.methods", "plfl.clients", "plfl.servers")
 """What reads the configuration: jobs depend on the values it gives, which are their parameters,
 and on the optimisers they use, not on all there are."""
 

@@ -11,7 +11,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
@@ -20,10 +20,11 @@ from typing import Annotated, Any, Literal, Self, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
-from plfl import clients, servers
+from plfl import clients, methods, servers
 from plfl.clients import ClientOpt
 from plfl.data.features import CALENDAR, FEATURES
 from plfl.errors import ConfigError
+from plfl.methods import Method
 from plfl.servers import ServerOpt
 
 FORMAT = 1
@@ -131,6 +132,8 @@ class Model(Section):
 class Grid(Section):
     """The cells: every combination of these axes in every state."""
 
+    method: list[str] = Field(["fedopt"], min_length=1)
+    """Algorithms; `fedopt` is the plain round of the paper."""
     client_opt: list[str] = Field(["adam", "adamams", "prox", "proxadam"], min_length=1)
     """Local optimisers (paper: these four)."""
     server_opt: list[str] = Field(
@@ -198,6 +201,7 @@ def _options(name: str, doc: str, package: Any) -> type[Section]:
 
 
 ClientOpts = _options("ClientOpts", "Hyperparameters of the local optimisers.", clients)
+Methods = _options("Methods", "Hyperparameters of the methods.", methods)
 ServerOpts = _options("ServerOpts", "Hyperparameters of the server optimisers.", servers)
 
 
@@ -207,15 +211,14 @@ class Cell:
 
     state: str
     personalization: str
+    method: str
     client_opt: str
     server_opt: str
     seed: int
 
     def __str__(self) -> str:
-        """The cell's name in files: `CA-P2-adam-fedyogi-10`."""
-        return "-".join(
-            [self.state, self.personalization, self.client_opt, self.server_opt, str(self.seed)]
-        )
+        """The cell's name in files: `CA-P2-fedopt-adam-fedyogi-10`."""
+        return "-".join(str(value) for value in astuple(self))
 
 
 class Study(Section):
@@ -235,6 +238,7 @@ class Study(Section):
     (federated learning), P2 the LSTM (PL-FL), P3 nothing (local training)."""
     grid: Grid = Grid()
     federation: Federation = Federation()
+    method: Methods = Methods()  # type: ignore[valid-type]
     client_opt: ClientOpts = ClientOpts()  # type: ignore[valid-type]
     server_opt: ServerOpts = ServerOpts()  # type: ignore[valid-type]
     tracking: Tracking = Tracking()
@@ -282,6 +286,7 @@ class Study(Section):
 
     def _problems(self) -> Iterator[str]:
         axes: dict[str, Iterable[str]] = {
+            "method": methods.available(),
             "client_opt": clients.available(),
             "server_opt": servers.available(),
             "personalization": self.personalization,
@@ -290,12 +295,13 @@ class Study(Section):
             for value in getattr(self.grid, axis):
                 if value not in known:
                     yield f"grid.{axis}: {value!r} is unknown; {_allowed(value, known)}"
-        for axis in ("client_opt", "server_opt", "personalization", "seeds"):
+        for axis in (*axes, "seeds"):
             values = getattr(self.grid, axis)
             if repeated := sorted({str(v) for v in values if values.count(v) > 1}):
                 yield f"grid.{axis}: {', '.join(repeated)} is there twice; name each once"
         if len(set(self.data.states)) < len(self.data.states):
             yield f"data.states: {self.data.states} names a state twice; name each once"
+        yield from self._combination_problems()
         yield from self._feature_problems()
         yield from self._pattern_problems()
         if any(share < 0 for share in self.windows.split) or self.windows.split[0] == 0:
@@ -305,6 +311,20 @@ class Study(Section):
         for state in self.data.buildings:
             if state not in self.data.states:
                 yield f"data.buildings.{state}: not one of data.states {self.data.states}"
+
+    def _combination_problems(self) -> Iterator[str]:
+        grid = self.grid
+        axes = grid.method, grid.client_opt, grid.server_opt
+        for method, client, server in itertools.product(*axes):
+            chosen = getattr(self.method, method, None)
+            optimisers = (
+                getattr(self.client_opt, client, None),
+                getattr(self.server_opt, server, None),
+            )
+            if chosen is None or None in optimisers:
+                continue
+            if reason := chosen.refuses(*optimisers):
+                yield f"grid: {method} with {client} and {server} makes no sense: {reason}"
 
     def _feature_problems(self) -> Iterator[str]:
         features = self.data.features
@@ -344,6 +364,7 @@ class Study(Section):
         axes = (
             self.data.states,
             grid.personalization,
+            grid.method,
             grid.client_opt,
             grid.server_opt,
             grid.seeds,
@@ -353,6 +374,11 @@ class Study(Section):
     def shares_nothing(self, personalization: str) -> bool:
         """Whether the split is purely local training: no server, the same for every ServerOpt."""
         return not self.personalization[personalization]
+
+    def chosen_method(self, cell: Cell) -> Method:
+        """The method of a cell with the study's hyperparameters."""
+        method: Method = getattr(self.method, cell.method)
+        return method
 
     def client_optimiser(self, cell: Cell) -> ClientOpt:
         """The ClientOpt of a cell with the study's hyperparameters."""
@@ -376,6 +402,8 @@ class Study(Section):
         if not self.shares_nothing(cell.personalization):
             server = self.server_optimiser(cell).model_dump(mode="json")
             settings["server_opt"] = [cell.server_opt, server]
+            method = self.chosen_method(cell).model_dump(mode="json")
+            settings["method"] = [cell.method, method]
         return settings
 
     @property

@@ -75,9 +75,16 @@ def duration(seconds: float) -> str:
 
 def training_code(cells: Iterable[Cell]) -> str:
     """Fingerprint of the code that training `cells` runs."""
-    clients = {f"plfl.clients.{cell.client_opt}" for cell in cells}
-    servers = {f"plfl.servers.{cell.server_opt}" for cell in cells}
-    return code_digest("plfl.experiment", *clients, *servers)
+    used = {
+        f"plfl.{room}.{name}"
+        for cell in cells
+        for room, name in (
+            ("methods", cell.method),
+            ("clients", cell.client_opt),
+            ("servers", cell.server_opt),
+        )
+    }
+    return code_digest("plfl.experiment", *used)
 
 
 def git_commit() -> str | None:

@@ -1,6 +1,7 @@
 """Writes a results folder of made-up numbers in the form that `plfl.results` writes real ones."""
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,11 +84,11 @@ def write(folder: Path, config: dict[str, Any], diverged: tuple[str, ...] = ()) 
         cell
         for cell in study.cells
         if not study.shares_nothing(cell.personalization)
-        or cell.server_opt == study.grid.server_opt[0]
+        or (cell.method, cell.server_opt) == (study.grid.method[0], study.grid.server_opt[0])
     ]
     curves = {cell: _curve(study, cell, str(cell) in diverged, rng) for cell in cells}
     for cell in study.cells:  # a split that shares nothing is trained once for all servers
-        same = Cell(*_key(cell)[:3], study.grid.server_opt[0], cell.seed)
+        same = replace(cell, method=study.grid.method[0], server_opt=study.grid.server_opt[0])
         curves.setdefault(cell, curves[same])
 
     about = {
@@ -108,13 +109,8 @@ def write(folder: Path, config: dict[str, Any], diverged: tuple[str, ...] = ()) 
     return study
 
 
-def _key(cell: Cell) -> tuple[str, str, str, str, int]:
-    return (cell.state, cell.personalization, cell.client_opt, cell.server_opt, cell.seed)
-
-
 def _columns(cell: Cell) -> dict[str, Any]:
-    names = ("state", "personalization", "client_opt", "server_opt", "seed")
-    return dict(zip(names, _key(cell), strict=True))
+    return asdict(cell)
 
 
 def _names(study: Study, state: str) -> list[str]:

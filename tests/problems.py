@@ -1,5 +1,6 @@
 """Small federated problems with known answers: engines that train rows on plain quadratics."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,9 @@ from torch import Tensor
 from plfl import federation
 from plfl.clients import ClientOpt
 from plfl.federation import Federation
+from plfl.fleet import Fleet
+from plfl.methods import Method
+from plfl.methods.fedopt import FedOpt
 from plfl.servers import ServerOpt
 from plfl.study import Federation as Settings
 from plfl.training import LocalTask
@@ -29,14 +33,49 @@ class Quadratic:
 
     def train(self, task: LocalTask) -> Tensor:
         client = task.batches[:, 0, 0]
-        anchor = task.rows.clone()
-        for k in range(1, task.batches.shape[1] + 1):
-            y = task.rows
-            slope = self.a[client] * ((y * self.mix).sum(1) - self.c[client])
-            g = slope[:, None] * self.mix
-            g = g + task.optimiser.proximal * task.shared * (y - anchor)
-            task.optimiser.step(y, g, task.state, task.steps_taken + k)
+        start = task.rows.clone()
+        steps = (
+            torch.full(client.shape, task.batches.shape[1]) if task.steps is None else task.steps
+        )
+        pull = task.optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
+        for k in range(1, int(steps.max()) + 1):
+            on = steps >= k
+            y = task.rows[on]
+            g = task.loss_scale * self.gradients(y, client[on])
+            if task.gradients is not None:
+                task.gradients[on] += g
+            g = g + pull * (y - start[on])
+            if task.constant is not None:
+                g = g + task.constant[on]
+            state = {name: rows[on] for name, rows in task.state.items()}
+            task.optimiser.step(y, g, state, task.steps_taken[on] + k)
+            for name, rows in task.state.items():
+                rows[on] = state[name]
+            task.rows[on] = y if task.displacement is None else y + task.displacement[on]
         return torch.zeros(len(client), dtype=torch.float64)
+
+    def gradients(self, y: Tensor, client: Tensor) -> Tensor:
+        """Gradient of each client's own loss at its row."""
+        return (self.a[client] * ((y * self.mix).sum(1) - self.c[client]))[:, None] * self.mix
+
+    def losses(self, y: Tensor, client: Tensor) -> Tensor:
+        """Each client's own loss at its row."""
+        return self.a[client] * ((y * self.mix).sum(1) - self.c[client]) ** 2 / 2
+
+
+class QuadraticFleet(Fleet):
+    """The clients of a `Quadratic`: their data are their numbers."""
+
+    def __init__(self, problem: Quadratic, seed: int, windows: Sequence[float]):
+        self.problem, self.seed, self.engine = problem, seed, problem
+        self.names = [f"client {i}" for i in range(len(problem.a))]
+        self.windows = torch.tensor(windows, dtype=torch.float64)
+
+    def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
+        return clients[:, None, None].expand(-1, steps, 1)
+
+    def losses(self, rows: Tensor, clients: Tensor) -> Tensor:
+        return self.problem.losses(rows, clients)
 
 
 Q2 = Quadratic([1, 4], [0, 1], [1])
@@ -46,6 +85,7 @@ Q2 = Quadratic([1, 4], [0, 1], [1])
 def trajectory(
     client_opt: ClientOpt,
     server_opt: ServerOpt,
+    method: Method | None = None,
     *,
     problem: Quadratic = Q2,
     shared: tuple[bool, ...] = (True,),
@@ -60,12 +100,14 @@ def trajectory(
     """The federation before round 1 and after every round, each a snapshot of its models."""
     clients = len(problem.a)
     f = Federation(
+        method=method or FedOpt(),
         client_opt=client_opt,
         server_opt=server_opt,
         shared=torch.tensor(shared),
         seed=seed,
         initial=torch.tensor(start).double(),
-        weights=torch.tensor(weights or (1.0,) * clients).double(),
+        fleet=QuadraticFleet(problem, seed, weights or (1.0,) * clients),
+        weighting="samples" if weights else "uniform",
         opt_state=opt_state,
     )
     dataset = SimpleNamespace(

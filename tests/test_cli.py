@@ -9,7 +9,7 @@ import yaml
 from plfl import cli
 from tests.test_workflow import write_meters
 
-CELL = "all-P2-adam-fedavg-10"
+CELL = "all-P2-fedopt-adam-fedavg-10"
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_data_check_describes_and_judges(project: Path, capsys: pytest.CaptureFi
     ("arguments", "message"),
     [
         (["cells", "none.yaml"], "the file does not exist"),
-        (["run", "my.yaml", "all-P2-adam-fedavg-11"], f"similar: {CELL!r}"),
+        (["run", "my.yaml", "all-P2-fedopt-adam-fedavg-11"], f"similar: {CELL!r}"),
         (["data", "check", "empty"], "holds no meter files"),
         (["track", "results/none"], "holds no study"),
         (["ui"], "holds no study with an MLflow database"),

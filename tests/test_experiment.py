@@ -31,7 +31,7 @@ def numbers(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_what_is_recorded() -> None:
-    (table,) = records(tiny.study(), "XX-P2-adam-fedyogi-10")
+    (table,) = records(tiny.study(), "XX-P2-fedopt-adam-fedyogi-10")
     trained = table[table["split"] == "train"]
     assert trained.groupby(["round", "client"]).size().to_dict() == {
         (t, c): 1 for t in (1, 2, 3) for c in "abc"
@@ -52,7 +52,7 @@ def test_bytes_of_the_paper(split: str, shared: int) -> None:
     assert layout.mask(Study().personalization[split]).sum() == shared
     # Both ways together, per client and round: 482,208, 28,000 and 0 bytes.
     study = tiny.study(model={"hidden": 25, "mlp": [150, 75]}, federation={"local_steps": 1})
-    (table,) = records(study, f"XX-{split}-adam-fedavg-10")
+    (table,) = records(study, f"XX-{split}-fedopt-adam-fedavg-10")
     small = Forecaster(len(DATASET.columns), 12, 25, (150, 75), absolute=True).layout
     mask = small.mask(study.personalization[split])
     trained = table[table["split"] == "train"]
@@ -62,7 +62,7 @@ def test_bytes_of_the_paper(split: str, shared: int) -> None:
 
 def test_local_training_is_the_same_under_every_server() -> None:
     study = tiny.study()
-    avg, yogi = records(study, "XX-P3-adam-fedavg-10", "XX-P3-adam-fedyogi-10")
+    avg, yogi = records(study, "XX-P3-fedopt-adam-fedavg-10", "XX-P3-fedopt-adam-fedyogi-10")
     assert set(yogi["server_opt"]) == {"fedyogi"}
     pd.testing.assert_frame_equal(numbers(avg), numbers(yogi))
     local, both = (avg[avg["model"] == m] for m in ("local", "global"))
@@ -95,7 +95,7 @@ def test_a_cell_has_the_same_bits_in_any_company() -> None:
 
 def test_another_seed_gives_another_result() -> None:
     study = tiny.study(grid={"seeds": [1, 2]})
-    one, two = records(study, "XX-P1-adam-fedavg-1", "XX-P1-adam-fedavg-2")
+    one, two = records(study, "XX-P1-fedopt-adam-fedavg-1", "XX-P1-fedopt-adam-fedavg-2")
     assert not np.allclose(one["loss"].dropna(), two["loss"].dropna())
 
 
@@ -120,7 +120,7 @@ def permuted(order: list[int]) -> Dataset:
 @given(st.permutations([0, 1, 2]), st.sampled_from(["P1", "P2", "P3"]))
 def test_the_order_of_the_clients_does_not_matter(order: list[int], split: str) -> None:
     study = tiny.study(federation={"participation": 0.67})
-    name = f"XX-{split}-adam-fedyogi-10"
+    name = f"XX-{split}-fedopt-adam-fedyogi-10"
     keys = ["round", "client", "split", "model"]
     one, two = (
         records(study, name, dataset=data)[0].sort_values(keys, ignore_index=True)
@@ -130,7 +130,9 @@ def test_the_order_of_the_clients_does_not_matter(order: list[int], split: str) 
 
 
 def test_partial_participation_trains_and_sends_less() -> None:
-    (table,) = records(tiny.study(federation={"participation": 0.67}), "XX-P1-adam-fedavg-10")
+    (table,) = records(
+        tiny.study(federation={"participation": 0.67}), "XX-P1-fedopt-adam-fedavg-10"
+    )
     trained = table[table["split"] == "train"]
     assert set(trained.groupby("round").size()) == {2}
     scored = table[table["split"] == "test"]
@@ -139,7 +141,7 @@ def test_partial_participation_trains_and_sends_less() -> None:
 
 def test_a_cell_that_diverges_does_not_stop_the_others() -> None:
     study = tiny.study(grid={"client_opt": ["sgd", "adam"]}, client_opt={"sgd": {"lr": 1e30}})
-    wild, calm = records(study, "XX-P1-sgd-fedavg-10", "XX-P1-adam-fedavg-10")
+    wild, calm = records(study, "XX-P1-fedopt-sgd-fedavg-10", "XX-P1-fedopt-adam-fedavg-10")
     assert not np.isfinite(wild[wild["split"] == "test"]["mae"]).any()
     assert np.isfinite(calm[calm["split"] == "test"]["mae"]).all()
 
@@ -147,4 +149,4 @@ def test_a_cell_that_diverges_does_not_stop_the_others() -> None:
 def test_fewer_windows_than_a_minibatch_are_refused() -> None:
     study = tiny.study(federation={"batch_size": 999})
     with pytest.raises(DataError, match=r"client a: 305 training windows are fewer than"):
-        records(study, "XX-P1-adam-fedavg-10")
+        records(study, "XX-P1-fedopt-adam-fedavg-10")

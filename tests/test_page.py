@@ -18,7 +18,7 @@ from plfl.figures import available
 from plfl.results.tables import Tables, client_label, server_label
 from tests import fake_results
 
-LOST = "CA-P1-prox-fedavg-10"
+LOST = "CA-P1-fedopt-prox-fedavg-10"
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
@@ -256,7 +256,7 @@ def test_two_seeds_and_names_that_look_like_nothing(tmp_path: Path) -> None:
 
 
 def test_a_study_of_which_everything_diverged_still_has_a_page(tmp_path: Path) -> None:
-    lost = [f"CA-{split}-adam-fedavg-10" for split in ("P1", "P2", "P3")]
+    lost = [f"CA-{split}-fedopt-adam-fedavg-10" for split in ("P1", "P2", "P3")]
     parsed = Page(_write(tmp_path, fake_results.TINY, *lost).read_text(encoding="utf-8"))
     assert parsed.text.count("every cell diverged") == 3
 

@@ -27,8 +27,8 @@ def test_the_ready_studies_are_valid() -> None:
 def test_the_default_is_the_papers_study() -> None:
     study = Study()
     assert len(study.cells) == 180
-    assert study.cells[0] == Cell("CA", "P1", "adam", "fedavg", 10)
-    assert str(study.cells[-1]) == "NY-P3-proxadam-fedyogi-10"
+    assert study.cells[0] == Cell("CA", "P1", "fedopt", "adam", "fedavg", 10)
+    assert str(study.cells[-1]) == "NY-P3-fedopt-proxadam-fedyogi-10"
     assert (study.federation.rounds, study.federation.local_steps) == (40, 125)
 
 
@@ -98,7 +98,7 @@ def settings(cell: str, **blocks: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_cells_settings_are_what_fixes_its_numbers() -> None:
-    cell = "CA-P2-adam-fedyogi-10"
+    cell = "CA-P2-fedopt-adam-fedyogi-10"
     assert settings(cell) == settings(cell, compute={"threads": 2}, tracking={"enabled": False})
     assert settings(cell) == settings(cell, client_opt={"prox": {"lr": 0.5}})
     assert settings(cell) != settings(cell, client_opt={"adam": {"lr": 0.5}})
@@ -107,5 +107,5 @@ def test_a_cells_settings_are_what_fixes_its_numbers() -> None:
 
 
 def test_without_sharing_the_server_does_not_matter() -> None:
-    assert settings("CA-P3-adam-fedyogi-10") == settings("CA-P3-adam-fedavg-10")
-    assert settings("CA-P2-adam-fedyogi-10") != settings("CA-P2-adam-fedavg-10")
+    assert settings("CA-P3-fedopt-adam-fedyogi-10") == settings("CA-P3-fedopt-adam-fedavg-10")
+    assert settings("CA-P2-fedopt-adam-fedyogi-10") != settings("CA-P2-fedopt-adam-fedavg-10")

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from plfl.figures.style import COLUMN, PAGE, colour, fit, log_if_wide, note, panels
 from plfl.results.records import CELL
-from plfl.results.tables import MODELS, Tables, client_label
+from plfl.results.tables import MODELS, Tables
 
 OUTPUTS = ("convergence",)
 CAPTION = (
@@ -32,7 +32,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     states, splits, optimisers = (
         study.data.states,
         study.grid.personalization,
-        study.grid.client_opt,
+        list(product(study.grid.method, study.grid.client_opt)),
     )
     curves = _curves(tables)
     last = tables.scores("local", "last")["validation_mase"]
@@ -48,12 +48,12 @@ def draw(tables: Tables) -> dict[str, Figure]:
         axis = axes[i, j]
         lost = []
         for k, optimiser in enumerate(optimisers):
-            by_server = last.loc[state, split, optimiser]
+            by_server = last.loc[state, split, *optimiser]
             if by_server.isna().all():
-                lost.append(client_label(optimiser))
+                lost.append(tables.client_side(*optimiser))
                 continue
             for model in MODELS:
-                curve = curves.loc[state, split, optimiser, by_server.idxmin(), model]
+                curve = curves.loc[state, split, *optimiser, by_server.idxmin(), model]
                 axis.plot(
                     curve.index,
                     curve.to_numpy(),
@@ -76,7 +76,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
     for axis in axes[-1]:
         axis.set_xlabel("Round (global epoch)")
     lines = [
-        Line2D([], [], label=client_label(name), **colour(k)) for k, name in enumerate(optimisers)
+        Line2D([], [], label=tables.client_side(*optimiser), **colour(k))
+        for k, optimiser in enumerate(optimisers)
     ]
     models = [
         Line2D([], [], color="0.3", linestyle=_LINES[model], label=f"{model} model")
@@ -101,5 +102,5 @@ def _curves(tables: Tables) -> "pd.Series[float]":
     """
     records = tables.records([*CELL, "model", "round", "mae", "mase"], split="validation")
     records["finite"] = np.isfinite(records["mae"])
-    rounds = records.groupby([*CELL[:4], "model", "round"])
+    rounds = records.groupby([*CELL[:-1], "model", "round"])
     return rounds["mase"].mean().where(rounds["finite"].all())

@@ -1,5 +1,6 @@
 """Mean test MASE of every combination of optimisers (PL-FL Fig. 3), of both models."""
 
+from itertools import product
 from typing import Any
 
 import matplotlib
@@ -14,7 +15,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from plfl.figures.style import ACCENT, PAGE, SEQUENTIAL, fit, panels
-from plfl.results.tables import MODELS, Model, Tables, client_label, server_label
+from plfl.results.tables import MODELS, Model, Tables, server_label
 from plfl.study import Study
 
 OUTPUTS = ("fig3_mase_local", "fig3_mase_global")
@@ -42,7 +43,7 @@ def _heatmaps(tables: Tables, model: Model, scores: pd.DataFrame, norm: Normaliz
     states, splits, clients = (
         study.data.states,
         study.grid.personalization,
-        study.grid.client_opt,
+        list(product(study.grid.method, study.grid.client_opt)),
     )
     # Without a server the ServerOpts are one and the same run: one column stands for all.
     servers = {
@@ -65,16 +66,18 @@ def _heatmaps(tables: Tables, model: Model, scores: pd.DataFrame, norm: Normaliz
         for j, split in enumerate(splits):
             axis = axes[i, j]
             here = scores.xs((state, split))
-            wanted = pd.MultiIndex.from_product([clients, servers[split]])
+            wanted = [(*row, server) for row, server in product(clients, servers[split])]
             values, diverged = (
                 here[column].reindex(wanted).to_numpy().reshape(len(clients), -1)
                 for column in ("mase_mean", "diverged")
             )
             mesh = _heatmap(axis, values, diverged, cmap, norm)
-            axis.set_yticks(np.arange(len(clients)) + 0.5, map(client_label, clients))
-            labels = ["none"] if study.shares_nothing(split) else map(server_label, servers[split])
+            axis.set_yticks(
+                np.arange(len(clients)) + 0.5, [tables.client_side(*row) for row in clients]
+            )
+            names = ["none"] if study.shares_nothing(split) else map(server_label, servers[split])
             axis.set_xticks(
-                np.arange(counts[j]) + 0.5, labels, rotation=40, ha="right", rotation_mode="anchor"
+                np.arange(counts[j]) + 0.5, names, rotation=40, ha="right", rotation_mode="anchor"
             )
             if i == 0:
                 axis.set_title(f"{fit(split, 36)}\n{tables.split_label(split)}")

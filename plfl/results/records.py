@@ -3,7 +3,7 @@
 `records.parquet` is the long table everything else is made from. One row is one client in one
 round, split and model:
 
-- `state, personalization, client_opt, server_opt, seed`: the cell
+- `state, personalization, method, client_opt, server_opt, seed`: the cell
 - `round, client, split` (`train`, `validation`, `test`), `model` (`local`: as the client holds it
   after its steps; `global`: shared part from the server, own personal part)
 - `loss`: mean minibatch loss in scaled units, in the `train` rows that every participant has in
@@ -28,7 +28,7 @@ from plfl.errors import ResultsError
 from plfl.files import atomic
 from plfl.study import FORMAT
 
-CELL = ["state", "personalization", "client_opt", "server_opt", "seed"]
+CELL = ["state", "personalization", "method", "client_opt", "server_opt", "seed"]
 """Columns that name a cell."""
 _DIGEST = b"plfl.cell"
 

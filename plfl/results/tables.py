@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from plfl import __version__, clients, servers
+from plfl import __version__, clients, methods, servers
 from plfl.errors import ConfigError, ResultsError
 from plfl.results.records import CELL, read_about
 from plfl.study import Cell, Study
@@ -65,7 +65,7 @@ class Tables:
         with _readable(path):
             # Names are names: a state may be called "01" or "NA".
             return pd.read_csv(
-                path, dtype=dict.fromkeys(CELL[:4], str), keep_default_na=False, na_values=[""]
+                path, dtype=dict.fromkeys(CELL[:-1], str), keep_default_na=False, na_values=[""]
             )
 
     @cached_property
@@ -94,14 +94,14 @@ class Tables:
             return pd.read_parquet(path, columns=columns, filters=filters)
 
     def scores(self, model: Model, chosen: Literal["last", "best_validation"]) -> pd.DataFrame:
-        """Test and validation MASE, means over clients and seeds, by the four axes of the grid.
+        """Test and validation MASE, means over clients and seeds, by the other axes of the grid.
 
         Columns `mase_mean`, `validation_mase` and `diverged`. A combination of which any seed
         diverged has no score: the mean of the others would flatter it.
         """
         table = self.summary
         table = table[(table["model"] == model) & (table["chosen"] == chosen)]
-        by_axes = table.groupby(CELL[:4], sort=False)
+        by_axes = table.groupby(CELL[:-1], sort=False)
         means = by_axes[["mase_mean", "validation_mase"]].mean()
         diverged = by_axes["diverged"].any()
         return means.mask(diverged).assign(diverged=diverged)
@@ -127,15 +127,21 @@ class Tables:
         if table.empty:
             return None
         row = table.loc[table["validation_mase"].idxmin()]
-        state, personalization, client_opt, server_opt = (str(row[axis]) for axis in CELL[:4])
-        return Cell(state, personalization, client_opt, server_opt, int(row["seed"]))
+        axes = {axis: str(row[axis]) for axis in CELL[:-1]}
+        return Cell(**axes, seed=int(row["seed"]))
 
     def optimisers(self, cell: Cell) -> str:
         """The optimisers of a cell in words; no ServerOpt where nothing is shared."""
-        client = client_label(cell.client_opt)
+        client = self.client_side(cell.method, cell.client_opt)
         if self.study.shares_nothing(cell.personalization):
             return client
         return f"{client} + {server_label(cell.server_opt)}"
+
+    def client_side(self, method: str, client_opt: str) -> str:
+        """A ClientOpt in print, with its method where the study has others than the plain round."""
+        label = client_label(client_opt)
+        plain = self.study.grid.method == ["fedopt"]
+        return label if plain else f"{method_label(method)} · {label}"
 
     @cached_property
     def load_unit(self) -> str:
@@ -171,3 +177,9 @@ def client_label(name: str) -> str:
 def server_label(name: str) -> str:
     """A ServerOpt as it is written in print, such as "FedYogi"."""
     return servers.available()[name].__name__
+
+
+def method_label(name: str) -> str:
+    """A method as it is written in print, such as "Scaffold"."""
+    label: str = methods.available()[name].__name__
+    return label

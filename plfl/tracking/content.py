@@ -113,7 +113,8 @@ def _by_cell(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def _short(cell: Cell, several_seeds: bool) -> str:
     """MLflow's column of names shows about 20 characters; most names have no more."""
     server = cell.server_opt.removeprefix("fed").replace("adaptive", "ada")
-    name = f"{cell.state}-{cell.personalization} {cell.client_opt}+{server}"
+    method = "" if cell.method == "fedopt" else f"{cell.method} "
+    name = f"{cell.state}-{cell.personalization} {method}{cell.client_opt}+{server}"
     return f"{name} s{cell.seed}" if several_seeds else name
 
 
@@ -123,6 +124,7 @@ def _params(cell: Cell, study: Study) -> dict[str, str]:
     params = {
         "state": cell.state,
         "P": cell.personalization,
+        "method": cell.method,
         "client_opt": cell.client_opt,
         "server_opt": cell.server_opt,
         "seed": cell.seed,

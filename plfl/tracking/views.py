@@ -132,7 +132,13 @@ def presets(cells: Iterable[tuple[str, str]], seeds: int) -> Iterator[View]:
     """The views of a study whose cells lie in (state, personalisation), the best cells first."""
     places = list(cells)
     states = list(dict.fromkeys(state for state, _ in places))
-    axes = {param("state"): 70, param("P"): 60, param("client_opt"): 110, param("server_opt"): 130}
+    axes = {
+        param("state"): 70,
+        param("P"): 60,
+        param("method"): 90,
+        param("client_opt"): 110,
+        param("server_opt"): 130,
+    }
     if seeds > 1:
         axes[param("seed")] = 70
     columns = SCORES | axes
@@ -141,7 +147,7 @@ def presets(cells: Iterable[tuple[str, str]], seeds: int) -> Iterator[View]:
         "Best cells",
         columns,
         search=f"attributes.run_name != '{OVERVIEW}'",
-        sections=_overview(["state", "P", "client_opt", "server_opt"]),
+        sections=_overview(["state", "P", "method", "client_opt", "server_opt"]),
     )
     for state in states:
         yield View(
@@ -149,7 +155,7 @@ def presets(cells: Iterable[tuple[str, str]], seeds: int) -> Iterator[View]:
             f"{state} cells",
             columns,
             search=f"params.state = '{state}'",
-            sections=_overview(["P", "client_opt", "server_opt"]),
+            sections=_overview(["P", "method", "client_opt", "server_opt"]),
         )
     for state in states:
         splits = [split for place, split in places if place == state]

@@ -24,7 +24,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LocalTask:
-    """What one round asks of S models that share a ClientOpt."""
+    """What one round asks of S models that share a ClientOpt.
+
+    Every local step is: gradient of the mean squared error + proximal and `pull` terms +
+    `constant`, through the optimiser, then `displacement`.
+    """
 
     optimiser: ClientOpt
     rows: Tensor
@@ -37,6 +41,20 @@ class LocalTask:
     """State of the optimiser, each entry (S, P); advanced in place."""
     steps_taken: Tensor
     """Steps that `state` has behind it, broadcastable to (S, P): 0 where it is fresh."""
+    pull: Tensor | None = None
+    """a (P,) of a term a · (y − start) in every gradient, beside the optimiser's proximal one."""
+    constant: Tensor | None = None
+    """(S, P), added to every gradient."""
+    displacement: Tensor | None = None
+    """(S, P), added to the rows after every step."""
+    targets: Tensor | None = None
+    """(S, K, B) to train on, in scaled units, instead of the windows' own targets."""
+    loss_scale: float = 1.0
+    """Factor of the loss, and so of the gradient."""
+    steps: Tensor | None = None
+    """Steps (S,) that each row takes, at most K; None: K."""
+    gradients: Tensor | None = None
+    """(S, P) to which the minibatch gradients are added, before any term."""
 
 
 class Engine(Protocol):

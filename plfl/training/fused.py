@@ -74,26 +74,14 @@ class Fused:
         self._windows = len(self._table) - dataset.look_back - dataset.look_ahead + 1
         self._stacked = Stacked(forecaster, dataset, device, dtype)
 
-    def train(
-        self,
-        task: LocalTask,
-        constant: Tensor | None = None,
-        displacement: Tensor | None = None,
-    ) -> Tensor:
-        """Run the K local steps of every row; returns the mean minibatch loss (S,), float64.
-
-        Args:
-            task: the work of the round; `rows` and `state` are trained in place.
-            constant: (S, P), added to the gradient of every step.
-            displacement: (S, P), added to the rows after every step.
+    def train(self, task: LocalTask) -> Tensor:
+        """Run the local steps of every row; returns the mean minibatch loss (S,), float64.
 
         Raises:
             MemoryError: there is not enough for the threads' own copies of a model.
         """
         rule, taken = _rule(task.optimiser), _taken(task)
-        if rule is None or taken is None:
-            if constant is not None or displacement is not None:
-                raise NotImplementedError(f"{task.optimiser!r} with a constant or a displacement")
+        if rule is None or taken is None or _beyond(task):
             _leave_to_stacked(task.optimiser.name)
             return self._stacked.train(task)
         S, K, B = task.batches.shape
@@ -102,7 +90,9 @@ class Fused:
         rows = self._models(task.rows, S)
         state = {_KERNEL_STATE[name]: self._models(x, S) for name, x in task.state.items()}
         shared = task.shared.to(torch.uint8)
-        terms = [None if x is None else self._models(x, S) for x in (constant, displacement)]
+        terms = [
+            None if x is None else self._models(x, S) for x in (task.constant, task.displacement)
+        ]
         job = _Training(
             *(S, K, B, self.threads),
             *map(_address, (rows, self._table, batches)),
@@ -144,6 +134,12 @@ class Fused:
             found = f"{tuple(rows.shape)} of {rows.dtype}"
             raise ValueError(f"rows {shape} of {self.dtype} are needed, not {found}")
         return rows.contiguous()
+
+
+def _beyond(task: LocalTask) -> bool:
+    """Whether the task has terms that the kernel does not know."""
+    terms = (task.pull, task.targets, task.steps, task.gradients)
+    return task.loss_scale != 1 or any(term is not None for term in terms)
 
 
 def _taken(task: LocalTask) -> Tensor | None:

@@ -82,26 +82,37 @@ class Reference:
         parameters = list(self.module.parameters())
         nn.utils.vector_to_parameters(task.rows[s].clone(), parameters)
         torch_optimiser = optimiser(task.optimiser, parameters)
-        anchor, total = task.rows[s].clone(), 0.0
-        for k, starts in enumerate(task.batches[s], 1):
-            x = self._inputs(starts)
-            target = self.features[self.dataset.look_back - 1 + self.dataset.look_ahead + starts, 0]
+        start, total = task.rows[s].clone(), 0.0
+        pull = task.optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
+        steps = len(task.batches[s]) if task.steps is None else int(task.steps[s])
+        for k, windows in enumerate(task.batches[s][:steps], 1):
+            target = self.features[self.dataset.target_rows(windows), 0]
+            if task.targets is not None:
+                target = task.targets[s, k - 1].to(self.dtype)
             self.module.zero_grad()
-            loss = nn.functional.mse_loss(self.module(x), target)
+            forecast = self.module(self._inputs(windows))
+            loss = task.loss_scale * nn.functional.mse_loss(forecast, target)
             loss.backward()
             y = nn.utils.parameters_to_vector(parameters).detach()
             g = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
-            g += task.optimiser.proximal * task.shared * (y - anchor)
+            if task.gradients is not None:
+                task.gradients[s] += g
+            g += pull * (y - start)
+            if task.constant is not None:
+                g += task.constant[s]
             if torch_optimiser:
                 nn.utils.vector_to_parameters(g, [_grad(p) for p in parameters])
                 torch_optimiser.step()
+                y = nn.utils.parameters_to_vector(parameters).detach()
             else:
                 state = {name: rows[s : s + 1] for name, rows in task.state.items()}
                 task.optimiser.step(y[None], g[None], state, k)
-                nn.utils.vector_to_parameters(y, parameters)
+            if task.displacement is not None:
+                y = y + task.displacement[s]
+            nn.utils.vector_to_parameters(y, parameters)
             total += loss.item()
         task.rows[s] = nn.utils.parameters_to_vector(parameters).detach()
-        return total / len(task.batches[s])
+        return total / steps
 
     def _inputs(self, starts: Tensor) -> Tensor:
         windows = [self.features[i : i + self.dataset.look_back] for i in starts.tolist()]

@@ -2,7 +2,10 @@
 
 import itertools
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,39 +47,51 @@ class Stacked:
         Torch computes a batch of one matrix product by another routine, which would give a row
         other bits alone than in company.
         """
-        state = {name: rows.repeat(2, 1) for name, rows in task.state.items()}
-        pair = replace(
-            task,
-            rows=task.rows.repeat(2, 1),
-            batches=task.batches.repeat(2, 1, 1),
-            state=state,
-            steps_taken=task.steps_taken.repeat(2, 1),
-        )
-        loss = self._train(pair, slice(2))[:1]
-        task.rows.copy_(pair.rows[:1])
+        twins = _taken(task, torch.zeros(2, dtype=torch.int64, device=self.device))
+        loss = self._train(twins, slice(2))[:1]
+        task.rows.copy_(twins.rows[:1])
         for name, rows in task.state.items():
-            rows.copy_(state[name][:1])
+            rows.copy_(twins.state[name][:1])
+        if task.gradients is not None and twins.gradients is not None:
+            task.gradients.copy_(twins.gradients[:1])
         return loss
 
     def _train(self, task: LocalTask, chunk: slice) -> Tensor:
         optimiser, layout = task.optimiser, self.forecaster.layout
         y = task.rows[chunk]
-        anchor = y.clone()
+        start = y.clone()
         state = {name: rows[chunk] for name, rows in task.state.items()}
-        taken = task.steps_taken.expand_as(task.rows)[chunk] if task.steps_taken.any() else 0
-        pull = optimiser.proximal * task.shared
+        behind = task.steps_taken.expand_as(task.rows)[chunk] if task.steps_taken.any() else 0
+        constant, displacement, gradients = (
+            None if x is None else x[chunk]
+            for x in (task.constant, task.displacement, task.gradients)
+        )
+        pull = optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
+        batches = task.batches[chunk]
+        targets = self.features[batches + self.target, 0]
+        if task.targets is not None:
+            targets = task.targets[chunk].to(self.dtype)
+        steps = _steps(task)[chunk]
         total = torch.zeros(len(y), dtype=torch.float64, device=self.device)
-        for k, starts in enumerate(task.batches[chunk].unbind(1), 1):
+        for k in range(1, int(steps.max()) + 1):
             leaves = {n: v.detach().requires_grad_() for n, v in layout.views(y).items()}
-            forecast = self.forecaster.forward(leaves, self._inputs(starts))
-            losses = (forecast - self.features[starts + self.target, 0]).square().mean(1)
-            gradients = torch.autograd.grad(losses.sum(), list(leaves.values()))
-            g = torch.cat([gradient.flatten(1) for gradient in gradients], 1)
-            if optimiser.proximal:
-                g += pull * (y - anchor)
-            optimiser.step(y, g, state, taken + k)
-            total += losses.detach()
-        return total / task.batches.shape[1]
+            forecast = self.forecaster.forward(leaves, self._inputs(batches[:, k - 1]))
+            losses = (forecast - targets[:, k - 1]).square().mean(1) * task.loss_scale
+            parts = torch.autograd.grad(losses.sum(), list(leaves.values()))
+            g = torch.cat([part.flatten(1) for part in parts], 1)
+            active = steps >= k
+            if gradients is not None:
+                gradients += g * active[:, None]
+            if pull.any():
+                g += pull * (y - start)
+            if constant is not None:
+                g += constant
+            total += losses.detach() * active
+            with _only(active, y, state) as (rows, moments):
+                optimiser.step(rows, g[active], moments, _part(behind, active) + k)
+                if displacement is not None:
+                    rows += displacement[active]
+        return total / steps
 
     def _inputs(self, starts: Tensor) -> Tensor:
         return self.features[starts[..., None] + self.look_back]
@@ -88,3 +103,43 @@ class Stacked:
             self.forecaster.forward({n: v[s : s + 1] for n, v in views.items()}, inputs)[0]
             for s, inputs in enumerate(self._inputs(windows)[None] for windows in starts)
         ]
+
+
+def _steps(task: LocalTask) -> Tensor:
+    """Steps (S,) of each row."""
+    if task.steps is not None:
+        return task.steps
+    S, K, _ = task.batches.shape
+    return torch.full((S,), K, device=task.rows.device)
+
+
+def _taken(task: LocalTask, index: Tensor) -> LocalTask:
+    """A task of the rows `index` of another, as copies."""
+    per_row = {"rows", "batches", "constant", "displacement", "targets", "steps", "gradients"}
+    chosen: dict[str, Any] = {
+        name: None if value is None else value[index]
+        for name, value in vars(task).items()
+        if name in per_row
+    }
+    chosen["state"] = {name: rows[index] for name, rows in task.state.items()}
+    chosen["steps_taken"] = task.steps_taken.expand(len(task.rows), -1)[index]
+    return replace(task, **chosen)
+
+
+@contextmanager
+def _only(
+    active: Tensor, y: Tensor, state: dict[str, Tensor]
+) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
+    """The rows that are `active`, to be changed in place."""
+    if active.all():
+        yield y, state
+        return
+    rows, moments = y[active], {name: values[active] for name, values in state.items()}
+    yield rows, moments
+    y[active] = rows
+    for name, values in moments.items():
+        state[name][active] = values
+
+
+def _part(behind: Tensor | int, active: Tensor) -> Tensor | int:
+    return behind if isinstance(behind, int) else behind[active]

@@ -17,7 +17,7 @@ from plfl.figures.style import SEQUENTIAL
 from plfl.results.tables import MODELS, Tables
 from tests.figures.conftest import Results
 
-LOST = ("CA-P1-prox-fedavg-10", "NY-P2-adam-fedavgadaptive-10")
+LOST = ("CA-P1-fedopt-prox-fedavg-10", "NY-P2-fedopt-adam-fedavgadaptive-10")
 
 
 def _panels(figure: Figure) -> list[Axes]:
@@ -44,7 +44,7 @@ def _expected(tables: Tables, model: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("config", "lost"), [("SMALL", LOST), ("METERS", ("Ost-head-sgd-fedyogi-2",))]
+    ("config", "lost"), [("SMALL", LOST), ("METERS", ("Ost-head-fedopt-sgd-fedyogi-2",))]
 )
 def test_numbers_are_those_of_the_summary(
     config: str, lost: tuple[str, ...], results: Results

@@ -27,11 +27,11 @@ from tests import fake_results
 from tests.figures.conftest import Results
 
 REPORT = Path(__file__).resolve().parents[2] / "workflow" / "report"
-EVERY_TINY = tuple(f"CA-{split}-adam-fedavg-10" for split in ("P1", "P2", "P3"))
+EVERY_TINY = tuple(f"CA-{split}-fedopt-adam-fedavg-10" for split in ("P1", "P2", "P3"))
 
 
 def test_made_up_results_have_the_form_of_real_ones(results: Results) -> None:
-    tables = results("SMALL", "CA-P2-prox-fedavg-10")
+    tables = results("SMALL", "CA-P2-fedopt-prox-fedavg-10")
     records = pd.read_parquet(tables.folder / "records.parquet")
     real = summarise(records, tables.study.data.source)
     assert list(real) == list(tables.summary)
@@ -73,7 +73,12 @@ def _texts(figure: Figure) -> list[tuple[str, tuple[float, float, float, float]]
 @pytest.mark.parametrize("name", available())
 @pytest.mark.parametrize(
     ("config", "diverged"),
-    [("SMALL", ("CA-P2-prox-fedavg-10",)), ("TINY", EVERY_TINY), ("METERS", ()), ("LONG", ())],
+    [
+        ("SMALL", ("CA-P2-fedopt-prox-fedavg-10",)),
+        ("TINY", EVERY_TINY),
+        ("METERS", ()),
+        ("LONG", ()),
+    ],
     ids=["small", "tiny, all diverged", "meters", "long names"],
 )
 def test_text_neither_overlaps_nor_leaves_the_page_and_marks_sample_data(

@@ -82,7 +82,7 @@ def test_each_client_optimiser_has_its_colour_and_its_marker(results: Results) -
 
 
 def test_a_diverged_optimiser_is_named_instead_of_drawn(results: Results) -> None:
-    diverged = [f"CA-P1-prox-{server}-10" for server in ("fedavg", "fedavgadaptive")]
+    diverged = [f"CA-P1-fedopt-prox-{server}-10" for server in ("fedavg", "fedavgadaptive")]
     first, second, *_ = draw("convergence", results("SMALL", *diverged))["convergence"].axes
     assert [text.get_text() for text in first.texts] == ["diverged: Prox"]
     assert not second.texts

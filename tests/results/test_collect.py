@@ -36,7 +36,7 @@ def test_the_summary_says_what_the_records_say(results: Path) -> None:
     records = pd.read_parquet(results / "records.parquet")
     summary = pd.read_csv(results / "summary.csv").set_index([*CELL, "model", "chosen"])
     assert len(summary) == len(STUDY.cells) * 2 * 2
-    row = summary.loc[("XX", "P2", "adam", "fedyogi", 10, "local", "last")]
+    row = summary.loc[("XX", "P2", "fedopt", "adam", "fedyogi", 10, "local", "last")]
     of_cell = records.query(
         "personalization == 'P2' and client_opt == 'adam' and server_opt == 'fedyogi'"
     )
@@ -81,7 +81,7 @@ def test_a_client_without_persistence_error_is_named_and_left_out(
     assert "XX client b" in caplog.text
     assert "has no MASE" in caplog.text
     assert clients.loc["b", "persistence_mae_test"] == 0
-    cell = tiny.cell("XX-P3-adam-fedavg-10", STUDY)
+    cell = tiny.cell("XX-P3-fedopt-adam-fedavg-10", STUDY)
     summary = summarise(train(STUDY, [cell], dataset)[cell].records, "sample")
     assert set(summary["mase_clients"]) == {2}
     assert np.isfinite(summary["mase_mean"]).all()
@@ -123,7 +123,7 @@ def test_other_folders_are_refused(tmp_path: Path, content: str | None, message:
 
 
 def test_a_trained_cell_is_recalled_only_whole_and_under_its_digest(tmp_path: Path) -> None:
-    cell = tiny.cell("XX-P3-adam-fedavg-10", STUDY)
+    cell = tiny.cell("XX-P3-fedopt-adam-fedavg-10", STUDY)
     result = train(STUDY, [cell], DATASET)[cell]
     trained = Trained(tmp_path / "trained")
     targets = tmp_path / "a.parquet", tmp_path / "a.forecasts.parquet"

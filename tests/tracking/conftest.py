@@ -20,7 +20,7 @@ def tracked(tmp_path_factory):
     from plfl.tracking import track
 
     folder = tmp_path_factory.mktemp("tracked") / "tiny"
-    fake_results.write(folder, TINY, diverged=("CA-P3-adam-fedavg-10",))
+    fake_results.write(folder, TINY, diverged=("CA-P3-fedopt-adam-fedavg-10",))
     (folder.parent / "here").mkdir()
     with chdir(folder.parent / "here"):
         track(folder)

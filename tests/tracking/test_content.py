@@ -41,10 +41,10 @@ def test_every_cell_is_a_run_in_the_order_of_the_study(meters):
 @pytest.mark.parametrize(
     ("config", "cell", "name"),
     [
-        (TINY, "CA-P2-adam-fedavg-10", "CA-P2 adam+avg"),
+        (TINY, "CA-P2-fedopt-adam-fedavg-10", "CA-P2 adam+avg"),
         (
             TINY | {"grid": {"client_opt": ["adamams"], "server_opt": ["fedavgadaptive"]}},
-            "CA-P1-adamams-fedavgadaptive-10",
+            "CA-P1-fedopt-adamams-fedavgadaptive-10",
             "CA-P1 adamams+avgada",
         ),
     ],
@@ -56,7 +56,7 @@ def test_names_are_short(tmp_path, config, cell, name):
 
 def test_names_tell_seeds_apart(meters):
     found = logged(meters)
-    assert found["Nord-head-sgd-fedyogi-2"].name == "Nord-head sgd+yogi s2"
+    assert found["Nord-head-fedopt-sgd-fedyogi-2"].name == "Nord-head sgd+yogi s2"
     assert len({run.name for run in found.values()}) == len(found)
 
 
@@ -80,14 +80,16 @@ def test_curves_are_means_over_clients(tmp_path, model, split, section):
     records = Tables(tmp_path).records(
         ["round", "mase"], personalization="P2", split=split, model=model
     )
-    run = logged(tmp_path)["CA-P2-adam-fedavg-10"]
+    run = logged(tmp_path)["CA-P2-fedopt-adam-fedavg-10"]
     expected = records.groupby("round")["mase"].mean().to_dict()
     assert curve(run, f"{section}/mase_{model}") == pytest.approx(expected, abs=5e-5)
 
 
 def test_traffic_is_summed_over_clients_and_rounds(tmp_path):
     fake_results.write(tmp_path, LONGER)
-    points = {split: logged(tmp_path)[f"CA-{split}-adam-fedavg-10"] for split in ("P2", "P3")}
+    points = {
+        split: logged(tmp_path)[f"CA-{split}-fedopt-adam-fedavg-10"] for split in ("P2", "P3")
+    }
     a_round = 2 * 14_000 / 1e6  # two clients, 3,500 parameters of four bytes
     assert curve(points["P2"], "traffic/mb_up") == pytest.approx(
         dict.fromkeys([1, 2, 3, 4], a_round)
@@ -98,7 +100,7 @@ def test_traffic_is_summed_over_clients_and_rounds(tmp_path):
 
 def test_scores_are_those_of_the_summary_at_their_rounds(tmp_path):
     fake_results.write(tmp_path, LONGER)
-    run = logged(tmp_path)["CA-P1-adam-fedavg-10"]
+    run = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"]
     summary = Tables(tmp_path).summary.query("personalization == 'P1' and model == 'global'")
     for chosen, section in (("last", "test_last"), ("best_validation", "test_best")):
         row = summary[summary["chosen"] == chosen].iloc[0]
@@ -108,9 +110,9 @@ def test_scores_are_those_of_the_summary_at_their_rounds(tmp_path):
 
 
 def test_a_diverged_cell_keeps_what_is_finite(tmp_path):
-    fake_results.write(tmp_path, LONGER, diverged=("CA-P2-adam-fedavg-10",))
+    fake_results.write(tmp_path, LONGER, diverged=("CA-P2-fedopt-adam-fedavg-10",))
     found = logged(tmp_path)
-    run, sound = found["CA-P2-adam-fedavg-10"], found["CA-P1-adam-fedavg-10"]
+    run, sound = found["CA-P2-fedopt-adam-fedavg-10"], found["CA-P1-fedopt-adam-fedavg-10"]
     assert (run.diverged_round, sound.diverged_round) == (3, None)
     assert "Diverged in round 3" in run.note
     assert "Diverged" not in sound.note
@@ -134,7 +136,7 @@ def test_one_diverged_client_is_not_averaged_away(tmp_path):
         return records.assign(mae=records["mae"].mask(bad), mase=records["mase"].mask(bad))
 
     edit(tmp_path, break_a_client)
-    run = logged(tmp_path)["CA-P1-adam-fedavg-10"]
+    run = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"]
     assert run.diverged_round == 3
     assert sorted(curve(run, "val/mase_global")) == [1, 2]
 
@@ -144,7 +146,7 @@ def test_a_cell_that_never_was_finite_is_still_a_run(tmp_path):
     edit(
         tmp_path, lambda records: records.assign(loss=np.nan, mae=np.nan, rmse=np.nan, mase=np.nan)
     )
-    run = logged(tmp_path)["CA-P1-adam-fedavg-10"]
+    run = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"]
     assert run.diverged_round == 1
     assert run.clients["client"].tolist() == ["ca100", "ca137"]
     assert run.clients["mase_local"].isna().all()
@@ -153,7 +155,7 @@ def test_a_cell_that_never_was_finite_is_still_a_run(tmp_path):
 def test_a_client_without_mase_drops_out_of_the_mean(tmp_path):
     fake_results.write(tmp_path, TINY)
     edit(tmp_path, lambda r: r.assign(mase=r["mase"].mask(r["client"] == "ca137")))
-    run = logged(tmp_path)["CA-P1-adam-fedavg-10"]
+    run = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"]
     other = Tables(tmp_path).records(
         ["mase"], personalization="P1", client="ca100", split="test", model="local", round=2
     )
@@ -164,7 +166,7 @@ def test_a_client_without_mase_drops_out_of_the_mean(tmp_path):
 def test_a_client_that_never_took_part_has_no_traffic(tmp_path):
     fake_results.write(tmp_path, TINY)
     edit(tmp_path, lambda r: r[~((r["client"] == "ca137") & (r["split"] == "train"))])
-    clients = logged(tmp_path)["CA-P1-adam-fedavg-10"].clients.set_index("client")
+    clients = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"].clients.set_index("client")
     assert clients.loc["ca137", "mb_up"] == 0
     assert clients.loc["ca137", "mase_local"] > 0
     assert clients.loc["ca100", "mb_up"] == pytest.approx(2 * 4 * 60_276 / 1e6, abs=5e-5)
@@ -172,7 +174,7 @@ def test_a_client_that_never_took_part_has_no_traffic(tmp_path):
 
 def test_the_fingerprint_follows_hash_and_records(tmp_path):
     fake_results.write(tmp_path, TINY)
-    cell = "CA-P1-adam-fedavg-10"
+    cell = "CA-P1-fedopt-adam-fedavg-10"
     before = logged(tmp_path)[cell].fingerprint
     assert logged(tmp_path)[cell].fingerprint == before
     about = json.loads((tmp_path / "study.json").read_text())
@@ -187,7 +189,7 @@ def test_a_state_may_be_called_na(tmp_path):
     fake_results.write(
         tmp_path, TINY | {"data": {"source": "sample", "states": ["NA"], "clients": 2}}
     )
-    run = logged(tmp_path)["NA-P1-adam-fedavg-10"]
+    run = logged(tmp_path)["NA-P1-fedopt-adam-fedavg-10"]
     assert run.name == "NA-P1 adam+avg"
     assert curve(run, "test_last/mase_local")
 

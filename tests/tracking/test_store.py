@@ -16,7 +16,7 @@ from plfl.tracking import store, track
 from tests import fake_results
 from tests.fake_results import TINY
 
-CELL = "CA-P2-adam-fedavg-10"
+CELL = "CA-P2-fedopt-adam-fedavg-10"
 
 
 @pytest.fixture

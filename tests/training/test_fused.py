@@ -1,5 +1,6 @@
 """The native kernel against PyTorch's layers and optimisers, and the making of it."""
 
+import dataclasses
 import logging
 import os
 import stat
@@ -221,7 +222,8 @@ def test_terms_beside_the_gradient(optimiser, instructions):
         g += optimiser.proximal * ours.shared * (y - start) + constant
         optimiser.step(y, g, state, k)
         y += displacement
-    Fused(SMALL, data, CPU, instructions=instructions).train(ours, constant, displacement)
+    terms = dataclasses.replace(ours, constant=constant, displacement=displacement)
+    Fused(SMALL, data, CPU, instructions=instructions).train(terms)
     assert error(ours.rows, y, start) < 1e-5
 
 

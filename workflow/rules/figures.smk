@@ -20,6 +20,7 @@ for figure, stems in figures.available().items():
             f"{RESULTS}/logs/figures/{figure}.log",
         benchmark:
             f"{RESULTS}/benchmarks/figures/{figure}.tsv"
+        localrule: True
         conda:
             "../../environment.yml"
         params:
@@ -45,6 +46,7 @@ rule page:
         f"{RESULTS}/logs/page.log",
     benchmark:
         f"{RESULTS}/benchmarks/page.tsv"
+    localrule: True
     conda:
         "../../environment.yml"
     params:

@@ -1,8 +1,8 @@
 LOCAL = [p for p in study.grid.personalization if study.shares_nothing(p)]
 FEDERATED = [p for p in study.grid.personalization if p not in LOCAL]
 ONE_JOB = study.compute.stack == "personalization"
-SPANNED = ["client_opt", "server_opt", "seed"] if ONE_JOB else []
-SPANNED_LOCAL = SPANNED or ["server_opt"]
+SPANNED = ["method", "client_opt", "server_opt", "seed"] if ONE_JOB else []
+SPANNED_LOCAL = SPANNED or ["method", "server_opt"]
 
 
 rule train:
@@ -20,6 +20,9 @@ rule train:
     conda:
         "../../environment.yml"
     threads: study.compute.threads
+    resources:
+        mem_mb=training_memory,
+        runtime=training_minutes,
     params:
         settings=training_settings,
         engine=[study.compute.engine, study.compute.device],
@@ -30,7 +33,7 @@ rule train:
         "../scripts/train.py"
 
 
-# With nothing shared no ServerOpt ever comes in: trained once, reported under each of them.
+# With nothing shared no method and no ServerOpt ever comes in: trained once, reported under each.
 use rule train as train_local with:
     output:
         records=stacked(f"{RESULTS}/cells/{CELL}.parquet", SPANNED_LOCAL),

@@ -1,0 +1,63 @@
+"""The clients' data as the simulation reaches them: minibatches, targets, losses.
+
+Whatever a method learns here a client would compute from its own data on its own machine; what it
+then tells the server goes through the channel.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from plfl.data.windows import Dataset
+from plfl.study import Federation as Settings
+from plfl.training import Engine, batches
+
+
+class Fleet:
+    """All clients of one dataset, under one seed."""
+
+    def __init__(self, dataset: Dataset, engine: Engine, settings: Settings, seed: int):
+        self.dataset, self.engine, self.settings, self.seed = dataset, engine, settings, seed
+        self.names: list[str] = dataset.clients.tolist()
+        self._starts = [dataset.starts(i, "train") for i in range(len(self.names))]
+        counts = [len(starts) for starts in self._starts]
+        self.windows = torch.tensor(counts, dtype=torch.float64, device=engine.device)
+        """Training windows n_i (N,) of each client."""
+        self._drawn: tuple[int, int, dict[int, Tensor]] = (0, 0, {})
+
+    def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
+        """Start rows (n, steps, B) of the minibatches of round `t`, the same for all who ask.
+
+        Rounds before the first (t ≤ 0) are there for what a method does before training.
+        """
+        if self._drawn[:2] != (t, steps):
+            self._drawn = (t, steps, {})
+        cache = self._drawn[2]
+        for i in clients.tolist():
+            if i not in cache:
+                cache[i] = torch.from_numpy(self._draw(i, t, steps)).to(self.engine.device)
+        return torch.stack([cache[i] for i in clients.tolist()])
+
+    def _draw(self, i: int, t: int, steps: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+        pick = {"draw": batches.draw, "epoch": batches.epoch}[self.settings.batches]
+        starts, size = self._starts[i], self.settings.batch_size
+        drawn: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+        drawn = starts[pick(self.seed, self.names[i], t, len(starts), steps, size)]
+        return drawn
+
+    def targets(self, starts: Tensor) -> Tensor:
+        """Targets, in scaled units, of the windows that begin at `starts`."""
+        rows = starts.cpu().numpy() + self.dataset.look_back - 1 + self.dataset.look_ahead
+        values = torch.from_numpy(self.dataset.features[rows, 0])
+        return values.to(self.engine.device, self.engine.dtype)
+
+    def training_targets(self, client: int) -> Tensor:
+        """Targets (n_i,), in scaled units, of all training windows of a client."""
+        return self.targets(torch.from_numpy(self._starts[client]))
+
+    def losses(self, rows: Tensor, clients: Tensor) -> Tensor:
+        """Mean squared error (n,) of model s over all training windows of client `clients[s]`."""
+        starts = [torch.from_numpy(self._starts[i]) for i in clients.tolist()]
+        forecasts = self.engine.predict(rows, [s.to(self.engine.device) for s in starts])
+        errors = [f - self.targets(s) for f, s in zip(forecasts, starts, strict=True)]
+        return torch.stack([error.double().square().mean() for error in errors])

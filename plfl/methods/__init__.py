@@ -1,0 +1,109 @@
+"""Methods: what an algorithm adds to the round.
+
+The round of `plfl.federation` asks a method what goes down, lets the clients train, and hands it
+what comes up. A method keeps its state in `federation.memory`: tensors, a row for each client or
+one vector for the server, so that it survives absence and resume. What it does to the clients'
+local steps it says in a `Local`, in terms that every engine knows.
+
+Everything acts on the shared parameters alone: with an empty mask (P3) no method is ever called.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from plfl import registry
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from plfl.clients import ClientOpt
+    from plfl.federation import Federation
+    from plfl.servers import ServerOpt
+
+Retarget = Callable[["Tensor", "Tensor", "Tensor"], "Tensor"]
+"""(forecasts of the teachers, targets, clients) → targets to train on; the first two (n, K, B)."""
+
+
+@dataclass
+class Local:
+    """What a method asks of n clients in a round; all but `start` is optional.
+
+    Each local step goes along *gradient + pull · (y − start) + constant* through the ClientOpt, and
+    then by `displacement`; these act on the d_s shared parameters. A pull towards another anchor is
+    one towards `start` with the constant pull · (start − anchor).
+    """
+
+    start: "Tensor"
+    """Shared parameters (n, d_s) that the clients start from, as they arrived."""
+    pull: "float | Tensor" = 0.0
+    """a, or a (d_s,), of the term a · (y − start)."""
+    constant: "Tensor | None" = None
+    """(n, d_s), added to every gradient."""
+    displacement: "Tensor | None" = None
+    """(n, d_s), added to the parameters after every step."""
+    displaced_first: bool = False
+    """Displace before the step, so that the gradient is taken at the displaced point."""
+    steps: "Tensor | None" = None
+    """Local steps (n,) of each client, instead of `federation.local_steps`."""
+    teacher: "Tensor | None" = None
+    """Shared parameters (n, d_s) of a teacher, which forecasts with the client's own personal part
+    as it is at the start of the round; its forecasts go to `retarget`."""
+    retarget: "Retarget | None" = None
+    """What the clients train on instead of the targets."""
+    loss_scale: float = 1.0
+    """Factor of the loss."""
+    keeps_gradients: bool = False
+    """Whether `Done.gradients` is wanted."""
+
+
+@dataclass
+class Done:
+    """What n clients did in a round."""
+
+    start: "Tensor"
+    """Models (n, P) before their first step."""
+    trained: "Tensor"
+    """Models (n, P) after their last step."""
+    steps: "Tensor"
+    """Local steps (n,) taken."""
+    displacement: "Tensor"
+    """D (n, d_s): what the clients added to the shared parameters they started from."""
+    gradients: "Tensor | None"
+    """Mean over the steps (n, d_s) of the minibatch gradients, without any terms of the method."""
+
+
+class Method(registry.Method):
+    """An algorithm; subclasses hold its hyperparameters and what it does in a round."""
+
+    def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
+        """Why the method makes no sense with these optimisers; None where it does."""
+        return None
+
+    def begin(self, f: "Federation") -> None:
+        """Make what there has to be before round 1."""
+
+    def present(self, f: "Federation", t: int, drawn: "Tensor") -> "Tensor":
+        """Clients (indices, ascending) that train in round `t`; `drawn` were drawn by share."""
+        return drawn
+
+    def cycles(self, f: "Federation", t: int, present: "Tensor") -> "list[Tensor]":
+        """The clients `present` in the groups that take their turn one after the other."""
+        return [present]
+
+    def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
+        """Send `clients` through `f.channel` what they need, and say what they are to do."""
+        raise NotImplementedError
+
+    def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
+        """Receive through `f.channel` what `clients` send, and let the server step."""
+        raise NotImplementedError
+
+    def held(self, f: "Federation") -> "Tensor":
+        """Shared parameters (N, d_s) that each client would get if it asked the server now."""
+        raise NotImplementedError
+
+
+available = partial(registry.methods, sys.modules[__name__])
