@@ -4,13 +4,17 @@ Whatever a method learns here a client would compute from its own data on its ow
 then tells the server goes through the channel.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
 
+from plfl.clients import ClientOpt
+from plfl.clients.sgd import Sgd
 from plfl.data.windows import Dataset
 from plfl.study import Federation as Settings
-from plfl.training import Engine, batches
+from plfl.training import Engine, LocalTask, batches
 
 
 class Fleet:
@@ -61,3 +65,32 @@ class Fleet:
         forecasts = self.engine.predict(rows, [s.to(self.engine.device) for s in starts])
         errors = [f - self.targets(s) for f, s in zip(forecasts, starts, strict=True)]
         return torch.stack([error.double().square().mean() for error in errors])
+
+    def train(
+        self, rows: Tensor, clients: Tensor, optimiser: ClientOpt, t: int, steps: int
+    ) -> Tensor:
+        """The models `rows` (n, P) after `steps` local steps of `clients`, outside of any round."""
+        trained = rows.clone()
+        self.engine.train(self._task(trained, clients, optimiser, t, steps))
+        return trained
+
+    def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int) -> Tensor:
+        """Mean gradient (n, P) of the models `rows` over the first minibatches of round `t`."""
+        still = Sgd.model_construct(lr=0.0)
+        task = self._task(rows.clone(), clients, still, t, steps)
+        task = replace(task, gradients=torch.zeros_like(rows))
+        self.engine.train(task)
+        assert task.gradients is not None
+        return task.gradients / steps
+
+    def _task(
+        self, rows: Tensor, clients: Tensor, optimiser: ClientOpt, t: int, steps: int
+    ) -> LocalTask:
+        return LocalTask(
+            optimiser=optimiser,
+            rows=rows,
+            batches=self.minibatches(clients, t, steps),
+            shared=torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device),
+            state=optimiser.init(rows),
+            steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),
+        )
