@@ -303,7 +303,8 @@ def _decorate(
 ) -> None:
     """Write the views and, as the one line of the note that MLflow shows, the links to them."""
     places = [(run.cell.state, run.cell.personalization) for run in wanted]
-    views = list(presets(places, len(tables.study.grid.seeds)))
+    grid = tables.study.grid
+    views = list(presets(places, len(grid.seeds), len(grid.method)))
     links = [f"[{view.name}]({view.path(experiment)})" for view in views]
     links.insert(1, f"[Figures and tables]({figures_link})")
     tags = dict(view.tag() for view in views) | {

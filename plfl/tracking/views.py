@@ -128,26 +128,23 @@ class View:
         return state
 
 
-def presets(cells: Iterable[tuple[str, str]], seeds: int) -> Iterator[View]:
+def presets(cells: Iterable[tuple[str, str]], seeds: int, methods: int = 1) -> Iterator[View]:
     """The views of a study whose cells lie in (state, personalisation), the best cells first."""
     places = list(cells)
     states = list(dict.fromkeys(state for state, _ in places))
-    axes = {
-        param("state"): 70,
-        param("P"): 60,
-        param("method"): 90,
-        param("client_opt"): 110,
-        param("server_opt"): 130,
-    }
-    if seeds > 1:
-        axes[param("seed")] = 70
+    widths = {"state": 70, "P": 60}
+    widths |= {"method": 90} if methods > 1 else {}
+    widths |= {"client_opt": 110, "server_opt": 130}
+    compared = list(widths)
+    widths |= {"seed": 70} if seeds > 1 else {}
+    axes = {param(name): width for name, width in widths.items()}
     columns = SCORES | axes
     yield View(
         f"{OWN}best",
         "Best cells",
         columns,
         search=f"attributes.run_name != '{OVERVIEW}'",
-        sections=_overview(["state", "P", "method", "client_opt", "server_opt"]),
+        sections=_overview(compared),
     )
     for state in states:
         yield View(
@@ -155,7 +152,7 @@ def presets(cells: Iterable[tuple[str, str]], seeds: int) -> Iterator[View]:
             f"{state} cells",
             columns,
             search=f"params.state = '{state}'",
-            sections=_overview(["P", "method", "client_opt", "server_opt"]),
+            sections=_overview(compared[1:]),
         )
     for state in states:
         splits = [split for place, split in places if place == state]

@@ -50,7 +50,7 @@ def test_curves_are_means_over_clients_and_seeds_of_the_best_server(results: Res
     figure = draw("convergence", tables)["convergence"]
     axis = figure.axes[0]  # Nord, head
     scores = tables.scores("local", "last")["validation_mase"]
-    assert scores.xs(("Nord", "head", "sgd")).idxmin() == "fedavgm"
+    assert scores.xs(("Nord", "head", "fedopt", "sgd")).idxmin() == "fedavgm"
     records = tables.records(
         ["seed", "client", "round", "mase"],
         state="Nord",
@@ -115,7 +115,7 @@ def test_the_week_is_that_of_the_median_client(results: Results) -> None:
 
 def test_a_state_without_a_finite_cell_says_so(results: Results) -> None:
     diverged = [
-        f"NY-P2-{client}-{server}-10"
+        f"NY-P2-fedopt-{client}-{server}-10"
         for client in ("adam", "prox")
         for server in ("fedavg", "fedavgadaptive")
     ]

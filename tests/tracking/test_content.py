@@ -61,7 +61,9 @@ def test_names_tell_seeds_apart(meters):
 
 
 def test_params_are_the_axes_and_what_was_used(meters):
-    shared, alone = (logged(meters)[f"Ost-{s}-sgd-fedavgm-1"].params for s in ("head", "alone"))
+    shared, alone = (
+        logged(meters)[f"Ost-{s}-fedopt-sgd-fedavgm-1"].params for s in ("head", "alone")
+    )
     assert {key: shared[key] for key in ("state", "P", "client_opt", "server_opt", "seed")} == {
         "state": "Ost",
         "P": "head",

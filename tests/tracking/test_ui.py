@@ -11,7 +11,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 
 COLUMNS = ["test_last/mase_local", "test_last/mase_global", "traffic/total_mb"]
-COLUMNS += ["state", "P", "method", "client_opt", "server_opt"]
+COLUMNS += ["state", "P", "client_opt", "server_opt"]
 
 
 @pytest.fixture(scope="module")
