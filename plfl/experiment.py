@@ -74,12 +74,13 @@ def _federation(study: Study, cell: Cell, forecaster: Forecaster, fleet: Fleet) 
         method=study.chosen_method(cell),
         client_opt=study.client_optimiser(cell),
         server_opt=study.server_optimiser(cell),
-        shared=torch.from_numpy(mask).to(machine.device),
+        split=torch.from_numpy(mask).to(machine.device),
         seed=cell.seed,
         initial=forecaster.initial(cell.seed).to(machine.device, machine.dtype),
         fleet=fleet,
         weighting=study.federation.weighting,
         opt_state=study.federation.opt_state,
+        draw=lambda seed: forecaster.initial(seed).to(machine.device, machine.dtype),
     )
 
 

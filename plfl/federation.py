@@ -31,8 +31,8 @@ class Federation:
     method: Method
     client_opt: ClientOpt
     server_opt: ServerOpt
-    shared: Tensor
-    """Mask (P,) of the parameters that are shared through the server."""
+    split: Tensor
+    """Mask (P,) of the parameters that the study shares."""
     seed: int
     initial: Tensor
     """Parameters (P,) that the server and every client start from."""
@@ -43,6 +43,10 @@ class Federation:
     opt_state: str
     """What becomes of the local optimisers' state between rounds (`federation.opt_state`)."""
 
+    draw: Callable[[int], Tensor]
+    """Initial parameters (P,) of any seed."""
+    shared: Tensor = field(init=False)
+    """Mask (P,) of the parameters that go through the channel: the split, but for an audit."""
     local: Tensor = field(init=False)
     """Models (N, P) as the clients last left them; a personal part is nowhere else."""
     channel: Channel = field(init=False)
@@ -55,6 +59,7 @@ class Federation:
 
     def __post_init__(self) -> None:
         clients = len(self.fleet.names)
+        self.shared = self.method.crosses(self.split)
         self.local = self.initial.expand(clients, -1).clone()
         self.channel = Channel(int(self.shared.sum()), clients)
         self.server_state = self.server_opt.init(self.x0, clients)
@@ -200,10 +205,11 @@ class _Turn:
         self.local = f.method.down(f, t, clients) if f.channel.shared else Local(f.x0[None])
         steps = self.local.steps
         full = torch.full((len(clients),), settings.local_steps, device=clients.device)
-        self.steps = full if steps is None else steps
+        self.steps = (full if steps is None else steps) - self.local.skip
         self.start = f.models(clients, self.local.start)
         self.state, self.behind = f.open_moments(clients)
-        self.batches = f.fleet.minibatches(clients, t, int(self.steps.max()))
+        most = int(self.steps.max())
+        self.batches = f.fleet.minibatches(clients, t, self.local.skip + most)[:, self.local.skip :]
         self.losses = torch.zeros(0)
 
     @property

@@ -399,11 +399,11 @@ class Study(Section):
             "model": self.model.model_dump(mode="json"),
             "federation": self.federation.model_dump(mode="json"),
         }
-        if not self.shares_nothing(cell.personalization):
+        chosen = self.chosen_method(cell)
+        if chosen.ignores_split or not self.shares_nothing(cell.personalization):
             server = self.server_optimiser(cell).model_dump(mode="json")
             settings["server_opt"] = [cell.server_opt, server]
-            method = self.chosen_method(cell).model_dump(mode="json")
-            settings["method"] = [cell.method, method]
+            settings["method"] = [cell.method, chosen.model_dump(mode="json")]
         return settings
 
     @property

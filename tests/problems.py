@@ -1,6 +1,6 @@
 """Small federated problems with known answers: engines that train rows on plain quadratics."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -96,6 +96,7 @@ def trajectory(
     participation: float = 1.0,
     opt_state: str = "reset",
     seed: int = 0,
+    made: Callable[[Federation], None] = lambda f: None,
 ) -> list[Federation]:
     """The federation before round 1 and after every round, each a snapshot of its models."""
     clients = len(problem.a)
@@ -103,13 +104,15 @@ def trajectory(
         method=method or FedOpt(),
         client_opt=client_opt,
         server_opt=server_opt,
-        shared=torch.tensor(shared),
+        split=torch.tensor(shared),
         seed=seed,
         initial=torch.tensor(start).double(),
         fleet=QuadraticFleet(problem, seed, weights or (1.0,) * clients),
         weighting="samples" if weights else "uniform",
         opt_state=opt_state,
+        draw=lambda seed: torch.tensor(start).double() + seed,
     )
+    made(f)
     dataset = SimpleNamespace(
         clients=np.array([f"client {i}" for i in range(clients)]),
         starts=lambda i, split: np.full(1, i),
@@ -132,6 +135,7 @@ def _snapshot(f: Federation, report: federation.Round | None) -> SimpleNamespace
         x=state["x"],
         state=state,
         local=f.local.clone(),
+        moments={name: rows.clone() for name, rows in f.moments.items()},
         global_models=f.global_models,
         report=report,
     )

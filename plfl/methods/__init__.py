@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from plfl import registry
 
@@ -48,6 +48,8 @@ class Local:
     """Displace before the step, so that the gradient is taken at the displaced point."""
     steps: "Tensor | None" = None
     """Local steps (n,) of each client, instead of `federation.local_steps`."""
+    skip: int = 0
+    """First minibatches of the round that are left out, because the method has used them."""
     teacher: "Tensor | None" = None
     """Shared parameters (n, d_s) of a teacher, which forecasts with the client's own personal part
     as it is at the start of the round; its forecasts go to `retarget`."""
@@ -78,9 +80,16 @@ class Done:
 class Method(registry.Method):
     """An algorithm; subclasses hold its hyperparameters and what it does in a round."""
 
+    ignores_split: ClassVar[bool] = False
+    """Whether it acts even where the split shares nothing."""
+
     def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
         """Why the method makes no sense with these optimisers; None where it does."""
         return None
+
+    def crosses(self, split: "Tensor") -> "Tensor":
+        """Mask (P,) of the parameters that go through the channel, given what is shared."""
+        return split
 
     def begin(self, f: "Federation") -> None:
         """Make what there has to be before round 1."""

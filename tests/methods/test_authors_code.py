@@ -1,0 +1,156 @@
+"""The audit of the paper's program: the facts of its code, and the way back to the algorithm."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from plfl.clients.adam import Adam
+from plfl.clients.adamams import AdamAMS
+from plfl.clients.sgd import Sgd
+from plfl.experiment import train
+from plfl.methods import Done
+from plfl.methods.authors_code import AuthorsCode
+from plfl.servers import ServerOpt
+from plfl.servers.fedadagrad import FedAdagrad
+from plfl.servers.fedadam import FedAdam
+from plfl.servers.fedyogi import FedYogi
+from tests import tiny
+from tests.problems import Quadratic, trajectory
+
+DATASET = tiny.dataset()
+CORRECTED = {
+    "iterate": "loaded",
+    "anchor": "shared",
+    "moments": "reset",
+    "v0": 0,
+    "server": "once",
+    "initial": "common",
+}
+
+
+def scores(method: str, client: str, server_opt: str = "fedavg", **quirks: Any) -> dict[str, Any]:
+    """MASE of the three splits, by split, in the order of the records."""
+    study = tiny.study(
+        method={"authors_code": quirks},
+        grid={"method": [method], "client_opt": [client], "server_opt": [server_opt]},
+        federation={"rounds": 4},
+    )
+    trained = train(study, study.cells, DATASET)
+    return {cell.personalization: result.records for cell, result in trained.items()}
+
+
+def local(table: Any) -> Any:
+    return table[table["model"] == "local"][["loss", "mase"]].to_numpy()
+
+
+def test_prox_is_the_same_in_every_split_bit_for_bit() -> None:
+    found = scores("authors_code", "prox")
+    for other in ("P2", "P3"):
+        np.testing.assert_array_equal(local(found["P1"]), local(found[other]))
+
+
+def test_proxadam_is_the_same_in_p1_and_p2_and_differs_in_p3_by_its_counter() -> None:
+    found = scores("authors_code", "proxadam")
+    np.testing.assert_array_equal(local(found["P1"]), local(found["P2"]))
+    assert not np.array_equal(local(found["P1"]), local(found["P3"]))
+
+
+def test_one_gradient_of_a_round_is_all_that_adam_takes_from_the_server() -> None:
+    """P1 and P3 are nearly the same local training; real federated learning is not."""
+    code, real = scores("authors_code", "adam"), scores("fedopt", "adam")
+
+    def distance(found: dict[str, Any]) -> float:
+        one, three = (local(found[split])[:3, 0] for split in ("P1", "P3"))
+        return float(np.abs(one / three - 1).max())
+
+    late = {name: local(found["P1"])[-1, 1] for name, found in (("code", code), ("real", real))}
+    assert np.isfinite(list(late.values())).all()
+    assert not np.array_equal(local(code["P1"]), local(code["P3"]))
+    assert not np.array_equal(local(real["P1"]), local(real["P3"]))
+    assert distance(code) < 0.05
+
+
+def test_the_second_moment_of_adamams_never_falls_below_nine() -> None:
+    *_, last = trajectory(AdamAMS(beta1=0.5, beta2=0.9), FedAdam(), AuthorsCode(), rounds=2)
+    assert (last.moments["vmax"] >= 9).all()
+
+
+@pytest.mark.parametrize("server", ["fedavg", "fedadam", "fedyogi", "fedavgadaptive"])
+@pytest.mark.parametrize("client", ["adam", "adamams", "prox", "proxadam"])
+def test_with_every_quirk_mended_it_is_the_papers_algorithm(client: str, server: str) -> None:
+    mended = scores("authors_code", client, server, **CORRECTED)
+    real = scores("fedopt", client, server)
+    for split in ("P1", "P2", "P3"):
+        np.testing.assert_allclose(local(mended[split]), local(real[split]), rtol=1e-4)
+        if split != "P3":
+            everything = mended[split][["mase"]].to_numpy()
+            np.testing.assert_allclose(everything, real[split][["mase"]].to_numpy(), rtol=1e-4)
+
+
+def test_every_message_carries_all_parameters_in_double_precision() -> None:
+    width = 8 * (4 * 3 * (2 + 3) + 2 * 12 + 36 * 4 + 4 + 4 + 4 + 1)
+    for table in scores("authors_code", "adam").values():
+        trained = table[table["split"] == "train"]
+        assert set(trained["bytes_down"]) == set(trained["bytes_up"]) == {width}
+
+
+RATES = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "tau": 1e-8}
+
+
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [
+        (FedAdagrad(**RATES), (0.0004472136, -0.000019996)),
+        (FedAdam(**RATES), (0.0005024555, -0.0000201008)),
+        (FedYogi(**RATES), (0.0005025824, -0.0000201008)),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_the_adaptive_servers_apply_their_rate_twice(
+    server: ServerOpt, expected: tuple[float, float]
+) -> None:
+    """The first round of ALGORITHMS' two-coordinate stream, x = 0 and D̄ = (0.5, −0.02)."""
+    nothing = Quadratic([0], [0], [0, 0])
+    method = AuthorsCode()
+    federations: list[Any] = []
+    trajectory(
+        Sgd(),
+        server,
+        method,
+        problem=nothing,
+        shared=(True, True),
+        start=(0.0, 0.0),
+        rounds=1,
+        made=federations.append,
+    )
+    (f,) = federations
+    assert f.server_state["x"].tolist() == [0, 0]
+    f.server_state["m"].zero_()
+    f.server_state["v"].fill_(1)
+    D = torch.tensor([[0.5, -0.02]], dtype=torch.float64)
+    f.memory["before"] = torch.zeros_like(D)
+    done = Done(f.memory["before"], D, torch.tensor([1]), D, None)
+    method.up(f, 1, torch.tensor([0]), done)
+    assert f.server_state["x"].tolist() == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_round_by_hand() -> None:
+    """One client, f = ½ y², Adam: only the first gradient is taken at the server's parameters."""
+    one = Quadratic([1], [0], [1])
+    adam = Adam(lr=0.1, beta1=0.5, beta2=0.9)
+    _, first, second = trajectory(
+        adam, FedAdam(), AuthorsCode(), problem=one, start=(2.0,), rounds=2
+    )
+
+    def step(z: float, g: float, m: float, v: float, k: int) -> tuple[float, float, float]:
+        m, v = 0.5 * m + 0.5 * g, 0.9 * v + 0.1 * g * g
+        return z - 0.1 * (m / (1 - 0.5**k)) / ((v / (1 - 0.9**k)) ** 0.5 + 1e-8), m, v
+
+    z, m, v = step(2.0, 2.0, 0.0, 1.0, 1)
+    z, m, v = step(z, z, m, v, 2)
+    assert first.local.item() == pytest.approx(z, abs=1e-12)
+    z, m, v = step(z, first.x.item(), m, v, 1)
+    z, m, v = step(z, z, m, v, 2)
+    assert second.local.item() == pytest.approx(z, abs=1e-12)
