@@ -10,13 +10,14 @@ import torch
 from numpy.typing import NDArray
 
 from plfl import federation
+from plfl.clock import Times
 from plfl.data.windows import Dataset, Split
 from plfl.federation import Federation, Round
 from plfl.fleet import Fleet
 from plfl.forecaster import Forecaster
 from plfl.results import scores
 from plfl.results.records import CELL, CellResult
-from plfl.study import Cell, Study, digest
+from plfl.study import Candidate, Cell, Study, digest
 from plfl.training import Engine, engine
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,8 @@ def train(
     """Train `cells`, all of one state, side by side; `progress` is told every finished round.
 
     Cells that differ in nothing that matters are trained once: with nothing shared (P3) the
-    ServerOpt never comes in, and each of its cells reports the same training.
+    ServerOpt never comes in, and each of its cells reports the same training. Where rates are
+    tuned every candidate is trained, and the one of least validation MASE is reported.
     """
     torch.set_num_threads(study.compute.threads)
     forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
@@ -44,8 +46,10 @@ def train(
     for cell in cells:
         twins.setdefault(digest(study.settings(cell)), []).append(cell)
     fleets = {seed: Fleet(dataset, machine, study.federation, seed) for seed in study.grid.seeds}
+    trials = [(same, c) for same in twins.values() for c in study.candidates(same[0])]
     federations = [
-        _federation(study, same[0], forecaster, fleets[same[0].seed]) for same in twins.values()
+        _federation(study, same[0], candidate, forecaster, fleets[same[0].seed])
+        for same, candidate in trials
     ]
     examiner = _Examiner(dataset, machine)
     recorders = [_Recorder(dataset) for _ in federations]
@@ -54,26 +58,40 @@ def train(
         t = finished.t
         evaluate = t % study.federation.evaluate_every == 0 or t == study.federation.rounds
         for i, (recorder, f) in enumerate(zip(recorders, federations, strict=True)):
-            recorder.train(t, finished.present[i], finished.losses[i], finished.bytes[i])
+            times = finished.times[i] if study.federation.simulation.timed else None
+            recorder.train(t, finished.present[i], finished.losses[i], finished.bytes[i], times)
             if evaluate:
                 recorder.evaluate(t, examiner.examine(f), finished.bytes[i])
         progress(t)
 
-    federation.run(federations, dataset, machine, study.federation, report)
-    return {
-        cell: recorder.result(cell)
-        for same, recorder in zip(twins.values(), recorders, strict=True)
-        for cell in same
-    }
+    federation.run(federations, machine, study.federation, report)
+    results = {}
+    for same in twins.values():
+        tried = [
+            (recorder, candidate)
+            for recorder, (cells_of_trial, candidate) in zip(recorders, trials, strict=True)
+            if cells_of_trial is same
+        ]
+        recorder, candidate = min(tried, key=lambda trial: trial[0].validation)
+        for other, choice in tried if len(tried) > 1 else ():
+            log.info("%s with %s: validation MASE %.4g", same[0], choice.rates, other.validation)
+        rates = candidate.rates | {"tried": len(tried)}
+        if study.is_alone(same[0]):
+            rates["server_lr"] = float("nan")
+        for cell in same:
+            results[cell] = recorder.result(cell, rates)
+    return results
 
 
-def _federation(study: Study, cell: Cell, forecaster: Forecaster, fleet: Fleet) -> Federation:
+def _federation(
+    study: Study, cell: Cell, candidate: Candidate, forecaster: Forecaster, fleet: Fleet
+) -> Federation:
     machine = fleet.engine
     mask = forecaster.layout.mask(study.personalization[cell.personalization])
     return Federation(
         method=study.chosen_method(cell),
-        client_opt=study.client_optimiser(cell),
-        server_opt=study.server_optimiser(cell),
+        client_opt=candidate.client_opt,
+        server_opt=candidate.server_opt,
         split=torch.from_numpy(mask).to(machine.device),
         seed=cell.seed,
         initial=forecaster.initial(cell.seed).to(machine.device, machine.dtype),
@@ -81,6 +99,8 @@ def _federation(study: Study, cell: Cell, forecaster: Forecaster, fleet: Fleet) 
         weighting=study.federation.weighting,
         opt_state=study.federation.opt_state,
         draw=lambda seed: forecaster.initial(seed).to(machine.device, machine.dtype),
+        layout=forecaster.layout,
+        simulation=study.federation.simulation,
     )
 
 
@@ -135,12 +155,16 @@ class _Recorder:
         present: NDArray[np.int64],
         losses: NDArray[np.float64],
         page: dict[str, NDArray[np.int64]],
+        times: Times | None,
     ) -> None:
-        """One row a participant: its mean minibatch loss and its bytes."""
+        """One row a participant: its mean minibatch loss, its bytes and its simulated seconds."""
         clients = self.dataset.clients[present]
         columns = {"round": t, "client": clients, "split": "train", "model": "local"}
         crossed = {kind: counts[present] for kind, counts in page.items()}
-        self.parts.append(pd.DataFrame(columns | {"loss": losses} | crossed))
+        timed = {}
+        if times is not None:
+            timed = {"seconds": times.busy[present], "round_seconds": times.round}
+        self.parts.append(pd.DataFrame(columns | {"loss": losses} | crossed | timed))
 
     def evaluate(self, t: int, kinds: list[_Forecasts], page: dict[str, NDArray[np.int64]]) -> None:
         """One row a client, split and model: its scores."""
@@ -184,9 +208,17 @@ class _Recorder:
         keys = {"client": str(d.clients[i]), "stamp": d.stamps[d.target_rows(shown)]}
         return pd.DataFrame(keys | {n: c.astype(np.float32) for n, c in columns.items()})
 
-    def result(self, cell: Cell) -> CellResult:
-        """The tables of `cell`."""
-        records = pd.concat(self.parts, ignore_index=True)
+    @property
+    def validation(self) -> float:
+        """Mean validation MASE of the local models at the last round; ∞ where it is not finite."""
+        last = self.parts[-1]
+        local = last[(last["split"] == "validation") & (last["model"] == "local")]
+        finite = np.isfinite(local["mae"]).all()
+        return float(local["mase"].mean()) if finite else float("inf")
+
+    def result(self, cell: Cell, rates: dict[str, float]) -> CellResult:
+        """The tables of `cell`, which was trained with `rates`."""
+        records = pd.concat(self.parts, ignore_index=True).assign(**rates)
         return CellResult(_labelled(cell, records), _labelled(cell, self.week))
 
 

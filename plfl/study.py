@@ -146,6 +146,38 @@ class Grid(Section):
     """Seeds of initial parameters and minibatches (authors' code: 10)."""
 
 
+PerClient = Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]]
+
+
+class Simulation(Section):
+    """Participation and time on a simulated clock: who can be reached, who drops out, how fast.
+
+    A round takes its slowest participant's download, local steps and upload. By default every
+    client that is drawn takes part, and nothing takes any time.
+    """
+
+    availability: float = Field(1.0, gt=0, le=1)
+    """Probability that a client drawn for a round can be reached; else it stays away."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability that a participant drops out in mid-round: it uploads nothing, and its personal
+    part stays as it was at the start of the round."""
+    step_seconds: PerClient | None = None
+    """Seconds of a local step: a number for all clients or one for each, in their order."""
+    down_mbit: PerClient | None = None
+    """Mbit/s from the server to a client: a number for all or one for each, in their order."""
+    up_mbit: PerClient | None = None
+    """Mbit/s from a client to the server: a number for all or one for each, in their order."""
+    step_spread: float = Field(0.0, ge=0)
+    """Standard deviation of the logarithm of the clients' times per step around those given."""
+    link_spread: float = Field(0.0, ge=0)
+    """Standard deviation of the logarithm of the clients' links around those given."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether anything takes time."""
+        return (self.step_seconds, self.down_mbit, self.up_mbit) != (None, None, None)
+
+
 class Federation(Section):
     """The rounds."""
 
@@ -167,6 +199,22 @@ class Federation(Section):
     the personal parameters alone."""
     evaluate_every: int = Field(5, ge=1)
     """Rounds from one evaluation to the next; the last round is always evaluated."""
+    simulation: Simulation = Simulation()
+
+
+class Tuning(Section):
+    """Rates of every cell, chosen on its validation part from the same grid for all.
+
+    Each combination is trained in full; that of least validation MASE (local models, last round)
+    is the cell's. The test part is never looked at.
+    """
+
+    client_lr: list[Annotated[float, Field(gt=0)]] = []
+    """Client learning rates to try; none: that of the optimiser."""
+    server_lr: list[Annotated[float, Field(gt=0)]] = []
+    """Server learning rates to try; none: that of the optimiser."""
+    mu: list[Annotated[float, Field(ge=0)]] = []
+    """Strengths of the proximal term to try with the optimisers that have one; none: theirs."""
 
 
 class Tracking(Section):
@@ -205,6 +253,20 @@ Methods = _options("Methods", "Hyperparameters of the methods.", methods)
 ServerOpts = _options("ServerOpts", "Hyperparameters of the server optimisers.", servers)
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """A choice of rates for a cell."""
+
+    client_opt: ClientOpt
+    server_opt: ServerOpt
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The values that tuning may choose: `lr`, `server_lr`, and `mu` (0 without the term)."""
+        mu = getattr(self.client_opt, "mu", 0.0)
+        return {"lr": self.client_opt.lr, "server_lr": self.server_opt.lr, "mu": mu}
+
+
 @dataclass(frozen=True, order=True)
 class Cell:
     """One experiment of the grid: a federation of one state, trained once."""
@@ -238,6 +300,7 @@ class Study(Section):
     (federated learning), P2 the LSTM (PL-FL), P3 nothing (local training)."""
     grid: Grid = Grid()
     federation: Federation = Federation()
+    tuning: Tuning = Tuning()
     method: Methods = Methods()  # type: ignore[valid-type]
     client_opt: ClientOpts = ClientOpts()  # type: ignore[valid-type]
     server_opt: ServerOpts = ServerOpts()  # type: ignore[valid-type]
@@ -304,6 +367,7 @@ class Study(Section):
         yield from self._combination_problems()
         yield from self._feature_problems()
         yield from self._pattern_problems()
+        yield from self._simulation_problems()
         if any(share < 0 for share in self.windows.split) or self.windows.split[0] == 0:
             yield f"windows.split: {self.windows.split} must be shares, training above 0"
         elif abs(sum(self.windows.split) - 1) > 1e-9:
@@ -357,6 +421,14 @@ class Study(Section):
                 if len(hits) > 1:
                     yield f"{where}: {name!r} is matched twice, by {hits}; keep one of them"
 
+    def _simulation_problems(self) -> Iterator[str]:
+        for key, value in self.federation.simulation:
+            if isinstance(value, list) and len(value) != self.data.clients:
+                yield (
+                    f"federation.simulation.{key}: {len(value)} numbers for {self.data.clients} "
+                    "clients (data.clients); give one for each, or a single one for all"
+                )
+
     @cached_property
     def cells(self) -> list[Cell]:
         """All cells of the study, in the order of the configuration."""
@@ -390,6 +462,30 @@ class Study(Section):
         optimiser: ServerOpt = getattr(self.server_opt, cell.server_opt)
         return optimiser
 
+    def candidates(self, cell: Cell) -> list[Candidate]:
+        """The choices of rates that a cell is trained with."""
+        client, server, tuning = (
+            self.client_optimiser(cell),
+            self.server_optimiser(cell),
+            self.tuning,
+        )
+        client_lrs = tuning.client_lr or [client.lr]
+        mus = (tuning.mu or [client.mu]) if hasattr(client, "mu") else [None]
+        alone = self.is_alone(cell)
+        server_lrs = [server.lr] if alone else tuning.server_lr or [server.lr]
+        return [
+            Candidate(
+                client.model_copy(update={"lr": lr} | ({} if mu is None else {"mu": mu})),
+                server.model_copy(update={"lr": server_lr}),
+            )
+            for lr, mu, server_lr in itertools.product(client_lrs, mus, server_lrs)
+        ]
+
+    def is_alone(self, cell: Cell) -> bool:
+        """Whether the clients of a cell train by themselves, so that the server never comes in."""
+        ignores = self.chosen_method(cell).ignores_split
+        return self.shares_nothing(cell.personalization) and not ignores
+
     def settings(self, cell: Cell) -> dict[str, Any]:
         """Everything of the configuration that fixes the numbers of `cell`, and nothing else."""
         settings = {
@@ -399,8 +495,10 @@ class Study(Section):
             "model": self.model.model_dump(mode="json"),
             "federation": self.federation.model_dump(mode="json"),
         }
-        chosen = self.chosen_method(cell)
-        if chosen.ignores_split or not self.shares_nothing(cell.personalization):
+        if self.tuning != Tuning():
+            settings["tuning"] = self.tuning.model_dump(mode="json")
+        if not self.is_alone(cell):
+            chosen = self.chosen_method(cell)
             server = self.server_optimiser(cell).model_dump(mode="json")
             settings["server_opt"] = [cell.server_opt, server]
             settings["method"] = [cell.method, chosen.model_dump(mode="json")]

@@ -25,9 +25,9 @@ def workload(study: Study) -> pd.DataFrame:
     """One row a state and personalisation.
 
     Columns: `state`, `personalization`, `cells`; `trainings`, fewer than cells where the ServerOpt
-    never comes in; `client_steps`: local steps of all clients of all trainings; `megabytes`: what
-    crosses between clients and servers, both ways together; `evaluations`: client models that are
-    scored on all their evaluation windows.
+    never comes in, more where rates are tuned; `client_steps`: local steps of all clients of all
+    trainings; `megabytes`: what crosses between clients and servers, both ways together;
+    `evaluations`: client models that are scored on all their evaluation windows.
     """
     f = study.federation
     clients = max(1, round(f.participation * study.data.clients))
@@ -37,7 +37,8 @@ def workload(study: Study) -> pd.DataFrame:
     for state in study.data.states:
         for split in study.grid.personalization:
             cells = [c for c in study.cells if (c.state, c.personalization) == (state, split)]
-            trainings = len({digest(study.settings(cell)) for cell in cells})
+            distinct = {digest(study.settings(cell)): cell for cell in cells}
+            trainings = sum(len(study.candidates(cell)) for cell in distinct.values())
             shared = int(layout.mask(study.personalization[split]).sum())
             crossings = 2 * clients * f.rounds * trainings
             models = 1 if study.shares_nothing(split) else 2

@@ -109,8 +109,12 @@ def write(folder: Path, config: dict[str, Any], diverged: tuple[str, ...] = ()) 
     return study
 
 
+RATES = {"lr": 0.001, "server_lr": 1.0, "mu": 0.0, "tried": 1}
+"""Rates that every cell says it was trained with."""
+
+
 def _columns(cell: Cell) -> dict[str, Any]:
-    return asdict(cell)
+    return asdict(cell) | RATES
 
 
 def _names(study: Study, state: str) -> list[str]:

@@ -150,3 +150,32 @@ def test_fewer_windows_than_a_minibatch_are_refused() -> None:
     study = tiny.study(federation={"batch_size": 999})
     with pytest.raises(DataError, match=r"client a: 305 training windows are fewer than"):
         records(study, "XX-P1-fedopt-adam-fedavg-10")
+
+
+def test_rates_are_chosen_on_validation_and_the_tried_are_counted() -> None:
+    tuning = {"client_lr": [1e-3, 1e-2], "server_lr": [0.5, 1.0], "mu": [0.0, 0.1]}
+    grid = {"client_opt": ["adam", "proxadam"], "server_opt": ["fedavg"]}
+    study = tiny.study(tuning=tuning, grid=grid)
+    found = {cell: result.records for cell, result in train(study, study.cells, DATASET).items()}
+    tried = {(c.personalization, c.client_opt): set(t["tried"]) for c, t in found.items()}
+    assert tried["P1", "adam"] == tried["P3", "proxadam"] == {4}
+    assert tried["P2", "proxadam"] == {8}
+    assert tried["P3", "adam"] == {2}
+
+    def validation(table: pd.DataFrame) -> float:
+        last = table[(table["round"] == 3) & (table["split"] == "validation")]
+        return float(last[last["model"] == "local"]["mase"].mean())
+
+    cell = tiny.cell("XX-P2-fedopt-adam-fedavg-10", study)
+    alternatives = []
+    for lr in tuning["client_lr"]:
+        for server_lr in tuning["server_lr"]:
+            one = tiny.study(
+                grid=grid, client_opt={"adam": {"lr": lr}}, server_opt={"fedavg": {"lr": server_lr}}
+            )
+            (table,) = records(one, str(cell))
+            assert set(table["lr"]) == {lr}
+            alternatives.append(table)
+    best = min(alternatives, key=validation)
+    columns = [column for column in best if column != "tried"]
+    pd.testing.assert_frame_equal(found[cell][columns], best[columns])

@@ -58,9 +58,13 @@ def summarise(records: pd.DataFrame, source: str) -> pd.DataFrame:
 
     Means and medians are over clients; `mase_clients` says over how many, since a client without
     persistence error has no MASE. A cell with a forecast that is not finite has diverged: its
-    scores are NaN at that round.
+    scores are NaN at that round. Where time was simulated, `seconds` is that of all rounds.
     """
     traffic = records[records["split"] == "train"].groupby(CELL)[["bytes_down", "bytes_up"]].sum()
+    if "round_seconds" in records:
+        by_round = records[records["split"] == "train"].groupby([*CELL, "round"])
+        seconds = by_round["round_seconds"].first().groupby(CELL).sum()
+        traffic = traffic.assign(seconds=seconds)
     rounds = _over_clients(records[records["split"] != "train"])
     rows = []
     for _, cell in rounds.groupby([*CELL, "model"], sort=False):
@@ -93,6 +97,7 @@ def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
         rmse_mean=("rmse", "mean"),
         # Means leave NaN out; this does not, so it tells a forecast that is not finite.
         worst=("rmse", lambda rmse: np.max(rmse.to_numpy())),
+        **{name: (name, "first") for name in ("lr", "server_lr", "mu", "tried")},
     )
     scores_only = ["mase_mean", "mase_median", "mae_mean", "rmse_mean"]
     table.loc[~np.isfinite(table.pop("worst")), scores_only] = np.nan

@@ -4,6 +4,7 @@
 round, split and model:
 
 - `state, personalization, method, client_opt, server_opt, seed`: the cell
+- `lr, server_lr, mu`: the rates it was trained with, chosen on validation from `tried` candidates
 - `round, client, split` (`train`, `validation`, `test`), `model` (`local`: as the client holds it
   after its steps; `global`: shared part from the server, own personal part)
 - `loss`: mean minibatch loss in scaled units, in the `train` rows that every participant has in
@@ -11,7 +12,9 @@ round, split and model:
 - `mae, rmse` (kWh per interval) and `mase`, in the rows of evaluated rounds
 - `bytes_down, bytes_up`: what crossed the channel for this client in this round, and of it
   `extras_down, extras_up` beside parameters. They are the same in each row of a client and round,
-  so sum them over the `train` rows.
+  so sum them over the `train` rows
+- `seconds, round_seconds`: how long this client was at work and how long the round took, both
+  simulated, in the `train` rows of a study that simulates time; the client waited for the rest
 """
 
 import json
