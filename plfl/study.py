@@ -113,6 +113,8 @@ class Windows(Section):
     """Steps from the last input row to the target, 4 of 15 minutes = 1 h (paper)."""
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)
     """Shares of training, validation and test, in the order of time (paper)."""
+    history: int | None = Field(None, ge=1)
+    """Weeks of the training part that are kept, the latest ones; none: all of it."""
     scaling: Literal["pooled", "per_client"] = "pooled"
     """Min-max over the training parts of all clients of a state jointly (authors' code) or of each
     client alone."""

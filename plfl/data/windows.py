@@ -19,6 +19,8 @@ from plfl.files import atomic
 from plfl.study import Windows
 
 Split = Literal["train", "validation", "test"]
+WEEK = 7 * 24 * 60
+"""Minutes."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
@@ -37,7 +39,8 @@ class Dataset:
     stamps: NDArray[np.datetime64]
     """End of each row's interval (R,)."""
     bounds: NDArray[np.int64]
-    """Rows (N, 4) at which a client's training, validation and test part start, and its end."""
+    """Rows (N, 4) at which a client's training, validation and test part start, and its end. Rows
+    before them, which `windows.history` leaves out, are of no use."""
     load_offset: NDArray[np.float64]
     """Load (N,) in kWh at which the scaled load is 0."""
     load_scale: NDArray[np.float64]
@@ -94,12 +97,15 @@ def build(tables: Mapping[str, pd.DataFrame], windows: Windows) -> Dataset:
         bounds.append(first + _cuts(name, len(table), windows))
         first += len(table)
     edges = np.array(bounds)
+    lengths = edges[:, 3] - edges[:, 0]
+    if windows.history is not None:
+        kept = windows.history * WEEK // interval
+        edges[:, 0] = np.maximum(edges[:, 0], edges[:, 1] - kept)
     raw = np.concatenate([table.to_numpy(float) for table in tables.values()])
     low, high = _limits(raw, edges, windows.scaling)
     spread = high - low
     # A constant feature tells nothing apart: it becomes 1 (authors' code).
     offset, scale = np.where(spread > 0, low, low - 1), np.where(spread > 0, spread, 1)
-    lengths = edges[:, 3] - edges[:, 0]
     rows = np.repeat(np.arange(len(edges)), lengths)
     return Dataset(
         clients=np.array(list(tables), dtype=np.str_),

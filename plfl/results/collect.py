@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from plfl import __version__
-from plfl.data.windows import SPLITS, Dataset
+from plfl.data.windows import SPLITS, Dataset, Split
 from plfl.files import atomic
 from plfl.results import scores
 from plfl.results.records import CELL, cell_digest, write_table
@@ -19,8 +19,21 @@ from plfl.study import FORMAT, Cell, Study
 log = logging.getLogger(__name__)
 
 
+SEASONS = {"naive_day": 24 * 60, "naive_week": 7 * 24 * 60}
+"""Minutes that a seasonal naive forecast looks back from its target."""
+
+
+def _seasonal(dataset: Dataset, i: int, split: Split, season: int, persistence: float) -> float:
+    """MASE of the forecast "as it was a season ago" of a client; NaN where it cannot be had."""
+    targets = dataset.target_rows(dataset.starts(i, split))
+    before = targets - season // dataset.interval
+    if before[0] < dataset.bounds[i, 0] or persistence == 0:
+        return float("nan")
+    return scores.mae(dataset.load[targets], dataset.load[before]) / persistence
+
+
 def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
-    """One row a client: mean and standard deviation of its load and its persistence errors.
+    """One row a client: its load, its persistence errors, the MASE of seasonal naive forecasts.
 
     A client whose persistence error is zero can have no MASE; a warning names it.
     """
@@ -41,6 +54,8 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
             truth = dataset.load[dataset.target_rows(starts)]
             error = scores.mae(truth, dataset.load[dataset.persistence_rows(starts)])
             row[f"persistence_mae_{split}"] = error
+            for naive, season in SEASONS.items():
+                row[f"{naive}_mase_{split}"] = _seasonal(dataset, i, split, season, error)
             if error == 0:
                 log.warning(
                     "%s client %s: persistence makes no error in its %s part (the load never "

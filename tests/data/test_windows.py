@@ -123,3 +123,16 @@ def test_what_cannot_be_windowed(
 ) -> None:
     with pytest.raises(DataError, match=message):
         build(tables, windows)
+
+
+def test_history_keeps_the_latest_weeks_of_training_and_scales_by_them() -> None:
+    rows = 10 * 7 * 96
+    full = build({"a": table(rows), "b": table(rows, 9.0)}, Windows())
+    short = build({"a": table(rows), "b": table(rows, 9.0)}, Windows(history=2))
+    assert (short.bounds[:, 1:] == full.bounds[:, 1:]).all()
+    assert (short.bounds[:, 1] - short.bounds[:, 0]).tolist() == [2 * 7 * 96] * 2
+    np.testing.assert_array_equal(short.load, full.load)
+    np.testing.assert_array_equal(short.starts(0, "test"), full.starts(0, "test"))
+    assert short.load_offset[0] == short.load[short.bounds[0, 0]]
+    everything = build({"a": table(rows), "b": table(rows, 9.0)}, Windows(history=500))
+    np.testing.assert_array_equal(everything.bounds, full.bounds)

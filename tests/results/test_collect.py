@@ -88,6 +88,20 @@ def test_a_client_without_persistence_error_is_named_and_left_out(
     assert not summary["diverged"].any()
 
 
+def test_seasonal_naive_forecasts_are_scored_like_any_other() -> None:
+    rows = 3000
+    dataset = tiny.dataset(rows=rows)
+    clients = describe_clients("XX", dataset).set_index("client")
+    first, last = int(0.9 * rows) + 15, rows
+    load = dataset.load[rows : 2 * rows]
+    day = np.abs(load[first:last] - load[first - 96 : last - 96]).mean()
+    hour = np.abs(load[first:last] - load[first - 4 : last - 4]).mean()
+    assert clients.loc["b", "naive_day_mase_test"] == pytest.approx(day / hour)
+    assert np.isfinite(clients["naive_week_mase_test"]).all()
+    short = describe_clients("XX", tiny.dataset(rows=400)).set_index("client")
+    assert short["naive_week_mase_test"].isna().all()
+
+
 def test_tables_are_the_same_bytes_again(results: Path, tmp_path: Path) -> None:
     names = ["records.parquet", "summary.csv", "clients.parquet", "forecasts.parquet"]
     files = {
