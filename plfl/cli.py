@@ -1,6 +1,7 @@
 """The `plfl` command: what stands beside the workflow."""
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -69,6 +70,25 @@ def _parser() -> argparse.ArgumentParser:
     ui.add_argument("results", type=Path, nargs="?", help="such as results/demo; default: latest")
     ui.add_argument("--port", type=int, help="default: that of the study")
     ui.set_defaults(run=_ui)
+
+    claims = commands.add_parser("claims", help="what a study says about the paper's claims")
+    claims.add_argument("results", type=Path, help="such as results/demo")
+    claims.add_argument("--json", action="store_true", help="print them for machines")
+    claims.set_defaults(run=_claims)
+
+    compare = commands.add_parser("compare", help="two studies or two cells, client by client")
+    for side in ("a", "b"):
+        compare.add_argument(
+            side, help="a results folder, or FOLDER:CELL; without its seed a cell means all seeds"
+        )
+    compare.set_defaults(run=_compare)
+    for command in (claims, compare):
+        command.add_argument(
+            "--round",
+            choices=["last", "best_validation"],
+            default="last",
+            help="the round that is scored (default: last)",
+        )
 
     schema = commands.add_parser("schema", help="write config.yaml, its schema and its reference")
     schema.set_defaults(run=_schema)
@@ -196,6 +216,24 @@ def _latest() -> Path:
     if not databases:
         raise PlflError("results: holds no study with an MLflow database; run `make demo` first")
     return databases[-1].parent
+
+
+def _claims(options: argparse.Namespace) -> None:
+    from plfl.results import claims
+    from plfl.results.tables import Tables
+
+    tables = Tables(options.results)
+    found = claims.verdicts(tables, options.round)
+    if options.json:
+        print(json.dumps(claims.as_json(tables, found, options.round), indent=1))
+    else:
+        print(claims.as_text(tables, found, options.round))
+
+
+def _compare(options: argparse.Namespace) -> None:
+    from plfl.results.compare import as_text, compare
+
+    print(as_text(compare(options.a, options.b, options.round)))
 
 
 def _schema(options: argparse.Namespace) -> None:

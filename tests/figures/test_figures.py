@@ -44,7 +44,14 @@ def test_made_up_results_have_the_form_of_real_ones(results: Results) -> None:
 
 
 def test_all_figures_are_found_the_papers_first() -> None:
-    assert list(available()) == ["fig1_loads", "fig2_bytes", "fig3_mase", "convergence", "week"]
+    assert list(available()) == [
+        "fig1_loads",
+        "fig2_bytes",
+        "fig3_mase",
+        "convergence",
+        "ranks",
+        "week",
+    ]
     assert available()["fig3_mase"] == ("fig3_mase_local", "fig3_mase_global")
 
 

@@ -1,0 +1,262 @@
+"""The verdicts say what is true of results of which the truth is known."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from plfl.results import claims
+from plfl.results.claims import Verdict, verdicts
+from plfl.results.records import CELL
+from plfl.results.statistics import ALPHA
+from plfl.results.tables import MODELS, Tables
+from plfl.study import Study
+from tests.results.constructed import BYTES, write, wrong_verdicts
+
+STATE = {"CA": 1.5, "IL": 0.8, "NY": 0.7}
+OPTIMISER = {"adam": 1.0, "adamams": 1.1, "prox": 1.6, "proxadam": 1.3}
+SPLIT = {"P1": 1.2, "P2": 1.0, "P3": 1.1}
+
+
+def true(cell: dict[str, Any], *_: object) -> float:
+    """As the paper has it."""
+    return STATE[cell["state"]] * OPTIMISER[cell["client_opt"]] * SPLIT[cell["personalization"]]
+
+
+def contrary(cell: dict[str, Any], *_: object) -> float:
+    """The contrary of everything the paper says."""
+    state = {"CA": 0.6, "IL": 3.0, "NY": 3.0}[cell["state"]]
+    return state / (OPTIMISER[cell["client_opt"]] * SPLIT[cell["personalization"]])
+
+
+def level(cell: dict[str, Any], *_: object) -> float:
+    """All cells alike, and as good as persistence."""
+    return 1.0
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    return write(tmp_path_factory.mktemp("good"), true)
+
+
+def by_claim(tables: Tables, **options: Any) -> dict[tuple[str, str | None], Verdict]:
+    return {(v.claim, v.model): v for v in verdicts(tables, **options)}
+
+
+def test_what_is_true_holds(good: Tables) -> None:
+    found = verdicts(good)
+    about_scores = {(claim, model) for claim in claims.ABOUT_SCORES for model in MODELS}
+    assert {(v.claim, v.model) for v in found} == about_scores | {("d", None), ("f", None)}
+    assert {v.answer for v in found} == {"holds"}
+    assert [v.claim for v in found] == sorted(v.claim for v in found)
+    for verdict in found:
+        assert verdict.effect is not None
+        assert verdict.low is not None
+        assert verdict.high is not None
+        assert verdict.low <= verdict.effect <= verdict.high
+        if verdict.unit == "MASE":
+            assert verdict.low > 0
+            assert verdict.seeds == 3
+
+
+def test_what_is_false_does_not_hold(tmp_path: Path) -> None:
+    sent = {**BYTES, "P2": 4 * 4000}
+    found = verdicts(write(tmp_path, contrary, spread=0.1, sent=sent))
+    assert {v.answer for v in found} == {"does not hold"}
+    assert all(v.effect is not None and v.effect < 0 for v in found if v.unit == "MASE")
+
+
+def test_noise_is_undecided(tmp_path: Path) -> None:
+    found = verdicts(write(tmp_path, level, noise=0.2, spread=float(np.log(2))))
+    assert {v.answer for v in found if v.claim != "d"} == {"undecided"}
+    assert all(v.reason for v in found)
+
+
+def test_the_effect_is_that_of_the_records(good: Tables) -> None:
+    verdict = by_claim(good)["c1", "global"]
+    assert verdict.clients == 36
+    records = good.records([*CELL, "mase"], split="test", model="global")
+    means = records.groupby(records[CELL[:-1]].agg("-".join, axis=1))["mase"].mean()
+    cells = verdict.cells
+    assert len(cells) == 6
+    assert verdict.effect == pytest.approx(
+        np.mean([means[fl] - means[pl] for pl, fl in zip(cells[::2], cells[1::2], strict=True)])
+    )
+    assert f"CA {means[cells[1]] - means[cells[0]]:+.3g}" in verdict.reason
+
+
+def test_cells_are_chosen_on_validation_and_never_on_test(tmp_path: Path) -> None:
+    def misled(cell: dict[str, Any], split: str, *_: object) -> float:
+        fedadam = cell["server_opt"] == "fedadam"
+        return true(cell) * (0.9 if fedadam == (split == "validation") else 1.0)
+
+    servers = {"server_opt": ["fedavg", "fedadam"]}
+    found = by_claim(write(tmp_path, misled, grid=servers))
+    for cell in found["c1", "local"].cells:
+        assert cell.endswith("-adam-fedadam")
+    assert all("fedadam" in cell for cell in found["b", "local"].cells if "-P3-" not in cell)
+
+
+def test_last_and_best_round_are_not_mixed(tmp_path: Path) -> None:
+    def turning(cell: dict[str, Any], split: str, model: str, t: int) -> float:
+        # The second round is worse for all, and turns the order of the splits around.
+        return true(cell) if t == 1 else 9 / true(cell)
+
+    tables = write(tmp_path, turning, federation={"rounds": 2, "evaluate_every": 1})
+    assert by_claim(tables)["c1", "local"].answer == "does not hold"
+    best = by_claim(tables, chosen="best_validation")["c1", "local"]
+    assert best.answer == "holds"
+    assert "round of best validation" in claims.as_text(tables, [best], "best_validation")
+
+
+def test_a_model_is_judged_by_its_own_scores(tmp_path: Path) -> None:
+    def both(cell: dict[str, Any], split: str, model: str, t: int) -> float:
+        return true(cell) if model == "local" else contrary(cell)
+
+    found = by_claim(write(tmp_path, both))
+    for claim in claims.ABOUT_SCORES:
+        assert found[claim, "local"].answer == "holds"
+        assert found[claim, "global"].answer == "does not hold"
+
+
+def test_one_seed_decides_nothing_about_scores(tmp_path: Path) -> None:
+    found = by_claim(write(tmp_path, true, grid={"seeds": [4]}))
+    for claim in claims.ABOUT_SCORES:
+        verdict = found[claim, "local"]
+        assert verdict.answer == "undecided"
+        assert verdict.seeds == 1
+        assert "add grid.seeds" in verdict.reason
+        assert verdict.p_clients is not None
+        assert verdict.p_clients < 0.01
+    assert "over seeds unknown" in claims.describe(found["c1", "local"])
+    assert found["d", None].answer == found["f", None].answer == "holds"
+
+
+def test_seeds_that_disagree_leave_a_claim_undecided(tmp_path: Path) -> None:
+    def lucky(cell: dict[str, Any], *_: object) -> float:
+        # FL is worse for every client in every seed, but how much worse is luck.
+        luck = {1: 1.02, 2: 1.05, 3: 2.5}[cell["seed"]]
+        return true(cell) / 1.2 * luck if cell["personalization"] == "P1" else true(cell)
+
+    verdict = by_claim(write(tmp_path, lucky, data={"states": ["NY"]}))["c1", "local"]
+    assert verdict.answer == "undecided"
+    assert "3 seeds do not agree enough" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("config", "lost", "reason"),
+    [
+        ({"grid": {"client_opt": ["adam", "prox"]}}, "abe", "no ClientOpt AdamAMS, ProxAdam"),
+        ({"grid": {"personalization": ["P1", "P2"]}}, ["b", "c2", "e"], "local training"),
+        ({"grid": {"personalization": ["P1", "P3"]}}, "bcde", "PL-FL (shares lstm.*)"),
+        ({"data": {"states": ["NY"]}}, ["e1", "e2"], "no state"),
+    ],
+    ids=["clients", "no P3", "no P2", "states"],
+)
+def test_a_grid_without_the_cells_says_so(
+    config: dict[str, Any], lost: list[str], reason: str, tmp_path: Path
+) -> None:
+    for verdict in verdicts(write(tmp_path, true, **config)):
+        missing = any(verdict.claim.startswith(name) for name in lost)
+        assert (verdict.answer == "not in this study") == missing, verdict
+        assert (reason in verdict.reason) == missing
+
+
+def test_another_model_has_another_share(tmp_path: Path) -> None:
+    verdict = by_claim(write(tmp_path, true, sent={"P1": 239104, "P2": 12000, "P3": 0}))["d", None]
+    assert verdict.answer == "not in this study"
+    assert "59,776 parameters" in verdict.reason
+    assert "5.02%" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "answer"), [("adam", "undecided"), ("prox", "holds")], ids=str
+)
+def test_diverged_cells_are_named(optimiser: str, answer: str, tmp_path: Path) -> None:
+    def broken(cell: dict[str, Any], *_: object) -> float:
+        lost = cell["client_opt"] == optimiser and cell["seed"] == 2
+        return np.nan if lost and cell["personalization"] == "P1" else true(cell)
+
+    found = by_claim(write(tmp_path, broken, data={"states": ["CA"]}))
+    verdict = found["a", "local"]
+    assert verdict.answer == answer
+    assert verdict.diverged == (f"CA-P1-fedopt-{optimiser}-fedavg",)
+    assert found["c1", "local"].answer == "holds"
+    assert found["e1", "local"].answer == "holds"
+    assert set(found["e1", "local"].diverged) == set(verdict.diverged)
+
+
+def test_a_study_that_diverged_is_undecided(tmp_path: Path) -> None:
+    for verdict in verdicts(write(tmp_path, lambda *_: np.nan)):
+        if verdict.claim in claims.ABOUT_SCORES:
+            assert verdict.answer == "undecided"
+            assert verdict.reason == "every cell concerned diverged"
+            assert verdict.diverged
+
+
+def test_two_names_of_one_training_are_left_out(tmp_path: Path) -> None:
+    def without(cell: dict[str, Any], *_: object) -> float:
+        local_ams = cell["personalization"] == "P3" and cell["client_opt"] == "adamams"
+        return true(cell) * (0.8 if local_ams else 1.0)
+
+    tables = write(tmp_path, without)
+    records = pd.read_parquet(tmp_path / "records.parquet")
+    split, optimiser = records["personalization"] == "P3", records["client_opt"]
+    # With nothing shared, ProxAdam has nothing to be drawn to.
+    same = records[split & (optimiser == "adam")]["mase"].to_numpy()
+    records.loc[split & (optimiser == "proxadam"), "mase"] = same
+    records.to_parquet(tmp_path / "records.parquet")
+    verdict = by_claim(Tables(tables.folder))["a", "local"]
+    assert verdict.answer == "holds"
+    assert "3 pairs have identical results" in verdict.reason
+
+
+def test_a_client_without_mase_counts_nowhere(tmp_path: Path) -> None:
+    found = by_claim(write(tmp_path, true, constant="client3", data={"clients": 13}))
+    assert found["c1", "local"].clients == 36
+    assert {v.answer for v in found.values()} == {"holds"}
+
+
+def test_spread_of_loads_has_its_textbook_interval(good: Tables) -> None:
+    verdict = by_claim(good)["f", None]
+    assert verdict.effect == pytest.approx(np.exp(1.5))
+    ends = 1.5 * np.sqrt(11 / stats.chi2.ppf([0.975, 0.025], 11))
+    assert [verdict.low, verdict.high] == pytest.approx(np.exp(ends))
+
+
+def test_holm_spans_the_whole_table() -> None:
+    found = [
+        Verdict(name, "local", answer="holds", effect=1.0, p=p, p_clients=p, p_trainings=p, seeds=3)
+        for name, p in [("a", 0.012), ("b", 0.03), ("c1", 0.001)]
+    ]
+    lacking = Verdict("e1", "local", answer="not in this study")
+    settled = claims.settle([*found, lacking])
+    assert [v.p for v in settled[:3]] == pytest.approx([2 * 0.012, 0.03, 3 * 0.001])
+    assert [v.answer for v in settled] == ["holds"] * 3 + ["not in this study"]
+    larger = claims.settle([*found, Verdict("f", None, answer="holds", p=0.04, p_clients=0.04)])
+    assert [v.answer for v in larger] == ["holds", "undecided", "holds", "undecided"]
+
+
+def test_text_and_json_say_the_same(good: Tables) -> None:
+    found = verdicts(good)
+    text = claims.as_text(good, found, "last")
+    assert text.startswith("constructed (sample data): the paper's claims at the last round\n")
+    data = claims.as_json(good, found, "last")
+    assert data["sample_data"] is True
+    assert data["round"] == "last"
+    for entry, verdict in zip(data["verdicts"], found, strict=True):
+        assert f"({entry['claim']}) {entry['text']}" in text
+        assert claims.describe(verdict) in text
+        assert entry["effect"] == verdict.effect
+
+
+@pytest.mark.parametrize("shock", [0.0, 0.2], ids=["clients' noise", "luck of a training"])
+def test_no_effect_no_verdict(shock: float) -> None:
+    """At most the nominal rate, by simulation; docs/claims.md has longer ones."""
+    grid = {"server_opt": ["fedavg"], "seeds": [1, 2, 3]}
+    study = Study.parse({"data": {"source": "sample"}, "grid": grid}, "null")
+    found = wrong_verdicts(study, 100, noise=0.1, shock=shock, between=0.3)
+    assert sum(map(bool, found)) <= stats.binom.ppf(0.99, 100, ALPHA)

@@ -1,0 +1,148 @@
+"""Two sides are held together client by client, and only where they may be."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.errors import ResultsError
+from plfl.results.compare import as_text, compare
+from tests.results.constructed import write
+
+FL, PL = "NY-P1-fedopt-adam-fedavg", "NY-P2-fedopt-adam-fedavg"
+GRID = {"client_opt": ["adam"], "personalization": ["P1", "P2"], "seeds": [1, 2, 3]}
+
+
+def level(cell: dict[str, Any], split: str, model: str, t: int) -> float:
+    return (1.2 if cell["personalization"] == "P1" else 1.0) * (2 if model == "global" else 1)
+
+
+def better(cell: dict[str, Any], *rest: Any) -> float:
+    return 0.8 * level(cell, *rest)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("a")
+    write(folder, level, data={"states": ["NY", "CA"], "clients": 8}, grid=GRID)
+    return folder
+
+
+def _other(folder: Path, **config: Any) -> Path:
+    data = {"states": ["NY", "IL"], "clients": 8, **config.pop("data", {})}
+    write(folder, better, data=data, grid={**GRID, **config})
+    return folder
+
+
+def test_cells_are_compared_client_by_client(folder: Path) -> None:
+    found = compare(f"{folder}:{FL}", f"{folder}:{PL}")
+    records = pd.read_parquet(folder / "records.parquet").query(
+        "split == 'test' and state == 'NY' and model == 'global'"
+    )
+    means = records.groupby(["client", "personalization"])["mase"].mean().unstack()
+    clients = found.clients.query("model == 'global'").set_index("client")
+    np.testing.assert_allclose(clients["mase_a"], means.loc[clients.index, "P1"])
+    np.testing.assert_allclose(clients["difference"], (means["P2"] - means["P1"])[clients.index])
+    row = found.rows.set_index("model").loc["global"]
+    assert row["difference"] == pytest.approx(clients["difference"].mean())
+    assert row["low"] < row["difference"] < row["high"] < 0
+    assert row["p_clients"] < 0.02
+    assert row["p_seeds"] < 0.02
+    assert (row["seeds"], row["clients"]) == (3, 8)
+    text = as_text(found)
+    assert text.startswith(f"A: {FL}\nB: {PL}\n")
+    assert all(client in text for client in clients.index)
+    assert f"- {folder}:{FL}: sample data" in text
+
+
+def test_a_cell_with_its_seed_is_that_training_alone(folder: Path) -> None:
+    found = compare(f"{folder}:{FL}-2", f"{folder}:{PL}-2")
+    row = found.rows.set_index("model").loc["local"]
+    records = pd.read_parquet(folder / "records.parquet").query(
+        "split == 'test' and state == 'NY' and model == 'local' and seed == 2"
+    )
+    means = records.groupby("personalization")["mase"].mean()
+    assert [row["mase_a"], row["mase_b"]] == pytest.approx(means.tolist())
+    assert row["seeds"] == 1
+    assert np.isnan(row["p_seeds"])
+
+
+def test_other_seeds_are_compared_and_named(folder: Path) -> None:
+    found = compare(f"{folder}:{FL}-1", f"{folder}:{FL}-2")
+    assert found.rows["seeds"].isna().all()
+    assert found.rows["p_seeds"].isna().all()
+    assert any("no seed in common" in note for note in found.notes)
+    assert "–" in as_text(found)
+
+
+def test_studies_are_compared_where_they_have_the_same_cells(folder: Path, tmp_path: Path) -> None:
+    other = _other(tmp_path, seeds=[2, 3, 4])
+    found = compare(str(folder), str(other))
+    assert set(found.rows["a"]) == {FL, PL}
+    assert (found.rows["a"] == found.rows["b"]).all()
+    assert (found.rows["high"] < 0).all()
+    assert (found.rows["p_clients"] < 0.05).all()
+    assert (found.rows["seeds"] == 2).all()
+    assert f"2 combinations are in {folder} only" in found.notes
+    assert f"2 combinations are in {other} only" in found.notes
+    assert FL in as_text(found)
+
+
+def test_p_values_are_corrected_for_all_rows(folder: Path, tmp_path: Path) -> None:
+    single = compare(f"{folder}:{FL}", f"{_other(tmp_path)}:{FL}").rows["p_clients"].min()
+    study = compare(str(folder), str(tmp_path)).rows["p_clients"].min()
+    assert study == pytest.approx(2 * single)
+
+
+def test_clients_of_one_side_are_left_out_and_named(folder: Path, tmp_path: Path) -> None:
+    found = compare(str(folder), str(_other(tmp_path, data={"clients": 6})))
+    assert (found.rows["clients"] == 6).all()
+    assert any("2 clients" in note and "one side only" in note for note in found.notes)
+
+
+def test_another_rod_is_named(folder: Path, tmp_path: Path) -> None:
+    _other(tmp_path)
+    path = tmp_path / "clients.parquet"
+    pd.read_parquet(path).assign(persistence_mae_test=2.0).to_parquet(path)
+    notes = compare(str(folder), str(tmp_path)).notes
+    assert any("not measured by the same rod" in note for note in notes)
+    assert not any("rod" in note for note in compare(str(folder), str(folder)).notes)
+
+
+def test_a_diverged_cell_has_no_difference(folder: Path, tmp_path: Path) -> None:
+    def broken(cell: dict[str, Any], *rest: Any) -> float:
+        return np.nan if cell["personalization"] == "P1" else level(cell, *rest)
+
+    write(tmp_path, broken, data={"states": ["NY"], "clients": 8}, grid=GRID)
+    rows = compare(str(folder), str(tmp_path)).rows.set_index(["a", "model"])
+    assert rows.loc[(FL, "local"), ["mase_b", "difference", "low", "p_clients"]].isna().all()
+    assert np.isfinite(
+        rows.loc[(PL, "local"), ["difference", "low", "p_clients"]].astype(float)
+    ).all()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        ("{0}", "{0}:" + FL, "one is a study, the other a cell"),
+        ("{0}:" + FL, "{0}:NY-P2-fedopt-adam-fedavx", "similar: 'NY-P2-fedopt-adam-fedavg'"),
+        ("{0}", "{0}/none", "holds no study"),
+        ("{0}", "{1}", "have no cell in common"),
+        ("{0}:" + FL, "{2}:" + FL, "have no client in common"),
+    ],
+    ids=["mixed", "cell", "folder", "cells", "clients"],
+)
+def test_what_cannot_be_compared_says_why(
+    a: str, b: str, message: str, folder: Path, tmp_path: Path
+) -> None:
+    write(tmp_path / "il", level, data={"states": ["IL"], "clients": 2}, grid=GRID)
+    write(tmp_path / "renamed", level, data={"states": ["NY"], "clients": 2}, grid=GRID)
+    for name in ("records.parquet", "clients.parquet"):
+        path = tmp_path / "renamed" / name
+        table = pd.read_parquet(path)
+        table.assign(client=table["client"] + "x").to_parquet(path)
+    folders = folder, tmp_path / "il", tmp_path / "renamed"
+    with pytest.raises(ResultsError, match=message):
+        compare(a.format(*folders), b.format(*folders))
