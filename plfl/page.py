@@ -18,6 +18,7 @@ import yaml
 from plfl.errors import ResultsError
 from plfl.figures import available, caption
 from plfl.files import atomic
+from plfl.results.claims import describe, verdicts
 from plfl.results.tables import MODELS, Model, Tables, server_label
 from plfl.study import Cell, Study
 
@@ -62,6 +63,10 @@ def write(results: Path, figures: Path, out: Path) -> None:
         configuration=yaml.safe_dump(
             tables.about["study"], sort_keys=False, allow_unicode=True, width=100
         ),
+        verdicts=[
+            (verdict, verdict.reason if verdict.effect is None else describe(verdict))
+            for verdict in verdicts(tables)
+        ],
         choices=_choices(tables),
         grid=_grid(tables),
         traffic=_traffic(tables),

@@ -249,7 +249,7 @@ def test_the_same_results_give_the_same_bytes(small: Path) -> None:
 def test_two_seeds_and_names_that_look_like_nothing(tmp_path: Path) -> None:
     meters = Page(_write(tmp_path / "m", fake_results.METERS).read_text(encoding="utf-8"))
     assert "mean over clients and 2 seeds" in meters.text
-    assert "Seed" in meters.tables[0][0]
+    assert "Seed" in meters.tables[1][0]
     assert "120 cells" in meters.text
     long = Page(_write(tmp_path / "l", fake_results.LONG).read_text(encoding="utf-8"))
     assert "NA (1 clients)" not in long.text and "NA (1 client)" in long.text
@@ -268,3 +268,11 @@ def test_a_missing_figure_leaves_no_page(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=r"week\.png: the figure is missing; draw"):
         page.write(out.parent, tmp_path / "figures", out)
     assert not out.exists()
+
+
+def test_the_verdicts_stand_first(parsed: Page) -> None:
+    claims = parsed.tables[0]
+    assert claims[0] == ["Claim", "Model", "Verdict", "Rests on"]
+    answers = {row[2] for row in claims[1:]}
+    assert answers <= {"holds", "does not hold", "undecided", "not in this study"}
+    assert all(row[3] for row in claims[1:])
