@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce ui test smoke lint bench-quick lock
+.PHONY: help setup demo reproduce ui test test-slurm smoke lint bench-quick lock
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -45,6 +45,10 @@ ui: $(READY) ## the MLflow UI of the latest study, or of STUDY=name
 
 test: $(READY) ## the tests
 	$(BIN)/pytest --numprocesses auto --dist loadfile
+
+test-slurm: $(READY) ## the workflow on a SLURM cluster made on this machine (root; see the script)
+	$(BIN)/pip install --quiet --editable '.[slurm]'
+	tests/cluster/slurm.sh $(BIN)/pytest tests/cluster/test_slurm.py
 
 smoke: $(READY) ## the whole pipeline on three clients, in seconds
 	$(SNAKEMAKE) --configfile config/smoke.yaml

@@ -48,8 +48,8 @@ rule all:
     input:
         TABLES.values(),
         PICTURES,
-        f"{RESULTS}/index.html",
-        f"{RESULTS}/tracked.json" if study.tracking.enabled else [],
+        local(f"{RESULTS}/index.html"),
+        local(f"{RESULTS}/tracked.json") if study.tracking.enabled else [],
     message:
         f"The study {study.name!r} is complete"
 

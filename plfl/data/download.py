@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import boto3
@@ -29,6 +29,7 @@ from botocore.exceptions import (
     BotoCoreError,
     ClientError,
     ConnectionError,
+    FlexibleChecksumError,
     HTTPClientError,
     IncompleteReadError,
     ResponseStreamingError,
@@ -46,10 +47,10 @@ if TYPE_CHECKING:
 WORKERS = 8
 """Files on their way at a time."""
 ATTEMPTS = 5
-"""How often a request is tried."""
+"""How often a request, and a file that arrives damaged, is tried."""
 CONNECT_TIMEOUT = 10.0
-READ_TIMEOUT = 60.0
-"""Seconds without an answer after which a try is given up."""
+READ_TIMEOUT = 20.0
+"""Seconds without a byte after which a try is given up."""
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -142,6 +143,16 @@ class UnreachableError(DataError):
     """There is no way to the bucket."""
 
 
+class DamagedError(DataError):
+    """What arrived is not what the bucket announced; the next try may bring it whole."""
+
+    def __init__(self, key: str, fault: str):
+        super().__init__(
+            f"{key}: what arrived {fault}. Run again; if it stays so, look for a proxy in between "
+            "or for news of the data's publisher"
+        )
+
+
 class AbsentError(DataError):
     """The bucket has no such file."""
 
@@ -161,6 +172,7 @@ class Cache:
         self.state = state
         self.manifest = root / layout.release / f"manifest-{state}-upgrade{layout.upgrade}.json"
         self.entries = _entries(self.manifest)
+        self._refuted: set[str] = set()
 
     def receipt(self, keys: Iterable[str]) -> dict[str, Any]:
         """What is known of these files, in the form of the manifest."""
@@ -173,6 +185,12 @@ class Cache:
 
     def fetch(self, keys: Iterable[str]) -> None:
         """See to it that these files are in the store, as `download` says."""
+        keys = list(keys)
+        if outside := [key for key in keys if not _is_inside(key)]:
+            raise DataError(
+                f"{_some(outside)}: this key leads out of the store, which none of ComStock's "
+                "does; look for who made the metadata or the list of files that name it"
+            )
         wanted = [key for key in dict.fromkeys(keys) if not self._is_intact(key)]
         if not wanted:
             return
@@ -191,13 +209,17 @@ class Cache:
     def listing(self, pattern: str) -> list[str]:
         """Keys in the bucket that match a glob pattern, sorted."""
         prefix = f"{ROOT}/{pattern[: pattern.index('*')]}"
-        with _explained(pattern):
-            pages = self._client.get_paginator("list_objects_v2")
-            keys = []
-            for page in pages.paginate(Bucket=BUCKET, Prefix=prefix):
-                if "Name" not in page:  # e.g. the login page of a network, which may be sound XML
-                    raise _impostor(pattern, "no list of files")
-                keys += [item["Key"].removeprefix(f"{ROOT}/") for item in page.get("Contents", ())]
+        keys = []
+        try:
+            with _explained(pattern):
+                pages = self._client.get_paginator("list_objects_v2")
+                for page in pages.paginate(Bucket=BUCKET, Prefix=prefix):
+                    if "Name" not in page:  # e.g. a network's login page, which may be sound XML
+                        raise _impostor(pattern, "no list of files")
+                    found = page.get("Contents", ())
+                    keys += [item["Key"].removeprefix(f"{ROOT}/") for item in found]
+        except UnreachableError as error:
+            raise UnreachableError(f"{error}. Wanted was the list of {pattern}") from error
         return sorted(fnmatch.filter(keys, pattern))
 
     @cached_property
@@ -229,9 +251,11 @@ class Cache:
         )
 
     def _is_copied(self, key: str) -> bool:
-        """Whether the file came from elsewhere and the bucket has not confirmed it yet."""
-        entry = self.entries.get(key)
-        return (entry is None or entry.etag is None) and (self.root / key).is_file()
+        """Whether the file came from elsewhere and the bucket has not judged it yet."""
+        entry, path = self.entries.get(key), self.root / key
+        if key in self._refuted or not path.is_file():
+            return False
+        return entry is None or (entry.etag is None and _digest(path, "sha256") == entry.sha256)
 
     def _confirm(self, wanted: Sequence[str]) -> dict[str, Remote]:
         """Ask the bucket about files, take copied ones that are right, return the others."""
@@ -241,9 +265,12 @@ class Cache:
             raise AbsentError(absent)
         remote = {key: answer for key, answer in answers.items() if answer is not None}
         for key in wanted:
-            path = self.root / key
-            if self._is_copied(key) and _digest(path, "md5") == remote[key].md5:
-                self.entries[key] = _entry(path, remote.pop(key).etag)
+            path, md5 = self.root / key, remote[key].md5
+            if md5 and path.is_file():
+                if _digest(path, "md5") == md5:
+                    self.entries[key] = _entry(path, remote.pop(key).etag)
+                else:
+                    self._refuted.add(key)
         return remote
 
     def _head(self, key: str) -> Remote | None:
@@ -252,7 +279,9 @@ class Cache:
                 head = self._client.head_object(Bucket=BUCKET, Key=f"{ROOT}/{key}")
         except AbsentError:
             return None
-        return Remote(head["ContentLength"], head.get("ETag", "").strip('"'))
+        if not {"ContentLength", "ETag"} <= head.keys():
+            raise _impostor(key, "no length or no ETag announced")
+        return Remote(head["ContentLength"], head["ETag"].strip('"'))
 
     def _retrieve(self, files: dict[str, Remote]) -> None:
         """Download files, several at a time."""
@@ -266,25 +295,43 @@ class Cache:
 
             def save(key: str) -> None:
                 with atomic(self.root / key) as temporary:
-                    with _explained(key):
-                        self._client.download_file(
-                            BUCKET,
-                            f"{ROOT}/{key}",
-                            str(temporary),
-                            Callback=bar.update,
-                            Config=TransferConfig(use_threads=False),
-                        )
-                    _verify(key, temporary, files[key])
+                    for attempt in range(1, ATTEMPTS + 1):
+                        try:
+                            self._receive(key, files[key], temporary, bar.update)
+                            break
+                        except DamagedError as error:
+                            if attempt == ATTEMPTS:
+                                raise
+                            log.warning("%s. Trying once more", error)
+                            bar.update(-temporary.stat().st_size)
                     entry = _entry(temporary, files[key].etag)
                 self.entries[key] = entry
 
             _parallel(save, list(files))
 
+    def _receive(self, key: str, remote: Remote, path: Path, arrived: Callable[[int], Any]) -> None:
+        """Download a file to a path, once, and refuse it unless it is what the bucket announced."""
+        config = TransferConfig(use_threads=False, num_download_attempts=ATTEMPTS)
+        try:
+            with _explained(key):
+                self._client.download_file(
+                    BUCKET, f"{ROOT}/{key}", str(path), Callback=arrived, Config=config
+                )
+        except KeyError as error:  # what boto3 makes of an answer without, e.g., ContentLength
+            raise _impostor(key, f"no {error} announced") from error
+        _verify(key, path, remote)
+
     def _make_do(self, wanted: Sequence[str], error: UnreachableError) -> None:
         """Go on without the bucket if what it should have confirmed was copied by hand."""
         lacking = [key for key in wanted if not (self._is_intact(key) or self._is_copied(key))]
         if lacking:
-            raise UnreachableError(f"{error}. Missing or changed in {self.root}: {_some(lacking)}")
+            entries = [self.entries.get(key) for key in lacking]
+            hint = ""
+            if any(entry is not None and entry.etag is None for entry in entries):
+                hint = f". To go on with copies that you changed yourself, delete {self.manifest}"
+            raise UnreachableError(
+                f"{error}{hint}. Missing or changed in {self.root}: {_some(lacking)}"
+            )
         for key in wanted:
             if self._is_copied(key):
                 self.entries[key] = _entry(self.root / key, None)
@@ -306,6 +353,12 @@ def _entry(path: Path, etag: str | None) -> Entry:
     return Entry(path.stat().st_size, etag, _digest(path, "sha256"))
 
 
+def _is_inside(key: str) -> bool:
+    """Whether a key, taken for a relative path, stays where it belongs."""
+    path = PurePosixPath(key)
+    return not path.is_absolute() and ".." not in path.parts and "\\" not in key
+
+
 def _digest(path: Path, algorithm: str) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest()
@@ -316,10 +369,7 @@ def _verify(key: str, path: Path, remote: Remote) -> None:
     if fault := _fault(path, remote):
         with path.open("rb") as file:
             start = file.read(40)
-        raise DataError(
-            f"{key}: what arrived {fault}; it begins {start!r}. Run again; if it stays so, look "
-            "for a proxy in between or for news of the data's publisher"
-        )
+        raise DamagedError(key, f"{fault}; it begins {start!r}")
 
 
 def _fault(path: Path, remote: Remote) -> str | None:
@@ -353,8 +403,11 @@ def _explained(key: str) -> Iterator[None]:
                 "proxy or an AWS_ENDPOINT_URL_S3 in between"
             ) from error
         raise DataError(f"{key}: the ComStock bucket failed ({error}); run again later") from error
+    except FlexibleChecksumError as error:
+        raise DamagedError(key, f"is damaged ({error})") from error
     except (ResponseStreamingError, IncompleteReadError, Boto3Error) as error:
-        raise DataError(f"{key}: the download broke off ({error}); run again") from error
+        cause = getattr(error, "last_exception", error)
+        raise DataError(f"{key}: the download broke off ({cause}); run again") from error
     except (ConnectionError, HTTPClientError) as error:
         raise UnreachableError(
             f"the ComStock bucket cannot be reached ({error}); run again when there is a network, "

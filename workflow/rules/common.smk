@@ -6,18 +6,19 @@ from plfl.workflow import training_code
 
 AXES = ["state", "personalization", "method", "client_opt", "server_opt", "seed"]
 CELL = "-".join(f"{{{axis}}}" for axis in AXES)
+# What is `local` stays on this machine even where jobs exchange their files through a bucket.
 TABLES = {
-    "records": f"{RESULTS}/records.parquet",
-    "forecasts": f"{RESULTS}/forecasts.parquet",
-    "clients": f"{RESULTS}/clients.parquet",
-    "summary": f"{RESULTS}/summary.csv",
-    "about": f"{RESULTS}/study.json",
+    "records": local(f"{RESULTS}/records.parquet"),
+    "forecasts": local(f"{RESULTS}/forecasts.parquet"),
+    "clients": local(f"{RESULTS}/clients.parquet"),
+    "summary": local(f"{RESULTS}/summary.csv"),
+    "about": local(f"{RESULTS}/study.json"),
 }
 
 
 def own_files(wildcards):
     """The user's own files that a state's clients are read from."""
-    return list(map(str, source.own_files(study.data, wildcards.state)))
+    return [local(str(file)) for file in source.own_files(study.data, wildcards.state)]
 
 
 def data_settings(wildcards):

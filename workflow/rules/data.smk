@@ -2,7 +2,7 @@ rule download:
     input:
         own_files,
     output:
-        receipt=f"{RESULTS}/data/{{state}}.files.json",
+        receipt=local(f"{RESULTS}/data/{{state}}.files.json"),
     log:
         f"{RESULTS}/logs/download/{{state}}.log",
     benchmark:
@@ -21,13 +21,14 @@ rule download:
 
 rule windows:
     input:
-        receipt=f"{RESULTS}/data/{{state}}.files.json",
+        receipt=local(f"{RESULTS}/data/{{state}}.files.json"),
     output:
         dataset=f"{RESULTS}/data/{{state}}.npz",
     log:
         f"{RESULTS}/logs/windows/{{state}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/windows/{{state}}.tsv"
+    localrule: True
     conda:
         "../../environment.yml"
     params:

@@ -1,7 +1,7 @@
 PICTURES = []
 
 for figure, stems in figures.available().items():
-    pictures = [f"{FIGURES}/{stem}.png" for stem in stems]
+    pictures = [local(f"{FIGURES}/{stem}.png") for stem in stems]
     PICTURES += pictures
 
     rule:
@@ -15,7 +15,7 @@ for figure, stems in figures.available().items():
                 caption=f"../report/{figure}.rst",
                 category="Figures",
             ),
-            [f"{FIGURES}/{stem}.pdf" for stem in stems],
+            [local(f"{FIGURES}/{stem}.pdf") for stem in stems],
         log:
             f"{RESULTS}/logs/figures/{figure}.log",
         benchmark:
@@ -38,7 +38,7 @@ rule page:
         **TABLES,
     output:
         page=report(
-            f"{RESULTS}/index.html",
+            local(f"{RESULTS}/index.html"),
             caption="../report/page.rst",
             category="Start here",
         ),

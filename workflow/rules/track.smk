@@ -4,7 +4,7 @@ rule track:
         **TABLES,
     output:
         # The database is no output: Snakemake would delete it, with all that others logged there.
-        done=f"{RESULTS}/tracked.json",
+        done=local(f"{RESULTS}/tracked.json"),
     log:
         f"{RESULTS}/logs/track.log",
     benchmark:

@@ -64,6 +64,7 @@ rule collect:
         f"{RESULTS}/logs/collect.log",
     benchmark:
         f"{RESULTS}/benchmarks/collect.tsv"
+    localrule: True
     conda:
         "../../environment.yml"
     params:
