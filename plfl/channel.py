@@ -50,14 +50,21 @@ class Channel:
                 f"{tuple(parameters.shape)} parameters were about to go {direction}; the channel "
                 f"carries {self.shared} shared ones for each of {len(clients)} clients"
             )
-        extra = sum(
+        size = self.shared * parameters.element_size()
+        self._ledger[f"bytes_{direction}"][clients.cpu().numpy()] += size
+        self.send_extras(direction, clients, extras)
+        return parameters.clone(memory_format=torch.contiguous_format)
+
+    def send_extras(
+        self, direction: Direction, clients: Tensor, extras: Sequence[Tensor | float]
+    ) -> None:
+        """Count `extras`, as `send` does, that go to or from `clients` without parameters."""
+        size = sum(
             e[0].numel() * e.element_size() if isinstance(e, Tensor) else SCALAR_BYTES
             for e in extras
         )
-        index = clients.cpu().numpy()
-        self._ledger[f"bytes_{direction}"][index] += self.shared * parameters.element_size() + extra
-        self._ledger[f"extras_{direction}"][index] += extra
-        return parameters.clone(memory_format=torch.contiguous_format)
+        for kind in ("bytes", "extras"):
+            self._ledger[f"{kind}_{direction}"][clients.cpu().numpy()] += size
 
     def close_round(self) -> dict[str, NDArray[np.int64]]:
         """Bytes of each client since the last call, by kind; starts a new page of the ledger."""

@@ -1,11 +1,11 @@
-"""SGD with momentum, in PyTorch's form: b ← μ b + g; y ← y − η b.
+"""SGD with momentum, in PyTorch's form: b ← μ b + (1 − τ) g, but b = g at first; y ← y − η b.
 
-Nesterov: y ← y − η (g + μ b).
+Nesterov: y ← y − η (g + μ b). With dampening τ = μ, b is a moving average of the gradients.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from plfl.clients import ClientOpt
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SgdMomentum(ClientOpt):
-    """Gradient descent with heavy-ball or Nesterov momentum (dampening 0)."""
+    """Gradient descent with heavy-ball or Nesterov momentum."""
 
     name = "sgdm"
 
@@ -22,12 +22,27 @@ class SgdMomentum(ClientOpt):
     """Client learning rate η (authors' code: 1e-3)."""
     momentum: float = Field(0.9, ge=0, lt=1)
     """Momentum μ (FedADC's baselines: 0.9)."""
+    dampening: float = Field(0.0, ge=0, lt=1)
+    """Dampening τ of the gradients after the first (FedADC with double momentum: μ)."""
     nesterov: bool = False
     """Take the step with the gradient looked ahead."""
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if self.dampening and (self.nesterov or not self.momentum):
+            raise ValueError("dampening is for a momentum above 0 and without nesterov")
+        return self
 
     def init(self, y: "Tensor") -> "dict[str, Tensor]":
         return {"b": y.new_zeros(y.shape)}
 
     def step(self, y: "Tensor", g: "Tensor", state: "dict[str, Tensor]", k: "int | Tensor") -> None:
-        b = state["b"].mul_(self.momentum).add_(g)
+        gradient = self._dampened(g, k) if self.dampening else g
+        b = state["b"].mul_(self.momentum).add_(gradient)
         y.add_(g.add_(b, alpha=self.momentum) if self.nesterov else b, alpha=-self.lr)
+
+    def _dampened(self, g: "Tensor", k: "int | Tensor") -> "Tensor":
+        dampened = g * (1 - self.dampening)
+        if isinstance(k, int):
+            return g if k == 1 else dampened
+        return dampened.where(k > 1, g)

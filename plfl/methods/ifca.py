@@ -1,0 +1,78 @@
+"""IFCA, the iterative federated clustering algorithm (Ghosh et al., NeurIPS 2020).
+
+down: θ_1 … θ_k;  client: ĵ = argmin_j F_i([θ_j; p_i]) over all its training windows
+`model`:    K steps of its ClientOpt from θ_ĵ;  up: D, ĵ;  server: θ_j ← ServerOpt_j(θ_j, D̄_j),
+            the mean over the participants that chose j
+`gradient`: one step, so that D = −γ g under SGD with rate γ;  the sum over the participants that
+            chose j is divided by all participants, so that small clusters learn more slowly
+
+A model that nobody chose stays as it is. θ_1 is the study's initial model, the others are drawn as
+that one, from seeds of their own: equal ones would never part.
+"""
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from plfl.methods import Done, Local
+from plfl.methods.clusters import Clustered
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from plfl.federation import Federation
+
+
+class Ifca(Clustered):
+    """Each client trains the one of k models that fits its data best."""
+
+    name = "ifca"
+
+    clusters: int = Field(2, ge=1)
+    """Number of models k (Ghosh et al.: 2 and 4)."""
+    averaging: Literal["model", "gradient"] = "model"
+    """What is averaged: models after K local steps, or gradients."""
+
+    def begin(self, f: "Federation") -> None:
+        import torch
+
+        from plfl.training.batches import stream
+
+        seeds = stream(f.seed, "/ifca", 0).integers(2**32, size=self.clusters - 1).tolist()
+        others = [f.draw(seed)[f.shared] for seed in seeds]
+        self.open(f, torch.stack([f.x0, *others]))
+        f.memory["cluster"] = torch.full_like(f.everyone, -1)
+
+    def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
+        import torch
+
+        first, *further = (x.expand(len(clients), -1) for x in f.server_state["x"])
+        f.channel.send("down", clients, first, extras=further)
+        f.memory["cluster"][clients] = self._best(f, clients)
+        start = f.server_state["x"][f.memory["cluster"][clients]]
+        one = torch.ones_like(clients) if self.averaging == "gradient" else None
+        return Local(start, steps=one)
+
+    def _best(self, f: "Federation", clients: "Tensor") -> "Tensor":
+        """The model (n,) of least loss for each of `clients`, the first of equals."""
+        import torch
+
+        models = f.server_state["x"]
+        losses = [
+            f.fleet.losses(f.models(clients, x.expand(len(clients), -1)), clients) for x in models
+        ]
+        best = torch.stack(losses).cpu().numpy().argmin(0)
+        return torch.from_numpy(best).to(clients.device)
+
+    def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
+        cluster = f.memory["cluster"][clients]
+        D = f.channel.send("up", clients, done.displacement, extras=[cluster.int()])
+        weights = f.weights_of(clients)
+        for j in cluster.unique().tolist():
+            chose = cluster == j
+            mine = clients[chose]
+            share = weights[chose] if self.averaging == "gradient" else f.weights_of(mine)
+            self.receive(f, j, mine, D[chose], share, t)
+
+    def held(self, f: "Federation") -> "Tensor":
+        return f.server_state["x"][self._best(f, f.everyone)]

@@ -1,0 +1,72 @@
+"""SCAFFOLD (Karimireddy et al., ICML 2020): control variates against the clients' drift.
+
+The server keeps c, client i keeps c_i, both 0 at first: estimates of the mean gradient and of its
+own. The difference turns its local steps from its own minimum towards the common one.
+
+down: x, c;  client: K steps of its ClientOpt along g + c − c_i, then
+    `i`:   c_i⁺ = gradient at x, over the minibatches of this round
+    `ii`:  c_i⁺ = c_i − c + (x − y) / (K η)
+up: D = y − x, Δc_i = c_i⁺ − c_i;  c_i ← c_i⁺
+server: x ← x + η_g D̄;  c ← c + (1/N) Σ_S Δc_i
+
+So c stays the mean of all c_i, whoever takes part. With `sgd` option ii is the mean of the
+minibatch gradients g of the round; for any other ClientOpt that mean is what is taken (an
+adaptation), since its steps are not η times a gradient. Where clients weigh by their windows, that
+mean over all N weighs them too. Option i costs the clients a second gradient for every step.
+"""
+
+from typing import TYPE_CHECKING, Literal
+
+from plfl.methods import Done, Local
+from plfl.methods.fedopt import FedOpt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from plfl.clients import ClientOpt
+    from plfl.federation import Federation
+    from plfl.servers import ServerOpt
+
+
+class Scaffold(FedOpt):
+    """FedAvg with control variates; its fixed points are those of the common objective."""
+
+    name = "scaffold"
+
+    option: Literal["i", "ii"] = "ii"
+    """How a client renews its control variate (the paper's experiments: ii)."""
+
+    def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
+        if server_opt.name != "fedavg":
+            return "it has a server step of its own; take fedavg, whose lr is η_g"
+        return None
+
+    def begin(self, f: "Federation") -> None:
+        zero = f.x0.new_zeros(f.x0.shape)
+        f.memory |= {"c": zero, "c_i": zero.expand(len(f.everyone), -1).clone()}
+
+    def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
+        c = f.memory["c"].expand(len(clients), -1)
+        x = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients), [c])
+        keeps = self.option == "ii" and f.client_opt.name != "sgd"
+        return Local(x, constant=c - f.memory["c_i"][clients], keeps_gradients=keeps)
+
+    def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
+        change = self._renewed(f, t, clients, done) - f.memory["c_i"][clients]
+        f.memory["c_i"][clients] += change
+        D = f.channel.send("up", clients, done.displacement, [change])
+        f.server_opt.receive(f.server_state, clients, D, f.weights_of(clients), t)
+        # Summed in double precision, so that the order of the clients does not show.
+        mean = f.weights_of(f.everyone)[clients].double() @ change.double()
+        f.memory["c"] += mean.to(change.dtype)
+
+    def _renewed(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> "Tensor":
+        """The clients' next control variates c_i⁺ (n, d_s)."""
+        if self.option == "i":
+            f.clock.work(clients.cpu().numpy(), done.steps.cpu().double().numpy())
+            steps = int(done.steps.max())
+            return f.fleet.gradients(done.start, clients, t, steps)[:, f.shared]
+        if done.gradients is not None:
+            return done.gradients
+        gradient = -done.displacement / done.steps[:, None] / f.client_opt.lr
+        return f.memory["c_i"][clients] - f.memory["c"] + gradient

@@ -1,0 +1,35 @@
+"""SlowMo (Wang et al., ICLR 2020): slow momentum over rounds of local steps.
+
+As published, with clients of learning rate η:   m ← β m − D̄/η;  x ← x − α η m
+Here m is in units of the parameters, −η times that:   m ← β m + D̄;  x ← x + α m
+
+The two are equal as long as η is constant, which it is in every study; under a schedule for η they
+would not be. In this form it is also the heavy ball of `fedavgm` with η_g = α.
+"""
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from plfl.servers import ServerOpt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class SlowMo(ServerOpt):
+    """FedAvg with slow momentum."""
+
+    name = "slowmo"
+
+    lr: float = Field(1.0, gt=0)
+    """Slow learning rate α, without unit (Wang et al.: 1)."""
+    beta: float = Field(0.9, ge=0, lt=1)
+    """Slow momentum β (FedADC tries 0.6, 0.7, 0.8 and 0.9)."""
+
+    def init(self, x: "Tensor", clients: int) -> "dict[str, Tensor]":
+        return super().init(x, clients) | {"m": x.new_zeros(x.shape)}
+
+    def step(self, state: "dict[str, Tensor]", mean: "Tensor") -> None:
+        m = state["m"].mul_(self.beta).add_(mean)
+        state["x"].add_(m, alpha=self.lr)

@@ -1,0 +1,517 @@
+"""The five clustering methods: expected numbers, identities, bytes, invariants, a real run."""
+
+import itertools
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plfl.clients.sgd import Sgd
+from plfl.errors import ConfigError
+from plfl.experiment import train
+from plfl.federation import Federation
+from plfl.methods import Method
+from plfl.methods.fedac import FedAC, spread
+from plfl.methods.fedcluster import FedCluster
+from plfl.methods.fedsc import FedSC, histograms, linked
+from plfl.methods.ifca import Ifca
+from plfl.methods.one_shot import OneShot
+from plfl.servers import ServerOpt
+from plfl.servers.fedadam import FedAdam
+from plfl.servers.fedavg import FedAvg
+from plfl.servers.fedavgadaptive import FedAvgAdaptive
+from plfl.servers.fedavgm import FedAvgM
+from tests import tiny
+from tests.problems import Quadratic, QuadraticFleet, server_path, trajectory
+
+double = partial(torch.tensor, dtype=torch.float64)
+SGD = Sgd(lr=0.1)
+FOUR = Quadratic([1, 1, 1, 1], [-3, -2.5, 2, 3], [1, 1])
+"""Two pairs of clients that want opposite things."""
+
+
+def of_four(method: Method, server_opt: ServerOpt | None = None, **kwargs: Any) -> list[Any]:
+    options = {"problem": FOUR, "shared": (True, True), "start": (0.1, 0.1)} | kwargs
+    return trajectory(SGD, server_opt or FedAvg(), method, **options)
+
+
+@pytest.fixture(autouse=True)
+def _targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quadratics have targets to make a histogram of: what each client wants."""
+    monkeypatch.setattr(
+        QuadraticFleet, "training_targets", lambda self, i: self.problem.c[i].expand(5)
+    )
+
+
+# One-shot clustering
+
+
+def test_one_shot_finds_the_clusters_and_starts_from_their_means() -> None:
+    kept: list[Federation] = []
+    before, *_ = of_four(OneShot(clusters=2, alone=3), made=kept.append)
+    assert kept[0].memory["cluster"].tolist() == [0, 0, 1, 1]
+    # Alone for 3 rounds of 2 steps, u = w₀ + w₁ keeps 0.8⁶ of its distance to c_i.
+    alone = FOUR.c + (0.2 - FOUR.c) * 0.8**6
+    expected = alone.view(2, 2).mean(1) / 2
+    torch.testing.assert_close(before.x, expected[:, None].expand(2, 2))
+
+
+@pytest.mark.parametrize("server_opt", [FedAvg(), FedAvgM(), FedAdam(lr=0.1)], ids=str)
+def test_one_shot_is_a_federation_in_each_cluster(server_opt: ServerOpt) -> None:
+    before, *rounds = of_four(OneShot(clusters=2), server_opt, rounds=4)
+    for j, members in enumerate([slice(0, 2), slice(2, 4)]):
+        part = Quadratic([1, 1], FOUR.c[members].tolist(), [1, 1])
+        start = tuple(before.x[j].tolist())
+        apart = of_four(OneShot(clusters=1), server_opt, problem=part, rounds=4)
+        torch.testing.assert_close(apart[0].x[0], before.x[j])
+        fedopt = trajectory(
+            SGD, server_opt, problem=part, shared=(True, True), start=start, rounds=4
+        )
+        for whole, alone, plain in zip(rounds, apart[1:], fedopt[1:], strict=True):
+            torch.testing.assert_close(whole.x[j], plain.x, rtol=1e-12, atol=1e-12)
+            torch.testing.assert_close(alone.x[0], plain.x, rtol=1e-12, atol=1e-12)
+
+
+# IFCA
+
+
+def start_from(*models: float) -> Any:
+    def made(f: Federation) -> None:
+        f.server_state["x"] = double(models)[:, None]
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("averaging", "models", "expected"),
+    [
+        ("gradient", (0.3, 0.8), [(0.25, 0.9), (0.2125, 0.975), (0.184375, 1.03125)]),
+        ("model", (0.3, 0.8), [(0.15, 1.1), (0.1125, 1.175), (0.103125, 1.19375)]),
+    ],
+)
+def test_ifca_expected_numbers(
+    averaging: Any, models: tuple[float, ...], expected: list[tuple[float, ...]]
+) -> None:
+    kept: list[Federation] = []
+
+    def made(f: Federation) -> None:
+        start_from(*models)(f)
+        kept.append(f)
+
+    problem = Quadratic([1] * 4, [0, 0.2, 1, 1.4], [1])
+    _, *rounds = trajectory(
+        Sgd(lr=0.5), FedAvg(), Ifca(averaging=averaging), problem=problem, made=made
+    )
+    for after, numbers in zip(rounds, expected, strict=True):
+        assert after.x.flatten().tolist() == pytest.approx(numbers, abs=1e-12)
+    assert kept[0].memory["cluster"].tolist() == [0, 0, 1, 1]
+
+
+def test_ifca_from_a_bad_start_leaves_everyone_in_one_cluster() -> None:
+    problem = Quadratic([1] * 4, [0, 0.2, 1, 1.4], [1])
+    _, first, second = trajectory(
+        Sgd(lr=0.5), FedAvg(), Ifca(), problem=problem, rounds=2, made=start_from(0.3, 5)
+    )
+    assert first.x.flatten().tolist() == pytest.approx([0.5625, 5])
+    assert second.x.flatten().tolist() == pytest.approx([0.628125, 5])
+
+
+def test_ifca_takes_the_first_of_equal_models() -> None:
+    kept: list[Federation] = []
+
+    def made(f: Federation) -> None:
+        start_from(0.3, 0.3)(f)
+        kept.append(f)
+
+    trajectory(SGD, FedAvg(), Ifca(), rounds=1, made=made)
+    assert kept[0].memory["cluster"].tolist() == [0, 0]
+
+
+def test_ifca_starts_from_models_of_other_seeds() -> None:
+    first, second = (of_four(Ifca(clusters=3), seed=s, rounds=1)[0].x for s in (1, 2))
+    assert torch.equal(first[0], second[0])
+    drawn = torch.cat([first, second[1:]])
+    assert len(drawn.unique(dim=0)) == 5
+    assert torch.equal(first, of_four(Ifca(clusters=3), seed=1, rounds=1)[0].x)
+
+
+def test_ifca_keeps_a_server_state_for_each_cluster() -> None:
+    """With its members alone a cluster goes the same way; the unchosen one stays as it is."""
+    problem = Quadratic([1] * 4, [0, 0.2, 1, 1.4], [1])
+    server_opt = FedAvgM()
+    *_, last = trajectory(
+        SGD, server_opt, Ifca(clusters=3), problem=problem, made=start_from(0.3, 0.8, 50)
+    )
+    for j, (start, c) in enumerate([(0.3, [0, 0.2]), (0.8, [1, 1.4])]):
+        part = Quadratic([1, 1], c, [1])
+        alone = server_path(SGD, server_opt, problem=part, start=(start,))
+        assert last.x[j].item() == pytest.approx(alone[-1], abs=1e-12)
+    assert last.x[2] == 50
+    assert last.state["m"][2] == 0
+
+
+# FedCluster
+
+ORDERS = [
+    ([["client 0"], ["client 1"]], [1.62, 1.2232, 0.990792, 0.99668512, 0.8073149472, 0.930633381]),
+    (
+        [["client 1"], ["client 0"]],
+        [1.36, 1.1016, 1.036576, 0.83962656, 0.9422655616, 0.7632351049],
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), ORDERS, ids=["1,2", "2,1"])
+def test_fedcluster_expected_numbers(given: list[list[str]], expected: list[float]) -> None:
+    _, *rounds = trajectory(SGD, FedAvg(), FedCluster(given=given, order="fixed"))
+    turn = [int(name[-1]) for (name,) in given]
+    # With one client a cluster, what it ends at is what the server then has.
+    path = [after.local[i].item() for after in rounds for i in turn]
+    assert path == pytest.approx(expected, abs=1e-9)
+    assert [after.x.item() for after in rounds] == pytest.approx(expected[1::2], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"), [(ORDERS[0][0], 0.9034443817), (ORDERS[1][0], 0.7317899491)]
+)
+def test_fedcluster_ends_where_its_order_leads(given: list[list[str]], limit: float) -> None:
+    method = FedCluster(given=given, order="fixed")
+    assert server_path(SGD, FedAvg(), method, rounds=200)[-1] == pytest.approx(limit, abs=1e-9)
+
+
+def test_fedcluster_reshuffles_the_order() -> None:
+    given, orders = ORDERS[0][0], set()
+    _, *rounds = trajectory(SGD, FedAvg(), FedCluster(given=given), rounds=12)
+    for after in rounds:
+        # The client whose turn came last is where the server is.
+        orders.add((after.local[:, 0] == after.x).nonzero().item())
+    assert orders == {0, 1}
+
+
+def test_fedcluster_steps_its_one_server_in_every_cycle() -> None:
+    """Clusters in turn are rounds of their own, with the same momentum."""
+    method = FedCluster(given=ORDERS[0][0], order="fixed")
+    _, first = trajectory(SGD, FedAvgM(beta=0.5), method, rounds=1)
+    D1 = 2 * 0.81 - 2
+    x1 = 2 + D1
+    D2 = (1 + (x1 - 1) * 0.36) - x1
+    assert first.state["m"].item() == pytest.approx(0.5 * D1 + D2)
+    assert first.x.item() == pytest.approx(x1 + 0.5 * D1 + D2)
+
+
+def test_fedcluster_draws_clusters_of_equal_size() -> None:
+    kept: list[Federation] = []
+    problem = Quadratic([1.0] * 10, [0.0] * 10, [1])
+    for seed in (0, 1, 2):
+        trajectory(
+            SGD, FedAvg(), FedCluster(), problem=problem, rounds=1, seed=seed, made=kept.append
+        )
+    drawn = [f.memory["cluster"].tolist() for f in kept]
+    for labels in drawn:
+        assert sorted(map(labels.count, (0, 1, 2))) == [3, 3, 4]
+        assert labels[0] == 0
+    assert drawn[0] != drawn[1] != drawn[2]
+
+
+def test_fedcluster_wants_each_client_in_one_cluster() -> None:
+    elsewhere = ["client 0", "a client of another state"]
+    for clusters, fault in [
+        ([elsewhere], "client client 1 is in 0 clusters"),
+        ([elsewhere, ["client 0", "client 1"]], "client client 0 is in 2 clusters"),
+    ]:
+        with pytest.raises(ConfigError, match=fault):
+            trajectory(SGD, FedAvg(), FedCluster(given=clusters))
+    kept: list[Federation] = []
+    method = FedCluster(given=[["nobody here"], ["client 1"], elsewhere])
+    trajectory(SGD, FedAvg(), method, rounds=1, made=kept.append)
+    assert kept[0].memory["cluster"].tolist() == [1, 0]
+
+
+# FedSC
+
+
+@pytest.mark.parametrize(
+    ("clusters", "expected"),
+    [
+        (5, [0, 1, 2, 3, 4]),
+        (4, [0, 0, 1, 2, 3]),
+        (3, [0, 0, 1, 1, 2]),
+        (2, [0, 0, 0, 0, 1]),
+        (1, [0, 0, 0, 0, 0]),
+    ],
+)
+def test_fedsc_merges_the_closest_clusters(clusters: int, expected: list[int]) -> None:
+    shares = np.array([(1, 0, 0), (0.9, 0.1, 0), (0, 1, 0), (0, 0.8, 0.2), (0, 0, 1)])
+    assert linked(shares, clusters).tolist() == expected
+
+
+def test_fedsc_of_a_single_client() -> None:
+    assert linked(np.array([[0.5, 0.5]]), 1).tolist() == [0]
+
+
+def test_fedsc_attribute_is_the_share_of_each_pooled_quantile_bin() -> None:
+    low, high = np.arange(4.0), np.arange(4.0, 8.0)
+    assert histograms([low, high], 4).tolist() == [[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]]
+    assert histograms([low, np.r_[low, high, high]], 2).tolist() == [[1, 0], [1 / 3, 2 / 3]]
+
+
+def test_fedsc_hands_the_model_on_from_cluster_to_cluster() -> None:
+    kept: list[Federation] = []
+    _, *rounds = trajectory(SGD, FedAvg(), FedSC(clusters=2), weights=(1.0, 3.0), made=kept.append)
+    assert kept[0].memory["cluster"].tolist() == [0, 1]
+    path = [after.local[i].item() for after in rounds for i in (0, 1)]
+    assert path == pytest.approx(ORDERS[0][1], abs=1e-9)
+
+
+def test_fedsc_clusters_clients_of_like_targets() -> None:
+    kept: list[Federation] = []
+    near = Quadratic([1] * 4, [1, 9, 1, 9], [1])
+    trajectory(SGD, FedAvg(), FedSC(clusters=2), problem=near, rounds=1, made=kept.append)
+    assert kept[0].memory["cluster"].tolist() == [0, 1, 0, 1]
+
+
+# FedAC
+
+OMEGA = double([(1, 0.2), (0.8, 0.1), (-0.9, 0.3), (-1.1, 0.5)])
+STILL = Quadratic([0] * 4, [0] * 4, [1, 1])
+
+
+def example(**options: Any) -> tuple[Any, Federation]:
+    """The example's clients after a round in which they learn nothing, and the server as it is."""
+    kept: list[Federation] = []
+
+    def made(f: Federation) -> None:
+        f.local = OMEGA.clone()
+        f.server_state["x"] = double([(1, 0), (-1, 0)])
+        f.memory["components"] = torch.eye(2).double()
+        kept.append(f)
+
+    method = FedAC(mu=0, lam=0, embedding=["w0"], **options)
+    *_, last = of_four(method, problem=STILL, rounds=1, made=made)
+    return last, kept[0]
+
+
+def test_fedac_expected_numbers_of_the_server() -> None:
+    last, f = example()
+    assert f.memory["cluster"].tolist() == [0, 0, 1, 1]
+    assert last.x.tolist() == [pytest.approx([0.9, 0.15]), pytest.approx([-1, 0.4])]
+    assert f.memory["Phi"].tolist() == pytest.approx([-0.05])
+    G, apart = spread(OMEGA, last.x, f.memory["cluster"])
+    assert apart[0, 1] == pytest.approx(3.6725)
+    assert (G * 3.6725).tolist() == pytest.approx([0.0125, 0.02])
+    assert G.tolist() == pytest.approx([0.003403676, 0.0054458816], abs=1e-9)
+
+
+def test_fedac_expected_numbers_of_a_local_step() -> None:
+    # A gradient of (.3, −.2) at the client's own ω.
+    problem = Quadratic([1], [0.26 - 1], [0.3, -0.2])
+
+    def made(f: Federation) -> None:
+        f.server_state["x"] = double([(0.9, 0.15)])
+        f.memory["Phi"] = double([-0.05])
+
+    method = FedAC(clusters=1, mu=0.5, lam=0.25, embedding=["w0"])
+    *_, last = of_four(method, problem=problem, start=(1.0, 0.2), rounds=1, steps=1, made=made)
+    assert last.local[0].tolist() == pytest.approx([0.93875, 0.2175])
+
+
+def test_fedac_merges_a_cluster_of_little_spread_into_the_closest() -> None:
+    last, f = example(merge_below=0.004)
+    assert f.memory["cluster"].tolist() == [0, 0, 0, 0]
+    assert last.x.tolist() == [pytest.approx([-0.05, 0.275])]
+
+
+def test_fedac_splits_a_cluster_of_much_spread() -> None:
+    last, f = example(split_above=0.005)
+    labels = f.memory["cluster"].tolist()
+    assert labels in ([0, 0, 1, 2], [0, 0, 2, 1])
+    assert last.x[0].tolist() == pytest.approx([0.9, 0.15])
+    assert torch.equal(last.x[labels[2:]], OMEGA[2:])
+
+
+def test_fedac_touches_a_cluster_once_and_merges_first() -> None:
+    last, _ = example(merge_below=0.004, split_above=0.005)
+    assert len(last.x) == 1
+    # Both are below, but the second has taken in the first.
+    last, _ = example(merge_below=1)
+    assert len(last.x) == 1
+    # Both are above: each is split, into as many clusters as clients.
+    last, f = example(split_above=0.001)
+    assert sorted(f.memory["cluster"].tolist()) == [0, 1, 2, 3]
+
+
+def test_fedac_finds_its_first_clusters_by_itself() -> None:
+    kept: list[Federation] = []
+    method = FedAC(mu=0, lam=0, embedding=["w0"])
+    *_, last = of_four(method, made=kept.append)
+    assert kept[0].memory["cluster"].tolist() == [0, 0, 1, 1]
+    expected = last.local.view(2, 2, 2).mean(1)
+    torch.testing.assert_close(last.x, expected)
+
+
+def test_fedac_without_pull_is_training_alone() -> None:
+    """§10.9."""
+    method = FedAC(clusters=1, mu=0, lam=0)
+    together = of_four(method, rounds=4)[-1].local
+    alone = of_four(method, shared=(False, False), rounds=4)[-1].local
+    assert torch.equal(together, alone)
+
+
+def test_fedac_with_a_cluster_for_each_client_is_drawn_to_where_it_was() -> None:
+    """§10.9: one cluster a client is training alone with its own anchor."""
+    problem = Quadratic([1, 4], [0, 1], [1])
+
+    def made(f: Federation) -> None:
+        f.server_state["x"] = f.x0.expand(2, -1).clone()
+        f.memory["cluster"] = f.everyone
+
+    method = FedAC(mu=0.5, lam=0, embedding=[])
+    *_, last = trajectory(SGD, FedAvg(), method, problem=problem, rounds=1, made=made)
+    y = double([2, 2])
+    for _ in range(2):
+        y = y - 0.1 * (problem.a * (y - problem.c) + 0.5 * (y - 2))
+    assert last.local[:, 0].tolist() == pytest.approx(y.tolist())
+
+
+def test_fedac_takes_nothing_but_means() -> None:
+    assert FedAC().refuses(SGD, FedAvg()) is None
+    for server_opt in (FedAvg(lr=0.5), FedAdam()):
+        assert "means" in (FedAC().refuses(SGD, server_opt) or "")
+
+
+# All of them
+
+METHODS: dict[str, Method] = {
+    "one_shot": OneShot(),
+    "ifca": Ifca(),
+    "ifca-gradient": Ifca(averaging="gradient"),
+    "fedcluster": FedCluster(clusters=2),
+    "fedsc": FedSC(clusters=2),
+    "fedac": FedAC(embedding=["w0"]),
+}
+every = pytest.mark.parametrize("name", METHODS)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [Ifca(clusters=1), FedCluster(clusters=1), FedSC(clusters=1)],
+    ids=lambda m: m.name,
+)
+def test_one_cluster_is_fedavg(method: Method) -> None:
+    """§10.3."""
+    expected = server_path(SGD, FedAvg(), weights=(1.0, 3.0))
+    assert server_path(SGD, FedAvg(), method, weights=(1.0, 3.0)) == pytest.approx(expected)
+
+
+def test_ifca_with_one_model_and_gradients_is_gradient_descent() -> None:
+    """§10.3: FedSGD."""
+    path = server_path(SGD, FedAvg(), Ifca(clusters=1, averaging="gradient"))
+    assert path == pytest.approx([2, 1.7, 1.475, 1.30625])
+
+
+PER_ROUND = {  # floats and scalars, d_s = 2 and d_φ = 1
+    "one_shot": (2, 2, 0),
+    "ifca": (2 * 2, 2, 1),
+    "ifca-gradient": (2 * 2, 2, 1),
+    "fedcluster": (2, 2, 0),
+    "fedsc": (2, 2, 0),
+    "fedac": (2 + 1, 2, 0),
+}
+ONE_OFF = {"one_shot": (2, 2), "fedsc": (0, 10)}
+
+
+@every
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1000), participation=st.sampled_from([0.25, 0.5, 0.75, 1.0]))
+def test_bytes_and_absence(name: str, seed: int, participation: float) -> None:
+    """§1.3; who does not take part sends nothing, gets nothing and stays as it is."""
+    steps = of_four(METHODS[name], seed=seed, participation=participation, rounds=4)
+    down, up, scalars = PER_ROUND[name]
+    for t, (before, after) in enumerate(itertools.pairwise(steps)):
+        page = after.report.bytes[0]
+        present = after.report.present[0]
+        once = ONE_OFF.get(name, (0, 0)) if t == 0 else (0, 0)
+        there = np.isin(np.arange(4), present)
+        np.testing.assert_array_equal(page["bytes_down"], 8 * (there * down + once[0]))
+        np.testing.assert_array_equal(
+            page["bytes_up"], there * (8 * up + 4 * scalars) + 8 * once[1]
+        )
+        assert torch.equal(before.local[~there], after.local[~there])
+        assert torch.isfinite(after.local).all()
+
+
+@every
+def test_personal_parameters_stay_where_they_are(name: str) -> None:
+    """The second coordinate bears on nothing: the server must not see it, nor anybody else."""
+    problem = Quadratic([1, 1, 1, 1], FOUR.c.tolist(), [1, 0])
+    own = double([100, 200, 300, 400])
+
+    def made(f: Federation) -> None:
+        f.local[:, 1] = own
+
+    options: dict[str, Any] = {"problem": problem, "shared": (True, False), "rounds": 4}
+    *_, plain = of_four(METHODS[name], **options)
+    *_, marked = of_four(METHODS[name], made=made, **options)
+    for entry, value in plain.state.items():
+        assert torch.equal(value, marked.state[entry])
+    assert torch.equal(marked.local[:, 1], own)
+    assert torch.equal(marked.global_models[:, 1], own)
+    assert torch.equal(marked.global_models[:, 0], plain.global_models[:, 0])
+
+
+@every
+def test_with_nothing_shared_it_is_training_alone(name: str) -> None:
+    alone = trajectory(SGD, FedAvg(), problem=FOUR, shared=(False, False), start=(0.1, 0.1))
+    steps = of_four(METHODS[name], shared=(False, False))
+    assert torch.equal(steps[-1].local, alone[-1].local)
+    assert all(not after.report.bytes[0]["bytes_up"].any() for after in steps[1:])
+
+
+@pytest.mark.parametrize("name", ["one_shot", "ifca", "ifca-gradient", "fedac"])
+@settings(max_examples=10, deadline=None)
+@given(order=st.permutations(range(4)))
+def test_the_order_of_the_clients_does_not_matter(name: str, order: list[int]) -> None:
+    """§10.15."""
+    permuted = Quadratic([1] * 4, FOUR.c[list(order)].tolist(), [1, 1])
+    straight = of_four(METHODS[name])[-1].local
+    other = of_four(METHODS[name], problem=permuted)[-1].local
+    torch.testing.assert_close(straight[list(order)], other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("cls", [OneShot, FedCluster, FedSC, FedAC])
+def test_more_clusters_than_clients_are_refused(cls: Any) -> None:
+    with pytest.raises(ConfigError, match="5 clusters of 4 clients"):
+        of_four(cls(clusters=5))
+
+
+@pytest.mark.parametrize("method", [OneShot(), Ifca()], ids=lambda m: m.name)
+def test_a_server_with_a_model_for_each_client_has_no_clusters(method: Method) -> None:
+    assert "each client" in (method.refuses(SGD, FedAvgAdaptive()) or "")
+    assert method.refuses(SGD, FedAdam()) is None
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Any:
+    return tiny.dataset()
+
+
+@pytest.mark.parametrize("batches", ["draw", "epoch"])
+def test_on_the_real_forecaster(dataset: Any, batches: str) -> None:
+    """Finite, and the same in company as alone."""
+    names = ["one_shot", "ifca", "fedcluster", "fedsc", "fedac"]
+    study = tiny.study(
+        method={"ifca": {"clusters": 3}, "fedsc": {"clusters": 2}, "one_shot": {"alone": 2}},
+        grid={"method": names, "client_opt": ["adam"], "server_opt": ["fedavg"]},
+        federation={"batches": batches, "evaluate_every": 3},
+    )
+    company = train(study, study.cells, dataset)
+    for cell, result in company.items():
+        records = result.records
+        assert np.isfinite(records.loc[records["split"] == "test", "mase"]).all()
+        if cell.personalization == "P2":
+            alone = train(study, [cell], dataset)[cell].records
+            assert alone.equals(records)

@@ -1,0 +1,486 @@
+"""FedProx, SCAFFOLD, FedDyn and FedADC against the specification's numbers and identities."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plfl.clients import ClientOpt
+from plfl.clients.adam import Adam
+from plfl.clients.prox import Prox
+from plfl.clients.proxadam import ProxAdam
+from plfl.clients.sgd import Sgd
+from plfl.clients.sgdm import SgdMomentum
+from plfl.clock import Clock
+from plfl.errors import ConfigError
+from plfl.experiment import train
+from plfl.methods import Method
+from plfl.methods.fedadc import FedADC
+from plfl.methods.fedadc_dm import FedADCDM
+from plfl.methods.feddyn import FedDyn
+from plfl.methods.fedprox import FedProx
+from plfl.methods.scaffold import Scaffold
+from plfl.servers.fedadam import FedAdam
+from plfl.servers.fedavg import FedAvg
+from plfl.servers.fedavgm import FedAvgM
+from plfl.study import Simulation
+from tests import tiny
+from tests.problems import Q2, Quadratic, server_path, trajectory
+
+SGD, AVG = Sgd(lr=0.1), FedAvg()
+AVERAGING = SgdMomentum(lr=0.1, momentum=0.5, dampening=0.5)
+"""The ClientOpt of FedADC with double momentum φ = 0.5."""
+Q4 = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1])
+
+EVERY: list[tuple[Method, ClientOpt]] = [
+    (FedProx(mu=1), SGD),
+    (Scaffold(option="i"), SGD),
+    (Scaffold(), SGD),
+    (Scaffold(), Adam(lr=0.1)),
+    (FedDyn(alpha=1), SGD),
+    (FedADC(), SGD),
+    (FedADC(beta_l=0.5, variant="nesterov"), SGD),
+    (FedADC(downlink="tracking"), SGD),
+    (FedADCDM(), AVERAGING),
+]
+every = pytest.mark.parametrize(("method", "client_opt"), EVERY, ids=str)
+
+
+def in_turns(method: Method, *turns: list[int]) -> Method:
+    """The method where round t is for the clients `turns[t - 1]`."""
+
+    class InTurns(type(method)):  # type: ignore[misc]
+        def present(self, f: Any, t: int, drawn: Any) -> Any:
+            return torch.tensor(turns[t - 1], dtype=torch.int64)
+
+    turned: Method = InTurns(**method.model_dump())
+    return turned
+
+
+def memories(method: Method, *names: str, rounds: int = 3, **kwargs: Any) -> list[Any]:
+    """What a method remembers under `names` after each of the rounds, as flat lists."""
+    path = []
+    for last in range(1, rounds + 1):
+        federations: list[Any] = []
+        trajectory(SGD, AVG, method, rounds=last, made=federations.append, **kwargs)
+        memory = federations[0].memory
+        path.append([value for name in names for value in memory[name].flatten().tolist()])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("method", "client_opt", "server_opt", "expected"),
+    [
+        (FedProx(mu=1), SGD, AVG, [2, 1.52, 1.2272, 1.048592]),
+        (Scaffold(option="i"), SGD, AVG, [2, 1.49, 1.17665, 1.00481525]),
+        (Scaffold(), SGD, AVG, [2, 1.49, 1.1819, 1.009049]),
+        (FedDyn(alpha=1), SGD, AVG, [2, 1.04, 0.5036, 0.369524]),
+        (FedADC(), SGD, AVG, [2, 1.49, 0.790025, 0.2309343125]),
+        (FedADC(variant="nesterov"), SGD, AVG, [2, 1.49, 0.8852675, 0.4745884381]),
+        (FedADC(beta_l=0.5), SGD, AVG, [2, 1.49, 0.764525, 0.1596618125]),
+        (FedADC(), SGD, FedAvg(lr=0.5), [2, 1.745, 1.3421, 0.9063305]),
+        (FedADCDM(), AVERAGING, AVG, [2, 1.445, 0.67563125, 0.0773750703]),
+    ],
+    ids=str,
+)
+def test_trajectories_on_two_quadratics(method, client_opt, server_opt, expected):
+    assert server_path(client_opt, server_opt, method) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("method", "names", "expected"),
+    [
+        (
+            Scaffold(option="i"),
+            ("c", "c_i"),
+            [(3, 2, 4), (1.725, 1.49, 1.96), (0.941625, 1.17665, 0.7066)],
+        ),
+        (
+            Scaffold(),
+            ("c", "c_i"),
+            [(2.55, 1.9, 3.2), (1.5405, 1.383, 1.698), (0.864255, 1.11493, 0.61358)],
+        ),
+        (
+            FedDyn(alpha=1),
+            ("h", "h_i"),
+            [(0.48, 0.36, 0.6), (0.5082, 0.4824, 0.534), (0.321138, 0.486216, 0.15606)],
+        ),
+        (FedADC(), ("m",), [(5.1,), (6.99975,), (5.590906875,)]),
+        (FedADC(variant="nesterov"), ("m",), [(5.1,), (6.047325,), (4.1067906188,)]),
+    ],
+    ids=str,
+)
+def test_what_the_methods_remember(method, names, expected):
+    found = memories(method, *names)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+
+
+def test_clients_in_turns():
+    """Participants {1}, {2}, {1}."""
+    turns = [0], [1], [0]
+    scaffold, feddyn = in_turns(Scaffold(), *turns), in_turns(FedDyn(alpha=1), *turns)
+    path = server_path(SGD, AVG, scaffold)
+    assert path == pytest.approx([2, 1.62, 1.0712, 0.877742], abs=1e-9)
+    np.testing.assert_allclose(memories(scaffold, "c"), [[0.95], [1.847], [1.407145]], atol=1e-9)
+    assert server_path(SGD, AVG, feddyn) == pytest.approx([2, 1.46, 0.866, 0.41138], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("method", "end"),
+    [
+        (FedProx(mu=1), 0.7692307692),
+        (Scaffold(option="i"), 0.8),
+        (Scaffold(), 0.8),
+        (FedDyn(alpha=1), 0.8),
+        (FedADC(beta_l=0.6, beta_g=0.6), 0.7710843373),
+        (FedADC(beta_l=0.6, beta_g=0.6, variant="nesterov"), 0.7710843373),
+    ],
+    ids=str,
+)
+def test_fixed_points(method, end):
+    """§10.8: SCAFFOLD and FedDyn find the minimiser, FedADC what FedAvg finds."""
+    assert server_path(SGD, AVG, method, rounds=200)[-1] == pytest.approx(end, abs=1e-8)
+
+
+@pytest.mark.parametrize(("mu", "end"), [(1, 0.6153846154), (2, 0.6666666667)])
+def test_fedprox_with_many_local_steps(mu, end):
+    """As good as an exact proximal step."""
+    path = server_path(SGD, AVG, FedProx(mu=mu), steps=150, rounds=40)
+    assert path[-1] == pytest.approx(end, abs=1e-9)
+
+
+def test_feddyn_with_many_local_steps():
+    path = server_path(SGD, AVG, FedDyn(alpha=1), steps=150)
+    assert path == pytest.approx([2, 0.2, 0.5, 0.65], abs=1e-9)
+
+
+@pytest.mark.parametrize("method", [Scaffold(), FedDyn(alpha=1)], ids=str)
+def test_weights_of_the_clients_weigh_their_share_of_the_objective(method):
+    """(1·f₁ + 3·f₂) / 4 has its minimum at 12/13."""
+    path = server_path(SGD, AVG, method, weights=(1.0, 3.0), rounds=200)
+    assert path[-1] == pytest.approx(12 / 13, abs=1e-8)
+
+
+def same(one: Any, other: Any) -> None:
+    for a, b in zip(one, other, strict=True):
+        torch.testing.assert_close(a.global_models, b.global_models, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(a.local, b.local, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("client_opt", [SGD, Adam(lr=0.1)], ids=str)
+@pytest.mark.parametrize("server_opt", [AVG, FedAdam(lr=0.1)], ids=str)
+def test_fedprox_is_fedopt_with_proximal_clients(client_opt, server_opt):
+    twin = Prox if client_opt.name == "sgd" else ProxAdam
+    proximal = twin(**client_opt.model_dump(), mu=0.75)
+    same(
+        trajectory(client_opt, server_opt, FedProx(mu=0.75)), trajectory(proximal, server_opt, None)
+    )
+    still = trajectory(client_opt, server_opt, FedProx(mu=0))
+    same(still, trajectory(client_opt, server_opt))
+
+
+@pytest.mark.parametrize("client_opt", [SGD, Adam(lr=0.1)], ids=str)
+@pytest.mark.parametrize(
+    "method",
+    [FedADC(beta_l=0, beta_g=0), FedADC(beta_l=0, beta_g=0, variant="nesterov")],
+    ids=str,
+)
+def test_fedadc_without_momentum_is_fedavg(method, client_opt):
+    """§10.3."""
+    same(trajectory(client_opt, AVG, method, rounds=6), trajectory(client_opt, AVG, rounds=6))
+
+
+@pytest.mark.parametrize("client_opt", [SGD, Adam(lr=0.1)], ids=str)
+@pytest.mark.parametrize("option", ["i", "ii"])
+def test_scaffold_begins_as_fedavg(option, client_opt):
+    """§10.3."""
+    begun = trajectory(client_opt, AVG, Scaffold(option=option), rounds=1)
+    same(begun, trajectory(client_opt, AVG, rounds=1))
+
+
+@pytest.mark.parametrize("option", ["i", "ii"])
+def test_scaffold_with_one_step_is_gradient_descent(option):
+    """§10.2."""
+    path = server_path(SGD, AVG, Scaffold(option=option), steps=1)
+    assert path == pytest.approx([2, 1.7, 1.475, 1.30625], abs=1e-12)
+
+
+def test_scaffold_by_the_identity_and_by_the_mean_gradient():
+    """Without momentum, `sgdm` is `sgd` that takes the other way."""
+    mean = trajectory(SgdMomentum(lr=0.1, momentum=0), AVG, Scaffold(), rounds=6)
+    same(mean, trajectory(SGD, AVG, Scaffold(), rounds=6))
+
+
+def test_scaffold_with_other_clients_finds_the_minimum():
+    """The mean of raw gradients is right for momentum and proximal clients, too."""
+    for client_opt in (SgdMomentum(lr=0.05, momentum=0.5), Prox(lr=0.1, mu=1)):
+        path = server_path(client_opt, AVG, Scaffold(), rounds=200)
+        assert path[-1] == pytest.approx(0.8, abs=1e-8)
+
+
+def test_fedadc_with_one_step_is_server_momentum():
+    """§10.5: blue is the heavy ball, red is Nesterov's."""
+    blue, red = (
+        server_path(SGD, AVG, FedADC(variant=v), steps=1) for v in ("heavy_ball", "nesterov")
+    )
+    assert blue == pytest.approx([2, 1.7, 1.205, 0.65825], abs=1e-12)
+    assert blue == pytest.approx(server_path(SGD, FedAvgM(beta=0.9), steps=1), abs=1e-12)
+    assert red == pytest.approx([2, 1.7, 1.2725, 0.8658125], abs=1e-12)
+
+
+class Slopes(Quadratic):
+    """Clients whose losses are linear, with the slopes `a`."""
+
+    def gradients(self, y: Any, client: Any) -> Any:
+        return self.a[client][:, None].expand_as(y)
+
+
+@pytest.mark.parametrize("variant", ["heavy_ball", "nesterov"])
+def test_fedadc_on_linear_losses_is_slowmo(variant):
+    """§10.5."""
+    path = server_path(SGD, AVG, FedADC(variant=variant), problem=Slopes([1, -3], [0, 0], [1]))
+    assert path == pytest.approx([2, 2.2, 2.58, 3.122], abs=1e-12)
+
+
+@pytest.mark.parametrize("client_opt", [SGD, Adam(lr=0.1)], ids=str)
+def test_fedadcs_server_averages_and_the_path_tells_the_momentum(client_opt):
+    """§10.13: m = (x_{t-1} − x_t) / η where β_l = β_g and α = 1."""
+    federations: list[Any] = []
+    *_, before, last = trajectory(client_opt, AVG, FedADC(), rounds=4, made=federations.append)
+    assert last.x.item() == pytest.approx(last.local.mean().item(), abs=1e-12)
+    (m,) = federations[0].memory["m"].tolist()
+    assert m == pytest.approx((before.x - last.x).item() / client_opt.lr, abs=1e-9)
+
+
+def test_double_momentum_without_momentum_is_fedadc():
+    """§10.5."""
+    still = SgdMomentum(lr=0.1, momentum=0)
+    same(trajectory(still, AVG, FedADCDM(), rounds=6), trajectory(SGD, AVG, FedADC(), rounds=6))
+
+
+def test_a_proximal_term_is_towards_x_though_red_fedadc_starts_displaced():
+    eta, mu, beta, x, m = 0.1, 1.0, 0.9, 2.0, 0.0
+    for step in trajectory(Prox(lr=eta, mu=mu), AVG, FedADC(variant="nesterov"), rounds=4)[1:]:
+        ends = []
+        for a, c in zip(Q2.a.tolist(), Q2.c.tolist(), strict=True):
+            y = x
+            for _ in range(2):
+                y -= eta * beta * m / 2
+                y -= eta * (a * (y - c) + mu * (y - x))
+            ends.append(y)
+        m, x = (x - sum(ends) / 2) / eta, sum(ends) / 2
+        assert step.x.item() == pytest.approx(x, abs=1e-12)
+
+
+def test_tracking_clients_know_the_momentum_unless_they_missed_it():
+    """Round by round: who gets x alone (8 bytes), and who needs m as well (16)."""
+    turns = [0, 1], [0], [0, 1], [], [0, 1], [1], [0, 1]
+    paths = {}
+    for downlink in ("momentum", "tracking"):
+        method = FedADC(beta_l=0.5, downlink=downlink)
+        server = FedAvg(lr=0.7)
+        paths[downlink] = trajectory(SGD, server, in_turns(method, *turns), rounds=len(turns))
+    same(*paths.values())
+    down = [step.report.bytes[0]["bytes_down"].tolist() for step in paths["tracking"][1:]]
+    assert down == [[8, 8], [8, 0], [8, 16], [0, 0], [8, 8], [0, 8], [16, 8]]
+
+
+@pytest.mark.parametrize(
+    ("method", "client_opt", "down", "up"),
+    [
+        (FedProx(mu=1), SGD, 1, 1),
+        (Scaffold(option="i"), SGD, 2, 2),
+        (Scaffold(), SGD, 2, 2),
+        (Scaffold(), Adam(lr=0.1), 2, 2),
+        (FedDyn(alpha=1), SGD, 1, 1),
+        (FedADC(), SGD, 2, 1),
+        (FedADC(downlink="tracking"), SGD, 1, 1),
+        (FedADCDM(), AVERAGING, 2, 1),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(("shared", "width"), [((True, True), 2), ((True, False), 1)])
+def test_bytes(method, client_opt, down, up, shared, width):
+    """§1.3, in float64."""
+    start = {"problem": Quadratic([1, 1], [1, 3], [1, 1]), "start": (0.0, 0.0)}
+    for step in trajectory(client_opt, AVG, method, shared=shared, **start)[1:]:
+        page = step.report.bytes[0]
+        assert page["bytes_down"].tolist() == [8 * width * down] * 2
+        assert page["bytes_up"].tolist() == [8 * width * up] * 2
+        assert page["extras_down"].tolist() == [8 * width * (down - 1)] * 2
+        assert page["extras_up"].tolist() == [8 * width * (up - 1)] * 2
+
+
+@every
+def test_personal_parameters_feel_nothing_but_their_own_gradient(method, client_opt):
+    """No loss depends on the second coordinate, which is personal: so it stays where it is."""
+    federations: list[Any] = []
+    *_, last = trajectory(
+        client_opt,
+        AVG,
+        method,
+        problem=Quadratic([1, 4], [0, 1], [1, 0]),
+        shared=(True, False),
+        start=(2.0, 5.0),
+        rounds=4,
+        made=federations.append,
+    )
+    assert last.local[:, 1].tolist() == [5.0, 5.0]
+    assert last.x.shape == (1,)
+    for name, kept in federations[0].memory.items():
+        assert kept.shape[-1:] in ((), (1,)) or name == "known_steps"
+    shared_alone = trajectory(client_opt, AVG, method, rounds=4)[-1]
+    torch.testing.assert_close(last.local[:, :1], shared_alone.local)
+
+
+@every
+def test_nothing_shared_is_local_training(method, client_opt):
+    alone = trajectory(client_opt, AVG, method, shared=(False,))
+    same(alone, trajectory(client_opt, AVG, shared=(False,)))
+
+
+PATTERNS = st.lists(st.sets(st.integers(0, 3)).map(sorted), min_size=1, max_size=8)
+
+
+@settings(max_examples=30, deadline=None)
+@given(PATTERNS, st.sampled_from([None, (1.0, 2.0, 3.0, 4.0)]))
+def test_the_server_keeps_the_mean_of_what_the_clients_keep(turns, weights):
+    """§10.13, whoever takes part."""
+    share = torch.tensor(weights or (1.0,) * 4).double()
+    for method, names in [
+        (Scaffold(option="i"), ("c", "c_i")),
+        (Scaffold(), ("c", "c_i")),
+        (FedDyn(alpha=1), ("h", "h_i")),
+    ]:
+        federations: list[Any] = []
+        trajectory(
+            SGD,
+            AVG,
+            in_turns(method, *turns),
+            problem=Q4,
+            rounds=len(turns),
+            weights=weights,
+            made=federations.append,
+        )
+        total, rows = (federations[0].memory[name] for name in names)
+        torch.testing.assert_close(total, share @ rows / share.sum(), rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(PATTERNS)
+def test_tracking_is_the_same_whoever_takes_part(turns):
+    sent, tracked = (
+        trajectory(
+            SGD,
+            AVG,
+            in_turns(FedADC(downlink=downlink), *turns),
+            problem=Q4,
+            rounds=len(turns),
+        )
+        for downlink in ("momentum", "tracking")
+    )
+    for one, other in zip(sent, tracked, strict=True):
+        torch.testing.assert_close(one.x, other.x, rtol=1e-9, atol=1e-9)
+
+
+def test_tracking_with_clients_that_drop_out_in_mid_round():
+    """They were sent x; the server does not step where nobody stays to the end."""
+
+    def flaky(f: Any) -> None:
+        f.clock = Clock(Simulation(availability=0.7, dropout=0.5), f.fleet)
+
+    sent, tracked = (
+        trajectory(SGD, AVG, FedADC(downlink=downlink), rounds=30, made=flaky)
+        for downlink in ("momentum", "tracking")
+    )
+    same(sent, tracked)
+    total = [
+        sum(int(s.report.bytes[0]["bytes_down"].sum()) for s in p[1:]) for p in (sent, tracked)
+    ]
+    assert total[0] / 2 < total[1] < total[0]
+
+
+@every
+def test_the_absent_keep_what_they_have(method, client_opt):
+    federations: list[Any] = []
+    turned = in_turns(method, [0, 1], [0], [])
+    _, first, second, third = trajectory(client_opt, AVG, turned, made=federations.append)
+    assert torch.equal(first.local[1], second.local[1])
+    assert torch.equal(second.local, third.local)
+    assert torch.equal(second.x, third.x)
+    assert third.report.bytes[0]["bytes_down"].tolist() == [0, 0]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(range(4)), st.sampled_from(EVERY), st.sampled_from([True, False]))
+def test_the_order_of_the_clients_does_not_matter(order, pair, both):
+    """§10.15."""
+    method, client_opt = pair
+    a, c = np.array([1.0, 4.0, 0.5, 2.0]), np.array([0.0, 1.0, -3.0, 7.0])
+
+    def last(a: Any, c: Any) -> Any:
+        problem = Quadratic(list(a), list(c), [1, 0.5])
+        start = {"shared": (True, both), "start": (1.0, 2.0), "rounds": 4}
+        return trajectory(client_opt, AVG, method, problem=problem, **start)[-1].local
+
+    straight, permuted = last(a, c), last(a[order], c[order])
+    torch.testing.assert_close(straight[order], permuted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", [Scaffold(), FedDyn(), FedADC(), FedADCDM()], ids=str)
+def test_a_server_step_of_its_own_wants_fedavg(method):
+    reason = method.refuses(AVERAGING, FedAdam())
+    assert reason is not None
+    assert "fedavg" in reason
+    assert method.refuses(AVERAGING, AVG) is None
+
+
+def test_what_else_is_refused():
+    assert "twice" in (FedProx().refuses(ProxAdam(), AVG) or "")
+    assert FedProx().refuses(Adam(), FedAdam()) is None
+    for client_opt in (SGD, SgdMomentum(momentum=0.9), SgdMomentum(momentum=0, nesterov=True)):
+        assert "dampening" in (FedADCDM().refuses(client_opt, AVG) or "")
+    with pytest.raises(ConfigError, match="fedadc_dm with adam and fedavg makes no sense"):
+        tiny.study(grid={"method": ["fedadc_dm"], "client_opt": ["adam"], "server_opt": ["fedavg"]})
+
+
+def forecasters(names: list[str]) -> dict[str, Any]:
+    """Records of methods on the forecaster, by method and split."""
+    study = tiny.study(
+        grid={"method": names, "client_opt": ["sgdm"], "server_opt": ["fedavg"]},
+        client_opt={"sgdm": {"momentum": 0.5, "dampening": 0.5, "lr": 0.01}},
+        federation={"participation": 0.7},
+    )
+    trained = train(study, study.cells, tiny.dataset())
+    return {f"{cell.method} {cell.personalization}": r.records for cell, r in trained.items()}
+
+
+NAMES = ["fedopt", "fedprox", "scaffold", "feddyn", "fedadc", "fedadc_dm"]
+
+
+def test_on_the_forecaster():
+    together = forecasters(NAMES)
+    for name in NAMES:
+        for key, alone in forecasters([name]).items():
+            trains = alone["split"] == "train"
+            assert np.isfinite(alone.loc[trains, "loss"]).all()
+            assert np.isfinite(alone.loc[~trains, "mase"]).all()
+            scores = ["loss", "mase", "bytes_down", "bytes_up"]
+            np.testing.assert_array_equal(together[key][scores], alone[scores])
+    for split in ("P1", "P2"):
+        plain, *others, double = (together[f"{name} {split}"]["mase"].to_numpy() for name in NAMES)
+        np.testing.assert_array_equal(others[-1], double)
+        for other in others:
+            assert not np.array_equal(plain, other, equal_nan=True)
+
+
+@pytest.mark.parametrize(("option", "gradients"), [("i", 4), ("ii", 2)])
+def test_the_second_gradients_of_scaffolds_option_i_take_their_time(option, gradients):
+    def timed(f: Any) -> None:
+        f.clock = Clock(Simulation(step_seconds=3), f.fleet)
+
+    for step in trajectory(SGD, AVG, Scaffold(option=option), made=timed)[1:]:
+        assert step.report.times[0].compute.tolist() == [3 * gradients] * 2
