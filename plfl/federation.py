@@ -1,7 +1,7 @@
 """The round: parameters go down, clients train, displacements come up, the server steps.
 
 What exactly goes down and comes up, and how the server steps, is the method's. Many federations
-(cells) of one dataset run side by side, so that an engine can train the models of all of them
+(cells) of one fleet run side by side, so that an engine can train the models of all of them
 together. None of them knows of the others.
 """
 
@@ -15,12 +15,13 @@ from torch import Tensor
 
 from plfl.channel import Channel
 from plfl.clients import ClientOpt
-from plfl.data.windows import Dataset
-from plfl.errors import DataError
+from plfl.clock import Clock, Times
 from plfl.fleet import Fleet
+from plfl.forecaster import ParameterLayout
 from plfl.methods import Done, Local, Method
 from plfl.servers import ServerOpt
 from plfl.study import Federation as Settings
+from plfl.study import Simulation
 from plfl.training import Engine, LocalTask, batches
 
 
@@ -45,6 +46,12 @@ class Federation:
 
     draw: Callable[[int], Tensor]
     """Initial parameters (P,) of any seed."""
+    layout: ParameterLayout
+    """Which of the P parameters is which."""
+    simulation: Simulation = field(default_factory=Simulation)
+    """Who can be reached, who drops out, and how fast clients and links are."""
+
+    clock: Clock = field(init=False)
     shared: Tensor = field(init=False)
     """Mask (P,) of the parameters that go through the channel: the split, but for an audit."""
     local: Tensor = field(init=False)
@@ -59,6 +66,7 @@ class Federation:
 
     def __post_init__(self) -> None:
         clients = len(self.fleet.names)
+        self.clock = Clock(self.simulation, self.fleet)
         self.shared = self.method.crosses(self.split)
         self.local = self.initial.expand(clients, -1).clone()
         self.channel = Channel(int(self.shared.sum()), clients)
@@ -137,71 +145,76 @@ class Round:
     """Mean minibatch loss (n,) of the participants of each federation."""
     bytes: list[dict[str, NDArray[np.int64]]]
     """Bytes (N,) by kind, for each federation."""
+    times: list[Times]
+    """Simulated seconds of each federation."""
 
 
 def run(
     federations: list[Federation],
-    dataset: Dataset,
     engine: Engine,
     settings: Settings,
     report: Callable[[Round], None],
 ) -> None:
-    """Run all rounds of `federations` on `dataset`, calling `report` after each one.
-
-    Raises:
-        DataError: a client has fewer training windows than a minibatch.
-    """
-    _check(dataset, settings)
+    """Run all rounds of `federations`, calling `report` after each one."""
     for t in range(1, settings.rounds + 1):
         present = [_present(f, t, settings) for f in federations]
         turns = [_cycles(f, t, p) for f, p in zip(federations, present, strict=True)]
         losses = {f: torch.zeros(len(f.local), dtype=torch.float64) for f in federations}
         for cycle in range(max(map(len, turns))):
             turn = [
-                _Turn(f, t, clients[cycle], settings)
-                for f, clients in zip(federations, turns, strict=True)
-                if cycle < len(clients) and len(clients[cycle])
+                _Turn(f, t, clients, settings, stay)
+                for f, groups in zip(federations, turns, strict=True)
+                if cycle < len(groups)
+                for clients, stay in _outcomes(f, t, groups[cycle])
             ]
             for stack in _stacks(turn):
                 _train(stack, engine)
             for one in turn:
                 one.close()
                 losses[one.f][one.clients.cpu()] = one.losses.cpu()
+        pages = [f.channel.close_round() for f in federations]
+        times = [
+            f.clock.close_round(page, [clients.cpu().numpy() for clients in groups])
+            for f, page, groups in zip(federations, pages, turns, strict=True)
+        ]
         report(
             Round(
                 t,
                 [p.cpu().numpy() for p in present],
                 [losses[f][p.cpu()].numpy() for f, p in zip(federations, present, strict=True)],
-                [f.channel.close_round() for f in federations],
+                pages,
+                times,
             )
         )
 
 
-def _check(dataset: Dataset, settings: Settings) -> None:
-    for i, name in enumerate(dataset.clients.tolist()):
-        windows = len(dataset.starts(i, "train"))
-        if windows < settings.batch_size:
-            raise DataError(
-                f"client {name}: {windows} training windows are fewer than "
-                f"federation.batch_size {settings.batch_size}; lower it or give a longer series"
-            )
-
-
 def _present(f: Federation, t: int, settings: Settings) -> Tensor:
     drawn = batches.participants(f.seed, t, f.fleet.names, settings.participation)
-    clients = torch.from_numpy(drawn).to(f.local.device)
+    reached = drawn[f.clock.available(t)[drawn]]
+    clients = torch.from_numpy(reached).to(f.local.device)
     return f.method.present(f, t, clients) if f.channel.shared else clients
 
 
 def _cycles(f: Federation, t: int, present: Tensor) -> list[Tensor]:
-    return f.method.cycles(f, t, present) if f.channel.shared else [present]
+    grouped = f.channel.shared and len(present)
+    return f.method.cycles(f, t, present) if grouped else [present]
+
+
+def _outcomes(f: Federation, t: int, clients: Tensor) -> list[tuple[Tensor, bool]]:
+    """Those of `clients` that drop out of round `t`, then those that stay to its end (True)."""
+    stays = torch.from_numpy(f.clock.progress(t) == 1).to(clients.device)[clients]
+    split = [(clients[~stays], False), (clients[stays], True)]
+    return [(some, stay) for some, stay in split if len(some)]
 
 
 class _Turn:
-    """The clients of one federation that train at the same time."""
+    """The clients of one federation that train at the same time.
 
-    def __init__(self, f: Federation, t: int, clients: Tensor, settings: Settings):
-        self.f, self.t, self.clients = f, t, clients
+    Of those that drop out nothing remains but what they were sent and the time it took.
+    """
+
+    def __init__(self, f: Federation, t: int, clients: Tensor, settings: Settings, stay: bool):
+        self.f, self.t, self.clients, self.stay = f, t, clients, stay
         self.local = f.method.down(f, t, clients) if f.channel.shared else Local(f.x0[None])
         steps = self.local.steps
         full = torch.full((len(clients),), settings.local_steps, device=clients.device)
@@ -260,6 +273,8 @@ class _Turn:
         if local.displacement is not None and local.displaced_first:
             trained -= f.full(local.displacement)
         self.losses = losses[index]
+        if not self.stay:
+            return
         f.local[self.clients] = trained
         f.keep_moments(self.clients, {n: r[index] for n, r in task.state.items()}, self.steps)
         shared = f.shared
@@ -275,7 +290,10 @@ class _Turn:
 
     def close(self) -> None:
         """Hand what the clients did to the method."""
-        if self.f.channel.shared:
+        clients = self.clients.cpu().numpy()
+        steps = (self.steps + self.local.skip).cpu().double().numpy()
+        self.f.clock.work(clients, steps * self.f.clock.progress(self.t)[clients])
+        if self.stay and self.f.channel.shared:
             self.f.method.up(self.f, self.t, self.clients, self.done)
 
 

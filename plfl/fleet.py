@@ -4,6 +4,7 @@ Whatever a method learns here a client would compute from its own data on its ow
 then tells the server goes through the channel.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 from plfl.clients import ClientOpt
 from plfl.clients.sgd import Sgd
 from plfl.data.windows import Dataset
+from plfl.errors import DataError
 from plfl.study import Federation as Settings
 from plfl.training import Engine, LocalTask, batches
 
@@ -21,10 +23,21 @@ class Fleet:
     """All clients of one dataset, under one seed."""
 
     def __init__(self, dataset: Dataset, engine: Engine, settings: Settings, seed: int):
+        """Gather what the clients of `dataset` have to train on.
+
+        Raises:
+            DataError: a client has fewer training windows than a minibatch.
+        """
         self.dataset, self.engine, self.settings, self.seed = dataset, engine, settings, seed
         self.names: list[str] = dataset.clients.tolist()
         self._starts = [dataset.starts(i, "train") for i in range(len(self.names))]
         counts = [len(starts) for starts in self._starts]
+        for name, windows in zip(self.names, counts, strict=True):
+            if windows < settings.batch_size:
+                raise DataError(
+                    f"client {name}: {windows} training windows are fewer than "
+                    f"federation.batch_size {settings.batch_size}; lower it or give a longer series"
+                )
         self.windows = torch.tensor(counts, dtype=torch.float64, device=engine.device)
         """Training windows n_i (N,) of each client."""
         self._drawn: tuple[int, int, dict[int, Tensor]] = (0, 0, {})
@@ -45,9 +58,15 @@ class Fleet:
     def _draw(self, i: int, t: int, steps: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         pick = {"draw": batches.draw, "epoch": batches.epoch}[self.settings.batches]
         starts, size = self._starts[i], self.settings.batch_size
+        # A stream counts from zero, so rounds before the first have streams of their own.
+        name, t = (self.names[i], t) if t > 0 else (f"/before/{self.names[i]}", 1 - t)
         drawn: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
-        drawn = starts[pick(self.seed, self.names[i], t, len(starts), steps, size)]
+        drawn = starts[pick(self.seed, name, t, len(starts), steps, size)]
         return drawn
+
+    def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
+        """Random numbers of round `t` for a `purpose`: each client's own, whoever else asks."""
+        return [batches.stream(self.seed, f"/{purpose}/{self.names[i]}", t) for i in clients]
 
     def targets(self, starts: Tensor) -> Tensor:
         """Targets, in scaled units, of the windows that begin at `starts`."""
@@ -67,11 +86,22 @@ class Fleet:
         return torch.stack([error.double().square().mean() for error in errors])
 
     def train(
-        self, rows: Tensor, clients: Tensor, optimiser: ClientOpt, t: int, steps: int
+        self,
+        rows: Tensor,
+        clients: Tensor,
+        optimiser: ClientOpt,
+        t: int,
+        steps: int,
+        shared: Tensor | None = None,
     ) -> Tensor:
-        """The models `rows` (n, P) after `steps` local steps of `clients`, outside of any round."""
+        """The models `rows` (n, P) after `steps` local steps of `clients`, outside of any round.
+
+        A proximal term of the optimiser acts on the parameters of the mask `shared` (P,), on all
+        without one.
+        """
         trained = rows.clone()
-        self.engine.train(self._task(trained, clients, optimiser, t, steps))
+        task = self._task(trained, clients, optimiser, t, steps)
+        self.engine.train(task if shared is None else replace(task, shared=shared))
         return trained
 
     def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int) -> Tensor:

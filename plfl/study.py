@@ -164,11 +164,14 @@ class Simulation(Section):
     """Probability that a participant drops out in mid-round: it uploads nothing, and its personal
     part stays as it was at the start of the round."""
     step_seconds: PerClient | None = None
-    """Seconds of a local step: a number for all clients or one for each, in their order."""
+    """Seconds of a local step: a number for all clients or one for each, in their order; null: it
+    takes no time."""
     down_mbit: PerClient | None = None
-    """Mbit/s from the server to a client: a number for all or one for each, in their order."""
+    """Mbit/s from the server to a client: a number for all or one for each, in their order; null:
+    a download takes no time."""
     up_mbit: PerClient | None = None
-    """Mbit/s from a client to the server: a number for all or one for each, in their order."""
+    """Mbit/s from a client to the server: a number for all or one for each, in their order; null:
+    an upload takes no time."""
     step_spread: float = Field(0.0, ge=0)
     """Standard deviation of the logarithm of the clients' times per step around those given."""
     link_spread: float = Field(0.0, ge=0)
@@ -547,7 +550,9 @@ def _without(raw: Mapping[str, Any], locations: Iterable[tuple[Any, ...]]) -> di
 
 def _explain(error: Any) -> list[str]:
     """One or more lines for an error of pydantic's: path, value, what is allowed, nearest name."""
-    path = ".".join(str(part) for part in error["loc"])
+    # Of a number or a list of numbers pydantic names the kind that it tried as if it were a key.
+    parts = [str(part) for part in error["loc"]]
+    path = ".".join(part for part in parts if "constrained-" not in part)
     kind = error["type"]
     if kind == "value_error" and not path:
         return str(error["ctx"]["error"]).split("\n")

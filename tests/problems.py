@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,6 +10,7 @@ from plfl import federation
 from plfl.clients import ClientOpt
 from plfl.federation import Federation
 from plfl.fleet import Fleet
+from plfl.forecaster import ParameterLayout
 from plfl.methods import Method
 from plfl.methods.fedopt import FedOpt
 from plfl.servers import ServerOpt
@@ -28,8 +28,7 @@ class Quadratic:
     dtype = torch.float64
 
     def __init__(self, a: list[float], c: list[float], mix: list[float]):
-        self.a, self.c = torch.tensor(a).double(), torch.tensor(c).double()
-        self.mix = torch.tensor(mix).double()
+        self.a, self.c, self.mix = (torch.tensor(x, dtype=torch.float64) for x in (a, c, mix))
 
     def train(self, task: LocalTask) -> Tensor:
         client = task.batches[:, 0, 0]
@@ -66,8 +65,9 @@ class Quadratic:
 class QuadraticFleet(Fleet):
     """The clients of a `Quadratic`: their data are their numbers."""
 
-    def __init__(self, problem: Quadratic, seed: int, windows: Sequence[float]):
-        self.problem, self.seed, self.engine = problem, seed, problem
+    def __init__(self, problem: Quadratic, settings: Settings, seed: int, windows: Sequence[float]):
+        self.problem, self.engine = problem, problem
+        self.settings, self.seed = settings, seed
         self.names = [f"client {i}" for i in range(len(problem.a))]
         self.windows = torch.tensor(windows, dtype=torch.float64)
 
@@ -100,23 +100,6 @@ def trajectory(
 ) -> list[Federation]:
     """The federation before round 1 and after every round, each a snapshot of its models."""
     clients = len(problem.a)
-    f = Federation(
-        method=method or FedOpt(),
-        client_opt=client_opt,
-        server_opt=server_opt,
-        split=torch.tensor(shared),
-        seed=seed,
-        initial=torch.tensor(start).double(),
-        fleet=QuadraticFleet(problem, seed, weights or (1.0,) * clients),
-        weighting="samples" if weights else "uniform",
-        opt_state=opt_state,
-        draw=lambda seed: torch.tensor(start).double() + seed,
-    )
-    made(f)
-    dataset = SimpleNamespace(
-        clients=np.array([f"client {i}" for i in range(clients)]),
-        starts=lambda i, split: np.full(1, i),
-    )
     settings = Settings(
         rounds=rounds,
         local_steps=steps,
@@ -124,8 +107,22 @@ def trajectory(
         participation=participation,
         opt_state=opt_state,
     )
+    f = Federation(
+        method=method or FedOpt(),
+        client_opt=client_opt,
+        server_opt=server_opt,
+        split=torch.tensor(shared),
+        seed=seed,
+        initial=torch.tensor(start, dtype=torch.float64),
+        fleet=QuadraticFleet(problem, settings, seed, weights or (1.0,) * clients),
+        weighting="samples" if weights else "uniform",
+        opt_state=opt_state,
+        draw=lambda seed: torch.tensor(start, dtype=torch.float64) + seed,
+        layout=ParameterLayout({f"w{j}": (1,) for j in range(len(start))}),
+    )
+    made(f)
     seen = [_snapshot(f, None)]
-    federation.run([f], dataset, problem, settings, lambda r: seen.append(_snapshot(f, r)))
+    federation.run([f], problem, settings, lambda r: seen.append(_snapshot(f, r)))
     return seen
 
 

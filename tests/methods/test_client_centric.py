@@ -1,0 +1,248 @@
+"""CC-FedAdagrad, CC-FedAdam, CC-FedAMS: the specification's numbers, clocks, stale updates."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from plfl import methods
+from plfl.clients.adam import Adam
+from plfl.clients.prox import Prox
+from plfl.clients.sgd import Sgd
+from plfl.clients.sgdm import SgdMomentum
+from plfl.errors import ConfigError
+from plfl.experiment import train
+from plfl.federation import Federation
+from plfl.methods.cc_fedadagrad import CCFedAdagrad
+from plfl.methods.cc_fedadam import CCFedAdam
+from plfl.methods.cc_fedams import CCFedAMS
+from plfl.servers.fedadagrad import FedAdagrad
+from plfl.servers.fedadam import FedAdam
+from plfl.servers.fedavg import FedAvg
+from plfl.training import LocalTask
+from tests import tiny
+from tests.problems import Quadratic, trajectory
+
+SGD = Sgd(lr=0.1)
+FAMILY = [CCFedAdagrad, CCFedAdam, CCFedAMS]
+FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
+
+
+class Given(Quadratic):
+    """Clients whose displacement is given for every round."""
+
+    def __init__(self, displacements: list[tuple[float, ...]]):
+        super().__init__([0, 0], [0, 0], [1])
+        self.displacements = iter(displacements)
+
+    def train(self, task: LocalTask) -> Tensor:
+        given = torch.tensor(next(self.displacements), dtype=torch.float64)
+        task.rows.add_(given[:, None])
+        return torch.zeros(len(task.rows), dtype=torch.float64)
+
+
+def with_steps(base: type[CCFedAdagrad], steps: list[tuple[int, int]]) -> CCFedAdagrad:
+    """The method with the clients' steps given for every round."""
+
+    class Chosen(base):  # type: ignore[misc, valid-type]
+        def draws(self, f: Federation, t: int, clients: Tensor) -> Tensor:
+            return torch.tensor([(1, 0, k) for k in steps[t - 1]])
+
+    return Chosen(steps=(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("cls", "uneven", "even"),
+    [
+        (
+            CCFedAdagrad,
+            (0, 0.0098684211, 0.0193870437),
+            (0.0099502488, 0.0233379449, 0.0355611224),
+        ),
+        (CCFedAdam, (0, 0.0882352941, 0.1737392722), (0.0952380952, 0.2253150681, 0.3446554181)),
+        (CCFedAMS, (0, 0.0882352941, 0.1735294118), (0.0952380952, 0.2253150681, 0.3440958828)),
+    ],
+)
+def test_expected_numbers(
+    cls: type[CCFedAdagrad], uneven: tuple[float, ...], even: tuple[float, ...]
+) -> None:
+    for steps, expected in (([(5, 1), (2, 4), (1, 1)], uneven), ([(1, 1)] * 3, even)):
+        problem = Given([(0.5, -0.1), (0.2, 0.2), (0.01, 0)])
+        path = trajectory(
+            SGD, FedAvg(lr=0.1), with_steps(cls, steps), problem=problem, start=(0.0,)
+        )
+        assert [s.x.item() for s in path[1:]] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(("cls", "server"), [(CCFedAdagrad, FedAdagrad), (CCFedAdam, FedAdam)])
+@pytest.mark.parametrize("problem", [None, FOUR])
+def test_with_everyone_at_once_it_is_the_adaptive_server(
+    cls: Any, server: Any, problem: Any
+) -> None:
+    """§10.10: K_i = c for all: CC(ε/c) is FedX(τ = ε) from v0 = 0."""
+    kwargs: dict[str, Any] = {"rounds": 5, "steps": 4}
+    if problem:
+        kwargs |= {"problem": problem, "shared": (True, False), "start": (1.0, 2.0)}
+    ours = trajectory(SGD, FedAvg(lr=0.1), cls(eps=1e-3 / 4), **kwargs)
+    theirs = trajectory(SGD, server(lr=0.1, tau=1e-3, v0=0), **kwargs)
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.x.tolist() == pytest.approx(other.x.tolist(), rel=1e-12)
+        torch.testing.assert_close(one.local, other.local, rtol=1e-12, atol=0)
+
+
+def test_the_range_of_steps_can_be_a_single_number() -> None:
+    """A range that leaves no choice is the study's number of steps."""
+    fixed = trajectory(SGD, FedAvg(lr=0.1), CCFedAdam(steps=(4, 4)), steps=9)
+    plain = trajectory(SGD, FedAvg(lr=0.1), CCFedAdam(), steps=4)
+    assert [s.x.item() for s in fixed] == [s.x.item() for s in plain]
+
+
+def test_ams_never_lets_the_second_moment_fall() -> None:
+    seen: list[Federation] = []
+    path = trajectory(SGD, FedAvg(lr=0.1), CCFedAMS(gamma=0.5), rounds=30, made=seen.append)
+    assert path[-1].x.isfinite()
+    assert (seen[0].memory["v_hat"] > seen[0].memory["v"]).all()
+
+
+class Late(CCFedAdagrad):
+    """Both clients join in round 1, and the update of client 0 takes a round; later nobody does."""
+
+    def draws(self, f: Federation, t: int, clients: Tensor) -> Tensor:
+        drawn = [(t == 1, i == 0, 0) for i in clients.tolist()]
+        return torch.tensor(drawn, dtype=torch.int64).reshape(len(clients), 3)
+
+
+def test_a_stale_update_arrives_though_nobody_takes_part() -> None:
+    """D = (−0.2, −0.4), both made from x = 2; the first comes when x has moved on."""
+    path = trajectory(SGD, FedAvg(lr=0.1), Late(), rounds=3, steps=1)
+    x1 = 2 + 0.1 * -0.04 / (0.16**0.5 + 1e-3)
+    x2 = x1 + 0.1 * -0.056 / (0.2**0.5 + 1e-3)
+    assert [s.x.item() for s in path] == pytest.approx([2, x1, x2, x2])
+    assert [len(s.report.present[0]) for s in path[1:]] == [2, 0, 0]
+    for page, expected in zip([s.report.bytes[0] for s in path[1:]], (12, 0, 0), strict=True):
+        assert set(page["bytes_down"]) == set(page["bytes_up"]) == {expected}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(FAMILY),
+    st.sampled_from([(True, True), (True, False), (False, True)]),
+    st.integers(0, 3),
+    st.integers(0, 2**32),
+)
+def test_under_random_clocks(cls: Any, shared: Any, max_delay: int, seed: int) -> None:
+    """A busy client never joins, absent ones stay as they are, bytes are those of the table."""
+    method = cls(join=0.6, max_delay=max_delay, steps=(1, 5))
+    kwargs: Any = {"problem": FOUR, "shared": shared, "start": (0.0, 0.0), "seed": seed}
+    path = trajectory(SGD, FedAvg(lr=0.01), method, rounds=8, participation=0.75, **kwargs)
+    message = 8 * sum(shared) + 4
+    for before, after in pairwise(path):
+        present = set(after.report.present[0].tolist())
+        absent = [i for i in range(4) if i not in present]
+        page = after.report.bytes[0]
+        for direction in ("down", "up"):
+            counts = page[f"bytes_{direction}"]
+            assert counts.tolist() == [message * (i in present) for i in range(4)]
+            assert page[f"extras_{direction}"].sum() == 4 * len(present)
+        assert torch.equal(before.local[absent], after.local[absent])
+    assert path[-1].x.isfinite().all()
+
+
+@pytest.mark.parametrize("cls", FAMILY)
+def test_busy_clients_do_not_join(cls: Any) -> None:
+    """With a delay of one or two rounds nobody is there twice in a row unless its delay was 0."""
+    seen: list[Federation] = []
+    path = trajectory(
+        SGD,
+        FedAvg(lr=0.01),
+        cls(max_delay=2),
+        problem=FOUR,
+        shared=(True, True),
+        start=(0.0, 0.0),
+        rounds=20,
+        made=seen.append,
+    )
+    joined = [s.report.present[0].tolist() for s in path[1:]]
+    method, f = seen[0].method, seen[0]
+    assert isinstance(method, CCFedAdagrad)
+    for i in range(4):
+        free = 1
+        for t, present in enumerate(joined, 1):
+            assert (i in present) == (t >= free)
+            if i in present:
+                free = t + int(method.draws(f, t, torch.tensor([i]))[0, 1]) + 1
+    assert len({len(present) for present in joined}) > 1
+
+
+def test_clocks_follow_the_client_not_its_place() -> None:
+    """§10.15, with another order of clients under the same names."""
+    order = [2, 0, 3, 1]
+
+    def run(order: list[int]) -> Tensor:
+        a, c = np.array([1.0, 4, 0.5, 2])[order], np.array([0.0, 1, -3, 7])[order]
+        names = [f"client {i}" for i in order]
+        return trajectory(
+            SGD,
+            FedAvg(lr=0.01),
+            CCFedAdam(join=0.5, max_delay=2, steps=(1, 5)),
+            problem=Quadratic(list(a), list(c), [1, 1]),
+            shared=(True, False),
+            start=(0.0, 0.0),
+            rounds=6,
+            made=lambda f: setattr(f.fleet, "names", names),
+        )[-1].local
+
+    torch.testing.assert_close(run([0, 1, 2, 3])[order], run(order), rtol=1e-12, atol=1e-12)
+
+
+def test_personal_parameters_never_reach_anybody_else() -> None:
+    """Client 1's own optimum moves; before anything is shared client 0 must not notice."""
+    first = [
+        trajectory(
+            SGD,
+            FedAvg(),
+            CCFedAdam(),
+            problem=Quadratic([1, 1], [1, c], [0, 1]),
+            shared=(True, False),
+            start=(0.0, 0.0),
+            rounds=4,
+        )[-1]
+        for c in (1, 50)
+    ]
+    assert torch.equal(first[0].local[0], first[1].local[0])
+    assert first[0].local[1, 1] != first[1].local[1, 1]
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    method = CCFedAdam()
+    assert method.refuses(SGD, FedAvg()) is None
+    assert method.refuses(Prox(), FedAvg()) is None
+    assert "plain gradient steps" in str(method.refuses(Adam(), FedAvg()))
+    assert "plain gradient steps" in str(method.refuses(SgdMomentum(), FedAvg()))
+    assert "server step of its own" in str(method.refuses(SGD, FedAdam()))
+    grid = {"method": ["cc_fedadam"], "client_opt": ["sgd"], "server_opt": ["fedavg"]}
+    for steps in ([3, 2], [0, 2]):
+        with pytest.raises(ConfigError, match="must be the least, from 1 on, and the most"):
+            tiny.study(grid=grid, method={"cc_fedadam": {"steps": steps}})
+
+
+@pytest.mark.parametrize("name", ["cc_fedadagrad", "cc_fedadam", "cc_fedams"])
+def test_on_the_forecaster(name: str) -> None:
+    """Finite, and to the same bits beside another cell."""
+    clock = {"join": 0.7, "max_delay": 1, "steps": [1, 6]}
+    study = tiny.study(
+        grid={"method": [name], "client_opt": ["sgd", "prox"], "server_opt": ["fedavg"]},
+        method={name: clock},
+        federation={"rounds": 6},
+    )
+    assert methods.available()[name](**clock) == study.chosen_method(study.cells[0])
+    both = train(study, study.cells, tiny.dataset())
+    for cell in study.cells[:3:2]:
+        alone = train(study, [cell], tiny.dataset())[cell].records
+        assert alone.equals(both[cell].records)
+        assert np.isfinite(alone[alone["split"] != "train"]["mase"]).all()

@@ -1,0 +1,221 @@
+"""FedEff: epochs that fit the clients' speeds, the round before the first, waiting times."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plfl.clients.prox import Prox
+from plfl.clients.sgd import Sgd
+from plfl.clock import Clock
+from plfl.experiment import train
+from plfl.federation import Federation
+from plfl.forecaster import Forecaster
+from plfl.methods.fedeff import FedEff
+from plfl.servers import available
+from plfl.servers.fedavg import FedAvg
+from plfl.study import Simulation, Study
+from tests import tiny
+from tests.problems import Q2, Quadratic, trajectory
+
+SGD = Sgd(lr=0.1)
+THREE = Quadratic([1, 4, 2], [0, 1, 3], [1])
+DOWN, UP = 12, 8
+"""Bytes of a message about one parameter in double precision: with E_i, and back."""
+
+
+def simulated(sigma: list[float], beta: list[float]) -> Callable[[Federation], None]:
+    """A clock of clients that need σ_i seconds a step, β_i to download and β_i to upload."""
+    keys = {
+        "step_seconds": sigma,
+        "down_mbit": [DOWN * 8e-6 / seconds for seconds in beta],
+        "up_mbit": [UP * 8e-6 / seconds for seconds in beta],
+    }
+    simulation = Simulation.model_validate(keys)
+    return lambda f: setattr(f, "clock", Clock(simulation, f.fleet))
+
+
+def epochs(
+    sigma: list[float], beta: list[float], rounds: int = 2, **parameters: Any
+) -> list[tuple[list[float], float]]:
+    """Epochs taken by each client in every round, and the seconds of the round."""
+    path = trajectory(
+        SGD,
+        FedAvg(),
+        FedEff(epoch_steps=1, **parameters),
+        problem=THREE,
+        rounds=rounds,
+        made=simulated(sigma, beta),
+    )
+    times = [s.report.times[0] for s in path[1:]]
+    return [((t.compute / sigma).tolist(), t.round) for t in times]
+
+
+def test_expected_numbers() -> None:
+    """T = 14, and nobody is later; that of the slowest is the whole of it or less."""
+    sigma, beta = [1.0, 2.0, 4.0], [0.5, 1.0, 2.0]
+    _, (taken, seconds) = epochs(sigma, beta, epochs=10, tau=0.5)
+    assert taken == pytest.approx([13, 6, 2])
+    assert seconds == pytest.approx(14)
+    _, (equal, longer) = epochs(sigma, beta, epochs=10, tau=0.5, schedule="EC")
+    assert equal == pytest.approx([5, 5, 5])
+    assert longer == pytest.approx(5 * 4 + 2 * 2)
+
+
+def test_a_client_that_has_no_time_for_an_epoch_takes_one() -> None:
+    _, (taken, seconds) = epochs([1.0, 2.0, 30.0], [0.5, 1.0, 2.0], epochs=2, tau=0.5)
+    assert taken == pytest.approx([13, 6, 1])
+    assert seconds == pytest.approx(34)
+
+
+def test_clients_of_equal_speed_take_equal_epochs() -> None:
+    _, (taken, seconds) = epochs([1.0] * 3, [1.0] * 3, epochs=10, tau=0.5)
+    assert taken == pytest.approx([5] * 3)
+    assert seconds == pytest.approx(7)
+
+
+def test_epochs_can_shrink_from_round_to_round() -> None:
+    sigma, beta = [1.0, 2.0, 4.0], [0.5, 1.0, 2.0]
+    shrinking: dict[str, Any] = {"rounds": 3, "epochs": 10, "tau": 0.8, "decay": 0.5}
+    equal = [taken for taken, _ in epochs(sigma, beta, schedule="EIC", **shrinking)]
+    assert equal == [pytest.approx([e] * 3) for e in (8, 4, 2)]
+    unequal = [taken for taken, _ in epochs(sigma, beta, schedule="UEIC", **shrinking)]
+    # E = 8, 4, 2 and so T = ⌈7/3 (E + 1)⌉ = 21, 12, 7, of which (1, 2, 4) go into the links.
+    assert unequal == [pytest.approx(e) for e in ([20, 9, 4], [11, 5, 2], [6, 2, 1])]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.floats(0.5, 9), min_size=3, max_size=3),
+    st.lists(st.floats(0.01, 2), min_size=3, max_size=3),
+    st.integers(2, 8),
+)
+def test_nobody_is_later_than_the_common_time(
+    sigma: list[float], beta: list[float], base: int
+) -> None:
+    _, (taken, seconds) = epochs(sigma, beta, epochs=base, tau=1)
+    common = np.ceil(round(base * np.mean(sigma) + 2 * np.mean(beta), 9))
+    for e, s, b in zip(taken, sigma, beta, strict=True):
+        busy = 2 * b + e * s
+        assert busy <= common + 1e-6 or round(e) == 1
+        # One more epoch would be too much.
+        assert busy + s > common - 1e-6
+    busiest = max(2 * b + e * s for e, s, b in zip(taken, sigma, beta, strict=True))
+    assert seconds == pytest.approx(busiest)
+
+
+@pytest.mark.parametrize("schedule", ["EC", "UEC"])
+@pytest.mark.parametrize("weights", [None, (1.0, 3.0)])
+def test_of_equal_speed_it_is_fedavg(schedule: Any, weights: Any) -> None:
+    """§10.12, from x after the round before the first; FedAvg with weights of windows."""
+    method = FedEff(schedule=schedule, epochs=6, tau=0.5, epoch_steps=2)
+    ours = trajectory(SGD, FedAvg(), method, weights=weights)
+    start = tuple(ours[0].x.tolist())
+    assert start == pytest.approx([1.49 if weights is None else 1.425])
+    plain = trajectory(SGD, FedAvg(), weights=weights, start=start, steps=6)
+    assert [s.x.item() for s in ours] == pytest.approx([s.x.item() for s in plain])
+
+
+def test_the_round_before_the_first_keeps_personal_parts() -> None:
+    """The personal part has learnt for an epoch by itself; a proximal term leaves it alone."""
+    linear = Quadratic([1, 1], [1, 3], [1, 1])
+    kwargs: dict[str, Any] = {"problem": linear, "shared": (True, False), "start": (0.0, 0.0)}
+    path = trajectory(SGD, FedAvg(), FedEff(epoch_steps=2), rounds=1, **kwargs)
+    assert path[0].x.tolist() == pytest.approx([0.36])
+    assert path[0].local.flatten().tolist() == pytest.approx([0.18, 0.18, 0.54, 0.54])
+    pulled = trajectory(Prox(lr=0.1, mu=1), FedAvg(), FedEff(epoch_steps=2), rounds=1, **kwargs)
+    shared, personal = pulled[0].local[0].tolist()
+    assert shared == pytest.approx(0.1 + 0.1 * (0.8 - 0.1))
+    assert personal == pytest.approx(0.1 + 0.1 * 0.8)
+
+
+@pytest.mark.parametrize("server", available().values(), ids=lambda c: c.name)
+def test_every_server_starts_from_the_round_before_the_first(server: Any) -> None:
+    path = trajectory(SGD, server(), FedEff(epoch_steps=2))
+    assert path[0].x.flatten().tolist() == pytest.approx([1.49] * path[0].x.numel())
+    assert path[-1].x.isfinite().all()
+
+
+def test_bytes() -> None:
+    """d_s + 1 down, d_s up, and once d_s + 3 up."""
+    kwargs: dict[str, Any] = {"problem": Quadratic([1, 4], [0, 1], [1, 1]), "start": (0.0, 0.0)}
+    path = trajectory(SGD, FedAvg(), FedEff(epoch_steps=1), shared=(True, False), **kwargs)
+    pages = [s.report.bytes[0] for s in path[1:]]
+    assert [page["bytes_down"].tolist() for page in pages] == [[12, 12]] * 3
+    assert [page["bytes_up"].tolist() for page in pages] == [[8 + 8 + 12] * 2, [8, 8], [8, 8]]
+    assert [page["extras_up"].tolist() for page in pages] == [[12, 12], [0, 0], [0, 0]]
+
+
+def test_absent_clients_stay_as_they_are() -> None:
+    path = trajectory(
+        SGD, FedAvg(), FedEff(epoch_steps=1), problem=THREE, participation=0.67, rounds=5
+    )
+    for before, after in pairwise(path):
+        (absent,) = set(range(3)) - set(after.report.present[0].tolist())
+        assert torch.equal(before.local[absent], after.local[absent])
+
+
+def test_the_order_of_the_clients_does_not_matter() -> None:
+    """§10.15; client 0 of Q2 is the fast one."""
+    swapped = Quadratic([4, 1], [1, 0], [1])
+    one, other = (
+        trajectory(SGD, FedAvg(), FedEff(epoch_steps=1), problem=p, made=simulated(sigma, [1, 1]))
+        for p, sigma in ((Q2, [1.0, 3.0]), (swapped, [3.0, 1.0]))
+    )
+    torch.testing.assert_close(one[-1].local.flip(0), other[-1].local, rtol=1e-12, atol=0)
+
+
+def forecasters(**keys: Any) -> Study:
+    return tiny.study(
+        grid={"method": ["fedeff", "fedopt"], "client_opt": ["sgd", "adam"]},
+        method={"fedeff": {"epochs": 4, **keys}},
+        federation={"simulation": {"step_seconds": [0.1, 0.2, 0.4], "up_mbit": 0.01}},
+    )
+
+
+def test_on_the_forecaster_it_waits_less_than_fedavg() -> None:
+    """Finite, to the same bits beside another cell, and FedEff's claim of shorter waiting."""
+    study = forecasters(epoch_steps=2)
+    trained = train(study, study.cells, tiny.dataset())
+    waiting: dict[str, float] = {}
+    for cell in study.cells:
+        if cell.personalization == "P2" and cell.server_opt == "fedavg":
+            alone = train(study, [cell], tiny.dataset())[cell].records
+            pd.testing.assert_frame_equal(alone, trained[cell].records)
+            assert np.isfinite(alone[alone["split"] != "train"]["mase"]).all()
+            later = alone[(alone["split"] == "train") & (alone["round"] > 1)]
+            share = 1 - later["seconds"] / later["round_seconds"]
+            waiting[cell.method] = float(share.mean())
+    assert waiting["fedeff"] < waiting["fedopt"]
+
+
+def test_an_epoch_is_a_pass_over_the_windows_and_the_first_one_counts() -> None:
+    study = forecasters(epochs=1, tau=1, schedule="EC")
+    (cell,) = [c for c in study.cells if str(c) == "XX-P2-fedeff-sgd-fedavg-10"]
+    records = train(study, [cell], tiny.dataset())[cell].records
+    rows = records[records["split"] == "train"]
+    forecaster = Forecaster.of(study.model, len(tiny.dataset().columns), 12)
+    shared = int(forecaster.layout.mask(study.personalization["P2"]).sum())
+    upload = 4 * shared * 8 / 0.01e6
+    steps = np.ceil(305 / 8)
+    for t, group in rows.groupby("round"):
+        extra = 12 * 8 / 0.01e6
+        expected = steps * np.array([0.1, 0.2, 0.4]) + upload
+        expected = 2 * expected + extra if t == 1 else expected
+        assert group["seconds"].tolist() == pytest.approx(expected.tolist())
+        assert set(group["round_seconds"]) == {group["seconds"].max()}
+
+
+def test_epoch_batches_have_a_round_before_the_first() -> None:
+    study = forecasters(epochs=1, tau=1)
+    study = study.model_copy(
+        update={"federation": study.federation.model_copy(update={"batches": "epoch"})}
+    )
+    (cell,) = [c for c in study.cells if str(c) == "XX-P1-fedeff-sgd-fedavg-10"]
+    assert np.isfinite(train(study, [cell], tiny.dataset())[cell].records["loss"].dropna()).all()

@@ -1,0 +1,197 @@
+"""FedSplit: the specification's numbers, exact fixed points, the mean of the z_i."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from plfl.clients.adam import Adam
+from plfl.clients.prox import Prox
+from plfl.clients.sgd import Sgd
+from plfl.experiment import train
+from plfl.federation import Federation
+from plfl.methods import Done, Local
+from plfl.methods.fedsplit import FedSplit
+from plfl.servers.fedadam import FedAdam
+from plfl.servers.fedavg import FedAvg
+from tests import tiny
+from tests.problems import Quadratic, server_path, trajectory
+
+EXACT: dict[str, Any] = {"steps": 150}
+"""Enough local steps at η = 0.1 for the proximal operator of Q2 to the last digit."""
+SGD = Sgd(lr=0.1)
+FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
+
+
+class SizedSgd(Sgd):
+    """Steps of a = ½ / (1/s + L_i), a size for each of the clients 0 and 1 of Q2; s = ½."""
+
+    def step(self, y: Tensor, g: Tensor, state: dict[str, Tensor], k: int | Tensor) -> None:
+        y -= g * torch.tensor([[0.5 / 3], [0.5 / 6]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("s", "expected"),
+    [
+        (0.5, [2, 0.6666666667, 0.6666666667, 0.8148148148]),
+        (1.0, [2, 0.2, 0.8, 0.8]),
+    ],
+)
+def test_exact_proximal_operator(s: float, expected: list[float]) -> None:
+    path = server_path(SGD, FedAvg(), FedSplit(s=s), **EXACT)
+    assert path == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (1, [2, 1.3333333333, 1.0, 0.8518518519, 0.7962962963, 0.7818930041]),
+        (3, [2, 0.8333333333, 0.6875, 0.7685185185]),
+    ],
+)
+def test_inexact_proximal_operator(steps: int, expected: list[float]) -> None:
+    path = server_path(SizedSgd(), FedAvg(), FedSplit(s=0.5), steps=steps, rounds=120)
+    assert path[: len(expected)] == pytest.approx(expected, abs=1e-9)
+    assert path[-1] == pytest.approx(0.8, abs=1e-9)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 20])
+def test_the_fixed_point_is_the_minimum(steps: int) -> None:
+    """§10.8, and z* = x* − s ∇f_i(x*)."""
+    seen: list[Federation] = []
+    path = server_path(SGD, FedAvg(), FedSplit(s=0.5), steps=steps, rounds=150, made=seen.append)
+    assert path[-1] == pytest.approx(0.8, abs=1e-9)
+    assert seen[0].memory["z"].flatten().tolist() == pytest.approx([0.4, 1.2], abs=1e-8)
+
+
+class FromV(FedSplit):
+    """The local steps begin at v instead of x."""
+
+    def down(self, f: Federation, t: int, clients: Tensor) -> Local:
+        f.memory["v"] = 2 * f.server_state["x"] - f.memory["z"]
+        return Local(f.memory["v"], pull=1 / self.s)
+
+    def up(self, f: Federation, t: int, clients: Tensor, done: Done) -> None:
+        D = done.displacement + f.memory["v"] - f.server_state["x"]
+        super().up(f, t, clients, replace(done, displacement=D))
+
+
+class Forgetful(FedSplit):
+    """The z_i are x again in every round."""
+
+    def down(self, f: Federation, t: int, clients: Tensor) -> Local:
+        f.memory["z"].copy_(f.server_state["x"].expand_as(f.memory["z"]))
+        return super().down(f, t, clients)
+
+
+def test_why_it_starts_at_x_and_keeps_z() -> None:
+    """The specification's two ways to get it wrong, and where they end."""
+    for steps, first, end in (
+        (1, [2, 1.3333333333, 1.0, 0.8518518519, 0.7777777778, 0.7448559671], 0.7142857143),
+        (3, [2], 0.7727272727),
+    ):
+        path = server_path(SizedSgd(), FedAvg(), FromV(s=0.5), steps=steps, rounds=120)
+        assert path[: len(first)] == pytest.approx(first, abs=1e-9)
+        assert path[-1] == pytest.approx(end, abs=1e-9)
+    path = server_path(SGD, FedAvg(), Forgetful(s=0.5), rounds=60, **EXACT)
+    assert path[-1] == pytest.approx(0.6666666667, abs=1e-9)
+
+
+class OneByOne(FedSplit):
+    """Client 0 in odd rounds, client 1 in even ones."""
+
+    def present(self, f: Federation, t: int, drawn: Tensor) -> Tensor:
+        return drawn[(t + 1) % 2 :][:1]
+
+
+def test_one_client_at_a_time() -> None:
+    path = server_path(SGD, FedAvg(), OneByOne(s=0.5), rounds=60, **EXACT)
+    expected = [2, 1.3333333333, 0.8888888889, 0.7407407407]
+    assert path[:4] == pytest.approx(expected, abs=1e-9)
+    assert path[-1] == pytest.approx(0.8, abs=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from([(True, True), (True, False), (False, True)]),
+    st.sampled_from([0.25, 0.5, 0.75, 1.0]),
+    st.integers(1, 6),
+    st.integers(0, 2**32),
+)
+def test_under_random_participation(
+    shared: tuple[bool, bool], share: float, rounds: int, seed: int
+) -> None:
+    """§10.13: x is the mean of all z_i; bytes are those of the table; who is absent stays."""
+    seen: list[Federation] = []
+    path = trajectory(
+        SGD,
+        FedAvg(),
+        FedSplit(s=0.5),
+        problem=FOUR,
+        shared=shared,
+        start=(1.0, -1.0),
+        rounds=rounds,
+        participation=share,
+        seed=seed,
+        made=seen.append,
+    )
+    mean = seen[0].memory["z"].mean(0)
+    torch.testing.assert_close(path[-1].x, mean, rtol=1e-10, atol=1e-10)
+    for before, after in pairwise(path):
+        present = after.report.present[0].tolist()
+        absent = [i for i in range(4) if i not in present]
+        message = [8 * sum(shared) * (i in present) for i in range(4)]
+        page = after.report.bytes[0]
+        assert page["bytes_down"].tolist() == page["bytes_up"].tolist() == message
+        assert page["extras_down"].sum() == page["extras_up"].sum() == 0
+        assert torch.equal(before.local[absent], after.local[absent])
+
+
+def test_the_order_of_the_clients_does_not_matter() -> None:
+    """§10.15."""
+    order = [2, 0, 3, 1]
+    kwargs: dict[str, Any] = {"shared": (True, False), "start": (0.0, 0.0), "rounds": 4}
+    straight = trajectory(SGD, FedAvg(), FedSplit(), problem=FOUR, **kwargs)[-1].local
+    a, c = FOUR.a[order].tolist(), FOUR.c[order].tolist()
+    permuted = trajectory(SGD, FedAvg(), FedSplit(), problem=Quadratic(a, c, [1, 1]), **kwargs)[
+        -1
+    ].local
+    torch.testing.assert_close(straight[order], permuted, rtol=1e-12, atol=1e-12)
+
+
+def test_personal_parameters_take_ordinary_steps() -> None:
+    """Nothing of f depends on the shared coordinate, so the personal one is as without a server."""
+    apart = Quadratic([1, 4], [0, 1], [0, 1])
+    kwargs: dict[str, Any] = {"problem": apart, "start": (2.0, 2.0), "rounds": 4}
+    split = trajectory(SGD, FedAvg(), FedSplit(s=0.1), shared=(True, False), **kwargs)[-1]
+    alone = trajectory(SGD, FedAvg(), shared=(False, False), **kwargs)[-1]
+    assert torch.equal(split.local[:, 1], alone.local[:, 1])
+    assert split.x.item() == 2
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    method = FedSplit()
+    assert method.refuses(SGD, FedAvg()) is None
+    assert method.refuses(Adam(), FedAvg()) is None
+    assert "proximal term would be there twice" in str(method.refuses(Prox(), FedAvg()))
+    for server in (FedAdam(), FedAvg(lr=0.5)):
+        assert "fedavg with lr 1" in str(method.refuses(SGD, server))
+
+
+def test_on_the_forecaster() -> None:
+    """Finite, and to the same bits beside another cell."""
+    study = tiny.study(
+        grid={"method": ["fedsplit"], "client_opt": ["sgd", "adam"], "server_opt": ["fedavg"]},
+        federation={"participation": 0.67},
+    )
+    both = train(study, study.cells, tiny.dataset())
+    for cell in study.cells[1::2]:
+        alone = train(study, [cell], tiny.dataset())[cell].records
+        assert alone.equals(both[cell].records)
+        assert np.isfinite(alone[alone["split"] != "train"]["mase"]).all()

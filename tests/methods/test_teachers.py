@@ -1,0 +1,293 @@
+"""FedGKD and FedADC+: what a received model teaches the clients."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plfl import servers
+from plfl.clients.adam import Adam
+from plfl.clients.sgd import Sgd
+from plfl.experiment import train
+from plfl.fleet import Fleet
+from plfl.forecaster import Forecaster
+from plfl.methods.fedadc import FedADC
+from plfl.methods.fedadc_plus import FedADCPlus, agreed_bins
+from plfl.methods.fedgkd import FedGKD
+from plfl.servers.fedavg import FedAvg
+from plfl.servers.fedavgm import FedAvgM
+from plfl.training.losses import Distillation
+from plfl.training.stacked import Stacked
+from tests import tiny
+from tests.problems import Quadratic, QuadraticFleet, server_path, trajectory
+from tests.training.test_engines import CPU, SMALL, dataset, task
+
+SGD = Sgd(lr=0.1)
+LINEAR = Quadratic([1, 1], [1, 3], [1, 1])
+"""f_i = ½ (w + b − c_i)², c = (1, 3)."""
+
+
+@pytest.fixture(autouse=True)
+def taught(monkeypatch):
+    """Quadratics that forecast u and learn the target c, or whatever they are taught instead."""
+
+    def predict(self, rows, starts):
+        return [(y * self.mix).sum().expand(len(own)) for y, own in zip(rows, starts, strict=True)]
+
+    def train(self, task):
+        if task.targets is None:
+            return untaught(self, task)
+        clients = task.batches[:, 0, 0]
+        other = Quadratic([], [], [])
+        other.a, other.c, other.mix = self.a, self.c.clone(), self.mix
+        other.c[clients] = task.targets[:, 0, 0]
+        return untaught(other, task)
+
+    untaught = Quadratic.train
+    monkeypatch.setattr(Quadratic, "predict", predict, raising=False)
+    monkeypatch.setattr(Quadratic, "train", train)
+    monkeypatch.setattr(QuadraticFleet, "targets", lambda self, starts: self.problem.c[starts])
+    monkeypatch.setattr(
+        QuadraticFleet, "training_targets", lambda self, i: self.problem.c[i : i + 1]
+    )
+
+
+def by_hand(lam, buffer, *, a=(1, 4), c=(0, 1), mix=(1,), start=(2.0,), shared=(True,), rounds=3):
+    """The server's x and the clients' models, from the equations."""
+    mix, shared = np.array(mix, float), np.array(shared)
+    local = np.tile(np.array(start), (len(a), 1))
+    x, models, path = local[0].copy(), [], []
+    for _ in range(rounds):
+        for i in range(len(a)):
+            y = np.where(shared, x, local[i])
+            teacher = np.where(shared, np.mean(models, 0), local[i]) @ mix if models else None
+            for _ in range(2):
+                slope = a[i] * (y @ mix - c[i])
+                if teacher is not None:
+                    slope += lam * a[i] * (y @ mix - teacher)
+                y = y - 0.1 * slope * mix
+            local[i] = y
+        x = local.mean(0)
+        models = [*models, x][-buffer:]
+        path.append(x[shared])
+    return np.concatenate(path), local
+
+
+@pytest.mark.parametrize(("lam", "buffer"), [(0.1, 1), (2, 1), (0.5, 2), (0.5, 3)])
+def test_path_by_hand(lam, buffer):
+    method = FedGKD(lam=lam, buffer=buffer)
+    expected, _ = by_hand(lam, buffer, rounds=5)
+    path = server_path(SGD, FedAvg(), method, rounds=5)
+    assert path[1:] == pytest.approx(expected, abs=1e-12)
+
+
+def test_no_distillation_in_the_first_round():
+    assert server_path(SGD, FedAvg(), FedGKD(lam=9), rounds=1) == (
+        server_path(SGD, FedAvg(), rounds=1)
+    )
+
+
+def test_no_weight_is_the_plain_round():
+    """§10.11."""
+    for server in (FedAvg(), FedAvgM()):
+        path = server_path(SGD, server, FedGKD(lam=0, buffer=2), rounds=4)
+        assert path == server_path(SGD, server, rounds=4)
+
+
+def test_the_first_local_step_feels_no_teacher():
+    """§10.11: with the received model as the teacher, student and teacher forecast the same."""
+    path = server_path(SGD, FedAvg(), FedGKD(lam=3), steps=1)
+    assert path == pytest.approx([2, 1.7, 1.475, 1.30625], abs=1e-12)
+
+
+def test_the_teacher_forecasts_with_the_clients_own_part():
+    problem = {"problem": LINEAR, "shared": (True, False), "start": (0.0, 0.0), "rounds": 4}
+    expected, local = by_hand(
+        2, 2, a=(1, 1), c=(1, 3), mix=(1, 1), start=(0.0, 0.0), shared=(True, False), rounds=4
+    )
+    seen = trajectory(SGD, FedAvg(), FedGKD(lam=2, buffer=2), **problem)
+    assert [s.x.item() for s in seen[1:]] == pytest.approx(expected, abs=1e-12)
+    assert seen[-1].local.numpy() == pytest.approx(local, abs=1e-12)
+
+
+def test_nothing_shared_is_local_training():
+    problem = {"problem": LINEAR, "shared": (False, False), "start": (0.0, 0.0), "rounds": 2}
+    *_, last = trajectory(SGD, FedAvg(), FedGKD(lam=2), **problem)
+    assert last.local.flatten().tolist() == pytest.approx([0.2952, 0.2952, 0.8856, 0.8856])
+
+
+@pytest.mark.parametrize(("buffer", "down"), [(1, [1, 1, 1, 1]), (3, [1, 1, 2, 2])])
+def test_bytes(buffer, down):
+    """d_s both ways, and 2 d_s down once the teacher is another model than x itself."""
+    problem = {"problem": LINEAR, "shared": (True, False), "start": (0.0, 0.0)}
+    seen = trajectory(SGD, FedAvg(), FedGKD(buffer=buffer), rounds=4, **problem)
+    pages = [s.report.bytes[0] for s in seen[1:]]
+    assert [page["bytes_down"].tolist() for page in pages] == [[8 * n] * 2 for n in down]
+    assert [page["bytes_up"].tolist() for page in pages] == [[8, 8]] * 4
+    assert [page["extras_down"].tolist() for page in pages] == [[8 * (n - 1)] * 2 for n in down]
+
+
+@pytest.mark.parametrize("server", servers.available().values(), ids=lambda c: c.name)
+def test_any_server(server):
+    """With a server that has a model for each client, each has a teacher of its own."""
+    path = trajectory(SGD, server(lr=0.1), FedGKD(lam=1, buffer=2), rounds=4)
+    plain = trajectory(SGD, server(lr=0.1), rounds=4)
+    assert torch.isfinite(path[-1].local).all()
+    assert not torch.equal(path[-1].local, plain[-1].local)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.floats(0.2, 1), st.integers(1, 4), st.randoms())
+def test_who_takes_part_and_in_which_order(seed, share, buffer, random):
+    """The buffer holds the server's latest models whoever took part, in any order of clients."""
+    a, c, order = [1.0, 4.0, 2.0, 0.5], [0.0, 1.0, -1.0, 3.0], list(range(4))
+    random.shuffle(order)
+    federations = []
+    plan = {"rounds": 5, "participation": share, "seed": seed, "made": federations.append}
+    method = FedGKD(lam=0.7, buffer=buffer)
+    seen = trajectory(SGD, FedAvg(), method, problem=Quadratic(a, c, [1]), **plan)
+    latest = torch.stack([s.x for s in seen[1:]])[-buffer:]
+    assert torch.equal(federations[0].memory["models"], latest)
+    absent = set(range(4)) - set(seen[1].report.present[0].tolist())
+    assert all(seen[1].local[i].item() == 2 for i in absent)
+    if share == 1:
+        other = Quadratic([a[i] for i in order], [c[i] for i in order], [1])
+        path = server_path(SGD, FedAvg(), method, problem=other, rounds=5)
+        assert path == pytest.approx([s.x.item() for s in seen], abs=1e-12)
+
+
+def records(method, *splits, **options):
+    """Records of a small forecaster trained with a method, by split."""
+    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "method": [method]}
+    study = tiny.study(grid=grid, method={method: options})
+    cells = [tiny.cell(f"XX-{split}-{method}-adam-fedavg-10", study) for split in splits]
+    trained = train(study, cells, tiny.dataset())
+    return [trained[cell].records for cell in cells]
+
+
+def test_forecaster():
+    """Finite, the same to the bit in any company, and not what the plain round gives."""
+    options = {"lam": 2, "buffer": 2}
+    for split, together in zip(("P1", "P2"), records("fedgkd", "P1", "P2", **options), strict=True):
+        pd.testing.assert_frame_equal(records("fedgkd", split, **options)[0], together)
+        scores = together["mase"].dropna()
+        assert np.isfinite(scores).all()
+        assert not np.allclose(records("fedopt", split)[0]["mase"].dropna(), scores)
+
+
+def test_the_engine_trains_on_the_loss_of_the_method():
+    """One step of the forecaster is one along the gradient of MSE(ŷ, y) + λ MSE(ŷ, ŷ_T)."""
+    machine = Stacked(SMALL, dataset(SMALL), CPU, torch.float64)
+    term, one = Distillation(0.7), task(SMALL, Sgd(lr=0.1), steps=1)
+    rows, windows = one.rows.clone(), list(one.batches.flatten(1))
+    taught = torch.stack(machine.predict(rows.flip(0), windows)).view(one.batches.shape).clone()
+    targets = machine.features[one.batches + machine.target, 0]
+    machine.train(replace(one, targets=term.targets(taught, targets, None), loss_scale=term.scale))
+    leaf = rows.clone().requires_grad_()
+    forecasts = SMALL.forward(SMALL.layout.views(leaf), machine._inputs(one.batches[:, 0]))
+    loss = (forecasts - targets[:, 0]).square().mean(1)
+    loss = loss + 0.7 * (forecasts - taught[:, 0]).square().mean(1)
+    (gradient,) = torch.autograd.grad(loss.sum(), leaf)
+    torch.testing.assert_close(one.rows, rows - 0.1 * gradient, rtol=0, atol=1e-12)
+
+
+def test_adam_and_a_teacher():
+    """Any ClientOpt goes with it."""
+    path = server_path(Adam(lr=0.1), FedAvg(), FedGKD(lam=1), rounds=4)
+    assert np.isfinite(path).all()
+    assert path[2:] != server_path(Adam(lr=0.1), FedAvg(), rounds=4)[2:]
+
+
+def adc_by_hand(lam, variant, *, mix=(1,), start=(2.0,), shared=(True,), beta=0.9, rounds=4):
+    """FedADC+ with two bins, cut in the middle between the clients' targets."""
+    a, c, eta, steps = (1, 4), (0, 1), 0.1, 2
+    mix, shared = np.array(mix, float), np.array(shared)
+    local = np.tile(np.array(start), (2, 1))
+    x, m, path = local[0].copy(), np.zeros(len(start)), []
+    for _ in range(rounds):
+        for i in range(2):
+            y = np.where(shared, x, local[i])
+            taught = y @ mix
+            # The client's only target is in a bin of its own: ρ = 1 there and 0 in the other.
+            target = c[i] if (taught > 0.5) == (c[i] > 0.5) else c[i] + lam * (taught - c[i])
+            kick = eta * beta * m / steps
+            for _ in range(steps):
+                at = y - kick if variant == "nesterov" else y
+                y = y - eta * a[i] * (at @ mix - target) * mix - kick
+            local[i] = y
+        mean = np.where(shared, local.mean(0) - x, 0)
+        x, m = x + mean, -mean / eta
+        path.append(x[shared])
+    return np.concatenate(path), local
+
+
+@pytest.mark.parametrize("variant", ["heavy_ball", "nesterov"])
+def test_fedadc_plus_by_hand(variant):
+    method = FedADCPlus(variant=variant, bins=2)
+    expected, _ = adc_by_hand(0.35, variant)
+    assert server_path(SGD, FedAvg(), method, rounds=4)[1:] == pytest.approx(expected, abs=1e-12)
+    with_personal = {"mix": (1, 1), "start": (1.0, 1.0), "shared": (True, False)}
+    problem = Quadratic([1, 4], [0, 1], [1, 1])
+    expected, local = adc_by_hand(0.35, variant, **with_personal)
+    given = {"problem": problem, "start": (1.0, 1.0), "shared": (True, False)}
+    seen = trajectory(SGD, FedAvg(), method, rounds=4, **given)
+    assert [s.x.item() for s in seen[1:]] == pytest.approx(expected, abs=1e-12)
+    assert seen[-1].local.numpy() == pytest.approx(local, abs=1e-12)
+
+
+@pytest.mark.parametrize("variant", ["heavy_ball", "nesterov"])
+def test_fedadc_plus_without_weight_is_fedadc(variant):
+    """§10.11, and FedADC's own numbers of §4.3."""
+    numbers = {
+        "heavy_ball": (2, 1.49, 0.790025, 0.2309343125),
+        "nesterov": (2, 1.49, 0.8852675, 0.4745884381),
+    }
+    path = server_path(SGD, FedAvg(), FedADCPlus(lam=0, variant=variant))
+    assert path == server_path(SGD, FedAvg(), FedADC(variant=variant))
+    assert path == pytest.approx(numbers[variant], abs=1e-9)
+
+
+def test_fedadc_plus_where_every_target_is_as_frequent(monkeypatch):
+    """ρ = 1 for all (§4.5): nobody listens to the teacher."""
+    spread = torch.tensor([0.0, 1.0]).double()
+    monkeypatch.setattr(QuadraticFleet, "training_targets", lambda self, i: spread)
+    path = server_path(SGD, FedAvg(), FedADCPlus(lam=1, bins=2))
+    assert path == server_path(SGD, FedAvg(), FedADC())
+
+
+def test_fedadc_plus_has_the_bytes_and_refusals_of_fedadc():
+    plus, plain = (trajectory(SGD, FedAvg(), m) for m in (FedADCPlus(), FedADC()))
+    for one, other in zip(plus[1:], plain[1:], strict=True):
+        for kind, counts in one.report.bytes[0].items():
+            assert counts.tolist() == other.report.bytes[0][kind].tolist()
+    # 2 d_s down (x, m), d_s up, in double precision.
+    assert plus[1].report.bytes[0]["bytes_down"].tolist() == [16, 16]
+    assert plus[1].report.bytes[0]["bytes_up"].tolist() == [8, 8]
+    assert FedADCPlus().refuses(SGD, FedAvgM()) == FedADC().refuses(SGD, FedAvgM()) is not None
+
+
+def test_bins_of_the_forecasting_task():
+    study = tiny.study()
+    data = tiny.dataset()
+    forecaster = Forecaster.of(study.model, len(data.columns), data.look_back)
+    fleet = Fleet(data, Stacked(forecaster, data, CPU), study.federation, 10)
+    edges, ratios = agreed_bins(fleet, 10)
+    assert edges.shape == (9,)
+    assert ratios.shape == (3, 10)
+    assert ratios.amax(1).tolist() == [1, 1, 1]
+    assert (ratios >= 0).all()
+    pooled = torch.cat([fleet.training_targets(i) for i in range(3)])
+    counts = torch.bincount(torch.bucketize(pooled, edges))
+    assert counts.float().std() < 0.01 * len(pooled)
+
+
+def test_fedadc_plus_forecaster():
+    (table,) = records("fedadc_plus", "P2")
+    scores = table["mase"].dropna()
+    assert np.isfinite(scores).all()
+    pd.testing.assert_frame_equal(table, records("fedadc_plus", "P1", "P2")[1])
+    assert not np.allclose(records("fedadc", "P2")[0]["mase"].dropna(), scores)
