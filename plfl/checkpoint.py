@@ -44,13 +44,20 @@ class Checkpoint:
         """Whether the last saved round is some time ago."""
         return time.monotonic() - self.saved >= EVERY
 
-    def save(self, t: int, federations: Sequence[Federation], records: pd.DataFrame) -> None:
-        """Save round `t`; what was saved before stays until all of it is written."""
+    def save(
+        self, t: int, federations: Sequence[Federation], records: Sequence[Sequence[pd.DataFrame]]
+    ) -> None:
+        """Save round `t` with the parts of each federation's records.
+
+        What was saved before stays until all of it is written.
+        """
         arrays, tables = self._files(t)
+        numbered = [part.assign(trial=i) for i, parts in enumerate(records) for part in parts]
+        table = pa.Table.from_pandas(pd.concat(numbered), preserve_index=False)
         with atomic(arrays) as temporary:
             safetensors.torch.save_file(_tensors(federations), temporary)
         with atomic(tables) as temporary:
-            pq.write_table(pa.Table.from_pandas(records, preserve_index=False), temporary)
+            pq.write_table(table, temporary)
         with atomic(self._state) as temporary:
             temporary.write_text(json.dumps({"key": self.key, "round": t}), encoding="utf-8")
         for file in self.folder.iterdir():
@@ -58,23 +65,24 @@ class Checkpoint:
                 file.unlink()
         self.saved = time.monotonic()
 
-    def load(self, federations: Sequence[Federation]) -> tuple[int, pd.DataFrame | None]:
-        """Put the saved tensors back; the saved round, or 0, and its records."""
+    def load(self, federations: Sequence[Federation]) -> tuple[int, list[list[pd.DataFrame]]]:
+        """Put the saved tensors back; the saved round and the parts of the records, or 0, []."""
         try:
             state = json.loads(self._state.read_text(encoding="utf-8"))
             if state["key"] != self.key:
-                return 0, None
+                return 0, []
             arrays, tables = self._files(state["round"])
             records = pd.read_parquet(tables)
             found = safetensors.torch.load_file(arrays)
         except FileNotFoundError:
-            return 0, None
+            return 0, []
         except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
             log.warning("%s: is damaged (%s); training begins anew", self.folder, error)
-            return 0, None
+            return 0, []
         _restore(federations, found)
         log.info("goes on after round %d", state["round"])
-        return int(state["round"]), records
+        by_trial = records.groupby("trial", sort=True)
+        return int(state["round"]), [[part.drop(columns="trial")] for _, part in by_trial]
 
     def remove(self) -> None:
         """Forget the job, which is finished."""
@@ -103,6 +111,8 @@ def _tensors(federations: Sequence[Federation]) -> dict[str, Tensor]:
 def _restore(federations: Sequence[Federation], found: dict[str, Tensor]) -> None:
     for i, f in enumerate(federations):
         device = f.local.device
+        # What the method did before round 1 was counted before the interruption.
+        f.clock.close_round(f.channel.close_round(), [])
         f.local, f.steps = (found[f"{i}/{name}"].to(device) for name in ("local", "steps"))
         for table in TABLES:
             prefix = f"{i}/{table}/"

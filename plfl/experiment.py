@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from plfl import federation
+from plfl.checkpoint import Checkpoint
 from plfl.clock import Times
 from plfl.data.windows import Dataset, Split
 from plfl.federation import Federation, Round
@@ -32,8 +33,11 @@ def train(
     cells: Sequence[Cell],
     dataset: Dataset,
     progress: Callable[[int], None] = lambda t: None,
+    checkpoint: Checkpoint | None = None,
 ) -> dict[Cell, CellResult]:
     """Train `cells`, all of one state, side by side; `progress` is told every finished round.
+
+    With a `checkpoint` the training goes on where it was interrupted, and gives the same bits.
 
     Cells that differ in nothing that matters are trained once: with nothing shared (P3) the
     ServerOpt never comes in, and each of its cells reports the same training. Where rates are
@@ -63,8 +67,15 @@ def train(
             if evaluate:
                 recorder.evaluate(t, examiner.examine(f), finished.bytes[i])
         progress(t)
+        if checkpoint and t < study.federation.rounds and checkpoint.is_due():
+            checkpoint.save(t, federations, [recorder.parts for recorder in recorders])
 
-    federation.run(federations, machine, study.federation, report)
+    after = 0
+    if checkpoint:
+        after, saved = checkpoint.load(federations)
+        for recorder, parts in zip(recorders, saved, strict=False):
+            recorder.parts = parts
+    federation.run(federations, machine, study.federation, report, after)
     results = {}
     for same in twins.values():
         tried = [

@@ -5,6 +5,7 @@ What exactly goes down and comes up, and how the server steps, is the method's. 
 together. None of them knows of the others.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -154,18 +155,21 @@ def run(
     engine: Engine,
     settings: Settings,
     report: Callable[[Round], None],
+    after: int = 0,
 ) -> None:
-    """Run all rounds of `federations`, calling `report` after each one."""
-    for t in range(1, settings.rounds + 1):
+    """Run the rounds of `federations` that come after round `after`, reporting each one."""
+    alike = _alike(federations)
+    for t in range(after + 1, settings.rounds + 1):
         present = [_present(f, t, settings) for f in federations]
         turns = [_cycles(f, t, p) for f, p in zip(federations, present, strict=True)]
         losses = {f: torch.zeros(len(f.local), dtype=torch.float64) for f in federations}
-        for cycle in range(max(map(len, turns))):
+        # One kind of federations after the other, so that a single one's turns are in memory.
+        for cycle, indices in itertools.product(range(max(map(len, turns))), alike):
             turn = [
-                _Turn(f, t, clients, settings, stay)
-                for f, groups in zip(federations, turns, strict=True)
-                if cycle < len(groups)
-                for clients, stay in _outcomes(f, t, groups[cycle])
+                _Turn(federations[i], t, clients, settings, stay)
+                for i in indices
+                if cycle < len(turns[i])
+                for clients, stay in _outcomes(federations[i], t, turns[i][cycle])
             ]
             for stack in _stacks(turn):
                 _train(stack, engine)
@@ -186,6 +190,14 @@ def run(
                 times,
             )
         )
+
+
+def _alike(federations: list[Federation]) -> list[list[int]]:
+    """Indices of the federations whose models may train together."""
+    kinds: dict[tuple[ClientOpt, bytes], list[int]] = {}
+    for i, f in enumerate(federations):
+        kinds.setdefault((f.client_opt, f.shared.cpu().numpy().tobytes()), []).append(i)
+    return list(kinds.values())
 
 
 def _present(f: Federation, t: int, settings: Settings) -> Tensor:

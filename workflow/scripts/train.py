@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from plfl.checkpoint import Checkpoint
 from plfl.data.windows import Dataset
 from plfl.experiment import train
 from plfl.files import sha256
@@ -22,6 +23,10 @@ with job(snakemake) as study:
     trained = Trained(study.results / "trained")
     new = [cell for cell in wanted if not trained.recall(digests[cell], *wanted[cell])]
     if new:
+        key = digest([digests[cell] for cell in new])
+        checkpoint = Checkpoint(study.results / "trained" / f"{key}.checkpoint", key)
         progress = Progress("-".join(snakemake.wildcards), study.federation.rounds)
-        for cell, result in train(study, new, Dataset.load_file(dataset), progress).items():
+        results = train(study, new, Dataset.load_file(dataset), progress, checkpoint)
+        for cell, result in results.items():
             trained.keep(digests[cell], result, *wanted[cell])
+        checkpoint.remove()

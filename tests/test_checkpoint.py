@@ -1,0 +1,90 @@
+"""An interrupted training goes on where it was and gives the same bits."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from plfl import checkpoint as module
+from plfl import methods
+from plfl.checkpoint import Checkpoint
+from plfl.experiment import train
+from plfl.study import Study
+from tests import tiny
+
+DATASET = tiny.dataset()
+
+
+class KilledError(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture(autouse=True)
+def every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVERY", 0.0)
+
+
+def interrupted(study: Study, folder: Path, at: int, key: str = "job") -> None:
+    def progress(t: int) -> None:
+        if t == at:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        train(study, study.cells, DATASET, progress, Checkpoint(folder, key))
+
+
+def accepted(method: str) -> dict[str, Any]:
+    """A study of one method with optimisers it accepts."""
+    refused = {"fedadc_dm": {"client_opt": ["sgdm"]}}
+    grid = {"method": [method], "client_opt": ["sgd"], "server_opt": ["fedavg"]}
+    options = {"sgdm": {"momentum": 0.5, "dampening": 0.5}} if method == "fedadc_dm" else {}
+    simulated = {"simulation": {"availability": 0.7}}
+    return {
+        "grid": grid | refused.get(method, {}),
+        "client_opt": options,
+        "federation": {"rounds": 5, "opt_state": "keep"} | simulated,
+    }
+
+
+@pytest.mark.parametrize("method", sorted(methods.available()))
+def test_a_resumed_training_gives_the_same_bits(method: str, tmp_path: Path) -> None:
+    study = tiny.study(**accepted(method))
+    whole = train(study, study.cells, DATASET)
+    interrupted(study, tmp_path, at=4)
+    rounds: list[int] = []
+    resumed = train(study, study.cells, DATASET, rounds.append, Checkpoint(tmp_path, "job"))
+    assert rounds == [4, 5]
+    for cell, result in whole.items():
+        pd.testing.assert_frame_equal(resumed[cell].records, result.records)
+        pd.testing.assert_frame_equal(resumed[cell].forecasts, result.forecasts)
+
+
+def test_only_the_last_round_is_kept_and_nothing_when_all_is_done(tmp_path: Path) -> None:
+    study = tiny.study(federation={"rounds": 5})
+    interrupted(study, tmp_path / "job", at=4)
+    assert {file.name for file in (tmp_path / "job").iterdir()} == {
+        "3.safetensors",
+        "3.parquet",
+        "state.json",
+    }
+    Checkpoint(tmp_path / "job", "job").remove()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("damage", ["3.safetensors", "3.parquet", "state.json", "key", "absent"])
+def test_a_checkpoint_that_does_not_fit_is_not_used(
+    damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    study = tiny.study(federation={"rounds": 5})
+    interrupted(study, tmp_path, at=4)
+    if damage == "absent":
+        (tmp_path / "3.safetensors").unlink()
+    elif damage != "key":
+        file = tmp_path / damage
+        file.write_bytes(file.read_bytes()[:20])
+    rounds: list[int] = []
+    key = "another" if damage == "key" else "job"
+    train(study, study.cells[:1], DATASET, rounds.append, Checkpoint(tmp_path, key))
+    assert rounds == [1, 2, 3, 4, 5]
+    assert ("is damaged" in caplog.text) == (damage not in ("key", "absent"))
