@@ -90,6 +90,10 @@ def _parser() -> argparse.ArgumentParser:
             help="the round that is scored (default: last)",
         )
 
+    listed = commands.add_parser("methods", help="the algorithms: citation, parameters, bytes")
+    listed.add_argument("--json", action="store_true", help="for machines")
+    listed.set_defaults(run=_methods)
+
     schema = commands.add_parser("schema", help="write config.yaml, its schema and its reference")
     schema.set_defaults(run=_schema)
     return parser
@@ -234,6 +238,12 @@ def _compare(options: argparse.Namespace) -> None:
     from plfl.results.compare import as_text, compare
 
     print(as_text(compare(options.a, options.b, options.round)))
+
+
+def _methods(options: argparse.Namespace) -> None:
+    from plfl import catalogue
+
+    print(catalogue.as_json() if options.json else catalogue.as_text())
 
 
 def _schema(options: argparse.Namespace) -> None:

@@ -383,17 +383,16 @@ class Study(Section):
 
     def _combination_problems(self) -> Iterator[str]:
         grid = self.grid
-        axes = grid.method, grid.client_opt, grid.server_opt
-        for method, client, server in itertools.product(*axes):
-            chosen = getattr(self.method, method, None)
-            optimisers = (
-                getattr(self.client_opt, client, None),
-                getattr(self.server_opt, server, None),
-            )
-            if chosen is None or None in optimisers:
+        for names in itertools.product(grid.method, grid.client_opt, grid.server_opt):
+            kinds = zip((self.method, self.client_opt, self.server_opt), names, strict=True)
+            chosen, client, server = (getattr(kind, name, None) for kind, name in kinds)
+            if chosen is None or client is None or server is None:
                 continue
-            if reason := chosen.refuses(*optimisers):
-                yield f"grid: {method} with {client} and {server} makes no sense: {reason}"
+            for candidate in self._candidates(client, server, alone=False):
+                if reason := chosen.refuses(candidate.client_opt, candidate.server_opt):
+                    method, *optimisers = names
+                    yield f"grid: {method} with {' and '.join(optimisers)} makes no sense: {reason}"
+                    break
 
     def _feature_problems(self) -> Iterator[str]:
         features = self.data.features
@@ -469,14 +468,13 @@ class Study(Section):
 
     def candidates(self, cell: Cell) -> list[Candidate]:
         """The choices of rates that a cell is trained with."""
-        client, server, tuning = (
-            self.client_optimiser(cell),
-            self.server_optimiser(cell),
-            self.tuning,
-        )
+        client, server = self.client_optimiser(cell), self.server_optimiser(cell)
+        return self._candidates(client, server, self.is_alone(cell))
+
+    def _candidates(self, client: ClientOpt, server: ServerOpt, alone: bool) -> list[Candidate]:
+        tuning = self.tuning
         client_lrs = tuning.client_lr or [client.lr]
         mus = (tuning.mu or [client.mu]) if hasattr(client, "mu") else [None]
-        alone = self.is_alone(cell)
         server_lrs = [server.lr] if alone else tuning.server_lr or [server.lr]
         return [
             Candidate(

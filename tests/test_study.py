@@ -109,3 +109,24 @@ def test_a_cells_settings_are_what_fixes_its_numbers() -> None:
 def test_without_sharing_the_server_does_not_matter() -> None:
     assert settings("CA-P3-fedopt-adam-fedyogi-10") == settings("CA-P3-fedopt-adam-fedavg-10")
     assert settings("CA-P2-fedopt-adam-fedyogi-10") != settings("CA-P2-fedopt-adam-fedavg-10")
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"grid": {"method": ["scafold"]}}, "did you mean 'scaffold'?"),
+        (
+            {"grid": {"method": ["feddyn"]}},
+            "grid: feddyn with adam and fedadagrad makes no sense",
+        ),
+        (
+            {
+                "grid": {"method": ["fedsplit"], "client_opt": ["sgd"], "server_opt": ["fedavg"]},
+                "tuning": {"server_lr": [0.1, 1.0]},
+            },
+            "grid: fedsplit with sgd and fedavg makes no sense",
+        ),
+    ],
+)
+def test_combinations_without_meaning_are_refused_with_the_reason(raw: Any, message: str) -> None:
+    assert any(message in problem for problem in problems(raw)), problems(raw)
