@@ -245,8 +245,8 @@ class _Turn:
         given = (local.constant, local.displacement, local.steps, local.retarget)
         terms = tuple(x is not None for x in given)
         mask = f.shared.cpu().numpy().tobytes()
-        scale, keeps = local.loss_scale, local.keeps_gradients
-        return (f.client_opt, mask, pull, *terms, scale, keeps, self.batches.shape[1])
+        loss = (local.loss_scale, local.contrast, local.keeps_gradients)
+        return (f.client_opt, mask, pull, *terms, *loss, self.batches.shape[1])
 
     def terms(self, engine: Engine) -> dict[str, Tensor | None]:
         """The method's terms for all P parameters."""
@@ -266,6 +266,7 @@ class _Turn:
             "steps": None if local.steps is None else self.steps,
             "steps_taken": self.behind,
             "targets": self._targets(engine),
+            "previous": None if local.previous is None else f.models(self.clients, local.previous),
             "gradients": torch.zeros_like(rows) if local.keeps_gradients else None,
         }
 
@@ -331,6 +332,7 @@ def _train(turns: list[_Turn], engine: Engine) -> None:
         state={name: torch.cat([turn.state[name] for turn in turns]) for name in turns[0].state},
         pull=None if isinstance(local.pull, float) and not local.pull else _pull(f, local),
         loss_scale=local.loss_scale,
+        contrast=local.contrast,
         **joined,  # type: ignore[arg-type]
     )
     losses = engine.train(task)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from plfl.clients import ClientOpt
     from plfl.federation import Federation
     from plfl.servers import ServerOpt
+    from plfl.training import Contrast
 
 Retarget = Callable[["Tensor", "Tensor", "Tensor"], "Tensor"]
 """(forecasts of the teachers, targets, clients) → targets to train on; the first two (n, K, B)."""
@@ -57,6 +58,11 @@ class Local:
     """What the clients train on instead of the targets."""
     loss_scale: float = 1.0
     """Factor of the loss."""
+    contrast: "Contrast | None" = None
+    """Term in the loss between the features of the models at `start` and of `previous`."""
+    previous: "Tensor | None" = None
+    """Shared parameters (n, d_s) of the models from whose features `contrast` pushes away; they
+    too have the client's own personal part as it is at the start of the round."""
     keeps_gradients: bool = False
     """Whether `Done.gradients` is wanted."""
 

@@ -6,7 +6,7 @@ touch each other, so a result does not depend on the company a row was trained i
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -23,11 +23,26 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
+class Contrast:
+    """MOON's term in the loss: features near those at the start, far from those of another model.
+
+    See `losses.contrastive`; the mean over the minibatch times `weight` goes to the loss.
+    """
+
+    weight: float
+    """Factor of the term."""
+    temperature: float
+    """T, by which the cosines are divided."""
+    features: Literal["states", "penultimate"]
+    """Field of `forecaster.Pass` whose cosines are taken."""
+
+
+@dataclass(frozen=True)
 class LocalTask:
     """What one round asks of S models that share a ClientOpt.
 
-    Every local step is: gradient of the mean squared error + proximal and `pull` terms +
-    `constant`, through the optimiser, then `displacement`.
+    Every local step is: gradient of the mean squared error (and of `contrast`) + proximal and
+    `pull` terms + `constant`, through the optimiser, then `displacement`.
     """
 
     optimiser: ClientOpt
@@ -55,6 +70,12 @@ class LocalTask:
     """Steps (S,) that each row takes, at most K; None: K."""
     gradients: Tensor | None = None
     """(S, P) to which the minibatch gradients are added, before any term."""
+    contrast: Contrast | None = None
+    """Term in the loss between the models at their start and `previous`."""
+    previous: Tensor | None = None
+    """Models (S, P) from whose features `contrast` pushes away."""
+    frozen: Tensor | None = None
+    """Mask (P,) of parameters that stay as they are."""
 
 
 class Engine(Protocol):

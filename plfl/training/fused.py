@@ -38,7 +38,8 @@ def unavailable_reason() -> str | None:
 class Fused:
     """Trains each row to the same bits in any company and on any number of threads.
 
-    What the kernel does not know (a ClientOpt with a step of its own) is left to `Stacked`.
+    What the kernel does not know (a ClientOpt with a step of its own, a contrast) is left to
+    `Stacked`.
     """
 
     def __init__(
@@ -81,65 +82,91 @@ class Fused:
             MemoryError: there is not enough for the threads' own copies of a model.
         """
         rule, taken = _rule(task.optimiser), _taken(task)
-        if rule is None or taken is None or _beyond(task):
+        if rule is None or taken is None or task.contrast is not None:
             _leave_to_stacked(task.optimiser.name)
             return self._stacked.train(task)
         S, K, B = task.batches.shape
-        batches = self._windows_of(task.batches)
-        losses = torch.empty(S, K, dtype=self.dtype)
-        rows = self._models(task.rows, S)
-        state = {_KERNEL_STATE[name]: self._models(x, S) for name, x in task.state.items()}
-        shared = task.shared.to(torch.uint8)
-        terms = [
-            None if x is None else self._models(x, S) for x in (task.constant, task.displacement)
-        ]
+        P = self._parameters
+        losses = torch.empty(S, dtype=torch.float64)
+        trained = {"theta": task.rows}
+        trained |= {_KERNEL_STATE[name]: x for name, x in task.state.items()}
+        if task.gradients is not None:
+            trained["gradients"] = task.gradients
+        results = {name: self._numbers(x, (S, P)) for name, x in trained.items()}
+        terms = {
+            "pull": (task.pull, (P,)),
+            "constant": (task.constant, (S, P)),
+            "displacement": (task.displacement, (S, P)),
+            "targets": (task.targets, (S, K, B)),
+        }
+        arrays = results | {
+            "table": self._table,
+            "starts": self._windows_of(task.batches),
+            "taken": taken,
+            "shared": _mask(task.shared, P),
+            "losses": losses,
+            **{
+                name: self._numbers(x, shape) for name, (x, shape) in terms.items() if x is not None
+            },
+        }
+        if task.steps is not None:
+            arrays["row_steps"] = _steps(task.steps, S, K)
+        if task.frozen is not None:
+            arrays["frozen"] = _mask(task.frozen, P)
         job = _Training(
-            *(S, K, B, self.threads),
-            *map(_address, (rows, self._table, batches)),
-            (_Rule * S)(*[rule] * S),
-            *map(_address, (taken, shared, *terms)),
-            *(_address(state.get(name)) for name in ("m", "v", "vmax")),
-            _address(losses),
+            rows=S,
+            steps=K,
+            batch=B,
+            threads=self.threads,
+            rules=(_Rule * S)(*[rule] * S),
+            loss_scale=task.loss_scale,
+            **{name: x.data_ptr() for name, x in arrays.items()},
         )
         self._run("plfl_train", job)
-        task.rows.copy_(rows)
-        for name, kept in task.state.items():
-            kept.copy_(state[_KERNEL_STATE[name]])
-        return losses.double().mean(1)
+        for name, x in trained.items():
+            x.copy_(results[name])
+        return losses
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """Forecasts, in scaled units, of row s for the windows `starts[s]`."""
         sizes = [len(windows) for windows in starts]
         windows = self._windows_of(torch.cat(starts))
         offsets = torch.tensor([0, *itertools.accumulate(sizes)])
-        models = self._models(rows, len(starts))
+        models = self._numbers(rows, (len(starts), self._parameters))
         forecasts = torch.empty(len(windows), dtype=self.dtype)
         arrays = (models, self._table, offsets, windows, forecasts)
-        self._run("plfl_predict", _Prediction(len(sizes), self.threads, *map(_address, arrays)))
+        self._run(
+            "plfl_predict", _Prediction(len(sizes), self.threads, *(x.data_ptr() for x in arrays))
+        )
         return list(forecasts.split(sizes))
 
     def _run(self, function: str, job: Structure) -> None:
         if getattr(self._kernel, function)(byref(self._network), byref(job)):
             raise MemoryError(f"the fused engine ran out of memory with {self.threads} threads")
 
-    # The kernel would read outside of an array that is too small, so both of these are strict.
+    # The kernel would read outside of an array that is too small, so the following are strict.
     def _windows_of(self, starts: Tensor) -> Tensor:
         if starts.numel() and not 0 <= starts.min() <= starts.max() < self._windows:
             raise IndexError(f"a window starts outside of 0 … {self._windows - 1}")
         return starts.to(torch.int64).contiguous()
 
-    def _models(self, rows: Tensor, count: int) -> Tensor:
-        shape = (count, self._parameters)
-        if rows.shape != shape or rows.dtype != self.dtype:
-            found = f"{tuple(rows.shape)} of {rows.dtype}"
-            raise ValueError(f"rows {shape} of {self.dtype} are needed, not {found}")
-        return rows.contiguous()
+    def _numbers(self, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+        if values.shape != shape or values.dtype != self.dtype:
+            found = f"{tuple(values.shape)} of {values.dtype}"
+            raise ValueError(f"numbers {shape} of {self.dtype} are needed, not {found}")
+        return values.contiguous()
 
 
-def _beyond(task: LocalTask) -> bool:
-    """Whether the task has terms that the kernel does not know."""
-    terms = (task.pull, task.targets, task.steps, task.gradients)
-    return task.loss_scale != 1 or any(term is not None for term in terms)
+def _mask(mask: Tensor, parameters: int) -> Tensor:
+    if mask.shape != (parameters,):
+        raise ValueError(f"{parameters} booleans are needed, not {tuple(mask.shape)}")
+    return mask.to(torch.uint8).contiguous()
+
+
+def _steps(steps: Tensor, rows: int, most: int) -> Tensor:
+    if steps.shape != (rows,) or not 0 <= steps.min() <= steps.max() <= most:
+        raise ValueError(f"steps of {rows} rows, from 0 to {most} each, are needed, not {steps}")
+    return steps.to(torch.int64).contiguous()
 
 
 def _taken(task: LocalTask) -> Tensor | None:
@@ -162,8 +189,8 @@ def _rule(optimiser: ClientOpt) -> "_Rule | None":
     match optimiser:
         case Sgd() if step is Sgd.step:
             return _Rule(0, 0, lr, proximal=a)
-        case SgdMomentum(momentum=momentum, nesterov=nesterov) if step is SgdMomentum.step:
-            return _Rule(1, nesterov, lr, momentum, proximal=a)
+        case SgdMomentum(momentum=momentum, dampening=dampening) if step is SgdMomentum.step:
+            return _Rule(1, optimiser.nesterov, lr, momentum, dampening, proximal=a)
         case AdamAMS(beta1=beta1, beta2=beta2, eps=eps) if step is AdamAMS.step:
             variant = ("paper", "torch", "reddi").index(optimiser.variant)
             return _Rule(3, variant, lr, beta1, beta2, eps, a)
@@ -179,10 +206,6 @@ _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
 @cache
 def _leave_to_stacked(optimiser: str) -> None:
     log.warning("the fused engine leaves %s to the stacked engine", optimiser)
-
-
-def _address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
 
 
 class _Network(Structure):
@@ -219,8 +242,10 @@ class _Training(Structure):
         *((name, c_int64) for name in ("rows", "steps", "batch", "threads")),
         *((name, c_void_p) for name in ("theta", "table", "starts")),
         ("rules", POINTER(_Rule)),
-        *((name, c_void_p) for name in ("taken", "shared", "constant", "displacement")),
-        *((name, c_void_p) for name in ("m", "v", "vmax", "losses")),
+        *((name, c_void_p) for name in ("taken", "shared", "m", "v", "vmax", "losses")),
+        ("loss_scale", c_double),
+        *((name, c_void_p) for name in ("pull", "constant", "displacement", "targets")),
+        *((name, c_void_p) for name in ("row_steps", "gradients", "frozen")),
     )
 
 

@@ -328,6 +328,8 @@ extern "C" struct PlflNetwork {
   std::int32_t absolute;        // whether the output is |·|
 };
 
+typedef std::vector<std::uint16_t> Mask;  // a bit per parameter, laid out like the model
+
 // Matrices of a model and the place of every parameter in them.
 //
 // Rows of the LSTM's matrix are its inputs (features, the two biases' ones, hidden state) and its
@@ -366,6 +368,14 @@ struct Layout {
     if (!rows) return;
     const float* from = rows + row * std::int64_t(place.size());
     for (std::size_t p = 0; p < place.size(); ++p) model[place[p]] = from[p];
+  }
+
+  // A mask of a model, laid out like one; empty where there is none.
+  Mask mask(const std::uint8_t* parameters) const {
+    Mask bits(parameters ? size / kPanel : 0, 0);
+    for (std::size_t p = 0; p < place.size() && parameters; ++p)
+      if (parameters[p]) bits[place[p] / kPanel] |= std::uint16_t(1u << (place[p] % kPanel));
+    return bits;
   }
 
   void write(const float* model, std::int64_t row, float* rows) const {
@@ -488,9 +498,10 @@ class Group {
     return prediction_;
   }
 
-  // Σ (prediction − target)² of this group; `scale` is 2 / batch size. Leaves the gradient of the
-  // output behind, zero in spare lanes.
-  float loss(const float* table, const std::int64_t* starts, int count, float scale) {
+  // Σ (prediction − target)² of this group; without `targets` they are the windows' own. `scale` is
+  // that of the gradient of the output, which is left behind, zero in spare lanes.
+  float loss(const float* table, const std::int64_t* starts, const float* targets, int count,
+             float scale) {
     const float* output = memory_ + at_.z[layout_.hidden_layers()];
     float* gradient = memory_ + at_.dx[layout_.mlp.size()];
     float sum = 0.0f;
@@ -499,7 +510,8 @@ class Group {
         gradient[lane] = 0.0f;
         continue;
       }
-      const float target = table[(starts[lane] + layout_.target) * layout_.features];
+      const float target =
+          targets ? targets[lane] : table[(starts[lane] + layout_.target) * layout_.features];
       const float error = prediction_[lane] - target;
       float sign = 1.0f;
       if (layout_.absolute) sign = float(output[lane] > 0.0f) - float(output[lane] < 0.0f);
@@ -654,24 +666,25 @@ class Group {
 extern "C" struct PlflRule {
   std::int32_t kind;     // see `Kind`
   std::int32_t variant;  // Momentum: 1 = Nesterov; AdamAMS: see `Maximum`
-  double lr, beta1, beta2, eps;  // Momentum keeps its momentum in beta1
+  double lr, beta1, beta2, eps;  // Momentum keeps its momentum and dampening in beta1 and beta2
   double proximal;       // a of a·(y − y⁰), which acts on shared parameters
 };
 
 enum Kind { kSgd = 0, kMomentum = 1, kAdam = 2, kAdamAms = 3 };
 enum Maximum { kPaper = 0, kTorch = 1, kReddi = 2 };
 
-// The part of Adam's step that the bias corrections enter.
+// The part of a step that depends on how many there were before: the bias corrections of Adam, and
+// what Momentum takes of a gradient.
 struct Correction {
-  float step_size, vmax_scale, eps;
+  float step_size, vmax_scale, eps, take;
 };
 
-// What moves a model: its optimiser at one step, and the constant terms of its row. Arrays are
-// laid out like the model; null where there is nothing to add.
+// What moves a model: its optimiser at one step, and the terms of its row. Arrays are laid out like
+// the model; null where there is no such term.
 struct Optimiser {
-  float *y, *m, *v, *vmax;
-  const float *anchor, *constant, *displacement;
-  const std::uint16_t* shared;  // a bit per parameter
+  float *y, *m, *v, *vmax, *gradients;
+  const float *anchor, *pull, *constant, *displacement;
+  const std::uint16_t *shared, *frozen;
   float proximal;               // acts on shared parameters
   float lr, keep1, take1, keep2, take2;
   Correction correction;        // of shared parameters, or of all
@@ -686,24 +699,36 @@ inline VI lanes_of(unsigned bits) {
   return ((VI{} + std::int32_t(bits)) & lane) != 0;
 }
 
-// Steps of y[at : at + count] along `gradient`. `terms`: whether the row has any term beyond the
-// gradient of the loss.
-template <int kind, bool nesterov, bool terms>
+// Which terms a row has beyond the gradient of the loss: the more there may be, the slower.
+enum Terms {
+  kNone,
+  kUsual,  // proximal, constant, displacement; corrections that differ
+  kAll,
+};
+
+// Steps of y[at : at + count] along `gradient`.
+template <int kind, bool nesterov, Terms which>
 void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient, int count) {
+  constexpr bool terms = which != kNone, all = which == kAll;
   const Optimiser o = optimiser;  // a copy, as far as the compiler knows no store below changes it
   for (int i = 0; i < count; i += W) {
     const std::ptrdiff_t k = at + i;
-    V y = load(o.y + k), g = load(gradient + i);
+    const V before = load(o.y + k);
+    V y = before, g = load(gradient + i);
     const VI shared = terms ? lanes_of(o.shared[k / kPanel] >> (k % kPanel)) : VI{};
+    if (all && o.gradients) store(o.gradients + k, load(o.gradients + k) + g);
     if (terms && o.anchor) {
-      const V pull = o.proximal * (y - load(o.anchor + k));
-      g += (V)((VI)pull & shared);
+      const V way = y - load(o.anchor + k);
+      g += (V)((VI)(o.proximal * way) & shared);
+      if (all && o.pull) g += load(o.pull + k) * way;
     }
     if (terms && o.constant) g += load(o.constant + k);
     if (kind == kSgd) {
       y -= o.lr * g;
     } else if (kind == kMomentum) {
-      const V m = o.keep1 * load(o.m + k) + g;
+      V take = splat(o.correction.take);
+      if (terms && o.mixed) take = shared ? take : splat(o.personal.take);
+      const V m = o.keep1 * load(o.m + k) + take * g;
       store(o.m + k, m);
       y -= o.lr * (nesterov ? g + o.keep1 * m : m);
     } else {
@@ -726,13 +751,14 @@ void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient,
       y -= step_size * (m * reciprocal(square_root(larger(splat(1.17549435e-38f), v)) + eps));
     }
     if (terms && o.displacement) y += load(o.displacement + k);
+    if (all && o.frozen) y = lanes_of(o.frozen[k / kPanel] >> (k % kPanel)) ? before : y;
     store(o.y + k, y);
   }
 }
 
 typedef void (*Apply)(const Optimiser&, std::ptrdiff_t, const float*, int);
 
-template <bool terms>
+template <Terms terms>
 Apply apply_of(const PlflRule& rule) {
   switch (rule.kind) {
     case kSgd: return apply<kSgd, false, terms>;
@@ -754,10 +780,17 @@ extern "C" struct PlflTraining {
   const PlflRule* rules;         // [rows]
   const std::int64_t* taken;     // [rows][2] steps behind the state: shared part, the rest
   const std::uint8_t* shared;    // [parameters]
-  const float* constant;         // [rows][parameters], added to every gradient; or null
-  const float* displacement;     // [rows][parameters], added after every step; or null
   float *m, *v, *vmax;           // [rows][parameters], state in and out; null: zero at first
-  float* losses;                 // [rows][steps]
+  double* losses;                // [rows], means over the steps
+  double loss_scale;
+  // Null where there is no such term:
+  const float* pull;             // [parameters], a of a·(y − y⁰) in every gradient
+  const float* constant;         // [rows][parameters], added to every gradient
+  const float* displacement;     // [rows][parameters], added after every step
+  const float* targets;          // [rows][steps][batch], instead of the windows' own
+  const std::int64_t* row_steps; // [rows] steps to take, at most `steps`; without: `steps`
+  float* gradients;              // [rows][parameters], to which bare gradients are added
+  const std::uint8_t* frozen;    // [parameters] that stay as they are
 };
 
 class Trainer {
@@ -766,14 +799,14 @@ class Trainer {
       : layout_(layout), job_(job), at_(layout),
         memory_(at_.size * ((job.batch + kLanes - 1) / kLanes)),
         y_(layout.size), m_(layout.size), v_(layout.size), vmax_(layout.size),
-        anchor_(layout.size), constant_(job.constant ? layout.size : 0),
-        displacement_(job.displacement ? layout.size : 0), shared_(layout.size / kPanel, 0) {
+        anchor_(layout.size), pull_(job.pull ? layout.size : 0),
+        constant_(job.constant ? layout.size : 0),
+        displacement_(job.displacement ? layout.size : 0),
+        gradients_(job.gradients ? layout.size : 0), shared_(layout.mask(job.shared)),
+        frozen_(layout.mask(job.frozen)) {
     for (std::int64_t first = 0; first < job.batch; first += kLanes)
       groups_.emplace_back(layout, at_, memory_.get() + at_.size * std::int64_t(groups_.size()));
-    for (std::size_t p = 0; p < layout.place.size(); ++p) {
-      const std::ptrdiff_t k = layout.place[p];
-      if (job.shared[p]) shared_[k / kPanel] |= std::uint16_t(1u << (k % kPanel));
-    }
+    if (job.pull) layout.read(job.pull, 0, pull_.get());
   }
 
   void train(std::int64_t row) {
@@ -784,20 +817,25 @@ class Trainer {
     layout_.read(job_.vmax, row, vmax_.get());
     if (job_.constant) layout_.read(job_.constant, row, constant_.get());
     if (job_.displacement) layout_.read(job_.displacement, row, displacement_.get());
-    if (rule.proximal != 0)
-      std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
+    if (job_.gradients) layout_.read(job_.gradients, row, gradients_.get());
+    anchored_ = rule.proximal != 0 || job_.pull;
+    if (anchored_) std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
     const std::int64_t* taken = job_.taken + 2 * row;
-    const bool terms = rule.proximal != 0 || job_.constant || job_.displacement ||
-                       taken[0] != taken[1];
-    apply_ = terms ? apply_of<true>(rule) : apply_of<false>(rule);
-    for (std::int64_t k = 0; k < job_.steps; ++k) {
+    const bool any = anchored_ || job_.constant || job_.displacement || taken[0] != taken[1];
+    const bool all = job_.pull || job_.gradients || job_.frozen;
+    apply_ = all ? apply_of<kAll>(rule) : any ? apply_of<kUsual>(rule) : apply_of<kNone>(rule);
+    const std::int64_t steps = job_.row_steps ? job_.row_steps[row] : job_.steps;
+    double loss = 0.0;
+    for (std::int64_t k = 0; k < steps; ++k) {
       optimiser_ = at_step(rule, taken[0] + k + 1, taken[1] + k + 1);
-      job_.losses[row * job_.steps + k] = step(row, k);
+      loss += step(row, k, k + 1 == steps);
     }
+    job_.losses[row] = loss / double(steps);
     layout_.write(y_.get(), row, job_.theta);
     if (job_.m) layout_.write(m_.get(), row, job_.m);
     if (job_.v) layout_.write(v_.get(), row, job_.v);
     if (job_.vmax) layout_.write(vmax_.get(), row, job_.vmax);
+    if (job_.gradients) layout_.write(gradients_.get(), row, job_.gradients);
   }
 
  private:
@@ -807,10 +845,13 @@ class Trainer {
     o.m = m_.get();
     o.v = v_.get();
     o.vmax = vmax_.get();
-    o.anchor = rule.proximal != 0 ? anchor_.get() : nullptr;
+    o.gradients = gradients_.get();
+    o.anchor = anchored_ ? anchor_.get() : nullptr;
+    o.pull = pull_.get();
     o.constant = constant_.get();
     o.displacement = displacement_.get();
     o.shared = shared_.data();
+    o.frozen = frozen_.data();
     o.proximal = float(rule.proximal);
     o.lr = float(rule.lr);
     o.keep1 = float(rule.beta1);
@@ -824,37 +865,40 @@ class Trainer {
   }
 
   static Correction correction(const PlflRule& rule, std::int64_t k) {
+    if (rule.kind == kMomentum) return {0.0f, 0.0f, 0.0f, k > 1 ? float(1 - rule.beta2) : 1.0f};
     const double c1 = 1 - std::pow(rule.beta1, double(k));
     const double c2 = 1 - std::pow(rule.beta2, double(k));
     if (rule.kind == kAdamAms && rule.variant == kPaper)
-      return {float(rule.lr / c1), float(1 / c2), float(rule.eps)};
+      return {float(rule.lr / c1), float(1 / c2), float(rule.eps), 0.0f};
     if (rule.kind == kAdamAms && rule.variant == kReddi)
-      return {float(rule.lr), 1.0f, float(rule.eps)};
+      return {float(rule.lr), 1.0f, float(rule.eps), 0.0f};
     // y −= η (m / c₁) / (√(v / c₂) + ε) = (η √c₂ / c₁) · m / (√v + ε √c₂)
-    return {float(rule.lr * std::sqrt(c2) / c1), 1.0f, float(rule.eps * std::sqrt(c2))};
+    return {float(rule.lr * std::sqrt(c2) / c1), 1.0f, float(rule.eps * std::sqrt(c2)), 0.0f};
   }
 
   // Local step k of a row; returns the loss of its minibatch.
-  float step(std::int64_t row, std::int64_t k) {
-    const std::int64_t batch = job_.batch;
-    const std::int64_t* starts = job_.starts + (row * job_.steps + k) * batch;
+  float step(std::int64_t row, std::int64_t k, bool last) {
+    const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
+    const std::int64_t* starts = job_.starts + at;
+    const float scale = float(job_.loss_scale) / float(batch);
     float sum = 0.0f;
     for_each_group([&](Group& group, std::int64_t first, int count) {
       group.forward(y_.get(), job_.table, starts + first, count);
-      sum += group.loss(job_.table, starts + first, count, 2.0f / float(batch));
+      const float* targets = job_.targets ? job_.targets + at + first : nullptr;
+      sum += group.loss(job_.table, starts + first, targets, count, 2.0f * scale);
     });
     for (int j = layout_.hidden_layers(); j >= 0; --j) {
       for (Group& group : groups_) group.mlp_backward(y_.get(), j);
       update_mlp(j);
     }
-    if (k + 1 < job_.steps) {  // late enough to be still in the cache when the next step begins
+    if (!last) {  // late enough to be still in the cache when the next step begins
       for_each_group([&](Group& group, std::int64_t first, int count) {
         group.prefetch(job_.table, starts + batch + first, count);
       });
     }
     for (Group& group : groups_) group.lstm_backward(y_.get());
     update_lstm();
-    return sum / float(batch);
+    return sum * scale;
   }
 
   // Call body(group, first sample, samples) for every group of a batch.
@@ -918,11 +962,12 @@ class Trainer {
   const Layout& layout_;
   const PlflTraining& job_;
   const GroupLayout at_;
-  Floats memory_, y_, m_, v_, vmax_, anchor_, constant_, displacement_;
-  std::vector<std::uint16_t> shared_;
+  Floats memory_, y_, m_, v_, vmax_, anchor_, pull_, constant_, displacement_, gradients_;
+  const Mask shared_, frozen_;
   std::vector<Group> groups_;
   Optimiser optimiser_{};
   Apply apply_ = nullptr;
+  bool anchored_ = false;  // whether a term pulls towards the start
 };
 
 // ---------------------------------------------------------------------------------------------

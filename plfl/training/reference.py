@@ -4,6 +4,8 @@ The updates that `torch.optim` has are taken from there; the others (the paper's
 equations of `plfl.clients`, which have oracles of their own.
 """
 
+from copy import deepcopy
+
 import torch
 from torch import Tensor, nn
 
@@ -14,7 +16,7 @@ from plfl.clients.sgd import Sgd
 from plfl.clients.sgdm import SgdMomentum
 from plfl.data.windows import Dataset
 from plfl.forecaster import Forecaster
-from plfl.training import LocalTask
+from plfl.training import Contrast, LocalTask
 
 
 class Module(nn.Module):
@@ -33,8 +35,13 @@ class Module(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Forecasts (B,) of windows (B, T, F)."""
-        out: Tensor = self.mlp(self.lstm(x)[0].flatten(1))[:, 0]
+        out: Tensor = self.mlp(self.features(x, "states"))[:, 0]
         return out.abs() if self.absolute else out
+
+    def features(self, x: Tensor, which: str) -> Tensor:
+        """Hidden states (`states`) or the input of the last linear layer (`penultimate`)."""
+        states: Tensor = self.lstm(x)[0].flatten(1)
+        return states if which == "states" else self.mlp[:-1](states)
 
 
 def optimiser(settings: ClientOpt, parameters: list[nn.Parameter]) -> torch.optim.Optimizer | None:
@@ -52,7 +59,11 @@ def optimiser(settings: ClientOpt, parameters: list[nn.Parameter]) -> torch.opti
             return torch.optim.SGD(parameters, settings.lr)
         case SgdMomentum():
             return torch.optim.SGD(
-                parameters, settings.lr, settings.momentum, nesterov=settings.nesterov
+                parameters,
+                settings.lr,
+                settings.momentum,
+                settings.dampening,
+                nesterov=settings.nesterov,
             )
     return None
 
@@ -85,6 +96,9 @@ class Reference:
         start, total = task.rows[s].clone(), 0.0
         pull = task.optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
         steps = len(task.batches[s]) if task.steps is None else int(task.steps[s])
+        others = []
+        if task.previous is not None:
+            others = [self._module(row) for row in (start, task.previous[s])]
         for k, windows in enumerate(task.batches[s][:steps], 1):
             target = self.features[self.dataset.target_rows(windows), 0]
             if task.targets is not None:
@@ -92,6 +106,8 @@ class Reference:
             self.module.zero_grad()
             forecast = self.module(self._inputs(windows))
             loss = task.loss_scale * nn.functional.mse_loss(forecast, target)
+            if task.contrast is not None:
+                loss = loss + self._contrastive(task.contrast, self._inputs(windows), others)
             loss.backward()
             y = nn.utils.parameters_to_vector(parameters).detach()
             g = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
@@ -109,10 +125,25 @@ class Reference:
                 task.optimiser.step(y[None], g[None], state, k)
             if task.displacement is not None:
                 y = y + task.displacement[s]
+            if task.frozen is not None:
+                y = torch.where(task.frozen, start, y)
             nn.utils.vector_to_parameters(y, parameters)
             total += loss.item()
         task.rows[s] = nn.utils.parameters_to_vector(parameters).detach()
         return total / steps
+
+    def _module(self, row: Tensor) -> Module:
+        module = deepcopy(self.module).requires_grad_(False)
+        nn.utils.vector_to_parameters(row, module.parameters())
+        return module
+
+    def _contrastive(self, term: Contrast, x: Tensor, others: list[Module]) -> Tensor:
+        """MOON's term as its authors compute it: the cross entropy of cosines."""
+        h = self.module.features(x, term.features)
+        cosine = nn.CosineSimilarity(-1)
+        logits = torch.stack([cosine(h, o.features(x, term.features)) for o in others], 1)
+        first = torch.zeros(len(x), dtype=torch.int64, device=self.device)
+        return term.weight * nn.functional.cross_entropy(logits / term.temperature, first)
 
     def _inputs(self, starts: Tensor) -> Tensor:
         windows = [self.features[i : i + self.dataset.look_back] for i in starts.tolist()]

@@ -13,6 +13,7 @@ from torch import Tensor
 from plfl.data.windows import Dataset
 from plfl.forecaster import Forecaster
 from plfl.training import LocalTask
+from plfl.training.losses import contrastive
 
 CHUNK = 12
 """Most rows that are trained together on a CPU: as many as its caches like."""
@@ -75,8 +76,15 @@ class Stacked:
         total = torch.zeros(len(y), dtype=torch.float64, device=self.device)
         for k in range(1, int(steps.max()) + 1):
             leaves = {n: v.detach().requires_grad_() for n, v in layout.views(y).items()}
-            forecast = self.forecaster.forward(leaves, self._inputs(batches[:, k - 1]))
-            losses = (forecast - targets[:, k - 1]).square().mean(1) * task.loss_scale
+            inputs = self._inputs(batches[:, k - 1])
+            made = self.forecaster.run(leaves, inputs)
+            losses = (made.forecast - targets[:, k - 1]).square().mean(1) * task.loss_scale
+            if task.contrast is not None and task.previous is not None:
+                which, others = task.contrast.features, (start, task.previous[chunk])
+                near, far = (self._features(rows, inputs, which) for rows in others)
+                h = getattr(made, which)
+                distances = contrastive(h, near, far, task.contrast.temperature)
+                losses = losses + task.contrast.weight * distances.mean(1)
             parts = torch.autograd.grad(losses.sum(), list(leaves.values()))
             g = torch.cat([part.flatten(1) for part in parts], 1)
             active = steps >= k
@@ -91,7 +99,15 @@ class Stacked:
                 optimiser.step(rows, g[active], moments, _part(behind, active) + k)
                 if displacement is not None:
                     rows += displacement[active]
+                if task.frozen is not None:
+                    rows.copy_(torch.where(task.frozen, start[active], rows))
         return total / steps
+
+    @torch.no_grad()
+    def _features(self, rows: Tensor, inputs: Tensor, which: str) -> Tensor:
+        made = self.forecaster.run(self.forecaster.layout.views(rows), inputs)
+        features: Tensor = getattr(made, which)
+        return features
 
     def _inputs(self, starts: Tensor) -> Tensor:
         return self.features[starts[..., None] + self.look_back]
@@ -115,7 +131,8 @@ def _steps(task: LocalTask) -> Tensor:
 
 def _taken(task: LocalTask, index: Tensor) -> LocalTask:
     """A task of the rows `index` of another, as copies."""
-    per_row = {"rows", "batches", "constant", "displacement", "targets", "steps", "gradients"}
+    per_row = {"rows", "batches", "constant", "displacement", "targets", "previous"}
+    per_row |= {"steps", "gradients"}
     chosen: dict[str, Any] = {
         name: None if value is None else value[index]
         for name, value in vars(task).items()

@@ -179,6 +179,13 @@ def test_forecaster():
         assert not np.allclose(records("fedopt", split)[0]["mase"].dropna(), scores)
 
 
+@pytest.mark.parametrize(("method", "base"), [("fedgkd", "fedopt"), ("fedadc_plus", "fedadc")])
+def test_no_weight_is_the_base_method_for_the_forecaster(method, base):
+    """§10.11, to the bit."""
+    (taught,), (plain,) = records(method, "P2", lam=0), records(base, "P2")
+    pd.testing.assert_frame_equal(taught.drop(columns="method"), plain.drop(columns="method"))
+
+
 def test_the_engine_trains_on_the_loss_of_the_method():
     """One step of the forecaster is one along the gradient of MSE(ŷ, y) + λ MSE(ŷ, ŷ_T)."""
     machine = Stacked(SMALL, dataset(SMALL), CPU, torch.float64)

@@ -1,5 +1,7 @@
 """The engines against each other and against PyTorch's own layers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,6 +50,39 @@ def task(forecaster, optimiser, rows=5, steps=6, size=4, dtype=torch.float64, se
     )
 
 
+TERMS = [
+    "pull",
+    "constant",
+    "displacement",
+    "targets",
+    "loss_scale",
+    "steps",
+    "gradients",
+    "frozen",
+]
+
+
+def with_terms(whole, names, seed=1):
+    """A task with terms of these names, drawn at random."""
+    generator = torch.Generator().manual_seed(seed)
+    rows, (S, K, _) = whole.rows, whole.batches.shape
+
+    def normal(shape):
+        return torch.randn(shape, generator=generator, dtype=torch.float64).to(rows.dtype)
+
+    terms = {
+        "pull": normal(rows.shape[1:]).abs(),
+        "constant": 0.1 * normal(rows.shape),
+        "displacement": 1e-3 * normal(rows.shape),
+        "targets": normal(whole.batches.shape).abs(),
+        "loss_scale": 1.7,
+        "steps": torch.tensor([K - s % min(K, 3) for s in range(S)]),
+        "gradients": normal(rows.shape),
+        "frozen": torch.rand(rows.shape[1], generator=generator) < 0.3,
+    }
+    return replace(whole, **{name: terms[name] for name in names})
+
+
 def test_sizes_of_the_paper():
     layout = PAPER.layout
     assert layout.width == 60_276
@@ -93,6 +128,7 @@ OPTIMISERS = [cls() for cls in clients.available().values()] + [
     AdamAMS(variant="torch"),
     AdamAMS(variant="reddi"),
     SgdMomentum(nesterov=True),
+    SgdMomentum(dampening=0.9),
     Prox(mu=0.5),
     ProxAdam(mu=0.5),
 ]
@@ -106,6 +142,21 @@ def test_stacked_agrees_with_reference_in_double_precision(optimiser):
     expected = Reference(SMALL, data, CPU, torch.float64).train(theirs)
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
     torch.testing.assert_close(loss, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("terms", [*([term] for term in TERMS), TERMS], ids="+".join)
+@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=str)
+def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
+    data = dataset(SMALL)
+    fresh = task(SMALL, optimiser, rows=3, steps=4, seed=len(terms))
+    ours, theirs = (with_terms(replace(fresh, rows=fresh.rows.clone()), terms) for _ in range(2))
+    ours = replace(ours, state=optimiser.init(ours.rows))
+    loss = Stacked(SMALL, data, CPU, torch.float64).train(ours)
+    expected = Reference(SMALL, data, CPU, torch.float64).train(theirs)
+    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
+    if "gradients" in terms:
+        torch.testing.assert_close(ours.gradients, theirs.gradients, rtol=0, atol=1e-9)
 
 
 def test_linear_output_and_no_hidden_layer():

@@ -1,6 +1,5 @@
 """The native kernel against PyTorch's layers and optimisers, and the making of it."""
 
-import dataclasses
 import logging
 import os
 import stat
@@ -27,6 +26,7 @@ from plfl.training import LocalTask, compile
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
+from tests.training.test_engines import TERMS, with_terms
 
 CPU = torch.device("cpu")
 PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
@@ -35,6 +35,7 @@ OPTIMISERS = [cls() for cls in clients.available().values()] + [
     AdamAMS(variant="torch"),
     AdamAMS(variant="reddi"),
     SgdMomentum(nesterov=True),
+    SgdMomentum(dampening=0.9),
     Prox(mu=0.5),
     ProxAdam(mu=0.5),
     Adam(lr=0.01, beta1=0, beta2=0.999, eps=1e-3),
@@ -89,20 +90,22 @@ def task(forecaster, optimiser, rows=3, steps=5, size=16, dtype=torch.float32):
     )
 
 
+PER_ROW = ["rows", "batches", "steps_taken", "constant", "displacement", "targets", "steps"]
+
+
 def part(whole, rows):
-    """The task of some rows of another."""
-    return replace(
-        whole,
-        rows=whole.rows[rows].clone(),
-        batches=whole.batches[rows],
-        state={name: x[rows].clone() for name, x in whole.state.items()},
-        steps_taken=whole.steps_taken[rows],
-    )
+    """The task of some rows of another, as copies."""
+    given = {n: x for n in [*PER_ROW, "gradients"] if (x := getattr(whole, n)) is not None}
+    state = {name: x[rows].clone() for name, x in whole.state.items()}
+    return replace(whole, state=state, **{name: x[rows].clone() for name, x in given.items()})
 
 
 def in_double(t):
+    """A copy of a task in double precision."""
+    given = {n: x for n, x in vars(t).items() if isinstance(x, torch.Tensor)}
+    doubles = {n: x.double() for n, x in given.items() if x.dtype == torch.float32}
     state = {name: x.double() for name, x in t.state.items()}
-    return replace(t, rows=t.rows.double(), state=state)
+    return replace(t, state=state, **doubles)
 
 
 def error(got, expected, start):
@@ -201,37 +204,41 @@ def test_kept_state_goes_on_where_it_was(optimiser, kept):
 
 
 @needs_kernel
-@pytest.mark.parametrize("optimiser", [Prox(mu=0.5), SgdMomentum(), Adam(), AdamAMS()], ids=str)
-def test_terms_beside_the_gradient(optimiser, instructions):
-    """g + a·(y − y⁰) + c, then the step, then a displacement, written out in double precision."""
+@pytest.mark.parametrize("terms", [*([term] for term in TERMS), TERMS], ids="+".join)
+@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=repr)
+def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
     data = dataset(SMALL)
-    ours = task(SMALL, optimiser, rows=5)
-    generator = torch.Generator().manual_seed(1)
-    constant = 0.1 * torch.randn(ours.rows.shape, generator=generator)
-    displacement = 1e-3 * torch.randn(ours.rows.shape, generator=generator)
-    start, y = ours.rows.clone(), ours.rows.double()
-    state = optimiser.init(y)
-    features = torch.from_numpy(data.features).double()
-    target = data.look_back - 1 + data.look_ahead
-    for k, starts in enumerate(ours.batches.unbind(1), 1):
-        leaf = y.clone().requires_grad_()
-        inputs = features[starts[..., None] + torch.arange(data.look_back)]
-        forecast = SMALL.forward(SMALL.layout.views(leaf), inputs)
-        loss = (forecast - features[starts + target, 0]).square().mean(1).sum()
-        (g,) = torch.autograd.grad(loss, leaf)
-        g += optimiser.proximal * ours.shared * (y - start) + constant
-        optimiser.step(y, g, state, k)
-        y += displacement
-    terms = dataclasses.replace(ours, constant=constant, displacement=displacement)
-    Fused(SMALL, data, CPU, instructions=instructions).train(terms)
-    assert error(ours.rows, y, start) < 1e-5
+    ours = with_terms(task(SMALL, optimiser), terms)
+    start, theirs, before = ours.rows.clone(), part(ours, slice(None)), ours.gradients
+    before = None if before is None else before.clone()
+    loss = Fused(SMALL, data, CPU).train(ours)
+    expected = Reference(SMALL, data, CPU).train(theirs)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
+    assert error(ours.rows, theirs.rows, start) < 1e-5
+    if before is not None:
+        assert error(ours.gradients, theirs.gradients, before) < 1e-5
+    if ours.frozen is not None:
+        assert torch.equal(ours.rows[:, ours.frozen], start[:, ours.frozen])
 
 
 @needs_kernel
+@pytest.mark.parametrize("optimiser", [Prox(mu=0.5), SgdMomentum(), Adam(), AdamAMS()], ids=str)
+def test_a_full_round_with_terms_is_as_near_to_the_exact_one(optimiser):
+    data = dataset(SMALL)
+    ours = with_terms(task(SMALL, optimiser, steps=125), TERMS)
+    start, exact, theirs = ours.rows.clone(), in_double(ours), part(ours, slice(None))
+    Stacked(SMALL, data, CPU, torch.float64).train(exact)
+    Reference(SMALL, data, CPU).train(theirs)
+    Fused(SMALL, data, CPU).train(ours)
+    assert error(ours.rows, exact.rows, start) < 2 * error(theirs.rows, exact.rows, start)
+
+
+@needs_kernel
+@pytest.mark.parametrize("terms", [[], TERMS], ids=["plain", "terms"])
 @pytest.mark.parametrize("optimiser", [Adam(), ProxAdam(mu=0.5)], ids=str)
-def test_a_row_trains_to_the_same_bits_in_any_company(optimiser, instructions):
+def test_a_row_trains_to_the_same_bits_in_any_company(optimiser, terms, instructions):
     data = dataset(PAPER)
-    fresh = task(PAPER, optimiser, rows=7, size=20)
+    fresh = with_terms(task(PAPER, optimiser, rows=7, size=20), terms)
     whole = part(fresh, slice(None))
     loss = Fused(PAPER, data, CPU, threads=1, instructions=instructions).train(whole)
     starts = [torch.arange(10 * i, 10 * i + 33) for i in range(7)]
@@ -242,6 +249,8 @@ def test_a_row_trains_to_the_same_bits_in_any_company(optimiser, instructions):
             some = part(fresh, rows)
             assert torch.equal(machine.train(some), loss[rows])
             assert torch.equal(some.rows, whole.rows[rows])
+            if terms:
+                assert torch.equal(some.gradients, whole.gradients[rows])
             for name, x in some.state.items():
                 assert torch.equal(x, whole.state[name][rows])
         machine = Fused(PAPER, data, CPU, threads=threads)
@@ -333,6 +342,12 @@ def test_arrays_of_another_size_are_refused():
         replace(whole, rows=whole.rows[:, 1:]),
         replace(whole, batches=whole.batches.repeat(2, 1, 1)),
         replace(whole, state={name: x[:1] for name, x in whole.state.items()}),
+        replace(whole, constant=whole.rows[:1]),
+        replace(whole, pull=whole.rows),
+        replace(whole, targets=whole.rows),
+        replace(whole, frozen=whole.shared[1:]),
+        replace(whole, shared=whole.shared[1:]),
+        replace(whole, steps=torch.tensor([1, 6, 1])),
     ):
         with pytest.raises(ValueError, match="are needed, not"):
             machine.train(wrong)

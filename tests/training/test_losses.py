@@ -1,0 +1,210 @@
+"""The terms in the loss: the specification's numbers, and the engines that compute them."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plfl.clients.adam import Adam
+from plfl.clients.adamams import AdamAMS
+from plfl.clients.sgd import Sgd
+from plfl.forecaster import Forecaster
+from plfl.training import Contrast, losses
+from plfl.training.fused import Fused, unavailable_reason
+from plfl.training.reference import Reference
+from plfl.training.stacked import Stacked
+from tests.training.test_engines import CPU, SMALL, dataset, task
+
+ONE = torch.zeros(1, dtype=torch.int64)
+number = st.floats(-2, 2)
+
+
+def one(value: float) -> torch.Tensor:
+    """A single client's single window."""
+    return torch.tensor([[[value]]], dtype=torch.float64)
+
+
+def test_contrastive_loss_of_the_specification():
+    h, near, far = torch.tensor([[1.0, 2], [1, 0], [0, 1]]).double()
+    assert losses.contrastive(h, near, far, 0.5).item() == pytest.approx(1.2371950825, abs=1e-10)
+    assert losses.contrastive(h, h, h, 0.5).item() == pytest.approx(math.log(2))
+
+
+def corrected(weight: float, edges: list[float], ratios: list[float]):
+    numbers = torch.tensor(edges).double(), torch.tensor([ratios]).double()
+    return losses.CorrectedDistillation(weight, *numbers)
+
+
+def test_corrected_target_of_the_specification():
+    """y = .5, ŷ_T = .8, ρ = .25, ŷ = .55, λ = .35: y* = .725, L = .01234375."""
+    edges, ratios = [0.6], [1.0, 0.25]
+    assert corrected(1, edges, ratios).targets(one(0.8), one(0.5), ONE).item() == (
+        pytest.approx(0.725)
+    )
+    target = corrected(0.35, edges, ratios).targets(one(0.8), one(0.5), ONE).item()
+    constant = 0.35 * 0.65 * (0.725 - 0.5) ** 2
+    assert (0.55 - target) ** 2 + constant == pytest.approx(0.01234375)
+
+
+def test_a_teacher_in_the_targets_own_bin_is_not_heard():
+    same = corrected(0.35, [0.6], [0.1, 0.1]).targets(one(0.55), one(0.5), ONE)
+    assert same.item() == 0.5
+
+
+@given(number, number)
+def test_limits_of_the_correction(y, taught):
+    """ρ = 1 everywhere: the targets stay; ρ = 0 in the teacher's bin: it is followed."""
+    edges = [-1.0, 0.0, 1.0]
+    kept = corrected(0.35, edges, [1.0] * 4).targets(one(taught), one(y), ONE).item()
+    assert kept == y
+    followed = corrected(1, edges, [0.0] * 4).targets(one(taught), one(y), ONE).item()
+    in_one_bin = np.searchsorted(edges, y) == np.searchsorted(edges, taught)
+    assert followed == pytest.approx(y if in_one_bin else taught)
+
+
+@given(number, number, number, st.floats(0, 5))
+def test_distillation_is_a_loss_on_other_targets(y, taught, forecast, weight):
+    """Their difference is the same for any forecast, and so is the gradient."""
+    term = losses.Distillation(weight)
+    target = term.targets(one(taught), one(y), ONE).item()
+
+    def gap(yhat):
+        asked = (yhat - y) ** 2 + weight * (yhat - taught) ** 2
+        return asked - term.scale * (yhat - target) ** 2
+
+    assert gap(forecast) == pytest.approx(gap(0.0), abs=1e-9)
+
+
+def test_bins():
+    targets = torch.arange(100.0)
+    edges = losses.quantile_edges(targets, 4)
+    assert edges.tolist() == [24.75, 49.5, 74.25]
+    assert losses.bin_ratios(targets, edges).tolist() == [1, 1, 1, 1]
+    own = torch.tensor([0.0, 1, 2, 3, 80, 90])
+    assert losses.bin_ratios(own, edges).tolist() == [1, 0, 0, 0.5]
+
+
+def contrasted(
+    optimiser, features="states", *, dtype=torch.float64, forecaster=SMALL, rows=5, steps=6
+):
+    """A round of rows that have trained before: each has a previous model of its own."""
+    plain = task(forecaster, optimiser, rows, steps, dtype=dtype)
+    noise = torch.randn(plain.rows.shape, generator=torch.Generator().manual_seed(2))
+    return replace(
+        plain, contrast=Contrast(1.5, 0.5, features), previous=plain.rows + 0.2 * noise.to(dtype)
+    )
+
+
+@pytest.mark.parametrize("features", ["states", "penultimate"])
+@pytest.mark.parametrize("optimiser", [Sgd(lr=0.1), Adam(), AdamAMS()], ids=str)
+def test_stacked_agrees_with_reference_on_the_contrastive_term(optimiser, features):
+    data = dataset(SMALL)
+    ours, theirs, plain = (contrasted(optimiser, features) for _ in range(3))
+    loss = Stacked(SMALL, data, CPU, torch.float64).train(ours)
+    expected = Reference(SMALL, data, CPU, torch.float64).train(theirs)
+    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
+    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-9)
+    without = replace(plain, contrast=None)
+    Stacked(SMALL, data, CPU, torch.float64).train(without)
+    assert (ours.rows - without.rows).abs().max() > 1e-4
+
+
+def test_contrast_of_a_model_without_hidden_layers():
+    forecaster = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(), absolute=False)
+    data = dataset(forecaster)
+    for features in ("states", "penultimate"):
+        ours, theirs = (contrasted(Adam(), features, forecaster=forecaster) for _ in range(2))
+        Stacked(forecaster, data, CPU, torch.float64).train(ours)
+        Reference(forecaster, data, CPU, torch.float64).train(theirs)
+        torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
+
+
+def test_a_previous_model_that_is_the_start_changes_nothing():
+    """Both cosines are the same then, so the term is log 2 without a gradient."""
+    data = dataset(SMALL)
+    term = contrasted(Adam())
+    same = replace(term, previous=term.rows.clone())
+    loss = Stacked(SMALL, data, CPU, torch.float64).train(same)
+    plain = task(SMALL, Adam())
+    expected = Stacked(SMALL, data, CPU, torch.float64).train(plain)
+    torch.testing.assert_close(same.rows, plain.rows, rtol=0, atol=1e-9)
+    torch.testing.assert_close(loss, expected + 1.5 * math.log(2))
+
+
+def test_a_contrasted_row_trains_to_the_same_bits_alone():
+    data = dataset(SMALL)
+    whole = contrasted(Adam(), dtype=torch.float32)
+    start = whole.rows.clone()
+    Stacked(SMALL, data, CPU).train(whole)
+    alone = replace(
+        whole,
+        rows=start[3:4].clone(),
+        batches=whole.batches[3:4],
+        previous=whole.previous[3:4],
+        state=Adam().init(start[3:4]),
+        steps_taken=whole.steps_taken[3:4],
+    )
+    Stacked(SMALL, data, CPU).train(alone)
+    assert torch.equal(alone.rows, whole.rows[3:4])
+
+
+@pytest.mark.parametrize("engine", [Stacked, Reference])
+@pytest.mark.parametrize("optimiser", [Sgd(), Adam(), AdamAMS()], ids=str)
+def test_frozen_parameters_stay_and_the_others_train_as_if_they_were_given(engine, optimiser):
+    data = dataset(SMALL)
+    frozen = torch.from_numpy(SMALL.layout.mask(["lstm.*"]))
+    some = replace(task(SMALL, optimiser), frozen=frozen)
+    start = some.rows.clone()
+    engine(SMALL, data, CPU, torch.float64).train(some)
+    assert torch.equal(some.rows[:, frozen], start[:, frozen])
+    assert (some.rows[:, ~frozen] != start[:, ~frozen]).any(1).all()
+    # One step of everything moves the rest in the same way: its gradient is at the same point.
+    ones = [replace(task(SMALL, optimiser, steps=1), frozen=f) for f in (None, frozen)]
+    for one_step in ones:
+        engine(SMALL, data, CPU, torch.float64).train(one_step)
+    assert torch.equal(ones[0].rows[:, ~frozen], ones[1].rows[:, ~frozen])
+
+
+def test_engines_agree_on_frozen_parameters():
+    data = dataset(SMALL)
+    frozen = torch.from_numpy(SMALL.layout.mask(["lstm.*", "mlp.0.*"]))
+    ours, theirs = (replace(task(SMALL, Adam()), frozen=frozen) for _ in range(2))
+    Stacked(SMALL, data, CPU, torch.float64).train(ours)
+    Reference(SMALL, data, CPU, torch.float64).train(theirs)
+    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
+
+
+@pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
+def test_the_fused_engine_leaves_a_contrast_to_the_stacked_one():
+    data = dataset(SMALL)
+    ours, theirs = (contrasted(Adam(), dtype=torch.float32) for _ in range(2))
+    Fused(SMALL, data, CPU).train(ours)
+    Stacked(SMALL, data, CPU).train(theirs)
+    assert torch.equal(ours.rows, theirs.rows)
+
+
+@pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
+def test_the_fused_engine_and_frozen_parameters():
+    data = dataset(SMALL)
+    frozen = torch.from_numpy(SMALL.layout.mask(["lstm.*"]))
+    ours, theirs = (
+        replace(task(SMALL, Sgd(lr=0.1), dtype=torch.float32), frozen=frozen) for _ in range(2)
+    )
+    start = ours.rows.clone()
+    Fused(SMALL, data, CPU).train(ours)
+    Stacked(SMALL, data, CPU).train(theirs)
+    assert torch.equal(ours.rows[:, frozen], start[:, frozen])
+    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-6)
+
+
+def test_stacked_agrees_with_reference_after_a_full_round():
+    """As many steps as a round of the paper's has."""
+    data = dataset(SMALL)
+    ours, theirs = (contrasted(Sgd(lr=0.02), rows=2, steps=125) for _ in range(2))
+    Stacked(SMALL, data, CPU, torch.float64).train(ours)
+    Reference(SMALL, data, CPU, torch.float64).train(theirs)
+    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
