@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce ui test test-slurm smoke lint bench-quick lock
+.PHONY: help setup demo reproduce ui test test-slurm smoke lint docs bench-quick lock
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -62,6 +62,10 @@ lint: $(READY) ## format, lint, types, workflow
 
 bench-quick: $(READY) ## training speed against a plain PyTorch loop, under a minute
 	$(BIN)/python benchmarks/bench_quick.py
+
+docs: $(READY) ## the documentation as a site, in site/
+	$(BIN)/pip install --quiet "mkdocs-material>=9.5,<10"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lock: ## renew requirements.lock (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-header \
