@@ -65,7 +65,7 @@ def train(
             times = finished.times[i] if study.federation.simulation.timed else None
             recorder.train(t, finished.present[i], finished.losses[i], finished.bytes[i], times)
             if evaluate:
-                recorder.evaluate(t, examiner.examine(f), finished.bytes[i])
+                recorder.evaluate(t, examiner.examine(f), finished.bytes[i], _clusters(f))
         progress(t)
         if checkpoint and t < study.federation.rounds and checkpoint.is_due():
             checkpoint.save(t, federations, [recorder.parts for recorder in recorders])
@@ -73,8 +73,10 @@ def train(
     after = 0
     if checkpoint:
         after, saved = checkpoint.load(federations)
-        for recorder, parts in zip(recorders, saved, strict=False):
-            recorder.parts = parts
+        for recorder, f, parts in zip(recorders, federations, saved, strict=False):
+            # They were saved as one table, in which each has the columns of all others.
+            foreign = ["cluster"] if _clusters(f) is None else []
+            recorder.parts = [part.drop(columns=foreign, errors="ignore") for part in parts]
     federation.run(federations, machine, study.federation, report, after)
     results = {}
     for same in twins.values():
@@ -113,6 +115,12 @@ def _federation(
         layout=forecaster.layout,
         simulation=study.federation.simulation,
     )
+
+
+def _clusters(f: Federation) -> NDArray[np.int64] | None:
+    """Cluster of every client (N,), −1 for one without; None where the method has no clusters."""
+    found = f.memory.get("cluster") if f.channel.shared else None
+    return None if found is None else found.cpu().numpy()
 
 
 @dataclass(frozen=True)
@@ -177,12 +185,19 @@ class _Recorder:
             timed = {"seconds": times.busy[present], "round_seconds": times.round}
         self.parts.append(pd.DataFrame(columns | {"loss": losses} | crossed | timed))
 
-    def evaluate(self, t: int, kinds: list[_Forecasts], page: dict[str, NDArray[np.int64]]) -> None:
-        """One row a client, split and model: its scores."""
+    def evaluate(
+        self,
+        t: int,
+        kinds: list[_Forecasts],
+        page: dict[str, NDArray[np.int64]],
+        clusters: NDArray[np.int64] | None,
+    ) -> None:
+        """One row a client, split and model: its scores, and its cluster if there are clusters."""
         rows = [
             {"round": t, "client": str(self.dataset.clients[i]), "split": split}
             | {"model": kind.model, **self._scores(i, split, kind)}
             | {name: counts[i] for name, counts in page.items()}
+            | ({} if clusters is None else {"cluster": clusters[i]})
             for kind in kinds
             for split in EVALUATED
             for i in range(len(self.dataset.clients))

@@ -71,8 +71,39 @@ METERS: dict[str, Any] = {
 }
 """Own meters: five named regions, own splits, two seeds, hourly readings."""
 
+METHODS: dict[str, Any] = {
+    "name": "methods",
+    "data": {"source": "sample", "states": ["CA", "IL"], "clients": 3},
+    "grid": {
+        "method": [
+            "fedopt",
+            "fedprox",
+            "scaffold",
+            "feddyn",
+            "moon",
+            "ifca",
+            "fedac",
+            "fedeff",
+        ],
+        "client_opt": ["sgd"],
+        "server_opt": ["fedavg"],
+        "personalization": ["P1", "P2"],
+    },
+    "federation": {
+        "rounds": 4,
+        "evaluate_every": 2,
+        "simulation": {"step_seconds": 0.2, "up_mbit": 1.0},
+    },
+}
+"""Several methods with one pair of optimisers, on a simulated clock."""
+
 SCALE = {"CA": 1.15, "IL": 0.92, "NY": 0.8}
 OPTIMISER = {"adam": 1.0, "adamams": 1.02, "prox": 2.6, "proxadam": 1.06, "sgd": 1.5}
+METHOD = {"scaffold": 0.8, "ifca": 0.72, "moon": 0.95, "fedeff": 1.3}
+COPIES = {"scaffold": 2, "ifca": 3, "fedac": 2}
+"""How many times the shared part a method sends in each direction."""
+CLUSTERS = {"ifca": [1, 0, 1], "fedac": [-1, 4, 2]}
+"""Cluster of each client of METHODS."""
 
 
 def write(folder: Path, config: dict[str, Any], diverged: tuple[str, ...] = ()) -> Study:
@@ -131,6 +162,7 @@ def _curve(study: Study, cell: Cell, diverged: bool, rng: np.random.Generator) -
     rounds = np.array(_evaluated(study), dtype=float)
     grid = study.grid
     level = SCALE.get(cell.state, 1.0) * OPTIMISER.get(cell.client_opt, 1.1)
+    level *= METHOD.get(cell.method, 1.0)
     level *= 1 - 0.04 * (grid.personalization.index(cell.personalization) == 1)
     level *= 1 + 0.015 * grid.server_opt.index(cell.server_opt)
     fall = 1 + 1.4 * np.exp(-rounds / 6)
@@ -146,7 +178,20 @@ def _curve(study: Study, cell: Cell, diverged: bool, rng: np.random.Generator) -
 def _bytes(study: Study, cell: Cell) -> int:
     if study.shares_nothing(cell.personalization):
         return 0
-    return 4 * (60276 if study.personalization[cell.personalization] == ["*"] else 3500)
+    shared = 60276 if study.personalization[cell.personalization] == ["*"] else 3500
+    return 4 * shared * COPIES.get(cell.method, 1)
+
+
+def _seconds(study: Study, cell: Cell) -> dict[str, float]:
+    """Simulated seconds of a round, in a study that simulates time."""
+    if not study.federation.simulation.timed:
+        return {}
+    return {"round_seconds": 25 + 8e-6 * _bytes(study, cell)}
+
+
+def _clusters(cell: Cell, rounds: int) -> dict[str, Any]:
+    found = CLUSTERS.get(cell.method)
+    return {} if found is None else {"cluster": np.tile(np.array(found, float), rounds)}
 
 
 def _records(study: Study, cell: Cell, curve: np.ndarray) -> pd.DataFrame:
@@ -159,6 +204,7 @@ def _records(study: Study, cell: Cell, curve: np.ndarray) -> pd.DataFrame:
             "split": "train",
             "model": "local",
             "loss": np.repeat(1 / np.arange(1, rounds + 1), clients),
+            **_seconds(study, cell),
         }
     )
     parts = [train]
@@ -175,6 +221,7 @@ def _records(study: Study, cell: Cell, curve: np.ndarray) -> pd.DataFrame:
                         "mae": 2 * mase.ravel(),
                         "rmse": 3 * mase.ravel(),
                         "mase": mase.ravel(),
+                        **_clusters(cell, len(mase)),
                     }
                 )
             )
@@ -185,6 +232,8 @@ def _records(study: Study, cell: Cell, curve: np.ndarray) -> pd.DataFrame:
 
 def _summary(study: Study, cell: Cell, curve: np.ndarray) -> list[dict[str, object]]:
     rounds, total = _evaluated(study), _bytes(study, cell) * study.federation.rounds
+    of_round = _seconds(study, cell).values()
+    time = {"seconds": sum(of_round) * study.federation.rounds} if of_round else {}
     rows = []
     for model in (0, 1):
         for chosen in ("last", "best_validation"):
@@ -206,6 +255,7 @@ def _summary(study: Study, cell: Cell, curve: np.ndarray) -> list[dict[str, obje
                     "validation_mase": 0.97 * mase.mean(),
                     "bytes_down": total * study.data.clients,
                     "bytes_up": total * study.data.clients,
+                    **time,
                     "diverged": not np.isfinite(mase).all(),
                     "data": study.data.source,
                 }

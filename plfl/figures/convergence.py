@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from plfl.figures.style import COLUMN, PAGE, colour, fit, log_if_wide, note, panels
+from plfl.figures.style import COLOURS, COLUMN, PAGE, colour, fit, log_if_wide, note, panels
 from plfl.results.records import CELL
 from plfl.results.tables import MODELS, Tables
 
@@ -19,6 +19,8 @@ CAPTION = (
     " ServerOpt that did best on validation at the last round. Solid: local models, dashed: global"
     " models, dotted: persistence."
 )
+MOST = len(COLOURS)
+"""Most optimisers that can be told apart."""
 _LINES: dict[str, Any] = {"local": "-", "global": (0, (2.5, 1.5))}
 
 
@@ -29,13 +31,12 @@ def draw(tables: Tables) -> dict[str, Figure]:
     last round; the panel names a ClientOpt that diverged with every ServerOpt, which has no line.
     """
     study = tables.study
-    states, splits, optimisers = (
-        study.data.states,
-        study.grid.personalization,
-        list(product(study.grid.method, study.grid.client_opt)),
-    )
+    states, splits = study.data.states, study.grid.personalization
     curves = _curves(tables)
     last = tables.scores("local", "last")["validation_mase"]
+    every = list(product(study.grid.method, study.grid.client_opt))
+    optimisers = _best(last, every)
+    some = f"the {MOST} best of {len(every)}, " if len(every) > MOST else ""
     wide = len(splits) > 1
     figure, axes = panels(
         len(states),
@@ -87,11 +88,22 @@ def draw(tables: Tables) -> dict[str, Figure]:
     figure.legend(
         handles=[*lines, *models, persistence],
         loc="outside lower center",
-        ncols=7 if wide else 3,
-        title="ClientOpt with its best ServerOpt (chosen on validation)",
+        ncols=(7 if study.grid.method == ["fedopt"] else 4) if wide else 2,
+        title=f"ClientOpt with its best ServerOpt ({some}chosen on validation)",
         title_fontsize=7,
     )
     return {"convergence": figure}
+
+
+def _best(last: "pd.Series[float]", optimisers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The optimisers that fit into the figure, in their order: those of least mean rank.
+
+    `last` is the validation MASE of every combination; ranks are within a state and split.
+    """
+    least = last.groupby(level=[0, 1, 2, 3]).min()
+    ranks = least.groupby(level=[0, 1]).rank(na_option="bottom").groupby(level=[2, 3]).mean()
+    kept = sorted(optimisers, key=lambda optimiser: ranks[optimiser])[:MOST]
+    return [optimiser for optimiser in optimisers if optimiser in kept]
 
 
 def _curves(tables: Tables) -> "pd.Series[float]":

@@ -22,6 +22,7 @@ from plfl.errors import PlflError, ResultsError
 from plfl.figures import available, caption, draw, render
 from plfl.figures.style import PAGE, fit
 from plfl.results.collect import summarise
+from plfl.results.records import CELL
 from plfl.results.tables import Tables
 from tests import fake_results
 from tests.figures.conftest import Results
@@ -30,12 +31,18 @@ REPORT = Path(__file__).resolve().parents[2] / "workflow" / "report"
 EVERY_TINY = tuple(f"CA-{split}-fedopt-adam-fedavg-10" for split in ("P1", "P2", "P3"))
 
 
-def test_made_up_results_have_the_form_of_real_ones(results: Results) -> None:
-    tables = results("SMALL", "CA-P2-fedopt-prox-fedavg-10")
+@pytest.mark.parametrize(
+    ("config", "diverged"),
+    [("SMALL", "CA-P2-fedopt-prox-fedavg-10"), ("METHODS", "CA-P2-scaffold-sgd-fedavg-10")],
+)
+def test_made_up_results_have_the_form_of_real_ones(
+    config: str, diverged: str, results: Results
+) -> None:
+    tables = results(config, diverged)
     records = pd.read_parquet(tables.folder / "records.parquet")
     real = summarise(records, tables.study.data.source)
     assert set(real) == set(tables.summary)
-    key = ["state", "personalization", "client_opt", "server_opt", "seed", "model", "chosen"]
+    key = [*CELL, "model", "chosen"]
     pd.testing.assert_frame_equal(
         real.sort_values(key, ignore_index=True),
         tables.summary.sort_values(key, ignore_index=True)[list(real)],
@@ -48,7 +55,9 @@ def test_all_figures_are_found_the_papers_first() -> None:
         "fig1_loads",
         "fig2_bytes",
         "fig3_mase",
+        "clusters",
         "convergence",
+        "pareto",
         "ranks",
         "week",
     ]
@@ -85,8 +94,9 @@ def _texts(figure: Figure) -> list[tuple[str, tuple[float, float, float, float]]
         ("TINY", EVERY_TINY),
         ("METERS", ()),
         ("LONG", ()),
+        ("METHODS", ()),
     ],
-    ids=["small", "tiny, all diverged", "meters", "long names"],
+    ids=["small", "tiny, all diverged", "meters", "long names", "methods"],
 )
 def test_text_neither_overlaps_nor_leaves_the_page_and_marks_sample_data(
     name: str, config: str, diverged: tuple[str, ...], results: Results
@@ -96,7 +106,7 @@ def test_text_neither_overlaps_nor_leaves_the_page_and_marks_sample_data(
         assert figure.get_size_inches()[0] <= PAGE
         texts = _texts(figure)
         marks = [text for text, _ in texts].count("sample data")
-        assert marks == (config in ("SMALL", "TINY")), stem
+        assert marks == (config in ("SMALL", "TINY", "METHODS")), stem
         width, height = figure.bbox.size
         for text, (left, bottom, right, top) in texts:
             inside = left >= -1 and bottom >= -1 and right <= width + 1 and top <= height + 1
