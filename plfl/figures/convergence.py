@@ -41,7 +41,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     figure, axes = panels(
         len(states),
         len(splits),
-        (PAGE if wide else COLUMN, 1.4 * len(states) + (0.7 if wide else 0.9)),
+        (PAGE if wide else COLUMN, 1.4 * len(states) + (0.7 if wide else 0.9) + 0.7 * bool(some)),
         sharex=True,
         sharey="row",
     )
