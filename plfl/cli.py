@@ -4,7 +4,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from plfl.study import Cell, Study
 if TYPE_CHECKING:
     import pandas as pd
 
+    from plfl.audit import Progress
     from plfl.data.windows import Dataset
 
 
@@ -89,6 +91,14 @@ def _parser() -> argparse.ArgumentParser:
             default="last",
             help="the round that is scored (default: last)",
         )
+
+    audit = commands.add_parser("audit", help="what each departure of the authors' code does")
+    audit.add_argument("config", type=Path, help="whose data, seeds and rounds are taken")
+    audit.set_defaults(run=_audit)
+
+    scarcity = commands.add_parser("scarcity", help="when sharing pays: from weeks to months")
+    scarcity.add_argument("config", type=Path, help="such as config/scarcity.yaml")
+    scarcity.set_defaults(run=_scarcity)
 
     listed = commands.add_parser("methods", help="the algorithms: citation, parameters, bytes")
     listed.add_argument("--json", action="store_true", help="for machines")
@@ -238,6 +248,40 @@ def _compare(options: argparse.Namespace) -> None:
     from plfl.results.compare import as_text, compare
 
     print(as_text(compare(options.a, options.b, options.round)))
+
+
+def _audit(options: argparse.Namespace) -> None:
+    from plfl import audit
+
+    study = Study.load(options.config)
+    with _progress(study.name) as tell:
+        table = audit.audit(study, _dataset, tell)
+    audit.write(study, table)
+    print(audit.as_markdown(study, table), end="")
+
+
+def _scarcity(options: argparse.Namespace) -> None:
+    from plfl import scarcity
+
+    study = Study.load(options.config)
+    with _progress(study.name) as tell:
+        table = scarcity.measure(study, _dataset, tell)
+    scarcity.write(study, table)
+    print(scarcity.as_text(study, table))
+
+
+@contextmanager
+def _progress(name: str) -> "Iterator[Progress]":
+    from tqdm import tqdm
+
+    with tqdm(desc=name, unit="round", leave=False) as bar:
+
+        def tell(what: str, done: int, total: int) -> None:
+            bar.total = total
+            bar.set_postfix_str(what, refresh=False)
+            bar.update(done - bar.n)
+
+        yield tell
 
 
 def _methods(options: argparse.Namespace) -> None:

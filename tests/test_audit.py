@@ -1,0 +1,149 @@
+"""The walk from the authors' code to the algorithm: what each switch does, and what it does not."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl import audit, cli
+from plfl.data.windows import Dataset
+from plfl.methods.authors_code import AuthorsCode
+from plfl.study import Study
+from tests import tiny
+from tests.test_cli import project  # noqa: F401
+
+KEYS = ["client_opt", "personalization", "model"]
+
+
+def load(study: Study, state: str) -> Dataset:
+    return tiny.dataset()
+
+
+@pytest.fixture(scope="module")
+def told() -> list[tuple[str, int, int]]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def table(told: list[tuple[str, int, int]]) -> pd.DataFrame:
+    study = tiny.study(grid={"seeds": [1, 2]}, windows={"look_ahead": 5})
+    return audit.audit(study, load, lambda *what: told.append(what))
+
+
+def row(table: pd.DataFrame, step: int, walk: str = "algorithm") -> pd.DataFrame:
+    return table[(table["walk"] == walk) & (table["step"] == step)].set_index(KEYS)
+
+
+def test_the_walk_turns_every_quirk_that_fedavg_meets() -> None:
+    walk = [v.study for v in audit.variants(tiny.study()) if v.walk == "algorithm"]
+    first, last = walk[0], walk[-1]
+    assert first.grid.method == ["authors_code"]
+    assert first.method.authors_code == AuthorsCode()
+    assert first.server_opt.fedavg.lr == 0.01
+    assert last.grid.method == ["fedopt"]
+    assert last.server_opt.fedavg.lr == 1.0
+    turned = last.method.authors_code.model_dump()
+    kept = {k for k, value in AuthorsCode().model_dump().items() if turned[k] == value}
+    assert kept == {"server", "initial"}
+
+
+def test_one_switch_is_turned_at_a_time() -> None:
+    for walk in ("algorithm", "data"):
+        studies = [
+            v.study.model_dump(mode="json") for v in audit.variants(tiny.study()) if v.walk == walk
+        ]
+        for before, after in itertools.pairwise(studies):
+            assert len(_changed(before, after)) == 1
+
+
+def _changed(a: dict[str, object], b: dict[str, object], path: str = "") -> list[str]:
+    changed = []
+    for key in a:
+        x, y = a[key], b[key]
+        if isinstance(x, dict) and isinstance(y, dict):
+            changed += _changed(x, y, f"{path}.{key}")
+        elif x != y:
+            changed.append(f"{path}.{key}")
+    return changed
+
+
+def test_own_meters_have_no_weather_to_join() -> None:
+    meters = tiny.study(data={"source": "meters"})
+    assert not any("weather" in v.switch for v in audit.variants(meters))
+    assert any("weather" in v.switch for v in audit.variants(tiny.study()))
+
+
+def test_prox_of_the_authors_is_the_same_for_every_split(table: pd.DataFrame) -> None:
+    local = row(table, 0)["mase"].loc["prox"].xs("local", level="model")
+    assert local["P1"] == local["P2"] == local["P3"]
+    loaded = row(table, 1)["mase"].loc["prox"].xs("local", level="model")
+    assert loaded["P1"] != loaded["P3"]
+
+
+def test_without_quirks_the_program_is_the_algorithm_but_for_what_it_sends(
+    table: pd.DataFrame,
+) -> None:
+    quirkless, algorithm = row(table, 4), row(table, 5)
+    np.testing.assert_allclose(quirkless["mase"], algorithm["mase"], rtol=1e-4)
+    width = quirkless["bytes"].loc["adam", "P1", "local"] / 2 / 8
+    assert set(quirkless["bytes"]) == {2 * 8 * width}
+    sent = algorithm["bytes"].xs("local", level="model").loc["adam"]
+    assert sent["P1"] == 2 * 4 * width
+    assert 0 < sent["P2"] < sent["P1"]
+    assert sent["P3"] == 0
+
+
+def test_the_walks_meet_and_are_trained_once_there(
+    table: pd.DataFrame, told: list[tuple[str, int, int]]
+) -> None:
+    end, start = row(table, 6), row(table, 0, "data")
+    pd.testing.assert_series_equal(end["mase"], start["mase"])
+    # Seven and five rows, one of them in both tables; three rounds each.
+    assert [done for _, done, _ in told] == list(range(1, 11 * 3 + 1))
+    assert {total for *_, total in told} == {11 * 3}
+
+
+def test_scores_are_those_of_the_study(table: pd.DataFrame) -> None:
+    from plfl.experiment import train
+
+    study = tiny.study(
+        grid={"client_opt": ["adam"], "server_opt": ["fedavg"], "seeds": [1, 2]},
+        windows={"look_ahead": 5},
+    )
+    results = train(study, study.cells, tiny.dataset())
+    records = pd.concat([r.records for r in results.values()])
+    test = records.query(
+        "split == 'test' and model == 'global' and round == 3 and personalization == 'P2'"
+    )
+    by_seed = test.groupby("seed")["mase"].mean()
+    found = row(table, 6).loc[("adam", "P2", "global")]
+    assert found["mase"] == pytest.approx(by_seed.mean())
+    assert found["std"] == pytest.approx(by_seed.std(ddof=1))
+    assert (found["seeds"], found["clients"]) == (2, 3)
+
+
+def test_the_tables_in_print(table: pd.DataFrame) -> None:
+    study = tiny.study(grid={"seeds": [1, 2]})
+    text = audit.as_markdown(study, table)
+    assert text.startswith("# Audit of tiny (sample data)\n")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(rows) == 2 * (1 + 7) + 2 * (1 + 5)
+    assert {line.count("|") for line in rows} == {8}
+    gone = table.assign(diverged=True)
+    assert "| diverged / diverged |" in audit.as_markdown(study, gone)
+
+
+def test_the_command_writes_the_tables(
+    project: Path,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["audit", "my.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert said == (project / "results/own/audit.md").read_text()
+    assert "sample data" not in said
+    assert " ± " not in said
+    written = pd.read_csv(project / "results/own/audit.csv")
+    assert set(written["walk"]) == {"algorithm", "data"}
+    assert set(written["data"]) == {"meters"}

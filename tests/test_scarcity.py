@@ -1,0 +1,227 @@
+"""Weeks of history: the same test part, honest baselines, crossing points where they are."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from plfl import cli, scarcity
+from plfl.data.windows import WEEK, Dataset, build
+from plfl.errors import ConfigError, DataError
+from plfl.study import Study
+from tests import tiny
+from tests.test_cli import project  # noqa: F401
+
+DAY = 24
+
+
+def study(**grid: object) -> Study:
+    one = {"client_opt": ["adam"], "server_opt": ["fedavg"], "seeds": [1, 2], **grid}
+    return tiny.study(grid=one)
+
+
+def tables(days: int) -> dict[str, pd.DataFrame]:
+    """Hourly load with a daily cycle; the last client's never changes in its test part."""
+    random = np.random.default_rng(3)
+    stamps = pd.date_range("2018-01-01 01:00", periods=days * DAY, freq="h")
+    cycle = np.sin(np.arange(len(stamps)) / DAY * 2 * np.pi)
+    made = {
+        name: pd.DataFrame({"load": 2 + cycle + 0.1 * random.random(len(stamps))}, stamps)
+        for name in "abc"
+    }
+    made["c"].iloc[int(0.85 * len(stamps)) :] = 1.0
+    return made
+
+
+class Loads:
+    """Stands in for the loader of the command line, and keeps what it made."""
+
+    def __init__(self, days: int = 42):
+        self.tables = tables(days)
+        self.made: dict[int | None, Dataset] = {}
+
+    def __call__(self, of: Study, state: str) -> Dataset:
+        return self.made.setdefault(of.windows.history, build(self.tables, of.windows))
+
+
+@pytest.fixture(scope="module")
+def measured() -> tuple[Loads, pd.DataFrame, list[tuple[str, int, int]]]:
+    loads, told = Loads(), []
+    found = scarcity.measure(study(), loads, lambda *what: told.append(what))
+    return loads, found, told
+
+
+def test_every_history_with_data_is_trained(
+    measured: tuple[Loads, pd.DataFrame, list[tuple[str, int, int]]],
+) -> None:
+    _, found, told = measured
+    # 42 days have 4.8 weeks of training.
+    trained = found[found["model"] != "baseline"]
+    assert sorted(trained["weeks"].unique()) == [1, 2, 4]
+    counts = trained.groupby(["forecaster", "model"]).size().to_dict()
+    each = 3 * 2 * 3  # histories, seeds, clients
+    pairs = [(split, model) for split in ("P1", "P2", "P3") for model in ("local", "global")]
+    assert counts == dict.fromkeys([*pairs, ("centralised", "global")], each)
+    done = [at for _, at, _ in told]
+    assert done == list(range(1, told[-1][2] + 1))
+
+
+def test_only_the_training_part_depends_on_the_history(
+    measured: tuple[Loads, pd.DataFrame, list[tuple[str, int, int]]],
+) -> None:
+    loads, *_ = measured
+    for weeks in (1, 2, 4):
+        bounds = loads.made[weeks].bounds
+        np.testing.assert_array_equal(bounds[:, 1:], loads.made[None].bounds[:, 1:])
+        assert set(bounds[:, 1] - bounds[:, 0]) == {weeks * WEEK // 60}
+
+
+def test_baselines_are_those_of_their_definition(
+    measured: tuple[Loads, pd.DataFrame, list[tuple[str, int, int]]],
+) -> None:
+    loads, found, _ = measured
+    dataset = loads.made[None]
+    base = found[found["model"] == "baseline"].set_index(["forecaster", "client"])["mase"]
+    assert base["persistence"].dropna().to_dict() == {"a": 1.0, "b": 1.0}
+    for i, name in enumerate("ab"):
+        targets = dataset.target_rows(dataset.starts(i, "test"))
+        persistence = dataset.load[dataset.persistence_rows(dataset.starts(i, "test"))]
+        truth = dataset.load[targets]
+        errors = np.abs(truth - dataset.load[targets - DAY]).mean()
+        wanted = errors / np.abs(truth - persistence).mean()
+        assert base["naive_day", name] == pytest.approx(wanted)
+
+
+def test_the_mean_leaves_out_clients_without_mase(
+    measured: tuple[Loads, pd.DataFrame, list[tuple[str, int, int]]],
+) -> None:
+    _, found, _ = measured
+    summary = scarcity.summarise(found)
+    assert set(summary["clients"]) == {2}
+    row = summary.query("forecaster == 'P2' and model == 'local' and weeks == 2").iloc[0]
+    part = found.query("forecaster == 'P2' and model == 'local' and weeks == 2 and client != 'c'")
+    by_seed = part.groupby("seed")["mase"].mean()
+    assert row["mase"] == pytest.approx(by_seed.mean())
+    assert row["std"] == pytest.approx(by_seed.std(ddof=1))
+    assert row["low"] <= row["mase"] <= row["high"]
+
+
+def test_the_centralised_model_learns() -> None:
+    longer = study(seeds=[1]).model_copy(
+        update={"federation": study().federation.model_copy(update={"rounds": 150})}
+    )
+    mase = []
+    for rounds in (1, 150):
+        few = longer.federation.model_copy(update={"rounds": rounds})
+        of = longer.model_copy(update={"federation": few})
+        dataset = build(tables(14), of.windows)
+        found = scarcity._centralised(of, of.cells[0], 1, dataset, lambda t: None)
+        mase.append(found["mase"].dropna().mean())
+    assert mase[1] < 0.5 * mase[0]
+
+
+def constructed(p1: list[float], p2: list[float], noise: float = 0.0) -> pd.DataFrame:
+    random = np.random.default_rng(1)
+    rows = [
+        {"forecaster": name, "weeks": weeks, "client": client, "mase": value + jitter}
+        for name, values in (("P1", p1), ("P2", p2))
+        for weeks, value in zip((1, 2, 4, 8), values, strict=True)
+        for client, jitter in zip("abcdefgh", noise * random.standard_normal(8), strict=True)
+    ]
+    trained = pd.DataFrame(rows).assign(model="local", seed=1)
+    base = pd.DataFrame({"client": list("abcdefgh"), "mase": 1.0})
+    base = base.assign(model="baseline", forecaster="persistence", weeks=np.nan, seed=np.nan)
+    return pd.concat([base, trained], ignore_index=True).assign(state="XX")
+
+
+def test_crossings_are_found_where_they_are() -> None:
+    lines = scarcity.crossings(constructed([0.5, 0.7, 0.9, 1.2], [0.8, 0.8, 0.8, 0.8]))
+    # Half-way between 2 and 4 weeks on a logarithmic axis.
+    assert lines[0] == (
+        "XX: P1 is better than P2 up to about 2.8 weeks, P2 beyond; clearly so: P1 at 1 and 2 "
+        "weeks; P2 at 4 and 8 weeks."
+    )
+    assert lines[2] == (
+        "XX: P2 is better than persistence at every history; clearly so at 1, 2, 4 and 8 weeks."
+    )
+
+
+def test_several_crossings_are_told_in_order() -> None:
+    lines = scarcity.crossings(constructed([0.7, 0.9, 0.7, 0.7], [0.8, 0.8, 0.8, 0.8]))
+    assert lines[0] == (
+        "XX: P1 is better than P2 up to about 1.4 weeks, P2 up to about 2.8 weeks, P1 beyond; "
+        "clearly so: P1 at 1, 4 and 8 weeks; P2 at 2 weeks."
+    )
+
+
+def test_a_difference_within_the_noise_is_not_called_clear() -> None:
+    lines = scarcity.crossings(constructed([0.8] * 4, [0.8] * 4, noise=0.2))
+    assert lines[0].startswith("XX: P1 and P2 cannot be told apart at any history")
+    alike = scarcity.crossings(constructed([0.8] * 4, [0.8] * 4))
+    assert alike[0] == "XX: P1 and P2 are the same at every history."
+
+
+def test_a_diverged_cell_has_no_mean() -> None:
+    table = constructed([0.5] * 4, [np.nan, 0.8, 0.8, 0.8])
+    summary = scarcity.summarise(table).set_index(["forecaster", "weeks"])["mase"]
+    assert np.isnan(summary["P2", 1])
+    assert summary["P2", 2] == pytest.approx(0.8)
+    assert scarcity.crossings(table)[0].endswith("one of them diverged.")
+
+
+def test_the_figure_says_sample_data_and_shows_every_line(
+    measured: tuple[Loads, pd.DataFrame, list[tuple[str, int, int]]],
+) -> None:
+    _, found, _ = measured
+    figure = scarcity.draw(study(), found)
+    assert "sample data" in [text.get_text() for text in figure.texts]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == [
+        "P1, local model",
+        "P2, local model",
+        "P3, local model",
+        "centralised",
+        "persistence",
+        "seasonal naive, day",
+        "seasonal naive, week",
+    ]
+    text = scarcity.as_text(study(), found)
+    assert "(sample data)" in text
+    assert "1 wk" in text
+
+
+def test_a_grid_of_several_optimisers_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"grid\.client_opt: .* takes a single one"):
+        scarcity.measure(study(client_opt=["adam", "sgd"]), Loads())
+
+
+def test_too_short_a_series_is_refused() -> None:
+    with pytest.raises(DataError, match=r"has 0\.9 weeks, less than the shortest history"):
+        scarcity.measure(study(), Loads(days=8))
+
+
+def test_loads_that_never_change_are_refused() -> None:
+    loads = Loads()
+    for table in loads.tables.values():
+        table["load"] = 1.0
+    with pytest.raises(DataError, match="so there is no MASE"):
+        scarcity.measure(study(), loads)
+
+
+def test_the_command_writes_table_and_figure(
+    project: Path,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    raw = yaml.safe_load((project / "my.yaml").read_text())
+    raw["grid"]["server_opt"] = ["fedavg"]
+    (project / "my.yaml").write_text(yaml.safe_dump(raw))
+    assert cli.main(["scarcity", "my.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert "P1" in said
+    assert "sample data" not in said
+    table = pd.read_csv(project / "results/own/scarcity.csv")
+    assert set(table["forecaster"]) >= {"P1", "P2", "P3", "centralised", "naive_week"}
+    for suffix in ("pdf", "png"):
+        assert (project / f"figures/own/scarcity.{suffix}").stat().st_size > 1000
