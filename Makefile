@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce ui test test-slurm smoke lint docs bench-quick lock
+.PHONY: help setup demo reproduce ui test test-slurm smoke lint docs bench bench-quick lock
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -59,6 +59,9 @@ lint: $(READY) ## format, lint, types, workflow
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint --configfile config/smoke.yaml
+
+bench: $(READY) ## every speed, side by side, into benchmarks/README.md; ten minutes
+	$(BIN)/python benchmarks/bench.py
 
 bench-quick: $(READY) ## training speed against a plain PyTorch loop, under a minute
 	$(BIN)/python benchmarks/bench_quick.py

@@ -5,7 +5,7 @@ from snakemake.utils import min_version
 
 from plfl.errors import PlflError
 from plfl.study import Study
-from plfl.workflow import announce
+from plfl.workflow import announce, claim
 
 min_version("9.8")
 
@@ -52,6 +52,14 @@ rule all:
         local(f"{RESULTS}/tracked.json") if study.tracking.enabled else [],
     message:
         f"The study {study.name!r} is complete"
+
+
+onstart:
+    if workflow.is_main_process:
+        try:
+            claim(study)
+        except PlflError as error:
+            raise WorkflowError(str(error)) from None
 
 
 onsuccess:

@@ -23,8 +23,6 @@ from plfl.files import atomic
 
 log = logging.getLogger(__name__)
 
-EVERY = 20.0
-"""Seconds of training that a kill may cost, beside the round in flight."""
 TABLES = ("server_state", "memory", "moments")
 
 
@@ -34,15 +32,16 @@ class Checkpoint:
     Args:
         folder: where it lies; nobody else writes there.
         key: digest of all that fixes the job's result; a checkpoint of another key is not used.
+        every: seconds of training from one checkpoint to the next, at least.
     """
 
-    def __init__(self, folder: Path, key: str):
-        self.folder, self.key = folder, key
+    def __init__(self, folder: Path, key: str, every: float):
+        self.folder, self.key, self.every = folder, key, every
         self.saved = time.monotonic()
 
     def is_due(self) -> bool:
         """Whether the last saved round is some time ago."""
-        return time.monotonic() - self.saved >= EVERY
+        return time.monotonic() - self.saved >= self.every
 
     def save(
         self, t: int, federations: Sequence[Federation], records: Sequence[Sequence[pd.DataFrame]]

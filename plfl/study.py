@@ -232,7 +232,7 @@ class Tracking(Section):
 
 
 class Compute(Section):
-    """What the study may use of the machine. Results do not depend on `stack` and `threads`."""
+    """What the study may use of the machine. Only `device` and `engine` touch the results."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the models are trained; `auto` takes a GPU when there is one."""
@@ -243,6 +243,9 @@ class Compute(Section):
     GPU, `reference` the slow, obvious oracle. `auto` takes the fastest that runs here."""
     stack: Literal["personalization", "cell"] = "personalization"
     """What one training job holds: all cells of a state and personalisation, or a single one."""
+    checkpoint_seconds: float = Field(20.0, ge=0)
+    """Seconds from one checkpoint of a training job to the next, at least: what a kill may cost,
+    beside the round in flight."""
 
 
 def _options(name: str, doc: str, package: Any) -> type[Section]:

@@ -1,5 +1,6 @@
 """What the rules of the Snakemake workflow share: how a job logs, fails, and what it depends on."""
 
+import atexit
 import logging
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from plfl.errors import PlflError
+from plfl.locks import hold
 from plfl.sources import code_digest
 from plfl.study import Cell, Study
 
@@ -38,9 +40,25 @@ def job(snakemake: Any) -> Iterator[Study]:
     except PlflError as error:
         log.error("%s", error)
         sys.exit(2)
+    except KeyboardInterrupt:
+        log.error("interrupted; run the workflow again and it goes on from here")
+        sys.exit(130)
     except Exception:
         log.exception("this is a fault of plfl; please report it")
         raise
+
+
+def claim(study: Study) -> None:
+    """Keep every other Snakemake off the study for as long as this process lives.
+
+    It stands in for Snakemake's own locks, which stay behind when Snakemake is killed.
+
+    Raises:
+        PlflError: another Snakemake is at the study, or its folder cannot be written.
+    """
+    busy = "another Snakemake is at work on this study; wait until it has finished, or end it"
+    lock = hold(study.results / ".lock", busy=busy)
+    atexit.register(lock.release)
 
 
 class Progress:

@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from plfl import checkpoint as module
 from plfl import methods
 from plfl.checkpoint import Checkpoint
 from plfl.experiment import train
@@ -20,9 +19,8 @@ class KilledError(Exception):
     """Stands for the end of the process."""
 
 
-@pytest.fixture(autouse=True)
-def every_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "EVERY", 0.0)
+def every_round(folder: Path, key: str = "job") -> Checkpoint:
+    return Checkpoint(folder, key, every=0)
 
 
 def interrupted(study: Study, folder: Path, at: int, key: str = "job") -> None:
@@ -31,7 +29,7 @@ def interrupted(study: Study, folder: Path, at: int, key: str = "job") -> None:
             raise KilledError
 
     with pytest.raises(KilledError):
-        train(study, study.cells, DATASET, progress, Checkpoint(folder, key))
+        train(study, study.cells, DATASET, progress, every_round(folder, key))
 
 
 def accepted(method: str) -> dict[str, Any]:
@@ -53,7 +51,7 @@ def test_a_resumed_training_gives_the_same_bits(method: str, tmp_path: Path) -> 
     whole = train(study, study.cells, DATASET)
     interrupted(study, tmp_path, at=4)
     rounds: list[int] = []
-    resumed = train(study, study.cells, DATASET, rounds.append, Checkpoint(tmp_path, "job"))
+    resumed = train(study, study.cells, DATASET, rounds.append, every_round(tmp_path))
     assert rounds == [4, 5]
     for cell, result in whole.items():
         pd.testing.assert_frame_equal(resumed[cell].records, result.records)
@@ -68,7 +66,7 @@ def test_only_the_last_round_is_kept_and_nothing_when_all_is_done(tmp_path: Path
         "3.parquet",
         "state.json",
     }
-    Checkpoint(tmp_path / "job", "job").remove()
+    every_round(tmp_path / "job").remove()
     assert not list(tmp_path.iterdir())
 
 
@@ -85,6 +83,6 @@ def test_a_checkpoint_that_does_not_fit_is_not_used(
         file.write_bytes(file.read_bytes()[:20])
     rounds: list[int] = []
     key = "another" if damage == "key" else "job"
-    train(study, study.cells[:1], DATASET, rounds.append, Checkpoint(tmp_path, key))
+    train(study, study.cells[:1], DATASET, rounds.append, every_round(tmp_path, key))
     assert rounds == [1, 2, 3, 4, 5]
     assert ("is damaged" in caplog.text) == (damage not in ("key", "absent"))

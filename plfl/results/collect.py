@@ -121,7 +121,9 @@ def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
 
 def description(study: Study) -> dict[str, Any]:
     """The study as its results carry it, without what they do not depend on."""
-    return study.model_dump(mode="json", exclude={"compute": {"threads", "stack"}})
+    return study.model_dump(
+        mode="json", exclude={"compute": {"threads", "stack", "checkpoint_seconds"}}
+    )
 
 
 def collect(

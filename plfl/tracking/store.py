@@ -44,6 +44,7 @@ from mlflow.entities import (
     ViewType,
 )
 from mlflow.entities import Run as LoggedRun
+from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 DATABASE = "mlflow.db"
@@ -51,6 +52,8 @@ ARTIFACTS = "mlartifacts"
 PER_CLIENT = "per_client.json"
 MOST_METRICS = 1000
 """How many metrics MLflow takes in one call."""
+PATIENCE = 20.0
+"""Seconds to wait for a database that another process has locked; MLflow itself waits as long."""
 
 _STUDY = "plfl.study"
 _SUBJECT = "plfl.name"
@@ -70,11 +73,12 @@ def track(results: Path, figures: Path | None = None, *, progress: bool = True) 
     anew, and runs of cells that left the study are deleted. Runs of other origin are not touched.
 
     Raises:
-        ResultsError: a table is missing, or `mlflow.db` is not a database of this MLflow.
+        ResultsError: a table is missing, or `mlflow.db` is not a database of this MLflow, or
+            another process keeps it locked.
     """
     tables = Tables(results)
     wanted = list(runs(tables))
-    with FileLock(results / ".mlflow.lock"):
+    with FileLock(results / ".mlflow.lock"), _unlocked(results / DATABASE):
         client = _open(results)
         experiment = _experiment(client, tables)
         log = _Log(client, experiment, results / ARTIFACTS, _logged(client, experiment))
@@ -92,16 +96,20 @@ def check(results: Path) -> Path:
     """The path of the database in `results`, which is known to be one of this MLflow's.
 
     Raises:
-        ResultsError: it is missing, is no MLflow database, or is one of another schema version.
+        ResultsError: it is missing, is no MLflow database, is one of another schema version, or
+            another process keeps it locked.
     """
     database = results / DATABASE
     remedy = "remove it and log the study again; nothing is lost, it is made from the tables"
     if not database.exists():
         raise ResultsError(f"{database}: is missing; log the study first")
     try:
-        with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=rw", uri=True)) as link:
+        uri = f"{database.resolve().as_uri()}?mode=rw"
+        with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as link:
             revisions = [row[0] for row in link.execute("SELECT version_num FROM alembic_version")]
     except sqlite3.Error as error:
+        if _is_busy(error):
+            raise _locked(database) from None
         raise ResultsError(f"{database}: is not an MLflow database ({error}); {remedy}") from None
     schemas = ScriptDirectory(str(Path(mlflow.__file__).parent / "store" / "db_migrations"))
     if revisions == schemas.get_heads():
@@ -140,7 +148,36 @@ def _open(results: Path) -> MlflowClient:
             # MLflow makes an empty experiment of its own, which would only puzzle the visitor.
             client.delete_experiment("0")
     check(results)
+    # MLflow would print a traceback for every call that finds the database locked.
+    with closing(sqlite3.connect(database, timeout=PATIENCE)) as link:
+        link.execute("BEGIN IMMEDIATE")
     return connect(database)
+
+
+@contextmanager
+def _unlocked(database: Path) -> Iterator[None]:
+    """Say in a user's words that another process has locked the database."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if not _is_busy(error):
+            raise
+        raise _locked(database) from None
+    except MlflowException as error:
+        if "database is locked" not in str(error):
+            raise
+        raise _locked(database) from None
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+
+
+def _locked(database: Path) -> ResultsError:
+    return ResultsError(
+        f"{database}: is locked by another process; end that process, or wait for it, then run "
+        "again; what is logged already stays"
+    )
 
 
 @contextmanager

@@ -302,3 +302,26 @@ def test_a_folder_without_a_study_is_refused(tmp_path):
     with pytest.raises(ResultsError, match="holds no study"):
         track(tmp_path / "missing")
     assert not (tmp_path / "missing").exists()
+
+
+@pytest.mark.parametrize("transaction", ["EXCLUSIVE", "IMMEDIATE"])
+def test_a_database_that_another_process_has_locked_is_named(results, transaction, monkeypatch):
+    monkeypatch.setattr(store, "PATIENCE", 0.1)
+    before = dump(results)
+    with closing(sqlite3.connect(results / "mlflow.db")) as other:
+        other.execute(f"BEGIN {transaction}")
+        with pytest.raises(ResultsError, match=r"mlflow\.db: is locked by another process"):
+            track(results)
+    track(results)
+    assert dump(results) == before
+
+
+def test_a_database_that_is_locked_for_a_moment_is_waited_for(results):
+    before = dump(results)
+    other = sqlite3.connect(results / "mlflow.db", check_same_thread=False)
+    other.execute("BEGIN EXCLUSIVE")
+    release = threading.Timer(0.5, other.close)
+    release.start()
+    track(results)
+    release.join()
+    assert dump(results) == before

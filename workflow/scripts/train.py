@@ -4,6 +4,7 @@ from plfl.checkpoint import Checkpoint
 from plfl.data.windows import Dataset
 from plfl.experiment import train
 from plfl.files import sha256
+from plfl.locks import hold
 from plfl.results.trained import Trained
 from plfl.study import digest
 from plfl.training import choose
@@ -20,13 +21,18 @@ with job(snakemake) as study:
         cell: digest(str(cell), study.settings(cell), training_code([cell]), *shared)
         for cell in wanted
     }
-    trained = Trained(study.results / "trained")
-    new = [cell for cell in wanted if not trained.recall(digests[cell], *wanted[cell])]
-    if new:
+    folder = study.results / "trained"
+    trained = Trained(folder)
+    # A training that outlived its Snakemake may still be at it: what it finishes is taken over.
+    name = digest(list(digests.values()))
+    with hold(folder / f".{name}.lock"):
+        new = [cell for cell in wanted if not trained.recall(digests[cell], *wanted[cell])]
         key = digest([digests[cell] for cell in new])
-        checkpoint = Checkpoint(study.results / "trained" / f"{key}.checkpoint", key)
-        progress = Progress("-".join(snakemake.wildcards), study.federation.rounds)
-        results = train(study, new, Dataset.load_file(dataset), progress, checkpoint)
-        for cell, result in results.items():
-            trained.keep(digests[cell], result, *wanted[cell])
+        every = study.compute.checkpoint_seconds
+        checkpoint = Checkpoint(folder / f"{name}.checkpoint", key, every)
+        if new:
+            progress = Progress("-".join(snakemake.wildcards), study.federation.rounds)
+            results = train(study, new, Dataset.load_file(dataset), progress, checkpoint)
+            for cell, result in results.items():
+                trained.keep(digests[cell], result, *wanted[cell])
         checkpoint.remove()
