@@ -42,13 +42,13 @@ def random_dataset() -> Dataset:
     return build(tables, Windows(look_back=FORECASTER.look_back))
 
 
-def local_task(dataset: Dataset, adam: Adam, t: int) -> LocalTask:
+def local_task(dataset: Dataset, adam: Adam, t: int, steps: int = STEPS) -> LocalTask:
     """What round `t` asks of the clients."""
     random = torch.Generator().manual_seed(t)
     rows = FORECASTER.initial(10).expand(CLIENTS, -1).clone()
     bounds = torch.from_numpy(dataset.bounds)
     windows = bounds[:, 1] - bounds[:, 0] - dataset.look_back - dataset.look_ahead
-    drawn = torch.rand(CLIENTS, STEPS, BATCH, generator=random) * windows[:, None, None]
+    drawn = torch.rand(CLIENTS, steps, BATCH, generator=random) * windows[:, None, None]
     return LocalTask(
         optimiser=adam,
         rows=rows,
@@ -62,7 +62,8 @@ def local_task(dataset: Dataset, adam: Adam, t: int) -> LocalTask:
 class PlainLoop:
     """The clients one after the other, as PyTorch's tutorials train a model."""
 
-    def __init__(self, dataset: Dataset):
+    def __init__(self, dataset: Dataset, fused: bool = True):
+        self.fused = fused
         self.module = Module(FORECASTER)
         self.features = torch.from_numpy(dataset.features)
         self.look_back = torch.arange(dataset.look_back)
@@ -74,7 +75,11 @@ class PlainLoop:
         for s, batches in enumerate(task.batches):
             nn.utils.vector_to_parameters(task.rows[s].clone(), self.module.parameters())
             optimiser = torch.optim.Adam(
-                self.module.parameters(), adam.lr, (adam.beta1, adam.beta2), adam.eps, fused=True
+                self.module.parameters(),
+                adam.lr,
+                (adam.beta1, adam.beta2),
+                adam.eps,
+                fused=self.fused or None,
             )
             for starts in batches:
                 optimiser.zero_grad()
@@ -84,7 +89,7 @@ class PlainLoop:
                 optimiser.step()
                 totals[s] += loss.detach()
             task.rows[s] = nn.utils.parameters_to_vector(self.module.parameters()).detach()
-        return totals / STEPS
+        return totals / len(task.batches[0])
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ round, split and model:
 - `loss`: mean minibatch loss in scaled units, in the `train` rows that every participant has in
   every round
 - `mae, rmse` (kWh per interval) and `mase`, in the rows of evaluated rounds
-- `cluster`, in the rows of evaluated rounds of methods that have clusters: the client's, −1 for none
+- `cluster`, in the rows of evaluated rounds of methods with clusters: the client's, −1 for none
 - `bytes_down, bytes_up`: what crossed the channel for this client in this round, and of it
   `extras_down, extras_up` beside parameters. They are the same in each row of a client and round,
   so sum them over the `train` rows

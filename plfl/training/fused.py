@@ -83,7 +83,7 @@ class Fused:
         """
         rule, taken = _rule(task.optimiser), _taken(task)
         if rule is None or taken is None or task.contrast is not None:
-            _leave_to_stacked(task.optimiser.name)
+            _leave_to_stacked("a contrast" if task.contrast else task.optimiser.name)
             return self._stacked.train(task)
         S, K, B = task.batches.shape
         P = self._parameters
@@ -204,8 +204,8 @@ _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
 
 
 @cache
-def _leave_to_stacked(optimiser: str) -> None:
-    log.warning("the fused engine leaves %s to the stacked engine", optimiser)
+def _leave_to_stacked(what: str) -> None:
+    log.warning("the fused engine leaves %s to the stacked engine", what)
 
 
 class _Network(Structure):
