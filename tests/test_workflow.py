@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 import yaml
 
+from plfl import figures
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -89,7 +91,7 @@ def test_a_finished_study_is_left_alone(project: Project) -> None:
     assert project.jobs() == {}
 
 
-SHOWN = {"collect", "convergence", "fig1_loads", "fig2_bytes", "fig3_mase", "week", "page", "track"}
+SHOWN = {"collect", "page", "track", *figures.available()}
 
 
 @pytest.mark.parametrize(
