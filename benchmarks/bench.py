@@ -1,0 +1,324 @@
+"""What training costs: against a plain PyTorch loop, as the work grows, by method, and by part.
+
+    python benchmarks/bench.py [PART ...]
+
+Everything is measured in one run of about ten minutes, or only the parts named, to renew them at a
+quieter moment. The engines alternate, and rates are medians of at least five rounds. The data are
+random, since speed does not depend on their values. Writes results.json, speed.png and the tables
+of README.md beside this file.
+"""
+
+import cProfile
+import itertools
+import json
+import multiprocessing
+import os
+import platform
+import pstats
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import report
+import torch
+from bench_quick import BATCH, CLIENTS, FORECASTER, YEAR, PlainLoop, local_task, random_dataset
+
+from plfl import methods
+from plfl.clients.adam import Adam
+from plfl.data.windows import Dataset
+from plfl.errors import ConfigError
+from plfl.experiment import train
+from plfl.files import atomic
+from plfl.study import Cell, Study
+from plfl.training.fused import Fused, unavailable_reason
+from plfl.training.reference import Reference
+from plfl.training.stacked import Stacked
+
+ROUNDS = 5
+"""Rounds of which a median is taken; one more before them is for warming up."""
+STEPS = 25
+"""Local steps of a round where the work grows."""
+CPU = torch.device("cpu")
+RESULTS = Path(__file__).with_name("results.json")
+
+Numbers = dict[str, Any]
+
+
+def main() -> None:
+    """Measure everything, write it down, and print the tables."""
+    if reason := unavailable_reason():
+        raise SystemExit(f"the fused engine is not available: {reason}")
+    cores = len(os.sched_getaffinity(0))
+    parts: dict[str, Callable[[], object]] = {
+        "speed": lambda: {str(n): in_a_process(speed, n) for n in sorted({1, cores})},
+        "others": others,
+        "clients": lambda: {str(n): in_a_process(growth, n, 1) for n in (12, 120, 1200)},
+        "cells": lambda: {str(n): in_a_process(growth, CLIENTS, n) for n in (1, 20, 180)},
+        "methods": lambda: in_a_process(by_method),
+        "job": lambda: in_a_process(by_part),
+    }
+    names = sys.argv[1:] or list(parts)
+    if unknown := set(names) - set(parts):
+        raise SystemExit(f"no such part: {', '.join(unknown)}; there are {', '.join(parts)}")
+    results: Numbers = {"load": {}}
+    if len(names) < len(parts):
+        results = json.loads(RESULTS.read_text(encoding="utf-8"))
+    results["machine"] = machine(cores)
+    began = time.monotonic()
+    for name in names:
+        print(f"{time.monotonic() - began:4.0f} s  {name} …", file=sys.stderr, flush=True)
+        results[name] = parts[name]()
+        results["load"][name] = os.getloadavg()[0]
+    with atomic(RESULTS) as temporary:
+        temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    report.write(results)
+    print(report.tables(results))
+
+
+def in_a_process(function: Callable[..., Any], *args: object) -> Any:
+    """What `function` returns in a process of its own, so that its peak memory is its own too."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(function, *args).result()
+
+
+def machine(cores: int) -> Numbers:
+    """What the numbers were measured on."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    compiler = subprocess.run(["c++", "--version"], capture_output=True, text=True, check=True)
+    return {
+        "processor": names[0] if names else platform.processor() or platform.machine(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "cores": cores,
+        "memory_gib": round(memory / 2**30),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "compiler": compiler.stdout.splitlines()[0],
+    }
+
+
+def speed(threads: int) -> Numbers:
+    """Client-steps per second of the plain loops and of every engine, and what the cores can do."""
+    torch.set_num_threads(threads)
+    adam, dataset = Adam(), random_dataset()
+    fused = Fused(FORECASTER, dataset, CPU, threads=threads)
+    few = 10 if threads == 1 else 2  # threads that wait for each other crawl on a busy machine
+    runners: dict[str, tuple[int, Callable[[Any], object]]] = {
+        "plain, Adam()": (few, lambda t: PlainLoop(dataset, fused=False).train(t, adam)),
+        "plain, Adam(fused=True)": (few, lambda t: PlainLoop(dataset).train(t, adam)),
+        "reference": (few, Reference(FORECASTER, dataset, CPU).train),
+        "stacked": (2 * few, Stacked(FORECASTER, dataset, CPU).train),
+        "fused": (125, fused.train),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in runners}
+    products, matrix = [], torch.rand(2048, 2048)
+    for t in range(ROUNDS + 1):
+        for name, (steps, run) in runners.items():
+            task = local_task(dataset, adam, t, steps)
+            seconds[name].append(_seconds(partial(run, task)) / (CLIENTS * steps))
+        products.append(_seconds(lambda: matrix @ matrix))
+    rates = {name: 1 / statistics.median(s[1:]) for name, s in seconds.items()}
+    return {
+        "client_steps_per_second": rates,
+        "product_gflops": 2 * 2048**3 / statistics.median(products[1:]) / 1e9,
+        "step_gflop": _flops() / 1e9,
+    }
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def _flops() -> int:
+    """Multiplications and additions of the matrix products in one local step."""
+    f = FORECASTER
+    inputs = f.look_back * f.inputs * 4 * f.hidden
+    recurrent = (f.look_back - 1) * f.hidden * 4 * f.hidden
+    widths = [f.look_back * f.hidden, *f.mlp, 1]
+    mlp = sum(a * b for a, b in itertools.pairwise(widths))
+    forward = inputs + recurrent + mlp
+    # Backwards everything comes twice, but nobody needs the gradient of the windows.
+    return 2 * BATCH * (3 * forward - inputs)
+
+
+def others() -> dict[str, str]:
+    """Other tools: measured by benchmarks of their own in their own environments."""
+    tools = {"Flower": "flwr", "Apple pfl": "pfl"}
+    return {
+        tool: "installed, but there is no benchmark of it here" if find_spec(package) else "skipped"
+        for tool, package in tools.items()
+    }
+
+
+def growth(clients: int, cells: int) -> Numbers:
+    """Seconds per client-step of whole rounds (draws, training, server), and the peak memory.
+
+    The cells are 5 ServerOpts × seeds, as far as they go.
+    """
+    seeds = list(range(-(-cells // 5)))
+    study = _study(server_opt=_SERVERS, seeds=seeds)
+    seconds = _rounds(study, study.cells[:cells], _dataset(clients, evaluated=64))
+    return {
+        "seconds_per_client_step": statistics.median(seconds) / (clients * cells * STEPS),
+        "peak_mib": _peak_mib(),
+    }
+
+
+_SERVERS = ["fedavg", "fedavgadaptive", "fedadagrad", "fedadam", "fedyogi"]
+
+
+def by_method() -> dict[str, float | str]:
+    """Client-steps per second of every method, relative to fedopt with the same optimisers.
+
+    FedEff's epochs are cut to the study's steps, as it would else train ten times as long.
+    """
+    dataset = _dataset(CLIENTS, evaluated=64)
+    shared: Numbers = {"steps": 125, "method_options": {"fedeff": {"epoch_steps": 25}}}
+    tries: list[Numbers] = [
+        {},
+        {"client_opt": ["sgd"]},
+        {"client_opt": ["sgdm"]},
+        {"client_opt": ["sgdm"], "client_options": {"sgdm": {"dampening": 0.9}}},
+    ]
+    ratios: dict[str, float | str] = {}
+    for name in methods.available():
+        reason = ""
+        for optimisers in tries:
+            try:
+                both = [_study(method=[m], **shared, **optimisers) for m in ("fedopt", name)]
+            except ConfigError as error:
+                reason = str(error).strip().splitlines()[-1].split("makes no sense: ")[-1]
+                continue
+            plain, own = (statistics.median(_rounds(s, s.cells, dataset)) for s in both)
+            ratios[name] = plain / own
+            break
+        else:
+            ratios[name] = reason
+    return ratios
+
+
+def by_part() -> Numbers:
+    """Seconds of the parts of a full-length job: 20 cells, 40 rounds of 125 steps, a year of data.
+
+    It is one of the nine of the study, a state and a personalisation, on one core as by default.
+    """
+    study = _study(
+        client_opt=["adam", "adamams", "prox", "proxadam"],
+        server_opt=_SERVERS,
+        personalization="P2",
+        rounds=40,
+        steps=125,
+        evaluate_every=5,
+    )
+    dataset = _dataset(CLIENTS, evaluated=YEAR // 10)
+    profile = cProfile.Profile()
+    total = _seconds(lambda: profile.runcall(train, study, study.cells, dataset))
+    spent = _Spent(pstats.Stats(profile))
+    parts = {
+        "client-steps": spent("fused.py", "train"),
+        "evaluation": spent("experiment.py", "examine"),
+        "minibatches": spent("fleet.py", "minibatches"),
+    }
+    parts["records"] = spent("experiment.py", "report") - parts["evaluation"]
+    parts["server and the rest"] = total - sum(parts.values())
+    return {"seconds": total, "parts": parts, "cells": len(study.cells), "peak_mib": _peak_mib()}
+
+
+class _Spent:
+    """Seconds that were spent in functions and what they call."""
+
+    def __init__(self, stats: pstats.Stats):
+        self.entries = stats.stats  # type: ignore[attr-defined]
+
+    def __call__(self, file: str, function: str) -> float:
+        times = (
+            cumulative
+            for (path, _, name), (_, _, _, cumulative, _) in self.entries.items()
+            if Path(path).name == file and name == function
+        )
+        return sum(times, 0.0)
+
+
+def _study(
+    *,
+    method: Sequence[str] = ("fedopt",),
+    client_opt: Sequence[str] = ("adam",),
+    server_opt: Sequence[str] = ("fedavg",),
+    personalization: str = "P1",
+    seeds: Sequence[int] = (10,),
+    rounds: int = ROUNDS + 2,
+    steps: int = STEPS,
+    evaluate_every: int = ROUNDS + 2,
+    method_options: Numbers | None = None,
+    client_options: Numbers | None = None,
+) -> Study:
+    """A study of one state with rounds of `steps`, and options of methods and ClientOpts."""
+    grid = {
+        "method": list(method),
+        "client_opt": list(client_opt),
+        "server_opt": list(server_opt),
+        "personalization": [personalization],
+        "seeds": list(seeds),
+    }
+    rates = {"rounds": rounds, "local_steps": steps, "evaluate_every": evaluate_every}
+    raw = {
+        "data": {"source": "sample", "states": ["CA"]},
+        "grid": grid,
+        "federation": rates,
+        "compute": {"engine": "fused", "device": "cpu"},
+        "method": method_options or {},
+        "client_opt": client_options or {},
+    }
+    return Study.parse(raw, "benchmark")
+
+
+def _rounds(study: Study, cells: list[Cell], dataset: Dataset) -> list[float]:
+    """Seconds of the rounds, but for the first, which warms up, and the last, which evaluates."""
+    ends: list[float] = []
+    train(study, cells, dataset, lambda t: ends.append(time.perf_counter()))
+    return [after - before for before, after in itertools.pairwise(ends)][:-1]
+
+
+def _dataset(clients: int, evaluated: int) -> Dataset:
+    """A year of random data of each client, with `evaluated` rows for validation and for test."""
+    random = np.random.default_rng(0)
+    rows = clients * YEAR
+    first = np.arange(clients)[:, None] * YEAR
+    edges = np.array([0, YEAR - 2 * evaluated, YEAR - evaluated, YEAR])
+    return Dataset(
+        clients=np.array([f"client {i}" for i in range(clients)]),
+        columns=np.array(["load", *(f"x{i}" for i in range(1, FORECASTER.inputs))]),
+        features=random.random((rows, FORECASTER.inputs), dtype=np.float32),
+        load=random.random(rows),
+        stamps=np.tile(np.datetime64("2018-01-01T00:15", "s") + np.arange(YEAR) * 900, clients),
+        bounds=first + edges,
+        load_offset=np.zeros(clients),
+        load_scale=np.ones(clients),
+        look_back=FORECASTER.look_back,
+        look_ahead=4,
+        interval=15,
+    )
+
+
+def _peak_mib() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+if __name__ == "__main__":
+    main()

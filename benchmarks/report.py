@@ -1,0 +1,187 @@
+"""The tables and the figure of results.json.
+
+python benchmarks/report.py
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+from plfl.files import atomic
+
+FOLDER = Path(__file__).parent
+BEGIN, END = "<!-- make bench -->", "<!-- /make bench -->"
+PLAIN = "plain, Adam(fused=True)"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Something that must reach a limit."""
+
+    name: str
+    value: float
+    limit: float
+    aim: float
+    unit: str = ""
+    at_least: bool = False
+
+    @property
+    def margin(self) -> float:
+        """How many times better than the limit it is."""
+        ratio = self.value / self.limit
+        return ratio if self.at_least else 1 / ratio
+
+    def say(self, value: float) -> str:
+        """A value with its unit."""
+        return f"{value:,.3g}{self.unit}"
+
+    @property
+    def sign(self) -> str:
+        """≥ or ≤."""
+        return "≥" if self.at_least else "≤"
+
+
+def limits(results: dict[str, Any]) -> list[Limit]:
+    """What was measured, beside what must be reached."""
+    one, most = results["speed"]["1"], results["speed"][str(results["machine"]["cores"])]
+    rates, job = one["client_steps_per_second"], results["job"]
+    plain = rates[PLAIN]
+    scaling = most["client_steps_per_second"]["fused"] / rates["fused"]
+    product = most["product_gflops"] / one["product_gflops"]
+    turns = math.ceil(9 / results["machine"]["cores"])
+    rest = 1 - job["parts"]["client-steps"] / job["seconds"]
+    cost = {n: c["seconds_per_client_step"] for n, c in results["clients"].items()}
+    return [
+        Limit("fused / plain loop, one thread", rates["fused"] / plain, 10, 18, "×", True),
+        Limit("stacked / plain loop, one thread", rates["stacked"] / plain, 2, 4, "×", True),
+        Limit("all cores / one, over that of a product", scaling / product, 0.9, 1.0, "×", True),
+        Limit("all but client-steps, in a job", 100 * rest, 25, 10, " %"),
+        Limit("180 cells: nine such jobs on all cores", turns * job["seconds"] / 60, 20, 8, " min"),
+        Limit("1,200 clients / 12, a client-step", cost["1200"] / cost["12"], 1.15, 1.05, "×"),
+        Limit("peak memory of a job", job["peak_mib"] / 1024, 2, 1, " GiB"),
+    ]
+
+
+def tables(results: dict[str, Any]) -> str:
+    """All tables, in Markdown."""
+    m, load = results["machine"], results["load"]
+    parts = [
+        f"`make bench` on {m['cores']} cores of {m['processor']} ({m['instructions']}), "
+        f"{m['memory_gib']} GiB, {m['system']}, Python {m['python']}, PyTorch {m['torch']}, "
+        f"{m['compiler']}. Other programs were running; load after each part, our own included: "
+        + ", ".join(f"{part} {x:.1f}" for part, x in load.items() if part != "others")
+        + ".",
+        "![Measured against the limits](speed.png)",
+        _table(
+            ["must reach", "at least", "aim", "measured"],
+            [
+                [
+                    x.name,
+                    f"{x.sign} {x.say(x.limit)}",
+                    x.say(x.aim),
+                    x.say(x.value) + ("" if x.margin >= 1 else " (missed)"),
+                ]
+                for x in limits(results)
+            ],
+        ),
+        "### Client-steps per second",
+        "Rounds of 12 clients alternate; the share is that of the float32 rate of a 2,048² product "
+        "on as many threads.",
+        "On a machine that is busy with other programs the threads of PyTorch wait for each other: "
+        "its rows with several threads say nothing there."
+        if max(load.values()) > m["cores"] + 1
+        else "",
+        *(_speed(int(n), measured) for n, measured in results["speed"].items()),
+        "\n".join(f"{tool}: {outcome}." for tool, outcome in results["others"].items()),
+        "### As the work grows",
+        "Whole rounds of 25 local steps on one thread, each in a process of its own; a client has "
+        "a year of data.",
+        _growth("clients", results["clients"]),
+        _growth("cells", results["cells"]),
+        "### Methods",
+        "Client-steps per second of whole rounds, relative to `fedopt` with the same optimisers.",
+        _table(
+            ["method", "relative to fedopt"],
+            [[f"`{n}`", _ratio(x)] for n, x in results["methods"].items()],
+        ),
+        "### A full-length job",
+        f"{results['job']['cells']} cells of 12 clients, 40 rounds of 125 local steps, on one "
+        f"core: {results['job']['seconds']:.0f} s, {results['job']['peak_mib']:,.0f} MiB.",
+        _table(
+            ["part", "share"],
+            [
+                [name, f"{100 * seconds / results['job']['seconds']:.1f} %"]
+                for name, seconds in results["job"]["parts"].items()
+            ],
+        ),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _ratio(value: float | str) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else f"refused: {value}"
+
+
+def _speed(threads: int, measured: dict[str, Any]) -> str:
+    rates = measured["client_steps_per_second"]
+    gflops, step = measured["product_gflops"], measured["step_gflop"]
+    rows = [
+        [name, f"{rate:,.0f}", f"{rate / rates[PLAIN]:.2f}", f"{100 * rate * step / gflops:.0f} %"]
+        for name, rate in rates.items()
+    ]
+    title = f"{threads} thread{'s' if threads > 1 else ''} ({gflops:,.0f} GFLOP/s)"
+    return _table([title, "client-steps/s", "/ plain fused loop", "share"], rows)
+
+
+def _growth(what: str, measured: dict[str, Any]) -> str:
+    rows = [
+        [f"{int(n):,}", f"{1e6 * x['seconds_per_client_step']:.1f} µs", f"{x['peak_mib']:,.0f} MiB"]
+        for n, x in measured.items()
+    ]
+    return _table([what, "a client-step", "peak memory"], rows)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def figure(results: dict[str, Any], path: Path) -> None:
+    """Bars of how many times better than its limit everything is."""
+    bars = limits(results)[::-1]
+    fig, ax = plt.subplots(figsize=(7.16, 2.6), layout="constrained")
+    colours = ["#5790fc" if x.margin >= 1 else "#e42536" for x in bars]
+    ax.barh([x.name for x in bars], [x.margin for x in bars], color=colours)
+    for i, x in enumerate(bars):
+        text = f" {x.say(x.value)}   (limit {x.sign} {x.say(x.limit)}, aim {x.say(x.aim)})"
+        ax.text(x.margin, i, text, va="center", fontsize=7)
+    ax.axvline(1, color="black", linewidth=0.8)
+    ax.set_xlim(0, 1.7 * max(1.2, *(x.margin for x in bars)))
+    ax.set_xlabel("times better than the limit (red: missed)", fontsize=8)
+    ax.tick_params(labelsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    with atomic(path) as temporary:
+        fig.savefig(temporary, format="png", dpi=160, metadata={"Software": None})
+    plt.close(fig)
+
+
+def write(results: dict[str, Any]) -> None:
+    """Renew the figure and what is between the marks in README.md."""
+    figure(results, FOLDER / "speed.png")
+    readme = FOLDER / "README.md"
+    before, rest = readme.read_text(encoding="utf-8").split(BEGIN)
+    after = rest.split(END)[1]
+    with atomic(readme) as temporary:
+        text = f"{before}{BEGIN}\n{tables(results)}\n{END}{after}"
+        temporary.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(json.loads((FOLDER / "results.json").read_text(encoding="utf-8")))
