@@ -192,7 +192,7 @@ def _check(options: argparse.Namespace) -> None:
     for state in study.data.states:
         source.fetch(study.data, state)
         tables = source.load(study.data, state)
-        interval = study.data.meters.interval if study.data.source == "meters" else 15
+        interval = study.data.interval
         description = describe(tables, interval, study.windows.split[2])
         sample = " (sample data)" if study.is_sample else ""
         print(f"{state}{sample}: {len(tables)} clients, load in kWh per {interval} min")

@@ -103,6 +103,11 @@ class Data(Section):
     meters: Meters = Meters()
     sample: Sample = Sample()
 
+    @property
+    def interval(self) -> int:
+        """Minutes from one row of the series to the next."""
+        return self.meters.interval if self.source == "meters" else 15
+
 
 class Windows(Section):
     """From series to supervised windows."""

@@ -118,7 +118,7 @@ def _rate(work: Callable[[], float]) -> float:
 
 def _noise(study: Study) -> Dataset:
     """A year of one client's made-up numbers."""
-    minutes = study.data.meters.interval if study.data.source == "meters" else 15
+    minutes = study.data.interval
     rows, columns = YEAR // minutes, study.data.features
     random = np.random.default_rng(0)
     return Dataset(
