@@ -1,5 +1,6 @@
 """The only way between clients and the server, and the ledger of what crossed it."""
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -9,15 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Direction = Literal["down", "up"]
-SCALAR_BYTES = 4
-"""What an integer or scalar that accompanies a message counts: one float32."""
 
 
 class Channel:
     """Carries messages of one federation and counts their bytes, per client and direction.
 
     A message is a row of shared parameters per client, plus extras: further arrays or scalars that
-    an algorithm sends. What arrives is a copy, so nobody writes into the other side's memory.
+    an algorithm sends. What arrives is a copy, and all that the receiving side may use: here both
+    sides are in one process, but `plfl.deploy` has channels that end in different machines.
     """
 
     def __init__(self, shared: int, clients: int):
@@ -35,11 +35,14 @@ class Channel:
         clients: Tensor,
         parameters: Tensor,
         extras: Sequence[Tensor | float] = (),
-    ) -> Tensor:
-        """Carry `parameters` (n, d_s) to or from `clients` (n,) and return what arrives.
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Carry `parameters` (n, d_s) and `extras` to or from `clients` (n,).
 
         `extras` go with every one of these messages: arrays with a row per client, or scalars.
         The ledger's `bytes_*` hold parameters and extras together, `extras_*` the extras alone.
+
+        Returns:
+            The parameters and the extras as they arrive; a scalar becomes (n,), in float32.
 
         Raises:
             ValueError: `parameters` is not one row of d_s shared parameters per client: something
@@ -50,23 +53,38 @@ class Channel:
                 f"{tuple(parameters.shape)} parameters were about to go {direction}; the channel "
                 f"carries {self.shared} shared ones for each of {len(clients)} clients"
             )
-        size = self.shared * parameters.element_size()
-        self._ledger[f"bytes_{direction}"][clients.cpu().numpy()] += size
-        self.send_extras(direction, clients, extras)
-        return parameters.clone(memory_format=torch.contiguous_format)
+        rows = [_rows(extra, clients) for extra in extras]
+        self._count(direction, clients, [parameters, *rows], rows)
+        parameters, *rows = self.carry(direction, clients, [parameters, *rows])
+        return parameters, rows
 
     def send_extras(
         self, direction: Direction, clients: Tensor, extras: Sequence[Tensor | float]
+    ) -> list[Tensor]:
+        """Carry and count `extras`, as `send` does, without parameters."""
+        rows = [_rows(extra, clients) for extra in extras]
+        self._count(direction, clients, rows, rows)
+        return self.carry(direction, clients, rows)
+
+    def carry(self, direction: Direction, clients: Tensor, rows: list[Tensor]) -> list[Tensor]:
+        """What arrives of `rows`, arrays with a row for each of `clients`."""
+        return [row.clone(memory_format=torch.contiguous_format) for row in rows]
+
+    def _count(
+        self, direction: Direction, clients: Tensor, rows: list[Tensor], extras: list[Tensor]
     ) -> None:
-        """Count `extras`, as `send` does, that go to or from `clients` without parameters."""
-        size = sum(
-            e[0].numel() * e.element_size() if isinstance(e, Tensor) else SCALAR_BYTES
-            for e in extras
-        )
-        for kind in ("bytes", "extras"):
+        for kind, some in (("bytes", rows), ("extras", extras)):
+            size = sum(math.prod(row.shape[1:]) * row.element_size() for row in some)
             self._ledger[f"{kind}_{direction}"][clients.cpu().numpy()] += size
 
     def close_round(self) -> dict[str, NDArray[np.int64]]:
         """Bytes of each client since the last call, by kind; starts a new page of the ledger."""
         page, self._ledger = self._ledger, self._blank()
         return page
+
+
+def _rows(extra: Tensor | float, clients: Tensor) -> Tensor:
+    """One row of `extra` for each client."""
+    if isinstance(extra, Tensor):
+        return extra
+    return torch.full((len(clients),), extra, dtype=torch.float32, device=clients.device)

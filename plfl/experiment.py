@@ -52,11 +52,11 @@ def train(
     fleets = {seed: Fleet(dataset, machine, study.federation, seed) for seed in study.grid.seeds}
     trials = [(same, c) for same in twins.values() for c in study.candidates(same[0])]
     federations = [
-        _federation(study, same[0], candidate, forecaster, fleets[same[0].seed])
+        federation_of(study, same[0], candidate, forecaster, fleets[same[0].seed])
         for same, candidate in trials
     ]
-    examiner = _Examiner(dataset, machine)
-    recorders = [_Recorder(dataset) for _ in federations]
+    examiner = Examiner(dataset, machine)
+    recorders = [Recorder(dataset.clients) for _ in federations]
 
     def report(finished: Round) -> None:
         t = finished.t
@@ -65,7 +65,9 @@ def train(
             times = finished.times[i] if study.federation.simulation.timed else None
             recorder.train(t, finished.present[i], finished.losses[i], finished.bytes[i], times)
             if evaluate:
-                recorder.evaluate(t, examiner.examine(f), finished.bytes[i], _clusters(f))
+                received = f.global_models if f.channel.shared else None
+                examined = examiner.examine(f.local, received)
+                recorder.evaluate(t, examined, finished.bytes[i], clusters_of(f))
         progress(t)
         if checkpoint and t < study.federation.rounds and checkpoint.is_due():
             checkpoint.save(t, federations, [recorder.parts for recorder in recorders])
@@ -75,7 +77,7 @@ def train(
         after, saved = checkpoint.load(federations)
         for recorder, f, parts in zip(recorders, federations, saved, strict=False):
             # They were saved as one table, in which each has the columns of all others.
-            foreign = ["cluster"] if _clusters(f) is None else []
+            foreign = ["cluster"] if clusters_of(f) is None else []
             recorder.parts = [part.drop(columns=foreign, errors="ignore") for part in parts]
     federation.run(federations, machine, study.federation, report, after)
     results = {}
@@ -96,9 +98,10 @@ def train(
     return results
 
 
-def _federation(
+def federation_of(
     study: Study, cell: Cell, candidate: Candidate, forecaster: Forecaster, fleet: Fleet
 ) -> Federation:
+    """A cell of the study before its first round, trained with the rates of a candidate."""
     machine = fleet.engine
     mask = forecaster.layout.mask(study.personalization[cell.personalization])
     return Federation(
@@ -117,54 +120,86 @@ def _federation(
     )
 
 
-def _clusters(f: Federation) -> NDArray[np.int64] | None:
+def clusters_of(f: Federation) -> NDArray[np.int64] | None:
     """Cluster of every client (N,), −1 for one without; None where the method has no clusters."""
     found = f.memory.get("cluster") if f.channel.shared else None
     return None if found is None else found.cpu().numpy()
 
 
 @dataclass(frozen=True)
-class _Forecasts:
-    """Forecasts in kWh of one model kind: a client's validation windows, then its test windows."""
+class Examined:
+    """How the models of a federation forecast at the end of a round."""
 
-    model: str
-    loads: list[NDArray[np.float64]]
+    scores: pd.DataFrame
+    """One row a `model`, `split` and `client`, in this order: `mae`, `rmse` and `mase`."""
+    week: pd.DataFrame
+    """Truth, persistence and forecasts of the first week of every client's test part."""
 
 
-class _Examiner:
-    """Forecasts every evaluation window of every client."""
+class Examiner:
+    """Forecasts every evaluation window of every client of a dataset."""
 
     def __init__(self, dataset: Dataset, machine: Engine):
         self.dataset, self.machine = dataset, machine
-        clients = range(len(dataset.clients))
-        starts = [np.concatenate([dataset.starts(i, s) for s in EVALUATED]) for i in clients]
+        self.clients = range(len(dataset.clients))
+        starts = [np.concatenate([dataset.starts(i, s) for s in EVALUATED]) for i in self.clients]
         self.starts = [torch.from_numpy(s).to(machine.device) for s in starts]
 
-    def examine(self, f: Federation) -> list[_Forecasts]:
-        """The models as the clients hold them, and as the server would send them.
+    def examine(self, local: torch.Tensor, received: torch.Tensor | None) -> Examined:
+        """Score the models (N, P) as the clients hold them, and as the server would send them.
 
-        Where nothing is shared the two are the same.
+        Where nothing is shared (None) the two are the same.
         """
-        local = self._forecast("local", f.local)
-        if not f.channel.shared:
-            return [local, _Forecasts("global", local.loads)]
-        return [local, self._forecast("global", f.global_models)]
-
-    def _forecast(self, model: str, rows: torch.Tensor) -> _Forecasts:
-        d = self.dataset
-        scaled = self.machine.predict(rows, self.starts)
-        loads = [
-            d.load_offset[i] + d.load_scale[i] * s.double().cpu().numpy()
-            for i, s in enumerate(scaled)
+        loads = {"local": self._forecast(local)}
+        loads["global"] = loads["local"] if received is None else self._forecast(received)
+        rows = [
+            {"client": str(self.dataset.clients[i]), "split": split, "model": model}
+            | self._scores(i, split, forecasts[i])
+            for model, forecasts in loads.items()
+            for split in EVALUATED
+            for i in self.clients
         ]
-        return _Forecasts(model, loads)
+        week = pd.concat(self._week(i, loads) for i in self.clients)
+        return Examined(pd.DataFrame(rows), week)
+
+    def _forecast(self, rows: torch.Tensor) -> list[NDArray[np.float64]]:
+        """Loads in kWh of a client's validation windows, then its test windows."""
+        d = self.dataset
+        return [
+            d.load_offset[i] + d.load_scale[i] * scaled.double().cpu().numpy()
+            for i, scaled in enumerate(self.machine.predict(rows, self.starts))
+        ]
+
+    def _scores(self, i: int, split: Split, loads: NDArray[np.float64]) -> dict[str, float]:
+        d = self.dataset
+        starts = d.starts(i, split)
+        truth, persistence = d.load[d.target_rows(starts)], d.load[d.persistence_rows(starts)]
+        part = loads[: len(truth)] if split == "validation" else loads[-len(truth) :]
+        return {
+            "mae": scores.mae(truth, part),
+            "rmse": scores.rmse(truth, part),
+            "mase": scores.mase(truth, part, persistence),
+        }
+
+    def _week(self, i: int, loads: dict[str, list[NDArray[np.float64]]]) -> pd.DataFrame:
+        d = self.dataset
+        starts = d.starts(i, "test")
+        shown = starts[: WEEK // d.interval]
+        columns = {
+            "truth": d.load[d.target_rows(shown)],
+            "persistence": d.load[d.persistence_rows(shown)],
+            **{model: all_of[i][-len(starts) :][: len(shown)] for model, all_of in loads.items()},
+        }
+        keys = {"client": str(d.clients[i]), "stamp": d.stamps[d.target_rows(shown)]}
+        return pd.DataFrame(keys | {n: c.astype(np.float32) for n, c in columns.items()})
 
 
 @dataclass
-class _Recorder:
+class Recorder:
     """Collects the records of one federation, round by round."""
 
-    dataset: Dataset
+    clients: NDArray[np.str_]
+    """Names of the N clients."""
     parts: list[pd.DataFrame] = field(default_factory=list)
     week: pd.DataFrame = field(default_factory=pd.DataFrame)
 
@@ -177,8 +212,7 @@ class _Recorder:
         times: Times | None,
     ) -> None:
         """One row a participant: its mean minibatch loss, its bytes and its simulated seconds."""
-        clients = self.dataset.clients[present]
-        columns = {"round": t, "client": clients, "split": "train", "model": "local"}
+        columns = {"round": t, "client": self.clients[present], "split": "train", "model": "local"}
         crossed = {kind: counts[present] for kind, counts in page.items()}
         timed = {}
         if times is not None:
@@ -188,51 +222,17 @@ class _Recorder:
     def evaluate(
         self,
         t: int,
-        kinds: list[_Forecasts],
+        examined: Examined,
         page: dict[str, NDArray[np.int64]],
         clusters: NDArray[np.int64] | None,
     ) -> None:
         """One row a client, split and model: its scores, and its cluster if there are clusters."""
-        rows = [
-            {"round": t, "client": str(self.dataset.clients[i]), "split": split}
-            | {"model": kind.model, **self._scores(i, split, kind)}
-            | {name: counts[i] for name, counts in page.items()}
-            | ({} if clusters is None else {"cluster": clusters[i]})
-            for kind in kinds
-            for split in EVALUATED
-            for i in range(len(self.dataset.clients))
-        ]
-        self.parts.append(pd.DataFrame(rows))
-        self.week = pd.concat(self._week(i, kinds) for i in range(len(self.dataset.clients)))
-
-    def _scores(self, i: int, split: Split, kind: _Forecasts) -> dict[str, float]:
-        truth, persistence = self._known(i, split)
-        part = (
-            kind.loads[i][: len(truth)] if split == "validation" else kind.loads[i][-len(truth) :]
-        )
-        return {
-            "mae": scores.mae(truth, part),
-            "rmse": scores.rmse(truth, part),
-            "mase": scores.mase(truth, part, persistence),
-        }
-
-    def _known(self, i: int, split: Split) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        d = self.dataset
-        starts = d.starts(i, split)
-        return d.load[d.target_rows(starts)], d.load[d.persistence_rows(starts)]
-
-    def _week(self, i: int, kinds: list[_Forecasts]) -> pd.DataFrame:
-        d = self.dataset
-        starts = d.starts(i, "test")
-        shown = starts[: WEEK // d.interval]
-        forecasts = {k.model: k.loads[i][-len(starts) :][: len(shown)] for k in kinds}
-        columns = {
-            "truth": d.load[d.target_rows(shown)],
-            "persistence": d.load[d.persistence_rows(shown)],
-            **forecasts,
-        }
-        keys = {"client": str(d.clients[i]), "stamp": d.stamps[d.target_rows(shown)]}
-        return pd.DataFrame(keys | {n: c.astype(np.float32) for n, c in columns.items()})
+        number = {name: i for i, name in enumerate(self.clients.tolist())}
+        i = examined.scores["client"].map(number).to_numpy()
+        part = examined.scores.assign(**{name: counts[i] for name, counts in page.items()})
+        part.insert(0, "round", t)
+        self.parts.append(part if clusters is None else part.assign(cluster=clusters[i]))
+        self.week = examined.week
 
     @property
     def validation(self) -> float:

@@ -6,7 +6,7 @@ together. None of them knows of the others.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,6 +55,8 @@ class Federation:
     clock: Clock = field(init=False)
     shared: Tensor = field(init=False)
     """Mask (P,) of the parameters that go through the channel: the split, but for an audit."""
+    columns: slice | Tensor = field(init=False)
+    """Those parameters as an index of columns; a slice, which copies nothing, where they adjoin."""
     local: Tensor = field(init=False)
     """Models (N, P) as the clients last left them; a personal part is nowhere else."""
     channel: Channel = field(init=False)
@@ -69,6 +71,7 @@ class Federation:
         clients = len(self.fleet.names)
         self.clock = Clock(self.simulation, self.fleet)
         self.shared = self.method.crosses(self.split)
+        self.columns = _columns(self.shared)
         self.local = self.initial.expand(clients, -1).clone()
         self.channel = Channel(int(self.shared.sum()), clients)
         self.server_state = self.server_opt.init(self.x0, clients)
@@ -81,7 +84,7 @@ class Federation:
     @property
     def x0(self) -> Tensor:
         """Shared parameters (d_s,) that the server starts from."""
-        return self.initial[self.shared]
+        return self.initial[self.columns]
 
     @property
     def everyone(self) -> Tensor:
@@ -98,14 +101,14 @@ class Federation:
         """Models (n, P) of `clients`: the given shared part (n, d_s) and their own personal one."""
         rows = self.local[clients]
         if self.channel.shared:
-            rows[:, self.shared] = shared
+            rows[:, self.columns] = shared
         return rows
 
     def full(self, values: "Tensor | float") -> Tensor:
         """Numbers for the shared parameters, (d_s,) or (n, d_s), as such for all: 0 elsewhere."""
         values = torch.as_tensor(values, dtype=self.initial.dtype, device=self.initial.device)
         rows = values.new_zeros(*values.shape[:-1], len(self.shared))
-        rows[..., self.shared] = values
+        rows[..., self.columns] = values
         return rows
 
     def open_moments(self, present: Tensor) -> tuple[dict[str, Tensor], Tensor]:
@@ -116,7 +119,7 @@ class Federation:
         state = {name: rows[present] for name, rows in self.moments.items()}
         if self.opt_state == "keep_personal":
             for rows in state.values():
-                rows[:, self.shared] = 0
+                rows[:, self.columns] = 0
             steps = torch.where(self.shared, 0, steps)
         return state, steps
 
@@ -160,22 +163,19 @@ def run(
     """Run the rounds of `federations` that come after round `after`, reporting each one."""
     alike = _alike(federations)
     for t in range(after + 1, settings.rounds + 1):
-        present = [_present(f, t, settings) for f in federations]
-        turns = [_cycles(f, t, p) for f, p in zip(federations, present, strict=True)]
+        present = [present_in(f, t, settings) for f in federations]
+        turns = [cycles_of(f, t, p) for f, p in zip(federations, present, strict=True)]
         losses = {f: torch.zeros(len(f.local), dtype=torch.float64) for f in federations}
-        # One kind of federations after the other, so that a single one's turns are in memory.
         for cycle, indices in itertools.product(range(max(map(len, turns))), alike):
-            turn = [
-                _Turn(federations[i], t, clients, settings, stay)
-                for i in indices
-                if cycle < len(turns[i])
+            cells = [i for i in indices if cycle < len(turns[i])]
+            begun = (
+                Turn(federations[i], t, clients, settings, stay)
+                for i in cells
                 for clients, stay in _outcomes(federations[i], t, turns[i][cycle])
-            ]
-            for stack in _stacks(turn):
-                _train(stack, engine)
-            for one in turn:
-                one.close()
-                losses[one.f][one.clients.cpu()] = one.losses.cpu()
+            )
+            for turn in train_turns(begun, engine):
+                turn.close()
+                losses[turn.f][turn.clients.cpu()] = turn.losses.cpu()
         pages = [f.channel.close_round() for f in federations]
         times = [
             f.clock.close_round(page, [clients.cpu().numpy() for clients in groups])
@@ -200,14 +200,16 @@ def _alike(federations: list[Federation]) -> list[list[int]]:
     return list(kinds.values())
 
 
-def _present(f: Federation, t: int, settings: Settings) -> Tensor:
+def present_in(f: Federation, t: int, settings: Settings) -> Tensor:
+    """Clients (n,) that take part in round `t`."""
     drawn = batches.participants(f.seed, t, f.fleet.names, settings.participation)
     reached = drawn[f.clock.available(t)[drawn]]
     clients = torch.from_numpy(reached).to(f.local.device)
     return f.method.present(f, t, clients) if f.channel.shared else clients
 
 
-def _cycles(f: Federation, t: int, present: Tensor) -> list[Tensor]:
+def cycles_of(f: Federation, t: int, present: Tensor) -> list[Tensor]:
+    """The clients `present` in the groups that train one after the other in round `t`."""
     grouped = f.channel.shared and len(present)
     return f.method.cycles(f, t, present) if grouped else [present]
 
@@ -219,7 +221,7 @@ def _outcomes(f: Federation, t: int, clients: Tensor) -> list[tuple[Tensor, bool
     return [(some, stay) for some, stay in split if len(some)]
 
 
-class _Turn:
+class Turn:
     """The clients of one federation that train at the same time.
 
     Of those that drop out nothing remains but what they were sent and the time it took.
@@ -231,11 +233,11 @@ class _Turn:
         steps = self.local.steps
         full = torch.full((len(clients),), settings.local_steps, device=clients.device)
         self.steps = (full if steps is None else steps) - self.local.skip
-        self.start = f.models(clients, self.local.start)
-        self.state, self.behind = f.open_moments(clients)
-        most = int(self.steps.max())
-        self.batches = f.fleet.minibatches(clients, t, self.local.skip + most)[:, self.local.skip :]
-        self.losses = torch.zeros(0)
+        self.most = int(self.steps.max())
+        self.losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
+        width = (len(clients), f.channel.shared if stay else 0)
+        self.displacement = f.initial.new_empty(width)
+        self.gradients = None if self.local.gradients == "none" else f.initial.new_empty(width)
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -245,61 +247,8 @@ class _Turn:
         given = (local.constant, local.displacement, local.steps, local.retarget)
         terms = tuple(x is not None for x in given)
         mask = f.shared.cpu().numpy().tobytes()
-        loss = (local.loss_scale, local.contrast, local.keeps_gradients)
-        return (f.client_opt, mask, pull, *terms, *loss, self.batches.shape[1])
-
-    def terms(self, engine: Engine) -> dict[str, Tensor | None]:
-        """The method's terms for all P parameters."""
-        f, local = self.f, self.local
-        rows = self.start.clone()
-        constant, displacement = (
-            None if x is None else f.full(x) for x in (local.constant, local.displacement)
-        )
-        if displacement is not None and local.displaced_first:
-            # Displacing first is displacing last from a displaced start.
-            rows += displacement
-        return {
-            "rows": rows,
-            "batches": self.batches,
-            "constant": constant,
-            "displacement": displacement,
-            "steps": None if local.steps is None else self.steps,
-            "steps_taken": self.behind,
-            "targets": self._targets(engine),
-            "previous": None if local.previous is None else f.models(self.clients, local.previous),
-            "gradients": torch.zeros_like(rows) if local.keeps_gradients else None,
-        }
-
-    def _targets(self, engine: Engine) -> Tensor | None:
-        f, local = self.f, self.local
-        if local.retarget is None or local.teacher is None:
-            return None
-        windows = list(self.batches.flatten(1))
-        forecasts = engine.predict(f.models(self.clients, local.teacher), windows)
-        taught = torch.stack(forecasts).view(self.batches.shape)
-        return local.retarget(taught, f.fleet.targets(self.batches), self.clients)
-
-    def take(self, task: LocalTask, index: slice, losses: Tensor) -> None:
-        """Take back what was trained as the rows `index` of a task."""
-        f, local = self.f, self.local
-        trained, gradients = task.rows[index].clone(), task.gradients
-        if local.displacement is not None and local.displaced_first:
-            trained -= f.full(local.displacement)
-        self.losses = losses[index]
-        if not self.stay:
-            return
-        f.local[self.clients] = trained
-        f.keep_moments(self.clients, {n: r[index] for n, r in task.state.items()}, self.steps)
-        shared = f.shared
-        self.done = Done(
-            start=self.start,
-            trained=trained,
-            steps=self.steps,
-            displacement=trained[:, shared] - self.start[:, shared],
-            gradients=None
-            if gradients is None
-            else gradients[index][:, shared] / self.steps[:, None],
-        )
+        loss = (local.loss_scale, local.contrast, local.gradients)
+        return (f.client_opt, mask, pull, *terms, *loss, self.most)
 
     def close(self) -> None:
         """Hand what the clients did to the method."""
@@ -307,29 +256,130 @@ class _Turn:
         steps = (self.steps + self.local.skip).cpu().double().numpy()
         self.f.clock.work(clients, steps * self.f.clock.progress(self.t)[clients])
         if self.stay and self.f.channel.shared:
-            self.f.method.up(self.f, self.t, self.clients, self.done)
+            done = Done(self.local, self.steps, self.displacement, self.gradients)
+            self.f.method.up(self.f, self.t, self.clients, done)
 
 
-def _stacks(turns: Sequence[_Turn]) -> list[list[_Turn]]:
-    """The turns whose models can train together."""
-    stacks: dict[tuple[object, ...], list[_Turn]] = {}
+class _Part:
+    """Some of the clients of a turn, while they train."""
+
+    def __init__(self, turn: Turn, index: slice):
+        self.turn, self.index = turn, index
+        self.clients = turn.clients[index]
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether its turn ends with it."""
+        return bool(self.index.stop == len(self.turn.clients))
+
+    def terms(self, engine: Engine) -> dict[str, Tensor | None]:
+        """The clients' models, their optimisers' state and the method's terms for all of it."""
+        f, local, steps = self.turn.f, self.turn.local, self.turn.steps[self.index]
+        # A start that all have in common comes as one row for each all the same.
+        self.start = f.models(self.clients, self._of(local.start))
+        self.state, behind = f.open_moments(self.clients)
+        skip = local.skip
+        batches = f.fleet.minibatches(self.clients, self.turn.t, skip + self.turn.most)[:, skip:]
+        rows = self.start.clone()
+        constant, displacement = (
+            None if x is None else f.full(self._of(x)) for x in (local.constant, local.displacement)
+        )
+        if displacement is not None and local.displaced_first:
+            # Displacing first is displacing last from a displaced start.
+            rows += displacement
+        previous = None if local.previous is None else self._of(local.previous)
+        return {
+            "rows": rows,
+            "batches": batches,
+            "constant": constant,
+            "displacement": displacement,
+            "steps": None if local.steps is None else steps,
+            "steps_taken": behind,
+            "targets": self._targets(engine, batches),
+            "previous": None if previous is None else f.models(self.clients, previous),
+            "gradients": torch.zeros_like(rows) if local.gradients == "steps" else None,
+        }
+
+    def _of(self, values: Tensor) -> Tensor:
+        """Of a method's `values` for the turn those for these clients; one row may be for all."""
+        return values if len(values) == 1 else values[self.index]
+
+    def _targets(self, engine: Engine, batches: Tensor) -> Tensor | None:
+        f, local = self.turn.f, self.turn.local
+        if local.retarget is None or local.teacher is None:
+            return None
+        teachers = f.models(self.clients, self._of(local.teacher))
+        taught = torch.stack(engine.predict(teachers, list(batches.flatten(1)))).view(batches.shape)
+        return local.retarget(taught, f.fleet.targets(batches), self.clients)
+
+    def take(self, task: LocalTask, index: slice, losses: Tensor) -> None:
+        """Take back what was trained as the rows `index` of a task."""
+        turn, f, local = self.turn, self.turn.f, self.turn.local
+        turn.losses[self.index] = losses[index]
+        if not turn.stay:
+            return
+        trained, steps = task.rows[index], turn.steps[self.index]
+        if local.displacement is not None and local.displaced_first:
+            trained = trained - f.full(self._of(local.displacement))
+        f.local[self.clients] = trained
+        f.keep_moments(self.clients, {n: r[index] for n, r in task.state.items()}, steps)
+        columns = f.columns
+        turn.displacement[self.index] = trained[:, columns] - self.start[:, columns]
+        if turn.gradients is not None:
+            if task.gradients is not None:
+                means = task.gradients[index] / steps[:, None]
+            else:
+                means = f.fleet.gradients(self.start, self.clients, turn.t, turn.most)
+            turn.gradients[self.index] = means[:, columns]
+
+
+def _columns(mask: Tensor) -> slice | Tensor:
+    """The columns of `mask` as an index."""
+    found = mask.nonzero()[:, 0]
+    if not len(found):
+        return slice(0)
+    first, end = int(found[0]), int(found[-1]) + 1
+    return slice(first, end) if end - first == len(found) else found
+
+
+def train_turns(turns: Iterable[Turn], engine: Engine) -> Iterator[Turn]:
+    """Train the clients of `turns`, and yield every turn when its last client is done."""
+    for block in _blocks(turns, engine.block):
+        _train(block, engine)
+        yield from (part.turn for part in block if part.is_last)
+
+
+def _blocks(turns: Iterable[Turn], most: int) -> Iterator[list[_Part]]:
+    """The clients of `turns` in blocks of at most `most` models that can train together.
+
+    A turn begins only when there is room for it, so that few are in memory at a time.
+    """
+    waiting: dict[tuple[object, ...], list[_Part]] = {}
     for turn in turns:
-        stacks.setdefault(turn.kind, []).append(turn)
-    return list(stacks.values())
+        parts = waiting.setdefault(turn.kind, [])
+        first, clients = 0, len(turn.clients)
+        while first < clients:
+            end = min(clients, first + most - sum(map(len, parts)))
+            parts.append(_Part(turn, slice(first, end)))
+            first = end
+            if sum(map(len, parts)) == most:
+                yield parts.copy()
+                parts.clear()
+    yield from filter(None, waiting.values())
 
 
-def _train(turns: list[_Turn], engine: Engine) -> None:
-    """Train the models of some turns as one stack."""
-    f, local = turns[0].f, turns[0].local
-    terms = [turn.terms(engine) for turn in turns]
-    joined = {
-        name: None if value is None else torch.cat([t[name] for t in terms])  # type: ignore[misc]
-        for name, value in terms[0].items()
-    }
+def _train(parts: list[_Part], engine: Engine) -> None:
+    """Train the models of some parts as one stack."""
+    f, local = parts[0].turn.f, parts[0].turn.local
+    terms = [part.terms(engine) for part in parts]
+    joined = {name: _joined([t[name] for t in terms]) for name in terms[0]}
     task = LocalTask(
         optimiser=f.client_opt,
         shared=f.shared,
-        state={name: torch.cat([turn.state[name] for turn in turns]) for name in turns[0].state},
+        state={name: _joined([p.state[name] for p in parts]) for name in parts[0].state},  # type: ignore[misc]
         pull=None if isinstance(local.pull, float) and not local.pull else _pull(f, local),
         loss_scale=local.loss_scale,
         contrast=local.contrast,
@@ -337,9 +387,14 @@ def _train(turns: list[_Turn], engine: Engine) -> None:
     )
     losses = engine.train(task)
     first = 0
-    for turn in turns:
-        turn.take(task, slice(first, first + len(turn.clients)), losses)
-        first += len(turn.clients)
+    for part in parts:
+        part.take(task, slice(first, first + len(part)), losses)
+        first += len(part)
+
+
+def _joined(rows: list[Tensor | None]) -> Tensor | None:
+    """The rows of all, of which there are some for each or for none."""
+    return rows[0] if len(rows) == 1 or rows[0] is None else torch.cat(rows)  # type: ignore[arg-type]
 
 
 def _pull(f: Federation, local: Local) -> Tensor:

@@ -26,6 +26,7 @@ class Quadratic:
 
     device = torch.device("cpu")
     dtype = torch.float64
+    block = 1000
 
     def __init__(self, a: list[float], c: list[float], mix: list[float]):
         self.a, self.c, self.mix = (torch.tensor(x, dtype=torch.float64) for x in (a, c, mix))

@@ -5,6 +5,9 @@ what comes up. A method keeps its state in `federation.memory`: tensors, a row f
 one vector for the server, so that it survives absence and resume. What it does to the clients'
 local steps it says in a `Local`, in terms that every engine knows.
 
+What goes through `f.channel` is where the two sides meet, and each side may use its own memory and
+what arrived alone: in `plfl.deploy` they are different machines, which both run the method.
+
 Everything acts on the shared parameters alone: with an empty mask (P3) no method is ever called.
 """
 
@@ -12,7 +15,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from plfl import registry
 
@@ -63,24 +66,23 @@ class Local:
     previous: "Tensor | None" = None
     """Shared parameters (n, d_s) of the models from whose features `contrast` pushes away; they
     too have the client's own personal part as it is at the start of the round."""
-    keeps_gradients: bool = False
-    """Whether `Done.gradients` is wanted."""
+    gradients: Literal["none", "steps", "start"] = "none"
+    """Which `Done.gradients` are wanted: those of the local steps, or those at the start."""
 
 
 @dataclass
 class Done:
-    """What n clients did in a round."""
+    """What n clients did in a round; their models are in `federation.local`."""
 
-    start: "Tensor"
-    """Models (n, P) before their first step."""
-    trained: "Tensor"
-    """Models (n, P) after their last step."""
+    local: Local
+    """What they were asked for."""
     steps: "Tensor"
     """Local steps (n,) taken."""
     displacement: "Tensor"
     """D (n, d_s): what the clients added to the shared parameters they started from."""
     gradients: "Tensor | None"
-    """Mean over the steps (n, d_s) of the minibatch gradients, without any terms of the method."""
+    """Mean over the steps (n, d_s) of the minibatch gradients, without any terms of the method: on
+    the way of the local steps, or all of them at the start."""
 
 
 class Method(registry.Method):
@@ -113,7 +115,10 @@ class Method(registry.Method):
         raise NotImplementedError
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        """Receive through `f.channel` what `clients` send, and let the server step."""
+        """Receive through `f.channel` what `clients` send, and let the server step.
+
+        Whatever the clients remember of the round they do before they send.
+        """
         raise NotImplementedError
 
     def held(self, f: "Federation") -> "Tensor":

@@ -74,7 +74,7 @@ class AuthorsCode(Method):
 
     def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
         x = f.server_opt.send(f.server_state, clients).double()
-        received = f.channel.send("down", clients, x).to(f.local.dtype)
+        received = f.channel.send("down", clients, x)[0].to(f.local.dtype)
         own = f.local[clients]
         loaded = torch.where(f.split, received, own)
         if self.moments == "reset":
@@ -116,8 +116,8 @@ class AuthorsCode(Method):
         return Local(stepped, skip=1)
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        D = (done.trained - f.memory["before"]).double()
-        D = f.channel.send("up", clients, D).to(f.local.dtype)
+        D = (f.local[clients] - f.memory["before"]).double()
+        D = f.channel.send("up", clients, D)[0].to(f.local.dtype)
         weights, opt = f.weights_of(clients), f.server_opt
         if self.server == "once" or "m" not in f.server_state:
             opt.receive(f.server_state, clients, D, weights, t)

@@ -90,13 +90,16 @@ class CCFedAdagrad(FedOpt):
         return joining
 
     def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
-        x = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients), [float(t)])
+        x = f.server_opt.send(f.server_state, clients)
+        x, _ = f.channel.send("down", clients, x, [float(t)])
         return Local(x, steps=self.draws(f, t, clients)[:, 2] if self.steps else None)
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
         normalised = done.displacement / done.steps[:, None]
-        # The steps go along, one number for each client; its bytes count now, whenever it arrives.
-        f.memory["update"][clients] = f.channel.send("up", clients, normalised, [1.0])
+        # The bytes of an update count now, whenever it arrives.
+        f.memory["update"][clients], _ = f.channel.send(
+            "up", clients, normalised, [done.steps.int()]
+        )
         f.memory["due"][clients] = t + self.draws(f, t, clients)[:, 1]
         self._take_in(f, t)
 

@@ -77,10 +77,9 @@ class FedAC(Method):
     def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
         import torch
 
-        Phi = f.memory["Phi"]
-        common = Phi.expand(len(clients), -1)
-        Omega = f.channel.send("down", clients, self.held(f)[clients], extras=[common])
-        start = f.local[clients][:, f.shared]
+        common = f.memory["Phi"].expand(len(clients), -1)
+        Omega, (Phi,) = f.channel.send("down", clients, self.held(f)[clients], [common])
+        start = f.local[clients][:, f.columns]
         phi = self._embedding(f)
         anchor = start.clone()
         anchor[:, phi] = Phi
@@ -92,7 +91,8 @@ class FedAC(Method):
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
         omega = f.memory["omega"]
-        sent = omega[clients] = f.channel.send("up", clients, done.trained[:, f.shared])
+        sent, _ = f.channel.send("up", clients, f.local[clients][:, f.columns])
+        omega[clients] = sent
         f.memory["Phi"] = mean_of(f, clients, sent[:, self._embedding(f)])
         begins = "components" not in f.memory
         if len(clients) > 1 and (begins or (t - 1) % self.refresh == 0):

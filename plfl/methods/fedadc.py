@@ -72,20 +72,21 @@ class FedADC(FedOpt):
         sent = f.server_opt.send(f.server_state, clients)
         m = f.memory["m"].expand(len(clients), -1)
         if self.downlink == "momentum":
-            return f.channel.send("down", clients, sent, [m]), m
+            x, (m,) = f.channel.send("down", clients, sent, [m])
+            return x, m
         steps, before = f.memory["server_steps"], f.memory["known"][clients]
         can = f.memory["known_steps"][clients] == steps - 1
-        x = sent.clone()
-        for some, extras in ((can, []), (~can, [m])):
-            if some.any():
-                x[some] = f.channel.send("down", clients[some], sent[some], extras)
         rate = f.server_opt.lr * f.client_opt.lr
-        m = ((before - x) / rate).where(can[:, None], m)
+        x, m = sent.clone(), m.clone()
+        for some, extras in ((can, []), (~can, [m[~can]])):
+            if some.any():
+                x[some], told = f.channel.send("down", clients[some], sent[some], extras)
+                m[some] = told[0] if told else (before[some] - x[some]) / rate
         f.memory["known"][clients], f.memory["known_steps"][clients] = x, steps
         return x, m
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        D = f.channel.send("up", clients, done.displacement)
+        D, _ = f.channel.send("up", clients, done.displacement)
         # Summed in double precision, so that the order of the clients does not show.
         mean = (f.weights_of(clients).double() @ D.double()).to(D.dtype)
         eta = f.client_opt.lr

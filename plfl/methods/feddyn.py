@@ -53,7 +53,7 @@ class FedDyn(FedOpt):
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
         f.memory["h_i"][clients] -= self.alpha * done.displacement
-        D = f.channel.send("up", clients, done.displacement)
+        D, _ = f.channel.send("up", clients, done.displacement)
         # Summed in double precision, so that the order of the clients does not show.
         mean = f.weights_of(f.everyone)[clients].double() @ D.double()
         h = f.memory["h"].sub_(mean.to(D.dtype), alpha=self.alpha)

@@ -56,8 +56,8 @@ class FedEff(FedOpt):
             rows = f.local[some]
             f.local[some] = f.fleet.train(rows, some, f.client_opt, 0, steps, f.shared)
         f.clock.work(everyone.cpu().numpy(), epoch.cpu().double().numpy())
-        D = f.local[:, f.shared] - f.x0
-        D = f.channel.send("up", everyone, D, [1.0, 1.0, 1.0])
+        D = f.local[:, f.columns] - f.x0
+        D, _ = f.channel.send("up", everyone, D, [1.0, 1.0, 1.0])
         f.server_state["x"] += self._mean(f, everyone, D)
 
     def _epoch(self, f: "Federation") -> "Tensor":
@@ -86,11 +86,11 @@ class FedEff(FedOpt):
         return f.everyone.new_tensor(np.maximum(1, fitting).astype(np.int64))
 
     def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
-        x = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients), [1.0])
-        steps = self.epochs_of(f, t) * self._epoch(f)
-        return Local(x, steps=steps[clients])
+        x, epochs = f.server_opt.send(f.server_state, clients), self.epochs_of(f, t)[clients].int()
+        x, (epochs,) = f.channel.send("down", clients, x, [epochs])
+        return Local(x, steps=epochs * self._epoch(f)[clients])
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        D = f.channel.send("up", clients, done.displacement)
+        D, _ = f.channel.send("up", clients, done.displacement)
         weights = f.fleet.windows[clients] / f.fleet.windows[clients].sum()
         f.server_opt.receive(f.server_state, clients, D, weights, t)

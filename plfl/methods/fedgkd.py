@@ -41,17 +41,19 @@ class FedGKD(FedOpt):
     def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
         from plfl.training.losses import Distillation
 
-        models = f.memory["models"]
-        if not len(models):
+        if t == 1:
             return super().down(f, t, clients)
+        kept = f.memory["models"]
+        # Without any round so far, x is still what all started from.
+        models = kept if len(kept) else f.server_state["x"][None]
         mean = models.double().mean(0).to(models.dtype)
         teacher = f.server_opt.send({**f.server_state, "x": mean}, clients)
         x = f.server_opt.send(f.server_state, clients)
-        extras = [teacher] if len(models) > 1 else []
+        x, told = f.channel.send("down", clients, x, [teacher] if len(models) > 1 else [])
         term = Distillation(self.lam)
         return Local(
-            start=f.channel.send("down", clients, x, extras),
-            teacher=teacher,
+            start=x,
+            teacher=told[0] if told else x,
             retarget=term.targets,
             loss_scale=term.scale,
         )

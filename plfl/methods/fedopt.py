@@ -19,10 +19,11 @@ class FedOpt(Method):
     name = "fedopt"
 
     def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
-        return Local(f.channel.send("down", clients, f.server_opt.send(f.server_state, clients)))
+        x, _ = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients))
+        return Local(x)
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        D = f.channel.send("up", clients, done.displacement)
+        D, _ = f.channel.send("up", clients, done.displacement)
         f.server_opt.receive(f.server_state, clients, D, f.weights_of(clients), t)
 
     def held(self, f: "Federation") -> "Tensor":

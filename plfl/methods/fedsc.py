@@ -41,7 +41,7 @@ class FedSC(FedOpt):
         check_count(f, self.clusters)
         targets = [f.fleet.training_targets(i).double().cpu().numpy() for i in range(len(f.local))]
         attributes = torch.from_numpy(histograms(targets, self.bins)).to(f.x0)
-        f.channel.send_extras("up", f.everyone, [attributes])
+        (attributes,) = f.channel.send_extras("up", f.everyone, [attributes])
         labels = linked(attributes.cpu().numpy(), self.clusters)
         f.memory["cluster"] = torch.from_numpy(labels).to(f.local.device)
 

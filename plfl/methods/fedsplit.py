@@ -46,14 +46,14 @@ class FedSplit(FedOpt):
         f.memory["z"] = f.x0.expand(len(f.everyone), -1).clone()
 
     def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
-        x = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients))
+        x, _ = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients))
         # (u − v) / s is a pull towards the start x and a constant.
         return Local(x, pull=1 / self.s, constant=(f.memory["z"][clients] - x) / self.s)
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
         U = 2 * done.displacement
         f.memory["z"][clients] += U
-        U = f.channel.send("up", clients, U)
+        U, _ = f.channel.send("up", clients, U)
         # Summed in double precision, so that the order of the clients does not show.
         mean = (U.double().sum(0) / len(f.everyone)).to(U.dtype)
         f.server_opt.step(f.server_state, mean)

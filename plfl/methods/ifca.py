@@ -46,27 +46,33 @@ class Ifca(Clustered):
     def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
         import torch
 
-        first, *further = (x.expand(len(clients), -1) for x in f.server_state["x"])
-        f.channel.send("down", clients, first, extras=further)
-        f.memory["cluster"][clients] = self._best(f, clients)
-        start = f.server_state["x"][f.memory["cluster"][clients]]
+        first, further = f.channel.send("down", clients, *self._offered(f, clients))
+        cluster, start = self._best(f, clients, [first, *further])
+        f.memory["cluster"][clients] = cluster
         one = torch.ones_like(clients) if self.averaging == "gradient" else None
         return Local(start, steps=one)
 
-    def _best(self, f: "Federation", clients: "Tensor") -> "Tensor":
-        """The model (n,) of least loss for each of `clients`, the first of equals."""
+    def _offered(self, f: "Federation", clients: "Tensor") -> "tuple[Tensor, list[Tensor]]":
+        """The first model and the further ones, a row (n, d_s) of each for every client."""
+        first, *further = (x.expand(len(clients), -1) for x in f.server_state["x"])
+        return first, further
+
+    def _best(
+        self, f: "Federation", clients: "Tensor", models: "list[Tensor]"
+    ) -> "tuple[Tensor, Tensor]":
+        """Which of the `models` has the least loss for each of `clients` (n,), and it (n, d_s).
+
+        It is the first of equals.
+        """
         import torch
 
-        models = f.server_state["x"]
-        losses = [
-            f.fleet.losses(f.models(clients, x.expand(len(clients), -1)), clients) for x in models
-        ]
-        best = torch.stack(losses).cpu().numpy().argmin(0)
-        return torch.from_numpy(best).to(clients.device)
+        losses = [f.fleet.losses(f.models(clients, x), clients) for x in models]
+        best = torch.from_numpy(torch.stack(losses).cpu().numpy().argmin(0)).to(clients.device)
+        return best, torch.stack(models)[best, torch.arange(len(clients), device=clients.device)]
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        cluster = f.memory["cluster"][clients]
-        D = f.channel.send("up", clients, done.displacement, extras=[cluster.int()])
+        cluster = f.memory["cluster"][clients].int()
+        D, (cluster,) = f.channel.send("up", clients, done.displacement, [cluster])
         weights = f.weights_of(clients)
         for j in cluster.unique().tolist():
             chose = cluster == j
@@ -75,4 +81,5 @@ class Ifca(Clustered):
             self.receive(f, j, mine, D[chose], share, t)
 
     def held(self, f: "Federation") -> "Tensor":
-        return f.server_state["x"][self._best(f, f.everyone)]
+        first, further = self._offered(f, f.everyone)
+        return self._best(f, f.everyone, [first, *further])[1]

@@ -38,6 +38,6 @@ class Moon(FedOpt):
         from plfl.training import Contrast
 
         local = super().down(f, t, clients)
-        previous = f.local[clients][:, f.shared]
+        previous = f.local[clients][:, f.columns]
         term = Contrast(self.mu, self.temperature, self.features)
         return replace(local, previous=previous, contrast=term)

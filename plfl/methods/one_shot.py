@@ -38,21 +38,22 @@ class OneShot(Clustered):
         import torch
 
         check_count(f, self.clusters)
-        start = f.channel.send("down", f.everyone, f.x0.expand(len(f.local), -1))
+        start, _ = f.channel.send("down", f.everyone, f.x0.expand(len(f.local), -1))
         steps = self.alone * f.fleet.settings.local_steps
         models = f.models(f.everyone, start)
         f.local = f.fleet.train(models, f.everyone, f.client_opt, 0, steps, f.shared)
-        theta = f.channel.send("up", f.everyone, f.local[:, f.shared])
+        theta, _ = f.channel.send("up", f.everyone, f.local[:, f.columns])
         f.clock.work(f.everyone.cpu().numpy(), np.full(len(theta), float(steps)))
         cluster = f.memory["cluster"] = k_means(f, f.everyone, theta, self.clusters)
         members = [f.everyone[cluster == j] for j in range(self.clusters)]
         self.open(f, torch.stack([mean_of(f, some, theta[some]) for some in members]))
 
     def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
-        return Local(f.channel.send("down", clients, self.held(f)[clients]))
+        x, _ = f.channel.send("down", clients, self.held(f)[clients])
+        return Local(x)
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        D = f.channel.send("up", clients, done.displacement)
+        D, _ = f.channel.send("up", clients, done.displacement)
         cluster = f.memory["cluster"][clients]
         for j in cluster.unique().tolist():
             mine = clients[cluster == j]

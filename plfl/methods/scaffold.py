@@ -47,14 +47,18 @@ class Scaffold(FedOpt):
 
     def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
         c = f.memory["c"].expand(len(clients), -1)
-        x = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients), [c])
-        keeps = self.option == "ii" and f.client_opt.name != "sgd"
-        return Local(x, constant=c - f.memory["c_i"][clients], keeps_gradients=keeps)
+        x, (c,) = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients), [c])
+        constant = c - f.memory["c_i"][clients]
+        if self.option == "i":
+            return Local(x, constant=constant, gradients="start")
+        return Local(
+            x, constant=constant, gradients="none" if f.client_opt.name == "sgd" else "steps"
+        )
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
         change = self._renewed(f, t, clients, done) - f.memory["c_i"][clients]
         f.memory["c_i"][clients] += change
-        D = f.channel.send("up", clients, done.displacement, [change])
+        D, (change,) = f.channel.send("up", clients, done.displacement, [change])
         f.server_opt.receive(f.server_state, clients, D, f.weights_of(clients), t)
         # Summed in double precision, so that the order of the clients does not show.
         mean = f.weights_of(f.everyone)[clients].double() @ change.double()
@@ -64,9 +68,8 @@ class Scaffold(FedOpt):
         """The clients' next control variates c_i⁺ (n, d_s)."""
         if self.option == "i":
             f.clock.work(clients.cpu().numpy(), done.steps.cpu().double().numpy())
-            steps = int(done.steps.max())
-            return f.fleet.gradients(done.start, clients, t, steps)[:, f.shared]
         if done.gradients is not None:
             return done.gradients
         gradient = -done.displacement / done.steps[:, None] / f.client_opt.lr
-        return f.memory["c_i"][clients] - f.memory["c"] + gradient
+        assert done.local.constant is not None
+        return gradient - done.local.constant

@@ -83,6 +83,8 @@ class Engine(Protocol):
 
     device: torch.device
     dtype: torch.dtype
+    block: int
+    """Most models that it likes to be given at once; more would only take more memory."""
 
     def train(self, task: LocalTask) -> Tensor:
         """Run the K local steps of every row; returns the mean minibatch loss (S,), float64."""

@@ -25,6 +25,9 @@ from plfl.training.stacked import Stacked
 
 log = logging.getLogger(__name__)
 
+BLOCK = 60
+"""Models at once for each thread: enough that threads seldom wait for the last one."""
+
 
 def unavailable_reason() -> str | None:
     """Why this machine cannot run the engine, None where it can; compiles it if need be."""
@@ -68,6 +71,7 @@ class Fused:
             raise ValueError(f"the fused engine trains float32 on the CPU, not {dtype} on {device}")
         self.device, self.dtype = device, dtype
         self.threads = threads or torch.get_num_threads()
+        self.block = BLOCK * self.threads
         self._kernel = load_kernel(instructions)
         self._network = _Network.of(forecaster, dataset)
         self._parameters = forecaster.layout.width

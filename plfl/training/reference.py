@@ -78,7 +78,7 @@ class Reference:
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ):
-        self.device, self.dtype = device, dtype
+        self.device, self.dtype, self.block = device, dtype, 1
         self.module = Module(forecaster).to(device, dtype)
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.dataset = dataset

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,6 +32,7 @@ class Stacked:
     ):
         self.forecaster = forecaster
         self.device, self.dtype = device, dtype
+        self.block = sys.maxsize if device.type == "cuda" else 4 * CHUNK
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.look_back = torch.arange(dataset.look_back, device=device)
         self.target = dataset.look_back - 1 + dataset.look_ahead

@@ -10,7 +10,7 @@ from plfl.clients.adam import Adam
 from plfl.clients.adamams import AdamAMS
 from plfl.clients.sgd import Sgd
 from plfl.experiment import train
-from plfl.methods import Done
+from plfl.methods import Done, Local
 from plfl.methods.authors_code import AuthorsCode
 from plfl.servers import ServerOpt
 from plfl.servers.fedadagrad import FedAdagrad
@@ -131,7 +131,8 @@ def test_the_adaptive_servers_apply_their_rate_twice(
     f.server_state["v"].fill_(1)
     D = torch.tensor([[0.5, -0.02]], dtype=torch.float64)
     f.memory["before"] = torch.zeros_like(D)
-    done = Done(f.memory["before"], D, torch.tensor([1]), D, None)
+    f.local = D
+    done = Done(Local(D), torch.tensor([1]), D, None)
     method.up(f, 1, torch.tensor([0]), done)
     assert f.server_state["x"].tolist() == pytest.approx(expected, rel=1e-5)
 
