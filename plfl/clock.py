@@ -7,11 +7,14 @@ bytes in the ledger and the steps taken, so every method is on the same clock.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl import trace
+from plfl.errors import ConfigError
 from plfl.study import Simulation
 
 if TYPE_CHECKING:
@@ -42,39 +45,79 @@ class Clock:
     """Participation and time of the N clients of one federation."""
 
     def __init__(self, simulation: Simulation, fleet: "Fleet"):
+        """Draw the clients' speeds, or read them from a trace.
+
+        Raises:
+            ConfigError: the trace is none of these clients, or by a time that never passes.
+            DataError: the trace cannot be used, see `plfl.trace.read`.
+        """
         self.simulation, self.fleet = simulation, fleet
         s = simulation
-        self.step_seconds = self._each("step_seconds", s.step_seconds, s.step_spread)
-        """Seconds (N,) of a local step."""
-        self.down_seconds = self._byte("down_mbit", s.down_mbit)
-        """Seconds (N,) for a byte to come down."""
-        self.up_seconds = self._byte("up_mbit", s.up_mbit)
-        """Seconds (N,) for a byte to go up."""
+        self._drawn = {
+            "step_seconds": self._each("step_seconds", s.step_seconds, s.step_spread),
+            "down_mbit": self._each("down_mbit", s.down_mbit, s.link_spread),
+            "up_mbit": self._each("up_mbit", s.up_mbit, s.link_spread),
+        }
+        self._trace = None if s.trace is None else self._read(s.trace)
+        self.now = 0.0
+        """Seconds since the start of round 1."""
+        self._set(1)
         self._steps = np.zeros(len(self._everyone))
+
+    def _read(self, path: Path) -> trace.Trace:
+        found = trace.read(path)
+        problem = None
+        if not set(found.clients) & set(self.fleet.names):
+            problem = f"{path} has none of the clients {', '.join(self.fleet.names)}"
+        elif found.by == "seconds" and not self.simulation.timed:
+            problem = (
+                f"{path} is by seconds, but nothing takes any; give step_seconds, down_mbit or "
+                "up_mbit, there or here, or make it by round"
+            )
+        if problem:
+            raise ConfigError("federation.simulation.trace", [problem])
+        return found
+
+    def _set(self, t: int) -> None:
+        """Make the speeds those of round `t`."""
+        values = dict(self._drawn)
+        self._available = np.full(len(self._everyone), np.nan)
+        if self._trace is not None:
+            moment = t if self._trace.by == "round" else self.now
+            traced = self._trace.at(self.fleet.names, moment)
+            self._available = traced.pop("available")
+            values |= {
+                name: np.where(np.isnan(given), values[name], given)
+                for name, given in traced.items()
+            }
+        self.step_seconds = values["step_seconds"]
+        """Seconds (N,) of a local step in this round."""
+        self.down_seconds = _of_byte(values["down_mbit"])
+        """Seconds (N,) for a byte to come down in this round."""
+        self.up_seconds = _of_byte(values["up_mbit"])
+        """Seconds (N,) for a byte to go up in this round."""
 
     @property
     def _everyone(self) -> range:
         return range(len(self.fleet.names))
 
     def _each(self, key: str, value: float | list[float] | None, spread: float) -> Seconds:
+        """A value (N,) of each client; 0, which takes no time, where there is none."""
         values = np.array(np.broadcast_to(value or 0.0, len(self._everyone)), dtype=np.float64)
         if spread:
             streams = self.fleet.streams(key, self._everyone, 0)
             values *= np.exp([spread * random.standard_normal() for random in streams])
         return values
 
-    def _byte(self, key: str, mbit: float | list[float] | None) -> Seconds:
-        if mbit is None:
-            return np.zeros(len(self._everyone))
-        return 8e-6 / self._each(key, mbit, self.simulation.link_spread)
-
     def available(self, t: int) -> NDArray[np.bool_]:
-        """Which clients (N,) could be reached in round `t`."""
+        """Which clients (N,) can be reached in round `t`, which begins."""
+        self._set(t)
         share = self.simulation.availability
-        if share == 1:
-            return np.ones(len(self._everyone), dtype=np.bool_)
-        streams = self.fleet.streams("availability", self._everyone, t)
-        return np.array([random.random() < share for random in streams])
+        reached = np.ones(len(self._everyone), dtype=np.bool_)
+        if share < 1:
+            streams = self.fleet.streams("availability", self._everyone, t)
+            reached = np.array([random.random() < share for random in streams])
+        return np.where(np.isnan(self._available), reached, self._available == 1)
 
     def progress(self, t: int) -> NDArray[np.float64]:
         """Share (N,) of its local steps after which each client would drop out of round `t`.
@@ -98,7 +141,8 @@ class Clock:
     ) -> Times:
         """Times of the round whose ledger is `page`, in which the groups `turns` took part.
 
-        One group begins when all of the one before are done.
+        One group begins when all of the one before are done. When nobody took part and the trace is
+        by seconds, the round lasts until something changes there.
         """
         download = page["bytes_down"] * self.down_seconds
         upload = page["bytes_up"] * self.up_seconds
@@ -108,4 +152,14 @@ class Clock:
         waiting = np.zeros_like(busy)
         for clients in turns:
             waiting[clients] = whole - busy[clients]
+        if self._trace is not None and self._trace.by == "seconds" and not any(map(len, turns)):
+            change = self._trace.after(self.fleet.names, self.now)
+            whole = 0.0 if change is None else change - self.now
+        self.now += whole
         return Times(download, compute, upload, waiting, whole)
+
+
+def _of_byte(mbit: Seconds) -> Seconds:
+    """Seconds of a byte at so many Mbit/s; 0 where there is no such number."""
+    seconds: Seconds = np.divide(8e-6, mbit, out=np.zeros_like(mbit), where=mbit > 0)
+    return seconds

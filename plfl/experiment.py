@@ -1,5 +1,6 @@
 """Train a stack of cells on the dataset of their state and record what happens."""
 
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +42,8 @@ def train(
 
     Cells that differ in nothing that matters are trained once: with nothing shared (P3) the
     ServerOpt never comes in, and each of its cells reports the same training. Where rates are
-    tuned every candidate is trained, and the one of least validation MASE is reported.
+    tuned every candidate is trained, unless it drops out on the way, and the one of least
+    validation MASE is reported.
     """
     torch.set_num_threads(study.compute.threads)
     forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
@@ -50,18 +52,23 @@ def train(
     for cell in cells:
         twins.setdefault(digest(study.settings(cell)), []).append(cell)
     fleets = {seed: Fleet(dataset, machine, study.federation, seed) for seed in study.grid.seeds}
-    trials = [(same, c) for same in twins.values() for c in study.candidates(same[0])]
-    federations = [
-        federation_of(study, same[0], candidate, forecaster, fleets[same[0].seed])
-        for same, candidate in trials
+    trials = running = [
+        _Trial(
+            same,
+            candidate,
+            federation_of(study, same[0], candidate, forecaster, fleets[same[0].seed]),
+            Recorder(dataset.clients),
+        )
+        for same in twins.values()
+        for candidate in study.candidates(same[0])
     ]
     examiner = Examiner(dataset, machine)
-    recorders = [Recorder(dataset.clients) for _ in federations]
+    ends = [*study.tuning.halve_after, study.federation.rounds]
 
     def report(finished: Round) -> None:
         t = finished.t
-        evaluate = t % study.federation.evaluate_every == 0 or t == study.federation.rounds
-        for i, (recorder, f) in enumerate(zip(recorders, federations, strict=True)):
+        evaluate = t % study.federation.evaluate_every == 0 or t in ends
+        for i, (f, recorder) in enumerate((trial.federation, trial.recorder) for trial in running):
             times = finished.times[i] if study.federation.simulation.timed else None
             recorder.train(t, finished.present[i], finished.losses[i], finished.bytes[i], times)
             if evaluate:
@@ -70,32 +77,61 @@ def train(
                 recorder.evaluate(t, examined, finished.bytes[i], clusters_of(f))
         progress(t)
         if checkpoint and t < study.federation.rounds and checkpoint.is_due():
-            checkpoint.save(t, federations, [recorder.parts for recorder in recorders])
+            checkpoint.save(
+                t,
+                [trial.federation for trial in trials],
+                [trial.recorder.parts for trial in trials],
+            )
 
     after = 0
     if checkpoint:
-        after, saved = checkpoint.load(federations)
-        for recorder, f, parts in zip(recorders, federations, saved, strict=False):
+        after, saved = checkpoint.load([trial.federation for trial in trials])
+        for trial, parts in zip(trials, saved, strict=False):
             # They were saved as one table, in which each has the columns of all others.
-            foreign = ["cluster"] if clusters_of(f) is None else []
-            recorder.parts = [part.drop(columns=foreign, errors="ignore") for part in parts]
-    federation.run(federations, machine, study.federation, report, after)
+            foreign = ["cluster"] if clusters_of(trial.federation) is None else []
+            trial.recorder.parts = [part.drop(columns=foreign, errors="ignore") for part in parts]
+    for end in ends:
+        if after < end:
+            alive = [trial.federation for trial in running]
+            federation.run(alive, machine, study.federation, range(after + 1, end + 1), report)
+            after = end
+        running = _best(running, end, only=end == study.federation.rounds)
     results = {}
-    for same in twins.values():
-        tried = [
-            (recorder, candidate)
-            for recorder, (cells_of_trial, candidate) in zip(recorders, trials, strict=True)
-            if cells_of_trial is same
-        ]
-        recorder, candidate = min(tried, key=lambda trial: trial[0].validation)
-        for other, choice in tried if len(tried) > 1 else ():
-            log.info("%s with %s: validation MASE %.4g", same[0], choice.rates, other.validation)
-        rates = candidate.rates | {"tried": len(tried)}
-        if study.is_alone(same[0]):
+    for best in running:
+        tried = sum(trial.cells is best.cells for trial in trials)
+        rates = best.candidate.rates | {"tried": tried}
+        if study.is_alone(best.cells[0]):
             rates["server_lr"] = float("nan")
-        for cell in same:
-            results[cell] = recorder.result(cell, rates)
+        for cell in best.cells:
+            results[cell] = best.recorder.result(cell, rates)
     return results
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """One choice of rates for the cells that differ in nothing that matters."""
+
+    cells: list[Cell]
+    candidate: Candidate
+    federation: Federation
+    recorder: "Recorder"
+
+
+def _best(trials: list[_Trial], t: int, only: bool) -> list[_Trial]:
+    """The better half of each cell's trials after round `t`, or `only` the best; all in order."""
+    kept = []
+    for _, group in itertools.groupby(trials, lambda trial: trial.cells):
+        tried = list(group)
+        ranked = sorted(tried, key=lambda trial: trial.recorder.validation(t))
+        best = ranked[: 1 if only else -(-len(tried) // 2)]
+        for trial in ranked if len(tried) > 1 else ():
+            log.info(
+                "%s with %s: validation MASE %.4g after round %d%s",
+                *(trial.cells[0], trial.candidate.rates, trial.recorder.validation(t), t),
+                "" if trial in best else ", dropped",
+            )
+        kept += [trial for trial in tried if trial in best]
+    return kept
 
 
 def federation_of(
@@ -228,19 +264,20 @@ class Recorder:
     ) -> None:
         """One row a client, split and model: its scores, and its cluster if there are clusters."""
         number = {name: i for i, name in enumerate(self.clients.tolist())}
-        i = examined.scores["client"].map(number).to_numpy()
+        i = examined.scores["client"].map(number).to_numpy(np.int64)
         part = examined.scores.assign(**{name: counts[i] for name, counts in page.items()})
         part.insert(0, "round", t)
         self.parts.append(part if clusters is None else part.assign(cluster=clusters[i]))
         self.week = examined.week
 
-    @property
-    def validation(self) -> float:
-        """Mean validation MASE of the local models at the last round; ∞ where it is not finite."""
-        last = self.parts[-1]
-        local = last[(last["split"] == "validation") & (last["model"] == "local")]
-        finite = np.isfinite(local["mae"]).all()
-        return float(local["mase"].mean()) if finite else float("inf")
+    def validation(self, t: int) -> float:
+        """Mean validation MASE of the local models after round `t`; ∞ where it is not finite."""
+        wanted = {"round": t, "split": "validation", "model": "local"}
+        for part in self.parts:
+            found = part[(part[list(wanted)] == pd.Series(wanted)).all(axis=1)]
+            if len(found):
+                return float(found["mase"].mean()) if np.isfinite(found["mae"]).all() else np.inf
+        raise KeyError(f"the models were not scored after round {t}")
 
     def result(self, cell: Cell, rates: dict[str, float]) -> CellResult:
         """The tables of `cell`, which was trained with `rates`."""

@@ -157,12 +157,12 @@ def run(
     federations: list[Federation],
     engine: Engine,
     settings: Settings,
+    rounds: range,
     report: Callable[[Round], None],
-    after: int = 0,
 ) -> None:
-    """Run the rounds of `federations` that come after round `after`, reporting each one."""
+    """Run some `rounds` of `federations`, reporting each one."""
     alike = _alike(federations)
-    for t in range(after + 1, settings.rounds + 1):
+    for t in rounds:
         present = [present_in(f, t, settings) for f in federations]
         turns = [cycles_of(f, t, p) for f, p in zip(federations, present, strict=True)]
         losses = {f: torch.zeros(len(f.local), dtype=torch.float64) for f in federations}

@@ -20,10 +20,11 @@ from typing import Annotated, Any, Literal, Self, get_args
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
-from plfl import clients, methods, servers
+from plfl import clients, methods, servers, trace
 from plfl.clients import ClientOpt
 from plfl.data.features import CALENDAR, FEATURES
 from plfl.errors import ConfigError
+from plfl.files import sha256
 from plfl.methods import Method
 from plfl.servers import ServerOpt
 
@@ -151,6 +152,9 @@ class Grid(Section):
     """Splits of the parameters, names of `personalization` below."""
     seeds: list[Annotated[int, Field(ge=0)]] = Field([10], min_length=1)
     """Seeds of initial parameters and minibatches (authors' code: 10)."""
+    refused: Literal["error", "skip"] = "error"
+    """What becomes of a method with optimisers that make no sense for it: an error that says why,
+    or left out of the grid."""
 
 
 PerClient = Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]]
@@ -181,11 +185,21 @@ class Simulation(Section):
     """Standard deviation of the logarithm of the clients' times per step around those given."""
     link_spread: float = Field(0.0, ge=0)
     """Standard deviation of the logarithm of the clients' links around those given."""
+    trace: Path | None = None
+    """CSV or Parquet file of who could be reached when, and how fast: `client`, from when on
+    (`round` or `seconds`), and any of `available`, `step_seconds`, `down_mbit`, `up_mbit`; null:
+    none. What it tells goes before the keys above."""
 
     @property
     def timed(self) -> bool:
-        """Whether anything takes time."""
-        return (self.step_seconds, self.down_mbit, self.up_mbit) != (None, None, None)
+        """Whether anything takes time.
+
+        Raises:
+            DataError: the trace cannot be used, see `plfl.trace.read`.
+        """
+        if (self.step_seconds, self.down_mbit, self.up_mbit) != (None, None, None):
+            return True
+        return self.trace is not None and trace.has_speeds(self.trace)
 
 
 class Federation(Section):
@@ -215,8 +229,8 @@ class Federation(Section):
 class Tuning(Section):
     """Rates of every cell, chosen on its validation part from the same grid for all.
 
-    Each combination is trained in full; that of least validation MASE (local models, last round)
-    is the cell's. The test part is never looked at.
+    The combination of least validation MASE (local models, last round) is the cell's. The test part
+    is never looked at.
     """
 
     client_lr: list[Annotated[float, Field(gt=0)]] = []
@@ -225,6 +239,21 @@ class Tuning(Section):
     """Server learning rates to try; none: that of the optimiser."""
     mu: list[Annotated[float, Field(ge=0)]] = []
     """Strengths of the proximal term to try with the optimisers that have one; none: theirs."""
+    halve_after: list[Annotated[int, Field(ge=1)]] = []
+    """Rounds after which the worse half of each cell's combinations is dropped (successive halving,
+    Jamieson and Talwalkar 2016); none: all are trained in full."""
+
+
+class Scarcity(Section):
+    """Short histories (`plfl scarcity`): what becomes of clients that join late."""
+
+    late: float = Field(0.0, ge=0, le=0.5)
+    """Share of a state's clients that join after a federation of all others has ended and train the
+    head of its last global model; by turns every client does. 0: none does."""
+    head: Literal["mlp", "last"] = "mlp"
+    """What they train: the whole MLP, or its last linear layer."""
+    epochs: int = Field(2, ge=1)
+    """Passes over their own history (FedADC+: 2)."""
 
 
 class Tracking(Section):
@@ -234,6 +263,9 @@ class Tracking(Section):
     """Log the study into an MLflow database beside its results."""
     port: int = Field(5077, ge=1, le=65535)
     """Port on 127.0.0.1 at which `make ui` serves it."""
+    target_mase: float = Field(1.0, gt=0)
+    """Test MASE of which the price is told: rounds, bytes and simulated seconds until the mean over
+    clients is down to it. 1 is persistence."""
 
 
 class Compute(Section):
@@ -314,6 +346,7 @@ class Study(Section):
     grid: Grid = Grid()
     federation: Federation = Federation()
     tuning: Tuning = Tuning()
+    scarcity: Scarcity = Scarcity()
     method: Methods = Methods()  # type: ignore[valid-type]
     client_opt: ClientOpts = ClientOpts()  # type: ignore[valid-type]
     server_opt: ServerOpts = ServerOpts()  # type: ignore[valid-type]
@@ -381,6 +414,9 @@ class Study(Section):
         yield from self._feature_problems()
         yield from self._pattern_problems()
         yield from self._simulation_problems()
+        halve, rounds = self.tuning.halve_after, self.federation.rounds
+        if halve != sorted(set(halve)) or (halve and halve[-1] >= rounds):
+            yield f"tuning.halve_after: {halve} must ascend, below federation.rounds {rounds}"
         if any(share < 0 for share in self.windows.split) or self.windows.split[0] == 0:
             yield f"windows.split: {self.windows.split} must be shares, training above 0"
         elif abs(sum(self.windows.split) - 1) > 1e-9:
@@ -390,17 +426,34 @@ class Study(Section):
                 yield f"data.buildings.{state}: not one of data.states {self.data.states}"
 
     def _combination_problems(self) -> Iterator[str]:
+        refused = self.refused
+        if self.grid.refused == "error":
+            for names, reason in refused.items():
+                method, *optimisers = names
+                yield f"grid: {method} with {' and '.join(optimisers)} makes no sense: {reason}"
+            return
+        pairs = len(self.grid.client_opt) * len(self.grid.server_opt)
+        for method in self.grid.method:
+            reasons = [reason for names, reason in refused.items() if names[0] == method]
+            if len(reasons) == pairs:
+                listed = "; ".join(dict.fromkeys(reasons))
+                yield f"grid: {method} makes no sense with any of the optimisers: {listed}"
+
+    @cached_property
+    def refused(self) -> dict[tuple[str, str, str], str]:
+        """Why a method refuses a ClientOpt and a ServerOpt, for combinations that make no sense."""
+        found = {}
         grid = self.grid
         for names in itertools.product(grid.method, grid.client_opt, grid.server_opt):
             kinds = zip((self.method, self.client_opt, self.server_opt), names, strict=True)
             chosen, client, server = (getattr(kind, name, None) for kind, name in kinds)
             if chosen is None or client is None or server is None:
-                continue
+                continue  # an unknown name is an error of its own
             for candidate in self._candidates(client, server, alone=False):
                 if reason := chosen.refuses(candidate.client_opt, candidate.server_opt):
-                    method, *optimisers = names
-                    yield f"grid: {method} with {' and '.join(optimisers)} makes no sense: {reason}"
+                    found[names] = reason
                     break
+        return found
 
     def _feature_problems(self) -> Iterator[str]:
         features = self.data.features
@@ -443,7 +496,7 @@ class Study(Section):
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """All cells of the study, in the order of the configuration."""
+        """All cells of the study, in the order of the configuration, without refused ones."""
         grid = self.grid
         axes = (
             self.data.states,
@@ -453,7 +506,12 @@ class Study(Section):
             grid.server_opt,
             grid.seeds,
         )
-        return [Cell(*values) for values in itertools.product(*axes)]
+        cells = [Cell(*values) for values in itertools.product(*axes)]
+        return [
+            cell
+            for cell in cells
+            if (cell.method, cell.client_opt, cell.server_opt) not in self.refused
+        ]
 
     def shares_nothing(self, personalization: str) -> bool:
         """Whether the split is purely local training: no server, the same for every ServerOpt."""
@@ -483,6 +541,8 @@ class Study(Section):
         tuning = self.tuning
         client_lrs = tuning.client_lr or [client.lr]
         mus = (tuning.mu or [client.mu]) if hasattr(client, "mu") else [None]
+        if alone:
+            mus = mus[:1]  # the proximal term acts on shared parameters only
         server_lrs = [server.lr] if alone else tuning.server_lr or [server.lr]
         return [
             Candidate(
@@ -498,7 +558,11 @@ class Study(Section):
         return self.shares_nothing(cell.personalization) and not ignores
 
     def settings(self, cell: Cell) -> dict[str, Any]:
-        """Everything of the configuration that fixes the numbers of `cell`, and nothing else."""
+        """Everything of the configuration that fixes the numbers of `cell`, and nothing else.
+
+        Raises:
+            DataError: the trace cannot be used, see `plfl.trace.read`.
+        """
         settings = {
             "cell": [cell.state, cell.seed],
             "shared": self.personalization[cell.personalization],
@@ -506,6 +570,9 @@ class Study(Section):
             "model": self.model.model_dump(mode="json"),
             "federation": self.federation.model_dump(mode="json"),
         }
+        if path := self.federation.simulation.trace:
+            trace.read(path)
+            settings["trace"] = sha256(path)
         if self.tuning != Tuning():
             settings["tuning"] = self.tuning.model_dump(mode="json")
         if not self.is_alone(cell):

@@ -1,5 +1,6 @@
 """What a study will cost before it runs: client-steps, bytes, and a guess at the time."""
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,28 +33,40 @@ def workload(study: Study) -> pd.DataFrame:
     f = study.federation
     clients = max(1, round(f.participation * study.data.clients))
     layout = Forecaster.of(study.model, len(study.data.features), study.windows.look_back).layout
-    scored = -(-f.rounds // f.evaluate_every)
     rows = []
     for state in study.data.states:
         for split in study.grid.personalization:
             cells = [c for c in study.cells if (c.state, c.personalization) == (state, split)]
             distinct = {digest(study.settings(cell)): cell for cell in cells}
-            trainings = sum(len(study.candidates(cell)) for cell in distinct.values())
+            tried = [len(study.candidates(cell)) for cell in distinct.values()]
+            rounds, scored = np.sum([_rounds(study, trials) for trials in tried], axis=0).tolist()
             shared = int(layout.mask(study.personalization[split]).sum())
-            crossings = 2 * clients * f.rounds * trainings
+            crossings = 2 * clients * rounds
             models = 1 if study.shares_nothing(split) else 2
             rows.append(
                 {
                     "state": state,
                     "personalization": split,
                     "cells": len(cells),
-                    "trainings": trainings,
-                    "client_steps": clients * f.rounds * f.local_steps * trainings,
+                    "trainings": sum(tried),
+                    "client_steps": clients * rounds * f.local_steps,
                     "megabytes": 4e-6 * shared * crossings,
-                    "evaluations": models * scored * study.data.clients * trainings,
+                    "evaluations": models * scored * study.data.clients,
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _rounds(study: Study, trials: int) -> tuple[int, int]:
+    """Rounds that the trials of a cell are trained for in all, and how many of them are scored."""
+    ends = [*study.tuning.halve_after, study.federation.rounds]
+    trained = scored = 0
+    for after, end in itertools.pairwise([0, *ends]):
+        trained += trials * (end - after)
+        evaluated = {t for t in range(after + 1, end) if t % study.federation.evaluate_every == 0}
+        scored += trials * len(evaluated | {end})
+        trials = -(-trials // 2)
+    return trained, scored
 
 
 @dataclass(frozen=True)

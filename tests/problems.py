@@ -123,7 +123,9 @@ def trajectory(
     )
     made(f)
     seen = [_snapshot(f, None)]
-    federation.run([f], problem, settings, lambda r: seen.append(_snapshot(f, r)))
+    federation.run(
+        [f], problem, settings, range(1, rounds + 1), lambda r: seen.append(_snapshot(f, r))
+    )
     return seen
 
 

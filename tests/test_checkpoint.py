@@ -86,3 +86,14 @@ def test_a_checkpoint_that_does_not_fit_is_not_used(
     train(study, study.cells[:1], DATASET, rounds.append, every_round(tmp_path, key))
     assert rounds == [1, 2, 3, 4, 5]
     assert ("is damaged" in caplog.text) == (damage not in ("key", "absent"))
+
+
+@pytest.mark.parametrize("at", [2, 3, 4])
+def test_halving_goes_on_with_the_same_candidates(at: int, tmp_path: Path) -> None:
+    tuning = {"client_lr": [1e-3, 1e-2, 3e-2], "server_lr": [0.5, 1.0], "halve_after": [1, 3]}
+    study = tiny.study(tuning=tuning, federation={"rounds": 5})
+    whole = train(study, study.cells, DATASET)
+    interrupted(study, tmp_path, at)
+    resumed = train(study, study.cells, DATASET, checkpoint=every_round(tmp_path))
+    for cell, result in whole.items():
+        pd.testing.assert_frame_equal(resumed[cell].records, result.records)

@@ -15,6 +15,7 @@ from plfl.errors import DataError
 from plfl.experiment import train
 from plfl.forecaster import Forecaster
 from plfl.study import Study
+from plfl.workload import workload
 from tests import tiny
 
 DATASET = tiny.dataset()
@@ -158,9 +159,9 @@ def test_rates_are_chosen_on_validation_and_the_tried_are_counted() -> None:
     study = tiny.study(tuning=tuning, grid=grid)
     found = {cell: result.records for cell, result in train(study, study.cells, DATASET).items()}
     tried = {(c.personalization, c.client_opt): set(t["tried"]) for c, t in found.items()}
-    assert tried["P1", "adam"] == tried["P3", "proxadam"] == {4}
+    assert tried["P1", "adam"] == {4}
     assert tried["P2", "proxadam"] == {8}
-    assert tried["P3", "adam"] == {2}
+    assert tried["P3", "adam"] == tried["P3", "proxadam"] == {2}
 
     def validation(table: pd.DataFrame) -> float:
         last = table[(table["round"] == 3) & (table["split"] == "validation")]
@@ -179,3 +180,44 @@ def test_rates_are_chosen_on_validation_and_the_tried_are_counted() -> None:
     best = min(alternatives, key=validation)
     columns = [column for column in best if column != "tried"]
     pd.testing.assert_frame_equal(found[cell][columns], best[columns])
+
+
+HALVING = {"client_lr": [1e-3, 1e-2, 3e-2], "server_lr": [0.5, 1.0], "halve_after": [1, 2]}
+
+
+def test_of_six_candidates_three_go_on_then_two_and_the_best_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trained: list[tuple[int, range]] = []
+    run = experiment.federation.run
+
+    def counting(some: list[Any], engine: Any, settings: Any, rounds: range, report: Any) -> None:
+        trained.append((len(some), rounds))
+        run(some, engine, settings, rounds, report)
+
+    monkeypatch.setattr(experiment.federation, "run", counting)
+    study = tiny.study(tuning=HALVING)
+    cell = tiny.cell("XX-P2-fedopt-adam-fedavg-10", study)
+    halved = train(study, [cell], DATASET)[cell].records
+    assert trained == [(6, range(1, 2)), (3, range(2, 3)), (2, range(3, 4))]
+    assert workload(study).set_index("personalization").loc["P2", "client_steps"] == (
+        (6 + 3 + 2) * 3 * 4 * len([c for c in study.cells if c.personalization == "P2"])
+    )
+    full = tiny.study(tuning=HALVING | {"halve_after": []}, federation={"evaluate_every": 1})
+    candidates = full.candidates(cell)
+    alone = {}
+    for candidate in candidates:
+        rates = {"client_lr": [candidate.rates["lr"]], "server_lr": [candidate.rates["server_lr"]]}
+        one = tiny.study(tuning=rates, federation={"evaluate_every": 1})
+        alone[candidate] = train(one, [cell], DATASET)[cell].records
+
+    def validation(candidate: Any, t: int) -> float:
+        table = alone[candidate].query(f"round == {t} and split == 'validation' and model=='local'")
+        return float(table["mase"].mean())
+
+    three = sorted(candidates, key=lambda c: validation(c, 1))[:3]
+    two = sorted(three, key=lambda c: validation(c, 2))[:2]
+    best = min(two, key=lambda c: validation(c, 3))
+    columns = [column for column in halved if column != "tried"]
+    pd.testing.assert_frame_equal(halved[columns], alone[best][columns])
+    assert set(halved["tried"]) == {6}
