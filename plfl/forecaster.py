@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,17 +62,6 @@ class ParameterLayout:
         for name, columns in self.slices.items():
             mask[columns] = any(fnmatchcase(name, pattern) for pattern in patterns)
         return mask
-
-
-class Pass(NamedTuple):
-    """What S models make of B windows each."""
-
-    states: "Tensor"
-    """Hidden states of all steps, concatenated: (S, B, T · H)."""
-    penultimate: "Tensor"
-    """Input of the last linear layer (S, B, W)."""
-    forecast: "Tensor"
-    """Forecasts (S, B) in scaled units."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +121,6 @@ class Forecaster:
 
     def forward(self, parameters: "dict[str, Tensor]", x: "Tensor") -> "Tensor":
         """Forecasts (S, B) in scaled units of windows `x` (S, B, T, F) by models (S, *shape)."""
-        return self.run(parameters, x).forecast
-
-    def run(self, parameters: "dict[str, Tensor]", x: "Tensor") -> Pass:
-        """Forecasts, and the features they come from; arguments as in `forward`."""
         import torch
 
         S, B, T, F = x.shape
@@ -153,11 +138,10 @@ class Forecaster:
             c = f.sigmoid() * c + i.sigmoid() * g.tanh()
             h = o.sigmoid() * c.tanh()
             states.append(h)
-        z = hidden = torch.cat(states, -1)
+        z = torch.cat(states, -1)
         for layer in range(len(self.mlp) + 1):
-            penultimate = z
             weight = parameters[f"mlp.{layer}.weight"].mT
             z = torch.baddbmm(parameters[f"mlp.{layer}.bias"][:, None], z, weight)
             if layer < len(self.mlp):
                 z = torch.where(z > 0, z, parameters[f"mlp.{layer}.slope"][:, None] * z)
-        return Pass(hidden, penultimate, z[..., 0].abs() if self.absolute else z[..., 0])
+        return z[..., 0].abs() if self.absolute else z[..., 0]

@@ -34,7 +34,7 @@ class Contrast:
     temperature: float
     """T, by which the cosines are divided."""
     features: Literal["states", "penultimate"]
-    """Field of `forecaster.Pass` whose cosines are taken."""
+    """Field of `passes.Trace` whose cosines are taken."""
 
 
 @dataclass(frozen=True)

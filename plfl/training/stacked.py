@@ -13,7 +13,7 @@ from torch import Tensor
 
 from plfl.data.windows import Dataset
 from plfl.forecaster import Forecaster
-from plfl.training import LocalTask
+from plfl.training import Contrast, LocalTask, passes
 from plfl.training.losses import contrastive
 
 CHUNK = 12
@@ -59,8 +59,9 @@ class Stacked:
             task.gradients.copy_(twins.gradients[:1])
         return loss
 
+    @torch.inference_mode()
     def _train(self, task: LocalTask, chunk: slice) -> Tensor:
-        optimiser, layout = task.optimiser, self.forecaster.layout
+        optimiser = task.optimiser
         y = task.rows[chunk]
         start = y.clone()
         state = {name: rows[chunk] for name, rows in task.state.items()}
@@ -70,46 +71,61 @@ class Stacked:
             for x in (task.constant, task.displacement, task.gradients)
         )
         pull = optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
+        pulls = bool(pull.any())
         batches = task.batches[chunk]
         targets = self.features[batches + self.target, 0]
         if task.targets is not None:
             targets = task.targets[chunk].to(self.dtype)
         steps = _steps(task)[chunk]
+        always, most = bool((steps == steps[0]).all()), int(steps.max())
         total = torch.zeros(len(y), dtype=torch.float64, device=self.device)
-        for k in range(1, int(steps.max()) + 1):
-            leaves = {n: v.detach().requires_grad_() for n, v in layout.views(y).items()}
+        g = torch.empty_like(y)
+        for k in range(1, most + 1):
             inputs = self._inputs(batches[:, k - 1])
-            made = self.forecaster.run(leaves, inputs)
-            losses = (made.forecast - targets[:, k - 1]).square().mean(1) * task.loss_scale
-            if task.contrast is not None and task.previous is not None:
-                which, others = task.contrast.features, (start, task.previous[chunk])
-                near, far = (self._features(rows, inputs, which) for rows in others)
-                h = getattr(made, which)
-                distances = contrastive(h, near, far, task.contrast.temperature)
-                losses = losses + task.contrast.weight * distances.mean(1)
-            parts = torch.autograd.grad(losses.sum(), list(leaves.values()))
-            g = torch.cat([part.flatten(1) for part in parts], 1)
-            active = steps >= k
+            losses = self._gradient(y, inputs, targets[:, k - 1], task, chunk, start, g)
+            active = None if always else steps >= k
             if gradients is not None:
-                gradients += g * active[:, None]
-            if pull.any():
+                gradients += g if active is None else g * active[:, None]
+            if pulls:
                 g += pull * (y - start)
             if constant is not None:
                 g += constant
-            total += losses.detach() * active
+            total += losses if active is None else losses * active
             with _only(active, y, state) as (rows, moments):
-                optimiser.step(rows, g[active], moments, _part(behind, active) + k)
+                now = slice(None) if active is None else active
+                optimiser.step(rows, g[now], moments, _part(behind, now) + k)
                 if displacement is not None:
-                    rows += displacement[active]
+                    rows += displacement[now]
                 if task.frozen is not None:
-                    rows.copy_(torch.where(task.frozen, start[active], rows))
+                    rows.copy_(torch.where(task.frozen, start[now], rows))
         return total / steps
 
-    @torch.no_grad()
-    def _features(self, rows: Tensor, inputs: Tensor, which: str) -> Tensor:
-        made = self.forecaster.run(self.forecaster.layout.views(rows), inputs)
-        features: Tensor = getattr(made, which)
-        return features
+    def _gradient(
+        self,
+        y: Tensor,
+        inputs: Tensor,
+        targets: Tensor,
+        task: LocalTask,
+        chunk: slice,
+        start: Tensor,
+        out: Tensor,
+    ) -> Tensor:
+        """Losses (S,) of the models `y` on a minibatch, and their gradient into `out`."""
+        forecasts, trace = passes.forward(self.forecaster, y, inputs)
+        errors = forecasts - targets
+        losses = errors.square().mean(1) * task.loss_scale
+        features: dict[str, Tensor] = {}
+        if task.contrast is not None and task.previous is not None:
+            which = task.contrast.features
+            near, far = (
+                getattr(passes.forward(self.forecaster, rows, inputs)[1], which)
+                for rows in (start, task.previous[chunk])
+            )
+            added, features[which] = _contrast(getattr(trace, which), near, far, task.contrast)
+            losses = losses + added
+        by_forecast = errors * (2 * task.loss_scale / errors.shape[1])
+        passes.backward(self.forecaster, y, trace, by_forecast, features, out)
+        return losses
 
     def _inputs(self, starts: Tensor) -> Tensor:
         return self.features[starts[..., None] + self.look_back]
@@ -121,6 +137,16 @@ class Stacked:
             self.forecaster.forward({n: v[s : s + 1] for n, v in views.items()}, inputs)[0]
             for s, inputs in enumerate(self._inputs(windows)[None] for windows in starts)
         ]
+
+
+def _contrast(h: Tensor, near: Tensor, far: Tensor, contrast: Contrast) -> tuple[Tensor, Tensor]:
+    """MOON's term (S,) in the losses for features (S, W, B), and its gradient by `h`."""
+    with torch.inference_mode(False), torch.enable_grad():
+        leaf, near, far = (x.mT.clone() for x in (h, near, far))
+        distances = contrastive(leaf.requires_grad_(), near, far, contrast.temperature)
+        added = contrast.weight * distances.mean(1)
+        (by_leaf,) = torch.autograd.grad(added.sum(), leaf)
+    return added.detach(), by_leaf.mT
 
 
 def _steps(task: LocalTask) -> Tensor:
@@ -147,10 +173,10 @@ def _taken(task: LocalTask, index: Tensor) -> LocalTask:
 
 @contextmanager
 def _only(
-    active: Tensor, y: Tensor, state: dict[str, Tensor]
+    active: Tensor | None, y: Tensor, state: dict[str, Tensor]
 ) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
-    """The rows that are `active`, to be changed in place."""
-    if active.all():
+    """The rows that are `active`, None for all of them, to be changed in place."""
+    if active is None:
         yield y, state
         return
     rows, moments = y[active], {name: values[active] for name, values in state.items()}
@@ -160,5 +186,5 @@ def _only(
         state[name][active] = values
 
 
-def _part(behind: Tensor | int, active: Tensor) -> Tensor | int:
+def _part(behind: Tensor | int, active: Tensor | slice) -> Tensor | int:
     return behind if isinstance(behind, int) else behind[active]
