@@ -1,0 +1,102 @@
+"""The Flower ServerApp: the server's rounds, with Flower's grid as the way to the clients.
+
+What came of it lies in the server's folder, since Flower's own exit codes do not tell.
+"""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.serverapp import Grid, ServerApp
+
+from plfl.deploy import agreement, results
+from plfl.deploy.flower import FOLDER
+from plfl.deploy.launch import OUTCOME, PLAN, PROGRESS
+from plfl.deploy.relay import FIELD, RECORD, message_in
+from plfl.deploy.server import Node, Server
+from plfl.deploy.terms import Taken, Terms
+from plfl.errors import PlflError
+from plfl.files import atomic
+from plfl.study import Study
+
+log = logging.getLogger(__name__)
+
+POLL = 0.1
+"""Seconds between two looks for answers."""
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the rounds that the plan in the server's folder names."""
+    folder = Path(os.environ[FOLDER])
+    logging.basicConfig(
+        filename=folder / "server.log", format="%(asctime)s %(levelname)s %(message)s", force=True
+    )
+    logging.getLogger("plfl").setLevel(logging.INFO)
+    try:
+        _run(grid, folder)
+        outcome: dict[str, Any] = {"done": True}
+    except PlflError as error:
+        outcome = {"done": False, "error": str(error)}
+    except Exception as error:
+        log.exception("this is a fault of plfl; please report it")
+        outcome = {"done": False, "error": f"{type(error).__name__}: {error}", "fault": True}
+    with atomic(folder / OUTCOME) as temporary:
+        temporary.write_text(json.dumps(outcome), encoding="utf-8")
+
+
+def _run(grid: Grid, folder: Path) -> None:
+    plan = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+    study = Study.parse(plan["study"], str(folder / PLAN))
+    cell = agreement.deployable(study, plan["cell"], str(folder / PLAN))
+    terms = Terms(**plan["terms"])
+    server = Server(study, cell, FlowerGrid(grid), folder / "checkpoint", terms)
+
+    def tell(taken: Taken) -> None:
+        # With the rounds before a restart, if there was one.
+        lines = [json.dumps(vars(one)) + "\n" for one in server.history]
+        with atomic(folder / PROGRESS) as temporary:
+            temporary.write_text("".join(lines), encoding="utf-8")
+
+    result = server.run(tell)
+    results.write(study, cell, result, server.clients, Path(plan["results"]))
+
+
+class FlowerGrid:
+    """Flower as a `Transport`; addresses are its node ids."""
+
+    def __init__(self, grid: Grid):
+        self.grid = grid
+
+    def nodes(self) -> list[Node]:
+        return list(self.grid.get_node_ids())
+
+    def exchange(
+        self, messages: Mapping[Node, bytes], timeout: float, kind: str
+    ) -> dict[Node, bytes]:
+        sent = {}
+        for node, data in messages.items():
+            content = RecordDict({RECORD: ConfigRecord({FIELD: data})})
+            # The time to live holds for the answer too; it shall not end before our own wait.
+            message = Message(content, dst_node_id=node, message_type=kind, ttl=timeout + 60)
+            (number,) = self.grid.push_messages([message])
+            sent[number] = node
+        answers: dict[Node, bytes] = {}
+        end = time.monotonic() + timeout
+        while sent and time.monotonic() < end:
+            for reply in self.grid.pull_messages(list(sent)):
+                node = sent.pop(reply.metadata.reply_to_message_id)
+                if reply.has_error():
+                    log.warning("node %s: %s", node, reply.error.reason)
+                else:
+                    answers[node] = message_in(reply)
+            if sent:
+                time.sleep(POLL)
+        return answers

@@ -1,0 +1,162 @@
+"""Lost answers, crashes on both sides, latecomers, impostors: who took part is what counts."""
+
+import pandas as pd
+import pytest
+
+from plfl.deploy import agreement
+from plfl.deploy.replay import replay
+from plfl.deploy.wire import Message
+from plfl.errors import ConfigError, PlflError
+from tests.deploy.loopback import NAMES, Deployment, by_split, dataset, study
+
+FEDERATION = {"rounds": 5, "local_steps": 3, "evaluate_every": 5}
+
+
+@pytest.fixture(params=["fedopt", "scaffold"])
+def deployed(request, tmp_path):
+    of = study(grid={"method": [request.param]}, federation=FEDERATION)
+    return Deployment(of, by_split(of)["P2"], tmp_path)
+
+
+def replayed(deployed, history=None):
+    of = deployed.study
+    history = history or deployed.server.history
+    return replay(of, deployed.cell, dataset(of), history)[0].records
+
+
+def test_an_answer_that_is_lost_leaves_no_trace(deployed):
+    def lost(name, message):
+        about = message.about
+        return about["kind"] == "train" and (name, about["round"]) in {("102", 2), ("104", 3)}
+
+    deployed.loopback.lost = lost
+    found = deployed.run()
+    taken = {t.t: t.took_part for t in deployed.server.history}
+    assert taken[2] == ["101", "103", "104"]
+    assert taken[3] == ["101", "102", "103"]
+    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+
+
+def test_an_answer_that_means_nothing_counts_as_none(deployed):
+    deployed.minimum = 3
+
+    def spoil(taken):
+        deployed.loopback.spoilt = {"103": b"?" * 40} if taken.t == 2 else {}
+
+    found = deployed.run(spoil)
+    assert deployed.server.history[2].took_part == ["101", "102", "104"]
+    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+
+
+def test_a_client_that_crashed_returns_with_its_own_state(deployed):
+    def crash(taken):
+        # Nothing but its folder outlives the process.
+        deployed.loopback.clients["101"] = deployed.client("101")
+        if taken.t == 3:
+            deployed.loopback.numbers["101"] = 77
+
+    found = deployed.run(crash)
+    assert all(taken.took_part == NAMES for taken in deployed.server.history)
+    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+
+
+def test_a_server_that_crashed_goes_on(deployed):
+    def crash(taken):
+        if taken.t == 3:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        deployed.run(crash)
+    # The clients are a round ahead of what the server has saved.
+    deployed.server = deployed.new_server()
+    found = deployed.run()
+    history = deployed.server.history
+    assert [taken.t for taken in history] == [1, 2, 3, 4, 5]
+    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+
+
+def test_a_server_that_was_replaced_is_refused(deployed):
+    replaced = deployed.server
+    later = deployed.new_server()
+    later.gather()
+    answers = [
+        Message.unpack(client.answer(replaced._message("join").pack()))
+        for client in deployed.loopback.clients.values()
+    ]
+    assert all("was replaced" in answer.about["error"] for answer in answers)
+    with pytest.raises(PlflError, match="0 of 4 clients"):
+        replaced.gather()
+
+
+def test_a_client_that_comes_late_begins_with_the_initial_model(tmp_path):
+    of = study(
+        grid={"method": ["scaffold"]}, federation=FEDERATION, windows={"scaling": "per_client"}
+    )
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
+    deployed.loopback.absent = {"102"}
+
+    def arrive(taken):
+        if taken.t == 2:
+            deployed.loopback.absent = set()
+
+    found = deployed.run(arrive)
+    sizes = [len(taken.took_part) for taken in deployed.server.history]
+    assert sizes == [3, 3, 4, 4, 4]
+    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+
+
+def test_who_is_missing_is_named(deployed):
+    deployed.loopback.absent = {"102", "104"}
+    with pytest.raises(PlflError, match=r"2 of 4 clients .* missing: 102, 104"):
+        deployed.run()
+
+
+def test_a_server_of_another_study_gets_nothing(tmp_path):
+    of = study(federation=FEDERATION)
+    other = study(federation=FEDERATION, client_opt={"adam": {"lr": 0.5}})
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
+    stranger = Deployment(other, by_split(other)["P2"], tmp_path / "other")
+    stranger.loopback.clients = deployed.loopback.clients
+    with pytest.raises(PlflError, match="0 of 4 clients"):
+        stranger.run()
+
+
+def test_a_run_cannot_be_named_to_lead_out_of_the_folder(deployed):
+    client = deployed.loopback.clients["101"]
+    about = {**deployed.server._message("join").about, "run": "../../elsewhere"}
+    answer = Message.unpack(client.answer(Message(about).pack()))
+    assert "names no run" in answer.about["error"]
+    assert not (deployed.folder.parent / "elsewhere").exists()
+
+
+def test_a_lost_state_is_told_and_not_made_up(deployed):
+    def lose(taken):
+        if taken.t == 2:
+            for file in (deployed.folder / "101").glob("*/round-2.safetensors"):
+                file.unlink()
+            deployed.loopback.clients["101"] = deployed.client("101")
+
+    deployed.run(lose)
+    taken = [t.took_part for t in deployed.server.history]
+    assert taken[2] == taken[4] == ["102", "103", "104"]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "reason"),
+    [
+        ({"grid": {"method": ["one_shot"]}}, "simulator alone: all clients train before round 1"),
+        ({"federation": {"simulation": {"dropout": 0.5}}}, "a deployment measures"),
+        ({"tuning": {"client_lr": [0.1, 0.2]}}, "2 choices of rates"),
+    ],
+)
+def test_what_cannot_be_deployed_is_refused_with_the_reason(blocks, reason):
+    of = study(**blocks)
+    with pytest.raises(ConfigError, match=reason):
+        agreement.deployable(of, None, "config.yaml")
+
+
+def test_the_first_deployable_cell_is_taken():
+    of = study(grid={"method": ["one_shot", "fedopt"]})
+    assert agreement.deployable(of, None, "").method == "fedopt"
+    with pytest.raises(ConfigError, match="no cell 'XX'"):
+        agreement.deployable(of, "XX", "")
