@@ -4,102 +4,48 @@
 the PATH a part of them is made from this second, independent S3 server as well.
 """
 
-import hashlib
-import json
 import os
-import random
 import shutil
 import socket
-import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
-from botocore.retries.standard import ExponentialBackoff
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moto.server import ThreadedMotoServer
 
 from plfl.data import download, source
-from plfl.data.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, Layout
+from plfl.data.releases import PAPER_RELEASE, ROOT, Layout
 from plfl.errors import DataError
-from plfl.study import Data
-from tests.data.comstock_files import study, write_load, write_store
-from tests.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy, fault_proxy
+from tests.data.comstock_files import study, write_load
+from tests.faults import downloads
+from tests.faults.downloads import (
+    BY_COUNTY,
+    COUNTIES,
+    IDS,
+    PAGE_SIZE,
+    Store,
+    check_cache,
+    check_complete,
+    check_message,
+    fetch,
+    needed,
+    root,
+)
+from tests.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy
 
 SEEDS = int(os.environ.get("PLFL_FAULT_SEEDS", "20"))
-COUNTIES = {1000 + i: f"G36{i % 6:03d}0" for i in range(36)}
-"""36 buildings in six counties."""
-IDS = list(COUNTIES)
 FEW = IDS[5::6]
 """The buildings of one county."""
-BY_COUNTY = "2024/comstock_amy2018_release_2"
 LAYOUT = Layout(PAPER_RELEASE, 10)
 SERIES = LAYOUT.load("NY", IDS[5])
 WEATHER = LAYOUT.weather(COUNTIES[IDS[5]])
 METADATA = LAYOUT.metadata("NY")
-PAGE_SIZE = 4
-
-Store = dict[str, bytes]
-"""What the bucket has, by key."""
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """36 buildings in a release with metadata by state and in one with metadata by county."""
-    folder = tmp_path_factory.mktemp("store")
-    for release in (PAPER_RELEASE, BY_COUNTY):
-        write_store(folder, release, counties=COUNTIES)
-    files = [path for path in folder.rglob("*.*") if path.is_file()]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-
-
-@contextmanager
-def moto() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@contextmanager
-def s3rver(folder: Path) -> Iterator[str]:
-    """The server of https://github.com/jamhall/s3rver."""
-    command = shutil.which("s3rver")
-    if command is None:
-        pytest.skip("no s3rver on the PATH; `npm install --global s3rver` brings it")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    arguments = ["--directory", str(folder), "--address", "127.0.0.1", "--port", str(port)]
-    with subprocess.Popen([command, *arguments, "--silent"]) as process:
-        try:
-            for _ in range(200):
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.05)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-
-
-def fill(address: str, store: Store) -> None:
-    """Put the store into a server, as the bucket's owner."""
-    keys = {"aws_access_key_id": "S3RVER", "aws_secret_access_key": "S3RVER"}
-    config = Config(proxies={}, s3={"addressing_style": "path"})
-    owner = boto3.client("s3", endpoint_url=address, region_name=REGION, config=config, **keys)
-    where = {"LocationConstraint": REGION}
-    owner.create_bucket(Bucket=BUCKET, ACL="public-read", CreateBucketConfiguration=where)
-    for key, content in store.items():
-        owner.put_object(Bucket=BUCKET, Key=f"{ROOT}/{key}", Body=content, ACL="public-read")
+    return downloads.make_store(tmp_path_factory.mktemp("store"))
 
 
 @pytest.fixture(scope="module", params=["moto", "s3rver"])
@@ -107,12 +53,12 @@ def proxies(
     request: pytest.FixtureRequest, store: Store, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FaultProxy]:
     """A proxy before each server, whose bucket is full."""
-    if request.param == "moto":
-        server, page_size = moto(), PAGE_SIZE
-    else:  # which answers 500 when it is asked for the second page of a list
-        server, page_size = s3rver(tmp_path_factory.mktemp("s3rver")), 1000
-    with server as address, fault_proxy(address, page_size) as proxy:
-        fill(address, store)
+    if request.param == "s3rver" and not shutil.which("s3rver"):
+        pytest.skip("no s3rver on the PATH; `npm install --global s3rver` brings it")
+    folder = tmp_path_factory.mktemp("s3rver")
+    with (
+        downloads.moto(store) if request.param == "moto" else downloads.s3rver(store, folder)
+    ) as proxy:
         yield proxy
 
 
@@ -125,76 +71,15 @@ def proxy(proxies: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> FaultProxy:
 
 
 @pytest.fixture(autouse=True)
-def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user without AWS settings or proxies."""
-    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-        monkeypatch.setenv(name, str(tmp_path / "none"))
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "127.0.0.1")
+def surroundings(tmp_path: Path) -> Iterator[None]:
+    with downloads.without_aws(tmp_path):
+        yield
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that gives up soon and does not wait before it tries again."""
-    monkeypatch.setattr(download, "ATTEMPTS", 2)
-    monkeypatch.setattr(download, "READ_TIMEOUT", 0.3)
-    monkeypatch.setattr(ExponentialBackoff, "delay_amount", lambda *_: 0)
-
-
-def fetch(data: Data, ids: list[int] = IDS) -> dict[str, Any]:
-    return download.download(data, "NY", ids)
-
-
-def root(data: Data) -> Path:
-    return data.folder / "comstock"
-
-
-def needed(release: str, ids: list[int] = IDS) -> set[str]:
-    """The keys that a download of these buildings is about."""
-    layout = Layout(release, 10)
-    counties = [COUNTIES[building] for building in ids]
-    return {
-        *(layout.metadata("NY", county if layout.by_county else "*") for county in counties),
-        *(layout.load("NY", building) for building in ids),
-        *(layout.weather(county) for county in counties),
-    }
-
-
-def check_cache(data: Data, store: Store, stale: dict[str, bytes] | None = None) -> None:
-    """Every file in the cache is the bucket's, or the one that lay there before and no manifest
-    calls good; nothing half-written is left; the manifest tells the truth."""
-    folder = root(data)
-    manifest = folder / data.comstock.release / "manifest-NY-upgrade10.json"
-    entries = json.loads(manifest.read_text())["files"] if manifest.exists() else {}
-    for path in folder.rglob("*"):
-        key = path.relative_to(folder).as_posix()
-        if path.is_file() and path != manifest:
-            content = path.read_bytes()
-            assert content == store.get(key) or content == (stale or {}).get(key), key
-    for key, entry in entries.items():
-        whole = store[key]
-        assert entry["sha256"] == hashlib.sha256(whole).hexdigest()
-        assert entry["etag"] in (None, hashlib.md5(whole).hexdigest())
-
-
-def check_complete(data: Data, store: Store, receipt: dict[str, Any], ids: list[int] = IDS) -> None:
-    """The receipt is of all that is needed, and all of it is there and right."""
-    assert set(receipt["files"]) == needed(data.comstock.release, ids)
-    for key, entry in receipt["files"].items():
-        content = (root(data) / key).read_bytes()
-        assert content == store[key], key
-        assert entry["sha256"] == hashlib.sha256(content).hexdigest()
-    check_cache(data, store)
-
-
-def check_message(message: str, names: set[str]) -> None:
-    """It names what it is about, and a remedy."""
-    assert any(name in message for name in names), message
-    assert any(word in message for word in ("run again", "Run again", "check ", "look for")), (
-        message
-    )
+def impatient() -> Iterator[None]:
+    with downloads.impatient():
+        yield
 
 
 # -- one fault -----------------------------------------------------------------------------------
@@ -287,73 +172,9 @@ def test_a_late_page_of_a_list(proxy: FaultProxy, tmp_path: Path, store: Store) 
     check_complete(data, store, fetch(data))
 
 
-# -- a seeded campaign ---------------------------------------------------------------------------
-
-
-def campaign(seed: int, release: str) -> dict[str, Fault]:
-    """Faults with some of what a download asks for."""
-    dice = random.Random(seed)
-    keys = sorted(f"{ROOT}/{key}" for key in needed(release))
-    if release == BY_COUNTY:
-        keys += ["page 1", "page 2"]
-    victims = dice.sample(keys, dice.choice([1, 1, 2, 5, 15]))
-    plan = {
-        key: Fault(
-            kind=dice.choice(list(KINDS)),
-            method="GET" if key.startswith("page") else dice.choice(["GET", "GET", "HEAD"]),
-            times=dice.choice([1, 1, 2, ALWAYS]),
-        )
-        for key in victims
-    }
-    # A file is asked about twice: by us and, right before it is fetched, by boto3.
-    return {
-        key: replace(fault, after=dice.choice([0, 1])) if fault.method == "HEAD" else fault
-        for key, fault in plan.items()
-    }
-
-
-def spoil(data: Data, store: Store, dice: random.Random) -> dict[str, bytes]:
-    """Leave in the cache what may lie there: right copies, old copies, damaged ones."""
-    stale = {}
-    for key in dice.sample(sorted(needed(data.comstock.release)), 6):
-        path = root(data) / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        content = store[key]
-        if dice.random() < 0.5:
-            stale[key] = content = content[: dice.randrange(len(content))]
-        path.write_bytes(content)
-    return stale
-
-
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_campaign(
-    proxy: FaultProxy,
-    tmp_path: Path,
-    store: Store,
-    monkeypatch: pytest.MonkeyPatch,
-    seed: int,
-) -> None:
-    release = BY_COUNTY if seed % 3 == 2 else PAPER_RELEASE
-    data = study(tmp_path / "data", release=release)
-    stale: dict[str, bytes] = {}
-    if seed % 5 == 4:
-        stale = spoil(data, store, random.Random(seed))
-    proxy.play(campaign(seed, release))
-    try:
-        receipt = fetch(data)
-    except DataError as error:
-        # Nothing vouches for a list of files: one that came damaged may lack what it should name.
-        names = needed(release) | {Layout(release, 10).metadata("NY"), "there is no building"}
-        check_message(str(error), names)
-        check_cache(data, store, stale)
-    else:
-        check_complete(data, store, receipt)
-    assert proxy.met or seed % 5 == 4  # what is there already is not asked for
-
-    proxy.play({})
-    monkeypatch.setattr(download, "READ_TIMEOUT", 20.0)
-    check_complete(data, store, fetch(data))
+def test_campaign(seed: int, proxy: FaultProxy, store: Store, tmp_path: Path) -> None:
+    downloads.survive(seed, proxy, store, tmp_path / "data")
 
 
 # -- what lies in the cache ----------------------------------------------------------------------

@@ -1,0 +1,7 @@
+"""`python -m plfl` is the `plfl` command."""
+
+import sys
+
+from plfl.cli import main
+
+sys.exit(main())

@@ -1,0 +1,295 @@
+"""Bad input: a clear message or a result, never a traceback, a hang, or a file elsewhere.
+
+`make torture` makes thousands of the tries of which `test_spoilt_files` makes a few.
+"""
+
+import math
+import pickle
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from plfl.checkpoint import Checkpoint
+from plfl.cli import main
+from plfl.data import comstock, source
+from plfl.data.releases import PAPER_RELEASE, Layout
+from plfl.data.windows import Dataset
+from plfl.errors import ConfigError, DataError, ResultsError
+from plfl.experiment import train
+from plfl.results.records import CellResult, read_table
+from plfl.results.tables import Tables
+from plfl.results.trained import Trained
+from plfl.study import Study
+from tests import fake_results, tiny
+from tests.data.comstock_files import COUNTIES, areas, study, write_metadata, write_store
+from tests.faults.inputs import NASTY_YAML, SUBJECTS, Subject, survive
+
+
+@pytest.fixture(scope="module")
+def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    name: str = request.param
+    return SUBJECTS[name](tmp_path_factory.mktemp("valid") / name)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("subject", sorted(SUBJECTS), indirect=True)
+def test_spoilt_files(subject: Subject, tmp_path: Path) -> None:
+    for seed in range(25):
+        survive(subject, random.Random(seed), tmp_path / "sandbox")
+
+
+@pytest.mark.parametrize("subject", sorted(SUBJECTS), indirect=True)
+def test_the_files_that_are_spoilt_can_be_read(subject: Subject, tmp_path: Path) -> None:
+    files = {**subject.files, ".other": b""}
+    whole = Subject(subject.name, files, subject.read, (".other",))
+    draws = (survive(whole, random.Random(seed), tmp_path / "sandbox") for seed in range(9))
+    assert None in draws
+
+
+# -- configurations ------------------------------------------------------------------------------
+
+
+def refused(text: str, folder: Path) -> str:
+    path = folder / "my.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as error:
+        Study.load(path)
+    assert "my.yaml" in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("number", range(len(NASTY_YAML)))
+@pytest.mark.parametrize("place", ["{}", "name: {}", "data: {{states: {}}}", "{}: 1"])
+def test_yaml_that_is_code_or_a_bomb_does_nothing(place: str, number: int, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    path = folder / "my.yaml"
+    path.write_text(place.format(NASTY_YAML[number]), encoding="utf-8")
+    try:
+        Study.load(path)  # there are harmless ones where they do no harm, such as 0o9 for a name
+    except ConfigError as error:
+        assert len(str(error)) < 100_000
+    assert [path.name for path in tmp_path.iterdir()] == ["work"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"windows": {"split": [math.nan] * 3}}, "finite number"),
+        ({"client_opt": {"adam": {"lr": math.inf}}}, "finite number"),
+        ({"grid": {"seeds": [10**30]}}, "less than 9223372036854775808"),
+        ({"data": {"buildings": {"CA": [-1]}}}, "greater than or equal to 0"),
+        ({"data": {"buildings": {"CA": ["../1"]}}}, "valid integer"),
+        ({"data": {"states": ["../CA"]}}, "match pattern"),
+        ({"data": {"folder": "a\0b"}}, "take the NUL out"),
+        ({"data": {"comstock": {"release": "../2023"}}}, "match pattern"),
+        ({"name": "../elsewhere"}, "match pattern"),
+        ({"name": "a" * 101}, "at most 100 characters"),
+    ],
+)
+def test_values_that_would_do_harm_later_are_refused(
+    raw: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    assert message in refused(yaml.dump(raw), tmp_path)
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None, database=None)
+@given(
+    key=st.sampled_from(sorted(Study.model_fields)),
+    block=json_like | st.dictionaries(st.sampled_from(["states", "lr", "rounds", "P1"]), json_like),
+)
+def test_any_structure_is_a_study_or_refused(key: str, block: Any) -> None:
+    try:
+        Study.parse({key: block}, "drawn")
+    except ConfigError as error:
+        assert key in str(error)
+
+
+# -- data ----------------------------------------------------------------------------------------
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(content=st.binary(max_size=300), name=st.sampled_from(["m.csv", "m.csv.gz", "m.parquet"]))
+def test_any_bytes_are_a_meter_or_refused(tmp_path: Path, content: bytes, name: str) -> None:
+    from plfl.data import meters
+    from plfl.study import Meters
+
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=name):
+        meters.read_file(path, Meters())
+
+
+@pytest.mark.parametrize("county", ["../../../secret", "/secret", "G36\0", "", "G36\n"])
+def test_a_county_that_leads_out_of_the_store_is_refused(county: str, tmp_path: Path) -> None:
+    layout = write_store(tmp_path)
+    columns = {layout.names.county: [county] * len(COUNTIES), **areas(COUNTIES)}
+    write_metadata(tmp_path / layout.metadata("NY"), columns, COUNTIES)
+    with pytest.raises(DataError, match="is no county's GISJOIN"):
+        comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES))
+
+
+def test_what_pandas_noted_in_a_parquet_file_does_not_matter(tmp_path: Path) -> None:
+    layout = Layout(PAPER_RELEASE, 10)
+    write_store(tmp_path)
+    before = comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES))
+    path = tmp_path / layout.load("NY", next(iter(COUNTIES)))
+    table = pq.read_table(path).replace_schema_metadata({"pandas": "{not JSON"})
+    pq.write_table(table, path)
+    after = comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES))
+    for name, series in before.items():
+        pd.testing.assert_frame_equal(series, after[name])
+
+
+class Evil:
+    """Runs code when it is unpickled."""
+
+    def __init__(self, canary: Path):
+        self.canary = canary
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return Path.touch, (self.canary,)
+
+
+def test_a_dataset_cannot_run_code(tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    path = tmp_path / "CA.npz"
+    whole = vars(tiny.dataset())
+    np.savez(path, **{**whole, "clients": np.array([Evil(canary)], dtype=object)})
+    with pytest.raises(DataError, match=r"CA\.npz: is damaged"):
+        Dataset.load_file(path)
+    path.write_bytes(pickle.dumps(Evil(canary)))
+    with pytest.raises(DataError, match=r"CA\.npz: is damaged"):
+        Dataset.load_file(path)
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"files": {"a": 1}}', '{"files": 3}', "\xff"])
+def test_a_damaged_receipt_is_told(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "CA.files.json"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(DataError, match=r"CA\.files\.json: is damaged .*--forcerun download"):
+        source.read_receipt(path)
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "a\0b", "gone"])
+def test_a_receipt_of_impossible_files_is_told(name: str) -> None:
+    with pytest.raises(DataError, match="since the data were fetched"):
+        source.verify({"files": {name: "digest"}})
+
+
+# -- checkpoints and results ---------------------------------------------------------------------
+
+
+class EndError(Exception):
+    """Ends a training."""
+
+
+def test_no_damage_of_a_checkpoint_goes_unnoticed(tmp_path: Path) -> None:
+    small, dataset = tiny.study(), tiny.dataset()
+
+    def end(t: int) -> None:
+        if t == 2:
+            raise EndError
+
+    with pytest.raises(EndError):
+        train(small, small.cells, dataset, end, Checkpoint(tmp_path, "key", 0))
+
+    def load() -> int:
+        return Checkpoint(tmp_path, "key", 0).load([])[0]
+
+    assert load() == 1
+    dice = random.Random(1)
+    for path in list(tmp_path.iterdir()):
+        whole = path.read_bytes()
+        for at in dice.sample(range(len(whole)), 20):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            assert load() == 0, (path.name, at)
+        path.write_bytes(whole)
+    assert load() == 1
+
+
+def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    for name in ("state.json", "1.safetensors", "1.parquet"):
+        (folder / name).write_bytes(pickle.dumps(Evil(canary)))
+    assert Checkpoint(folder, "key", 0).load([]) == (0, [])
+    assert not canary.exists()
+
+
+def test_a_finished_cell_that_the_disk_changed_is_trained_again(tmp_path: Path) -> None:
+    table = pd.DataFrame({"mase": np.random.default_rng(1).random(500)})
+    trained, wanted = Trained(tmp_path / "trained"), (tmp_path / "a", tmp_path / "b")
+    trained.keep("d", CellResult(table, table), *wanted)
+    assert trained.recall("d", *wanted)
+    path = tmp_path / "trained" / "d.parquet"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:2000] + bytes([whole[2000] ^ 1]) + whole[2001:])
+    assert not trained.recall("d", *wanted)
+    with pytest.raises(ResultsError, match=r"d\.parquet: cannot be read .*delete it and run"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "ask"),
+    [
+        ("study.json", lambda tables: tables.study),
+        ("summary.csv", lambda tables: tables.scores("local", "last")),
+        ("clients.parquet", lambda tables: tables.load_unit),
+        ("records.parquet", lambda tables: tables.traffic),
+        ("forecasts.parquet", lambda tables: tables.forecasts(["truth"])),
+    ],
+)
+def test_results_without_what_is_asked_for(
+    name: str, ask: Callable[[Tables], object], tmp_path: Path
+) -> None:
+    fake_results.write(tmp_path, fake_results.TINY)
+    path = tmp_path / name
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table({"other": [1]}), path)
+    else:
+        path.write_text('{"format": 1}' if path.suffix == ".json" else "other\n1\n")
+    with pytest.raises(ResultsError, match=name):
+        ask(Tables(tmp_path))
+
+
+# -- the command ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["name: [", "grid: {seeds: [2001-99-99]}", "data: {folder: !!python/name:os.system }", "\0"],
+)
+def test_the_command_says_what_is_wrong(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "my.yaml"
+    path.write_text(text)
+    assert main(["cells", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"plfl: {path}: 1 error in the configuration")
+    assert "Traceback" not in said
