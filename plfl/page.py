@@ -2,24 +2,27 @@
 
 import base64
 import os
-import struct
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 import jinja2
 import numpy as np
 import pandas as pd
 import yaml
+from markupsafe import Markup, escape
 
+from plfl import audit, scarcity
 from plfl.errors import ResultsError
 from plfl.figures import available, caption
 from plfl.files import atomic
+from plfl.portraits import HEIGHT, LEFT, WIDTH, load, portraits, score
 from plfl.results.claims import describe, verdicts
-from plfl.results.tables import MODELS, Model, Tables, server_label
+from plfl.results.tables import MODELS, Model, Tables, client_label, server_label
 from plfl.study import Cell, Study
 
 FILES = {
@@ -27,8 +30,13 @@ FILES = {
     "records.parquet": "scores, losses and bytes of every client and round",
     "clients.parquet": "what is known of the clients",
     "forecasts.parquet": "a week of forecasts",
-    "study.json": "configuration and version",
+    "study.json": "configuration, versions, sources of the data",
 }
+EXTRAS = {
+    "audit.csv": "what each departure of the authors' code does",
+    "scarcity.csv": "scores by weeks of history",
+}
+"""Files of a results folder that are shown when they are there."""
 COLUMNS: list[tuple[Model, Literal["last", "best_validation"]]] = [
     ("local", "last"),
     ("local", "best_validation"),
@@ -36,10 +44,17 @@ COLUMNS: list[tuple[Model, Literal["last", "best_validation"]]] = [
     ("global", "best_validation"),
 ]
 """Test scores of a combination, in the order of the table's columns."""
+ZOOM = 1.9
+"""CSS pixels a point of a figure: its letters of 7 pt become as large as those of the tables."""
+
+
+def extras(results: Path) -> list[Path]:
+    """The files that the page shows when they are there, and are."""
+    return [path for name in EXTRAS if (path := results / name).is_file()]
 
 
 def write(results: Path, figures: Path, out: Path) -> None:
-    """Write the page of the study in folder `results`, with the PNGs in `figures`, to file `out`.
+    """Write the page of the study in folder `results`, with the SVGs in `figures`, to file `out`.
 
     The pictures are part of the file; the tables' own files are linked relative to it. The same
     results give the same bytes.
@@ -55,29 +70,44 @@ def write(results: Path, figures: Path, out: Path) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {"LEFT": LEFT, "WIDTH": WIDTH, "HEIGHT": HEIGHT}
+    there = {path.name for path in extras(results)}
+    configuration = yaml.safe_dump(
+        tables.about["study"], sort_keys=False, allow_unicode=True, width=100
+    )
     page = environment.get_template("page.html.jinja").render(
         tables=tables,
         study=tables.study,
         about=tables.about,
         source=_source(tables.study),
-        configuration=yaml.safe_dump(
-            tables.about["study"], sort_keys=False, allow_unicode=True, width=100
-        ),
+        sources=_sources(tables),
+        configuration=configuration,
+        encoded=base64.b64encode(configuration.encode()).decode("ascii"),
         verdicts=[
             (verdict, verdict.reason if verdict.effect is None else describe(verdict))
             for verdict in verdicts(tables)
         ],
         choices=_choices(tables),
+        tried=int(tables.summary["tried"].max()),
         grid=_grid(tables),
         traffic=_traffic(tables),
         clients=_clients(tables),
+        portraits=portraits(tables),
         figures=[
-            Shown(name, caption(name), [_picture(figures / f"{stem}.png") for stem in stems])
+            Shown(
+                name,
+                caption(name),
+                [_drawing(figures / f"{stem}.svg", caption(name)) for stem in stems],
+            )
             for name, stems in available().items()
         ],
+        audit=_audit(tables) if "audit.csv" in there else [],
+        scarcity=_scarcity(tables, figures) if "scarcity.csv" in there else None,
+        scarcity_caption=scarcity.CAPTION,
         files={
             name: (quote(Path(os.path.relpath(results / name, out.parent)).as_posix()), content)
-            for name, content in FILES.items()
+            for name, content in (FILES | EXTRAS).items()
+            if name in FILES or name in there
         },
     )
     with atomic(out) as temporary:
@@ -92,6 +122,8 @@ class Choice:
     split: str
     cell: Cell | None
     optimisers: str
+    rates: str
+    """Those that were chosen for it, if any were."""
     validation: str
     test: dict[Model, str]
     lowest: bool
@@ -136,22 +168,44 @@ class Client:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A PNG and its size on the screen in CSS pixels."""
+class Source:
+    """A file that a state's series were read from."""
 
-    stem: str
-    data: str
-    width: int
-    height: int
+    state: str
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One table of the audit."""
+
+    title: str
+    state: str
+    client_opt: str
+    splits: list[str]
+    rows: list[tuple[str, list[str]]]
+    """What was switched; local and global MASE of each split, then its bytes."""
+
+
+@dataclass(frozen=True)
+class Scarcity:
+    """Scores by weeks of history."""
+
+    drawing: Markup
+    sentences: list[str]
+    weeks: list[str]
+    rows: list[tuple[str, str, str, list[str]]]
+    """State, forecaster, model, and MASE at each history."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure with its pictures."""
+    """A figure with its drawings, which are SVG."""
 
     name: str
     caption: str
-    pictures: list[Picture]
+    drawings: list[Markup]
 
 
 def _source(study: Study) -> str:
@@ -159,8 +213,16 @@ def _source(study: Study) -> str:
     if data.source == "comstock":
         return f"NREL ComStock, release {data.comstock.release}, upgrade {data.comstock.upgrade}"
     if data.source == "meters":
-        return f"own meters, folder {data.meters.folder.as_posix()}"
-    return f"sample data, generated by plfl with seed {data.sample.seed}; not measured anywhere"
+        return f"Own meters, folder {data.meters.folder.as_posix()}"
+    return f"Sample data, generated by plfl with seed {data.sample.seed}; not measured anywhere"
+
+
+def _sources(tables: Tables) -> list[Source]:
+    return [
+        Source(state, path, digest)
+        for state, receipt in tables.about.get("sources", {}).items()
+        for path, digest in receipt["files"].items()
+    ]
 
 
 def _choices(tables: Tables) -> list[Choice]:
@@ -168,7 +230,7 @@ def _choices(tables: Tables) -> list[Choice]:
     for state, split in product(tables.study.data.states, tables.study.grid.personalization):
         cell = tables.best("local", state=state, personalization=split)
         if cell is None:
-            rows.append(Choice(state, split, None, "", "", {}, lowest=False))
+            rows.append(Choice(state, split, None, "", "", "", {}, lowest=False))
             continue
         last = tables.summary[tables.summary["chosen"] == "last"]
         for axis, value in asdict(cell).items():
@@ -180,12 +242,24 @@ def _choices(tables: Tables) -> list[Choice]:
                 split,
                 cell,
                 tables.optimisers(cell),
-                _score(of_model["validation_mase"]["local"]),
-                {model: _score(of_model["mase_mean"][model]) for model in MODELS},
+                _rates(tables.study, last[last["model"] == "local"].iloc[0]),
+                score(of_model["validation_mase"]["local"]),
+                {model: score(of_model["mase_mean"][model]) for model in MODELS},
                 lowest=cell == tables.best("local", state=state),
             )
         )
     return rows
+
+
+def _rates(study: Study, row: "pd.Series[Any]") -> str:
+    """The rates that were chosen for a cell among several."""
+    tuned = {"lr": "client_lr", "server_lr": "server_lr", "mu": "mu"}
+    chosen = [
+        f"{name.replace('_', ' ')} {row[name]:g}"
+        for name, key in tuned.items()
+        if getattr(study.tuning, key) and np.isfinite(row[name])
+    ]
+    return ", ".join(chosen)
 
 
 def _grid(tables: Tables) -> dict[str, list[Combination]]:
@@ -211,7 +285,7 @@ def _grid(tables: Tables) -> dict[str, list[Combination]]:
                 tables.client_side(method, client_opt),
                 "none" if study.shares_nothing(split) else server_label(server_opt),
                 [
-                    "diverged" if lost else _score(value)
+                    "diverged" if lost else score(value)
                     for value, lost in zip(values[i], diverged[i], strict=True)
                 ],
                 lowest[i].tolist(),
@@ -248,15 +322,15 @@ def _clients_of(tables: Tables, state: str) -> Iterator[Client]:
     here = tables.clients[tables.clients["state"] == state]
     for number, row in enumerate(here.to_dict("records"), 1):
         scores = [
-            "diverged" if column is None else _score(column[row["client"]]) for column in columns
+            "diverged" if column is None else score(column[row["client"]]) for column in columns
         ]
         yield Client(
             state,
             number,
             str(row["client"]),
             int(row["rows"]),
-            _load(row["mean"]),
-            _load(row["std"]),
+            load(row["mean"]),
+            load(row["std"]),
             scores,
         )
 
@@ -273,20 +347,79 @@ def _test_scores(tables: Tables, cell: Cell) -> "pd.Series[float]":
     return records.set_index("client")["mase"]
 
 
-def _score(value: float) -> str:
-    return f"{value:.3f}" if np.isfinite(value) else "n/a"
+def _audit(tables: Tables) -> list[Walk]:
+    """The walks of `plfl audit`, a table for each state and ClientOpt."""
+    table = _read(tables, "audit.csv")
+    walks = []
+    titles = {str(walk): title for walk, title in audit.TITLES.items()}
+    for keys, part in table.groupby(["walk", "state", "client_opt"], sort=False):
+        walk, state, client_opt = map(str, keys)
+        splits = part["personalization"].unique().tolist()
+        rows = []
+        for switch, row in part.groupby("switch", sort=False):
+            by_model = row.set_index(["personalization", "model"])
+            shown = by_model["mase"].map(score).mask(by_model["diverged"], "diverged")
+            scores = [str(shown[split, model]) for split in splits for model in MODELS]
+            traffic = [f"{by_model['bytes'][split, 'local']:,.0f}" for split in splits]
+            rows.append((str(switch), [*scores, *(t.replace(",", "\u202f") for t in traffic)]))
+        walks.append(Walk(titles[walk], state, client_label(client_opt), splits, rows))
+    return walks
 
 
-def _load(value: float) -> str:
-    return f"{value:#.4g}".rstrip(".")
+def _scarcity(tables: Tables, figures: Path) -> Scarcity:
+    """What `plfl scarcity` has found."""
+    table = _read(tables, "scarcity.csv")
+    summary = scarcity.summarise(table)
+    weeks = sorted(summary["weeks"].dropna().unique())
+    rows = []
+    for keys, part in summary.groupby(["state", "forecaster", "model"], sort=False):
+        state, forecaster, model = map(str, keys)
+        by_weeks = part.set_index("weeks")["mase"]
+        # What learns nothing is the same at every history.
+        values = [
+            by_weeks.get(w, by_weeks.iloc[0] if model == "baseline" else np.nan) for w in weeks
+        ]
+        rows.append((state, scarcity.label(forecaster), model, [score(value) for value in values]))
+    return Scarcity(
+        _drawing(figures / "scarcity.svg", scarcity.CAPTION),
+        scarcity.crossings(table),
+        [f"{w:g}" for w in weeks],
+        rows,
+    )
 
 
-def _picture(path: Path) -> Picture:
+def _read(tables: Tables, name: str) -> pd.DataFrame:
+    path = Path(tables.folder) / name
     try:
-        content = path.read_bytes()
+        # A state may be called "NA", a client "01".
+        return pd.read_csv(
+            path, dtype={"state": str, "client": str}, keep_default_na=False, na_values=[""]
+        )
+    except (ValueError, OSError) as error:
+        raise ResultsError(f"{path}: cannot be read ({error}); make it again") from None
+
+
+_RULES = re.compile(r"<defs>\s*<style.*?</defs>\s*", re.DOTALL)
+_NAME = re.compile(r'(\bid="|url\(#|href="#)')
+_SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
+
+
+def _drawing(path: Path, text: str) -> Markup:
+    """An SVG of ours as a part of the page: its names are its own, and a screen reader has some."""
+    try:
+        content = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ResultsError(
             f"{path}: the figure is missing; draw the study's figures, then write its page"
         ) from None
-    width, height = struct.unpack(">II", content[16:24])  # the header of every PNG has its size
-    return Picture(path.stem, base64.b64encode(content).decode("ascii"), width // 2, height // 2)
+    svg = content[content.index("<svg") :]  # an XML prolog has no place in a page
+    svg = _RULES.sub("", svg, count=1)  # they would be rules for the whole page, which has them
+    svg = _NAME.sub(rf"\g<1>{path.stem}-", svg)
+    size = _SIZE.search(svg)
+    assert size is not None, "matplotlib gives every SVG its size"
+    width, height = (round(ZOOM * float(points)) for points in size.groups())
+    label = escape(f"Figure {path.stem}: {text.split('.')[0]}.")
+    svg = svg.replace(
+        size[0], f'role="img" aria-label="{label}" width="{width}" height="{height}"', 1
+    )
+    return Markup(svg)

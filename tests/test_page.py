@@ -7,18 +7,27 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
-import matplotlib.image
-import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from plfl import page
 from plfl.errors import ResultsError
 from plfl.figures import available
 from plfl.results.tables import Tables, client_label, server_label
+from plfl.study import Study
 from tests import fake_results
 
 LOST = "CA-P1-fedopt-prox-fedavg-10"
+DRAWING = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
+<svg xmlns:xlink="http://www.w3.org/1999/xlink" width="100pt" height="50pt" viewBox="0 0 100 50">
+ <defs>
+  <style type="text/css">*{fill: red}</style>
+ </defs>
+ <clipPath id="clip"><path id="letter" d="M0 0"/></clipPath>
+ <g clip-path="url(#clip)"><use xlink:href="#letter"/></g>
+</svg>
+"""
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
@@ -30,6 +39,7 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.elements: list[tuple[str, dict[str, str]]] = []
         self.tables: list[list[list[str]]] = []
+        self.captioned: list[tuple[str, list[list[str]]]] = []
         self.text = ""
         self.feed(html)
         self.close()
@@ -41,6 +51,7 @@ class Page(HTMLParser):
             self.open.append(tag)
         if tag == "table":
             self.tables.append([])
+            self.captioned.append(("", self.tables[-1]))
         elif tag == "tr":
             self.tables[-1].append([])
         elif tag in ("td", "th"):
@@ -52,6 +63,9 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not {"style", "script"} & set(self.open):
             self.text += data
+        if "caption" in self.open:
+            caption, table = self.captioned[-1]
+            self.captioned[-1] = (caption + data, table)
         if {"td", "th"} & set(self.open):
             self.tables[-1][-1][-1] += data
 
@@ -62,7 +76,7 @@ class Page(HTMLParser):
 def _pictures(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for stem in (stem for stems in available().values() for stem in stems):
-        matplotlib.image.imsave(folder / f"{stem}.png", np.zeros((20, 30, 3)))
+        (folder / f"{stem}.svg").write_text(DRAWING)
     return folder
 
 
@@ -87,17 +101,14 @@ def test_the_grid_has_every_cell_with_its_four_scores(small: Path, parsed: Page)
     tables = Tables(small.parent)
     study = tables.study
     grids = [
-        table for table in parsed.tables if table[0][:3] == ["Split", "ClientOpt", "ServerOpt"]
+        table for table in parsed.tables if table[0][2:4] == ["ServerOpt", "Local, last round"]
     ]
     assert len(grids) == len(study.data.states)
     summary = tables.summary.set_index(
         ["state", "personalization", "client_opt", "server_opt", "model", "chosen"]
     )
-    for state, (_, _, *rows) in zip(study.data.states, grids, strict=True):
-        shown, split = {}, ""
-        for row in rows:
-            split = row.pop(0) if len(row) == 7 else split
-            shown[split, row[0], row[1]] = row[2:]
+    for state, (_, *rows) in zip(study.data.states, grids, strict=True):
+        shown = {tuple(row[:3]): row[3:] for row in rows}
         for key in product(
             *(getattr(study.grid, axis) for axis in ("personalization", "client_opt", "server_opt"))
         ):
@@ -116,8 +127,8 @@ def test_best_cells_are_chosen_on_validation(small: Path, parsed: Page) -> None:
     summary = Tables(small.parent).summary
     (best,) = (table for table in parsed.tables if "Validation, local" in table[0])
     assert len(best) == 1 + 9
-    row = best[2]
-    assert row[0] == "P2 (lstm.* shared)"
+    state, *row = best[2]
+    assert (state, row[0]) == ("CA", "P2 (lstm.* shared)")
     here = summary[
         (summary["state"] == "CA")
         & (summary["personalization"] == "P2")
@@ -148,7 +159,7 @@ def test_bytes_are_those_of_the_paper(parsed: Page) -> None:
 def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
     clients = Tables(small.parent).clients
     (table,) = (table for table in parsed.tables if "Client" in table[0])
-    rows = [row[-8:] if len(row) == 9 else row for row in table[1:]]
+    rows = [row[1:] for row in table[1:]]
     assert [row[1] for row in rows] == clients["client"].tolist()
     assert [row[0] for row in rows] == ["1", "2", "3"] * 3
     assert [float(row[3]) for row in rows] == pytest.approx(clients["mean"].tolist(), rel=1e-3)
@@ -163,22 +174,61 @@ def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
 def test_sample_data_are_called_so(parsed: Page, tmp_path: Path) -> None:
     assert "small (sample data)" in parsed.text
     assert "Its numbers say nothing about real loads." in parsed.text
-    assert parsed.text.count("Sample data.") == 1 + len(available())
+    assert parsed.text.count("Sample data.") == 1 + len(available()) + 9
     other = Page(_write(tmp_path, fake_results.METERS).read_text(encoding="utf-8"))
     assert "sample data" not in other.text.lower()
 
 
 def test_it_is_one_file_that_asks_nothing_of_the_network(small: Path, parsed: Page) -> None:
-    assert not parsed.all("script")
-    assert "url(" not in small.read_text(encoding="utf-8")
+    assert parsed.all("script") == [{}], "a single one, without a source"
+    assert not re.findall(r"url\((?!#)|@import", small.read_text(encoding="utf-8"))
     assert [link["href"] for link in parsed.all("link")] == ["data:,"]
-    images = parsed.all("img")
-    assert len(images) == sum(len(stems) for stems in available().values())
-    for image in images:
-        kind, content = image["src"].split(",")
-        assert kind == "data:image/png;base64"
-        assert base64.b64decode(content).startswith(b"\x89PNG")
-        assert (image["width"], image["height"]) == ("15", "10"), "two pixels a CSS pixel"
+    assert not parsed.all("img")
+
+
+def test_drawings_keep_their_names_apart(small: Path, parsed: Page) -> None:
+    stems = [stem for of_figure in available().values() for stem in of_figure]
+    drawings = [svg for svg in parsed.all("svg") if svg.get("class") != "week"]
+    assert [(svg["width"], svg["height"]) for svg in drawings] == [("190", "95")] * len(stems)
+    text = small.read_text(encoding="utf-8")
+    assert "<?xml" not in text and "{fill: red}" not in text
+    for stem in stems:
+        for name in (f'id="{stem}-clip"', f"url(#{stem}-clip)", f'href="#{stem}-letter"'):
+            assert text.count(name) == 1
+
+
+def test_every_client_has_its_own_part(small: Path, parsed: Page) -> None:
+    tables = Tables(small.parent)
+    sections = [part for part in parsed.all("details") if part.get("class") == "client"]
+    assert [part["id"] for part in sections] == [
+        f"client-{state}-{number}" for state in ("CA", "IL", "NY") for number in (1, 2, 3)
+    ]
+    (table,) = (t for t in parsed.captioned if t[0].startswith("il137: test MASE"))
+    records = tables.records(
+        ["mase"], client="il137", personalization="P2", client_opt="prox",
+        server_opt="fedavg", split="test", round=4,
+    )["mase"]  # fmt: skip
+    assert len(table[1]) == 1 + 2 * 2 + 2 * 2 + 2
+    assert ["P2", "Prox", "FedAvg", *(f"{mase:.3f}" for mase in records)] in table[1]
+    # The state's week is that of its best P2 cell: a point for each of its rows, in every line.
+    weeks = [path for path in parsed.all("path") if path.get("class") == "truth"]
+    assert len(weeks) == 9
+    assert all(len(week["d"].split("l")[1].split()) == 2 * (7 * 96 - 1) for week in weeks)
+    assert "office" in parsed.text, "what the data's receipt says of a client"
+
+
+def test_sources_have_their_checksums(small: Path, parsed: Page) -> None:
+    (table,) = (table for table in parsed.tables if table[0] == ["State", "File", "SHA-256"])
+    assert table[1:] == [["CA", "data/sample/ca100.parquet", "0f" * 32]]
+
+
+def test_the_configuration_can_be_taken_along(small: Path, parsed: Page) -> None:
+    (link,) = (link for link in parsed.all("a") if "download" in link)
+    kind, content = link["href"].split(",")
+    assert (kind, link["download"]) == ("data:text/yaml;base64", "small.yaml")
+    again = Study.parse(yaml.safe_load(base64.b64decode(content)), "the page")
+    assert again == Tables(small.parent).study
+    assert "snakemake --cores all --configfile small.yaml" in parsed.text
 
 
 def test_links_lead_to_files_that_are_there_and_to_places_in_the_page(
@@ -188,14 +238,16 @@ def test_links_lead_to_files_that_are_there_and_to_places_in_the_page(
     ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert {target[1:] for target in targets if target.startswith("#")} <= set(ids)
-    files = {target for target in targets if not target.startswith("#")}
+    files = {target for target in targets if not target.startswith(("#", "data:"))}
     assert files == set(page.FILES)
     assert all((small.parent / file).is_file() for file in files)
 
 
 def test_it_is_readable_without_eyes(parsed: Page) -> None:
     assert parsed.all("html")[0]["lang"] == "en"
-    names = [image["alt"].split(":")[0] for image in parsed.all("img")]
+    drawings = parsed.all("svg")
+    assert all(svg["role"] == "img" for svg in drawings)
+    names = [svg["aria-label"].split(":")[0] for svg in drawings if svg.get("class") != "week"]
     assert names == [f"Figure {stem}" for stems in available().values() for stem in stems]
     tags = [tag for tag, _ in parsed.elements]
     assert tags.count("caption") == tags.count("table") == len(parsed.tables)
@@ -236,7 +288,7 @@ def test_names_cannot_write_html(tmp_path: Path) -> None:
         table.to_parquet(out.parent / f"{name}.parquet")
     page.write(out.parent, tmp_path / "figures", out)
     parsed = Page(out.read_text(encoding="utf-8"))
-    assert not parsed.all("script") and not parsed.all("i")
+    assert len(parsed.all("script")) == 1 and not parsed.all("i")
     assert evil in parsed.text and "folder <i>x" in parsed.text
 
 
@@ -264,8 +316,8 @@ def test_a_study_of_which_everything_diverged_still_has_a_page(tmp_path: Path) -
 def test_a_missing_figure_leaves_no_page(tmp_path: Path) -> None:
     out = _write(tmp_path, fake_results.TINY)
     out.unlink()
-    (tmp_path / "figures" / "week.png").unlink()
-    with pytest.raises(ResultsError, match=r"week\.png: the figure is missing; draw"):
+    (tmp_path / "figures" / "week.svg").unlink()
+    with pytest.raises(ResultsError, match=r"week\.svg: the figure is missing; draw"):
         page.write(out.parent, tmp_path / "figures", out)
     assert not out.exists()
 
@@ -276,3 +328,82 @@ def test_the_verdicts_stand_first(parsed: Page) -> None:
     answers = {row[2] for row in claims[1:]}
     assert answers <= {"holds", "does not hold", "undecided", "not in this study"}
     assert all(row[3] for row in claims[1:])
+
+
+def _audited(folder: Path) -> None:
+    rows = [
+        {"walk": walk, "step": step, "switch": switch, "state": "CA", "client_opt": "adam"}
+        | {"personalization": split, "model": model, "mase": mase, "diverged": mase is None}
+        | {"bytes": 482208.0}
+        for walk in ("algorithm", "data")
+        for step, (switch, mase) in enumerate([("<as it was>", 1.25), ("one thing less", None)])
+        for split in ("P1", "P2", "P3")
+        for model in ("local", "global")
+    ]
+    pd.DataFrame(rows).to_csv(folder / "audit.csv", index=False)
+
+
+def test_an_audit_is_shown_when_there_is_one(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    assert page.extras(out.parent) == []
+    _audited(out.parent)
+    assert page.extras(out.parent) == [out.parent / "audit.csv"]
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    walks = [table for caption, table in parsed.captioned if "CA, Adam + FedAvg (sample" in caption]
+    assert len(walks) == 2
+    assert walks[0][0] == [
+        "Switch", "P1, local", "P1, global", "P2, local", "P2, global", "P3, local", "P3, global",
+        "P1, B", "P2, B", "P3, B",
+    ]  # fmt: skip
+    assert walks[0][1] == ["<as it was>", *["1.250"] * 6, *["482\u202f208"] * 3]
+    assert walks[1][2][:3] == ["one thing less", "diverged", "diverged"]
+    assert {"#audit", "audit.csv"} <= {link["href"] for link in parsed.all("a")}
+
+
+def test_short_histories_are_shown_when_they_were_studied(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    weeks = {"P2": [0.5, 0.7], "P3": [0.8, 0.8], "persistence": [1.0], "calibrated": [0.9, 0.6]}
+    rows = [
+        {"state": "CA", "forecaster": name, "client": client, "mase": mase, "seed": 1}
+        | {"weeks": None if len(values) == 1 else 4**i}
+        | {"model": "baseline" if len(values) == 1 else "local"}
+        for name, values in weeks.items()
+        for i, mase in enumerate(values)
+        for client in ("01", "02")
+    ]
+    pd.DataFrame(rows).to_csv(out.parent / "scarcity.csv", index=False)
+    with pytest.raises(ResultsError, match=r"scarcity\.svg: the figure is missing"):
+        page.write(out.parent, tmp_path / "figures", out)
+    (tmp_path / "figures" / "scarcity.svg").write_text(DRAWING)
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    (table,) = (t for caption, t in parsed.captioned if caption.startswith("Test MASE by weeks"))
+    assert table[0] == ["State", "Forecaster", "Model", "1 wk", "4 wk"]
+    assert ["CA", "persistence", "baseline", "1.000", "1.000"] in table
+    assert ["CA", "calibrated (head only)", "local", "0.900", "0.600"] in table
+    assert "CA: P2 is better than P3 at every history" in parsed.text
+
+
+def test_a_damaged_audit_is_named(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    (out.parent / "audit.csv").write_text("")
+    with pytest.raises(ResultsError, match=r"audit\.csv: cannot be read"):
+        page.write(out.parent, tmp_path / "figures", out)
+
+
+def test_rates_that_were_chosen_are_named(tmp_path: Path) -> None:
+    plain = Page(_write(tmp_path / "plain", fake_results.TINY).read_text(encoding="utf-8"))
+    assert "those of the configuration" in plain.text and "server lr" not in plain.text
+    tuned = fake_results.TINY | {"tuning": {"server_lr": [0.1, 1.0], "halve_after": [0.5]}}
+    out = _write(tmp_path / "tuned", tuned)
+    summary = pd.read_csv(out.parent / "summary.csv").assign(tried=2)
+    summary.loc[summary["personalization"] == "P3", "server_lr"] = None
+    summary.to_csv(out.parent / "summary.csv", index=False)
+    page.write(out.parent, tmp_path / "tuned" / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    assert "of at most 2 combinations, the worse half dropped after round 1" in parsed.text
+    (best,) = (table for table in parsed.tables if "Validation, local" in table[0])
+    assert [row[2] for row in best[1:]] == [
+        "Adam + FedAvg (server lr 1)", "Adam + FedAvg (server lr 1)", "Adam",
+    ]  # fmt: skip

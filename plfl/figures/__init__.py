@@ -57,7 +57,7 @@ def draw(name: str, tables: Tables) -> dict[str, Figure]:
 
 
 def render(name: str, results: Path, out: Path) -> list[Path]:
-    """Draw figure `name` of the results folder into `out`, as PDF and PNG; return the files.
+    """Draw figure `name` of the results folder into `out`, as PDF, PNG and SVG; return the files.
 
     The same results give the same bytes.
     """

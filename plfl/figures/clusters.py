@@ -16,9 +16,12 @@ from plfl.results.tables import Tables, client_label, method_label, server_label
 OUTPUTS = ("clusters",)
 CAPTION = (
     "Clusters of the clients after the last round, with the first seed: a column a method that has"
-    " clusters, a row a client. Clusters are numbered by their first client, so equal columns are"
-    " equal partitions; a dash: in none yet."
+    " clusters, a row a client, in the order of building types and climate zones (ASHRAE 169-2006)"
+    " where they are known. Clusters are numbered by their first client, so equal columns are equal"
+    " partitions; a dash: in none yet."
 )
+_KNOWN = ("building type", "climate zone")
+"""What the sources tell of a client that may explain its cluster."""
 _NAMED = 40
 """Most clients of a state that are told by name."""
 
@@ -47,6 +50,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
         here = found[(found["state"] == state) & (found["personalization"] == split)]
         grid = here.pivot(index="client", columns="label", values="cluster")
         _squares(axes[i, j], grid.loc[here["client"].unique(), here["label"].unique()])
+        _rows(axes[i, j], here.drop_duplicates("client"))
         if i == 0:
             axes[i, j].set_title(f"{fit(split, 36)}\n{tables.split_label(split)}")
         if j == 0:
@@ -55,14 +59,15 @@ def draw(tables: Tables) -> dict[str, Figure]:
 
 
 def memberships(tables: Tables) -> pd.DataFrame:
-    """A row a client and cell that has clusters: the cell, `label`, `client`, `cluster`.
+    """A row a client and cell that has clusters: the cell, `label`, `client`, `cluster`, `_KNOWN`.
 
+    Clients are in the order of what is known of them (empty: nothing), else in that of the study.
     Clusters are those of the last round and the first seed, numbered from 1 by their first
     client; NaN for a client in none.
     """
     study = tables.study
     axes = ["state", "personalization", "method", "client_opt", "server_opt"]
-    empty = pd.DataFrame(columns=[*axes, "client", "cluster", "label"])
+    empty = pd.DataFrame(columns=[*axes, "client", "cluster", *_KNOWN, "label"])
     if "cluster" not in pq.read_schema(tables.folder / "records.parquet").names:
         return empty
     last = {"round": study.federation.rounds, "split": "test", "model": "local"}
@@ -70,12 +75,27 @@ def memberships(tables: Tables) -> pd.DataFrame:
     rows = rows.dropna(subset="cluster")
     if rows.empty:
         return empty
-    rows["client"] = pd.Categorical(rows["client"], tables.clients["client"].unique())
-    rows = rows.sort_values("client", kind="stable").astype({"client": str})
+    # A merge keeps the order of its left side, that of the clients.
+    rows = _clients(tables).merge(rows, on=["state", "client"])
     rows["cluster"] = rows.groupby(axes, sort=False)["cluster"].transform(_numbered)
     order = {name: i for i, name in enumerate(study.grid.method)}
     rows = rows.sort_values("method", key=lambda names: names.map(order), kind="stable")
     return rows.assign(label=[_name(tables, *row) for row in rows[axes[2:]].to_numpy()])
+
+
+def _clients(tables: Tables) -> pd.DataFrame:
+    """`state`, `client` and what is `_KNOWN` of each ("" if nothing), in the order of that."""
+    clients = tables.clients[["state", "client"]].astype(str)
+    sources = tables.about.get("sources", {})
+    told = [
+        sources.get(state, {}).get("clients", {}).get(client, {})
+        for state, client in clients.itertuples(index=False)
+    ]
+    clients = clients.assign(**{name: [one.get(name, "") for one in told] for name in _KNOWN})
+    # Those of whom nothing is known come last.
+    return clients.sort_values(
+        list(_KNOWN), key=lambda words: words.where(words != "", "\uffff"), kind="stable"
+    )
 
 
 def _numbered(clusters: "pd.Series[float]") -> "pd.Series[float]":
@@ -120,9 +140,23 @@ def _squares(axis: Axes, grid: pd.DataFrame) -> None:
         ha="right",
         rotation_mode="anchor",
     )
-    axis.set_yticks(
-        np.arange(len(values)) + 0.5 if named else [],
-        [fit(name, 16) for name in grid.index] if named else [],
-    )
     axis.tick_params(length=0, pad=2)
     axis.spines[:].set_visible(False)
+
+
+def _rows(axis: Axes, clients: pd.DataFrame) -> None:
+    """Say which client each row is, or, of many, which rows are of one building type."""
+    kinds = clients[_KNOWN[0]].to_numpy()
+    ends = [*(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), len(kinds)]
+    starts = [0, *ends[:-1]]
+    if (kinds != "").any():
+        axis.hlines(starts[1:], *axis.get_xlim(), color="0.3", linewidth=0.5)
+    if len(clients) > _NAMED:
+        middles = [(start + end) / 2 for start, end in zip(starts, ends, strict=True)]
+        axis.set_yticks(middles, [fit(kinds[start], 24) for start in starts])
+        return
+    labels = [
+        " · ".join(fit(word, 24) for word in words if word)
+        for words in clients[[*_KNOWN, "client"]].itertuples(index=False)
+    ]
+    axis.set_yticks(np.arange(len(clients)) + 0.5, labels)

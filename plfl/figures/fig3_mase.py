@@ -68,8 +68,8 @@ def _heatmaps(tables: Tables, model: Model, scores: pd.DataFrame, norm: Normaliz
             here = scores.xs((state, split))
             wanted = [(*row, server) for row, server in product(clients, servers[split])]
             values, diverged = (
-                here[column].reindex(wanted).to_numpy().reshape(len(clients), -1)
-                for column in ("mase_mean", "diverged")
+                here[column].reindex(wanted, fill_value=absent).to_numpy().reshape(len(clients), -1)
+                for column, absent in (("mase_mean", np.nan), ("diverged", False))
             )
             mesh = _heatmap(axis, values, diverged, cmap, norm)
             axis.set_yticks(

@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from plfl.figures.style import PAGE, fit, panels
 from plfl.results.statistics import ALPHA, AXES, Ranking, Scores, ranking, scores
-from plfl.results.tables import MODELS, Tables, client_label
+from plfl.results.tables import MODELS, Tables, client_label, method_label
 from plfl.study import Study
 
 OUTPUTS = ("ranks",)
@@ -65,6 +65,8 @@ def _label(method: str, study: Study) -> str:
     """`P2 adam` as it is printed: `P2 Adam`."""
     names = dict(zip(_axes(study), method.split(), strict=True))
     names["client_opt"] = client_label(names["client_opt"])
+    if "method" in names:
+        names["method"] = method_label(names["method"])
     return " ".join(fit(name, 18) for name in names.values())
 
 

@@ -55,7 +55,15 @@ _STYLE: dict[str, Any] = {
     "lines.markersize": 3,
     "pdf.fonttype": 42,
     "savefig.dpi": 220,
+    "svg.fonttype": "path",  # letters as curves: the same wherever the page is opened
+    "svg.hashsalt": "plfl",  # else the names of its parts are random
 }
+_METADATA: dict[str, dict[str, None]] = {
+    ".pdf": {"CreationDate": None},
+    ".png": {"Software": None},
+    ".svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
+}
+"""What each format would say of its making, were it not told to keep quiet."""
 _SAMPLE_BAND = 0.2
 
 
@@ -142,9 +150,9 @@ def mark_sample(figure: Figure) -> None:
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
-    """Write `figure` as `stem`.pdf and `stem`.png, without dates; return both paths."""
+    """Write `figure` as `stem`.pdf, .png and .svg, without dates; return the paths."""
     paths = []
-    for suffix, metadata in ((".pdf", {"CreationDate": None}), (".png", {"Software": None})):
+    for suffix, metadata in _METADATA.items():
         path = stem.parent / (stem.name + suffix)
         with style(), atomic(path) as temporary:
             figure.savefig(temporary, format=suffix[1:], metadata=metadata)

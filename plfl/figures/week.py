@@ -36,7 +36,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     figure, axes = panels(len(states), 1, (PAGE, 1.45 * len(states) + 0.35))
     for axis, state in zip(axes[:, 0], states, strict=True):
         axis.set_ylabel(f"Load ({tables.load_unit})")
-        cell = _cell(tables, state)
+        cell = shown_cell(tables, state)
         if cell is None:
             axis.set_title(state, loc="left")
             axis.set(xticks=[], yticks=[])
@@ -69,7 +69,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
     return {"week": figure}
 
 
-def _cell(tables: Tables, state: str) -> Cell | None:
+def shown_cell(tables: Tables, state: str) -> Cell | None:
+    """The cell whose forecasts stand for a state; None when every one diverged."""
     if "P2" in tables.study.grid.personalization:
         return tables.best("local", state=state, personalization="P2")
     return tables.best("local", state=state)

@@ -2,7 +2,9 @@
 
 import json
 import logging
+import platform
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,8 @@ import pandas as pd
 from plfl import __version__
 from plfl.data.windows import SPLITS, Dataset, Split
 from plfl.files import atomic
-from plfl.results import scores
-from plfl.results.records import CELL, cell_digest, write_table
+from plfl.results import costs, scores
+from plfl.results.records import CELL, cell_digest, read_table, write_table
 from plfl.study import FORMAT, Cell, Study
 
 log = logging.getLogger(__name__)
@@ -68,18 +70,14 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def summarise(records: pd.DataFrame, source: str) -> pd.DataFrame:
+def summarise(records: pd.DataFrame, source: str, target: float = 1.0) -> pd.DataFrame:
     """The grid: test scores of every cell and model, at its last and its best validation round.
 
     Means and medians are over clients; `mase_clients` says over how many, since a client without
     persistence error has no MASE. A cell with a forecast that is not finite has diverged: its
-    scores are NaN at that round. Where time was simulated, `seconds` is that of all rounds.
+    scores are NaN at that round. What the cell costs in all, and until its test MASE is at the
+    `target` (1: that of persistence), is the same in each of its rows; see `costs`.
     """
-    traffic = records[records["split"] == "train"].groupby(CELL)[["bytes_down", "bytes_up"]].sum()
-    if "round_seconds" in records:
-        by_round = records[records["split"] == "train"].groupby([*CELL, "round"])
-        seconds = by_round["round_seconds"].first().groupby(CELL).sum()
-        traffic = traffic.assign(seconds=seconds)
     rounds = _over_clients(records[records["split"] != "train"])
     rows = []
     for _, cell in rounds.groupby([*CELL, "model"], sort=False):
@@ -94,7 +92,9 @@ def summarise(records: pd.DataFrame, source: str) -> pd.DataFrame:
         for chosen, t in (("last", last), ("best_validation", best)):
             scored = test.loc[t].drop("split").to_dict()
             rows.append(scored | {"chosen": chosen, "validation_mase": validation[t]})
-    summary = pd.DataFrame(rows).join(traffic, on=CELL)
+    summary = pd.DataFrame(rows).join(costs.totals(records), on=CELL)
+    prices = costs.to_target(records, rounds[rounds["split"] == "test"], target)
+    summary = summary.join(prices, on=[*CELL, "model"])
     summary["diverged"] = summary["mae_mean"].isna()
     summary["data"] = source
     first = [*CELL, "model", "chosen", "round"]
@@ -130,6 +130,7 @@ def collect(
     study: Study,
     cells: Mapping[Cell, tuple[Path, Path]],
     datasets: Mapping[str, Path],
+    receipts: Mapping[str, Path],
     folder: Path,
     git: str | None,
 ) -> None:
@@ -139,23 +140,27 @@ def collect(
         study: the study.
         cells: for every cell, the files of its records and of its forecasts.
         datasets: for every state, the file of its dataset.
+        receipts: for every state, the file that says what its series were read from.
         folder: where the tables go.
         git: commit of the code, if known.
     """
-    records = pd.concat([pd.read_parquet(r) for r, _ in cells.values()], ignore_index=True)
-    forecasts = pd.concat([pd.read_parquet(f) for _, f in cells.values()], ignore_index=True)
+    records = pd.concat([read_table(r) for r, _ in cells.values()], ignore_index=True)
+    forecasts = pd.concat([read_table(f) for _, f in cells.values()], ignore_index=True)
     clients = [describe_clients(s, Dataset.load_file(p)) for s, p in datasets.items()]
     write_table(records, folder / "records.parquet")
     write_table(forecasts, folder / "forecasts.parquet")
     write_table(pd.concat(clients, ignore_index=True), folder / "clients.parquet")
     with atomic(folder / "summary.csv") as temporary:
-        summary = summarise(records, study.data.source)
+        summary = summarise(records, study.data.source, study.tracking.target_mase)
         summary.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
     about = {
         "format": FORMAT,
         "version": __version__,
         "git": git,
+        "versions": {name: version(name) for name in ("numpy", "pandas", "torch")}
+        | {"python": platform.python_version()},
         "study": description(study),
+        "sources": {s: json.loads(p.read_text(encoding="utf-8")) for s, p in receipts.items()},
         "cells": {str(cell): cell_digest(path) for cell, (path, _) in cells.items()},
     }
     with atomic(folder / "study.json") as temporary:

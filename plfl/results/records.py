@@ -34,6 +34,8 @@ from plfl.study import FORMAT
 
 CELL = ["state", "personalization", "method", "client_opt", "server_opt", "seed"]
 """Columns that name a cell."""
+DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException)
+"""What reading a damaged table can raise."""
 _DIGEST = b"plfl.cell"
 
 
@@ -54,14 +56,28 @@ def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:
         {**(arrow.schema.metadata or {}), _DIGEST: digest.encode()}
     )
     with atomic(path) as temporary:
-        pq.write_table(marked, temporary, compression="zstd")
+        pq.write_table(marked, temporary, compression="zstd", write_page_checksum=True)
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Read what `write_table` wrote, and make sure that it is still that.
+
+    Raises:
+        ResultsError: it is missing or damaged.
+    """
+    try:
+        return pd.read_parquet(path, page_checksum_verification=True)
+    except DAMAGE as error:
+        raise ResultsError(
+            f"{path}: cannot be read ({error}); delete it and run the study again"
+        ) from None
 
 
 def cell_digest(path: Path) -> str | None:
     """Digest of the cell whose table lies at `path`; None if there is none or it is damaged."""
     try:
         metadata: dict[bytes, bytes] = pq.read_schema(path).metadata or {}
-    except (OSError, pa.ArrowException):
+    except DAMAGE:
         return None
     return metadata.get(_DIGEST, b"").decode()
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from plfl import __version__, clients, methods, servers
 from plfl.errors import ConfigError, ResultsError
-from plfl.results.records import CELL, read_about
+from plfl.results.records import CELL, DAMAGE, read_about, read_table
 from plfl.study import Cell, Study
 
 Model = Literal["local", "global"]
@@ -46,7 +46,7 @@ class Tables:
         """The study that made the results."""
         path = Path(self.folder) / "study.json"
         try:
-            return Study.parse(self.about["study"], str(path))
+            return Study.parse(self.about.get("study"), str(path))
         except ConfigError as error:
             raise ResultsError(
                 f"{error}\n{path}: was made by plfl {self.about.get('version')}, this is "
@@ -64,20 +64,27 @@ class Tables:
         path = self._file("summary.csv")
         with _readable(path):
             # Names are names: a state may be called "01" or "NA".
-            return pd.read_csv(
-                path, dtype=dict.fromkeys(CELL[:-1], str), keep_default_na=False, na_values=[""]
+            types: dict[str, type] = {
+                **dict.fromkeys([*CELL[:-1], "model", "chosen"], str),
+                **{"seed": int, "diverged": bool, "mase_mean": float, "validation_mase": float},
+            }
+            return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=types).astype(
+                types
             )
 
     @cached_property
     def clients(self) -> pd.DataFrame:
         """One row per client, states and clients in the order of the study."""
         path = self._file("clients.parquet")
-        with _readable(path):
-            table = pd.read_parquet(path)
         states = {state: i for i, state in enumerate(self.study.data.states)}
-        return table.sort_values(
-            ["state", "order"], key=lambda c: c.map(states) if c.name == "state" else c
-        ).reset_index(drop=True)
+        with _readable(path):
+            return (
+                read_table(path)
+                .sort_values(
+                    ["state", "order"], key=lambda c: c.map(states) if c.name == "state" else c
+                )
+                .reset_index(drop=True)
+            )
 
     def records(self, columns: list[str], **equal: object) -> pd.DataFrame:
         """`columns` of those rows of records.parquet that have the values of `equal`."""
@@ -91,7 +98,9 @@ class Tables:
         filters = [(column, "==", value) for column, value in equal.items()] or None
         path = self._file(name)
         with _readable(path):
-            return pd.read_parquet(path, columns=columns, filters=filters)
+            return pd.read_parquet(
+                path, columns=columns, filters=filters, page_checksum_verification=True
+            )
 
     def scores(self, model: Model, chosen: Literal["last", "best_validation"]) -> pd.DataFrame:
         """Test and validation MASE, means over clients and seeds, by the other axes of the grid.
@@ -111,8 +120,9 @@ class Tables:
         """Mean bytes of a participant in a round: `bytes_down` and `bytes_up` by split."""
         directions = ["bytes_down", "bytes_up"]
         ledger = self.records(["personalization", *directions], split="train")
-        means = ledger.groupby("personalization")[directions].mean()
-        return means.loc[self.study.grid.personalization]
+        with _readable(self._file("records.parquet")):
+            means = ledger.groupby("personalization")[directions].mean()
+            return means.loc[self.study.grid.personalization]
 
     def best(self, model: Model, **equal: object) -> Cell | None:
         """The cell of least validation MASE at the last round; None when every one diverged.
@@ -146,7 +156,8 @@ class Tables:
     @cached_property
     def load_unit(self) -> str:
         """Unit of loads, such as "kWh per 15 min"."""
-        intervals = sorted({int(minutes) for minutes in self.clients["interval"]})
+        with _readable(self._file("clients.parquet")):
+            intervals = sorted({int(minutes) for minutes in self.clients["interval"]})
         return f"kWh per {' or '.join(map(str, intervals))} min"
 
     def split_label(self, personalization: str) -> str:
@@ -165,7 +176,7 @@ def _readable(path: Path) -> Iterator[None]:
     """Explain why `path` cannot be read: it is damaged, or lacks a column that is asked for."""
     try:
         yield
-    except (ValueError, OSError) as error:
+    except DAMAGE as error:
         raise ResultsError(f"{path}: cannot be read ({error}); run the study again") from None
 
 

@@ -7,12 +7,13 @@ are kept beside them.
 
 import os
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from plfl.files import atomic
-from plfl.results.records import CellResult, cell_digest, write_table
+from plfl.files import atomic, sha256
+from plfl.results.records import CellResult, write_table
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,11 @@ class Trained:
     def recall(self, digest: str, records: Path, forecasts: Path) -> bool:
         """Put the files of a cell where they are wanted; False if it was not trained yet."""
         kept = self._files(digest)
-        # The mark inside tells a whole file from what a fault of the disk left of it.
-        if any(cell_digest(file) != digest for file in kept):
+        try:
+            whole = self._seal(digest).read_text(encoding="utf-8") == _sums(kept)
+        except (OSError, ValueError):
+            return False
+        if not whole:  # a fault of the disk
             return False
         for source, target in zip(kept, (records, forecasts), strict=True):
             _link(source, target)
@@ -43,9 +47,19 @@ class Trained:
         ):
             write_table(table, source, digest)
             _link(source, target)
+        with atomic(self._seal(digest)) as temporary:
+            temporary.write_text(_sums(self._files(digest)), encoding="utf-8")
 
     def _files(self, digest: str) -> tuple[Path, Path]:
         return self.folder / f"{digest}.parquet", self.folder / f"{digest}.forecasts.parquet"
+
+    def _seal(self, digest: str) -> Path:
+        """The file, written last, that vouches for the others."""
+        return self.folder / f"{digest}.sha256"
+
+
+def _sums(files: Iterable[Path]) -> str:
+    return "".join(f"{sha256(file)}  {file.name}\n" for file in files)
 
 
 def _link(source: Path, target: Path) -> None:

@@ -127,7 +127,7 @@ def test_files_are_the_same_to_the_byte_in_another_process(
     folder = results("TINY").folder
     paths = [path for name in available() for path in render(name, folder, tmp_path / "here")]
     stems = [stem for stems in available().values() for stem in stems]
-    assert [path.name for path in paths] == [s + e for s in stems for e in (".pdf", ".png")]
+    assert [path.name for path in paths] == [s + e for s in stems for e in (".pdf", ".png", ".svg")]
 
     code = (
         "import sys; from pathlib import Path; from plfl.figures import available, render\n"

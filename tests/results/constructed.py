@@ -21,6 +21,7 @@ from plfl.results.collect import summarise
 from plfl.results.records import write_table
 from plfl.results.statistics import AXES, Scores
 from plfl.results.tables import MODELS, Tables
+from plfl.results.verdict import Verdict, settle
 from plfl.study import FORMAT, Study
 
 Level = Callable[[dict[str, Any], str, str, int], float]
@@ -141,7 +142,7 @@ def null(
 
 def wrong_verdicts(
     study: Study, repetitions: int, seed: int = 0, **chance: Any
-) -> Iterator[list[claims.Verdict]]:
+) -> Iterator[list[Verdict]]:
     """For each repetition the verdicts that decide something, each of them wrongly."""
     rng = np.random.default_rng(seed)
     for _ in range(repetitions):
@@ -151,7 +152,7 @@ def wrong_verdicts(
             for of_states in [null(study, rng, **chance)]
             for claim in claims.ABOUT_SCORES
         ]
-        yield [v for v in claims.settle(found) if v.answer in ("holds", "does not hold")]
+        yield [v for v in settle(found) if v.answer in ("holds", "does not hold")]
 
 
 SETTINGS: list[tuple[int, int, dict[str, Any]]] = [

@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from plfl.results import claims
-from plfl.results.claims import Verdict, verdicts
+from plfl.results import claims, paper_claims
+from plfl.results.claims import verdicts
 from plfl.results.records import CELL
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import MODELS, Tables
+from plfl.results.verdict import Verdict, settle
 from plfl.study import Study
 from tests.results.constructed import BYTES, write, wrong_verdicts
 
@@ -48,7 +49,7 @@ def by_claim(tables: Tables, **options: Any) -> dict[tuple[str, str | None], Ver
 
 def test_what_is_true_holds(good: Tables) -> None:
     found = verdicts(good)
-    about_scores = {(claim, model) for claim in claims.ABOUT_SCORES for model in MODELS}
+    about_scores = {(claim, model) for claim in paper_claims.ABOUT_SCORES for model in MODELS}
     assert {(v.claim, v.model) for v in found} == about_scores | {("d", None), ("f", None)}
     assert {v.answer for v in found} == {"holds"}
     assert [v.claim for v in found] == sorted(v.claim for v in found)
@@ -117,14 +118,14 @@ def test_a_model_is_judged_by_its_own_scores(tmp_path: Path) -> None:
         return true(cell) if model == "local" else contrary(cell)
 
     found = by_claim(write(tmp_path, both))
-    for claim in claims.ABOUT_SCORES:
+    for claim in paper_claims.ABOUT_SCORES:
         assert found[claim, "local"].answer == "holds"
         assert found[claim, "global"].answer == "does not hold"
 
 
 def test_one_seed_decides_nothing_about_scores(tmp_path: Path) -> None:
     found = by_claim(write(tmp_path, true, grid={"seeds": [4]}))
-    for claim in claims.ABOUT_SCORES:
+    for claim in paper_claims.ABOUT_SCORES:
         verdict = found[claim, "local"]
         assert verdict.answer == "undecided"
         assert verdict.seeds == 1
@@ -191,7 +192,7 @@ def test_diverged_cells_are_named(optimiser: str, answer: str, tmp_path: Path) -
 
 def test_a_study_that_diverged_is_undecided(tmp_path: Path) -> None:
     for verdict in verdicts(write(tmp_path, lambda *_: np.nan)):
-        if verdict.claim in claims.ABOUT_SCORES:
+        if verdict.claim in paper_claims.ABOUT_SCORES:
             assert verdict.answer == "undecided"
             assert verdict.reason == "every cell concerned diverged"
             assert verdict.diverged
@@ -233,17 +234,17 @@ def test_holm_spans_the_whole_table() -> None:
         for name, p in [("a", 0.012), ("b", 0.03), ("c1", 0.001)]
     ]
     lacking = Verdict("e1", "local", answer="not in this study")
-    settled = claims.settle([*found, lacking])
+    settled = settle([*found, lacking])
     assert [v.p for v in settled[:3]] == pytest.approx([2 * 0.012, 0.03, 3 * 0.001])
     assert [v.answer for v in settled] == ["holds"] * 3 + ["not in this study"]
-    larger = claims.settle([*found, Verdict("f", None, answer="holds", p=0.04, p_clients=0.04)])
+    larger = settle([*found, Verdict("f", None, answer="holds", p=0.04, p_clients=0.04)])
     assert [v.answer for v in larger] == ["holds", "undecided", "holds", "undecided"]
 
 
 def test_text_and_json_say_the_same(good: Tables) -> None:
     found = verdicts(good)
     text = claims.as_text(good, found, "last")
-    assert text.startswith("constructed (sample data): the paper's claims at the last round\n")
+    assert text.startswith("constructed (sample data): the papers' claims at the last round\n")
     data = claims.as_json(good, found, "last")
     assert data["sample_data"] is True
     assert data["round"] == "last"

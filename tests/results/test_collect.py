@@ -17,6 +17,7 @@ from tests import tiny
 
 STUDY = tiny.study()
 DATASET = tiny.dataset()
+RECEIPT = {"source": "sample", "files": {"a.parquet": "0" * 64}, "clients": {"a": {"state": "XX"}}}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         files[cell] = (folder / f"{cell}.parquet", folder / f"{cell}.forecasts.parquet")
         write_table(result.records, files[cell][0], "digest")
         write_table(result.forecasts, files[cell][1], "digest")
-    collect(STUDY, files, {"XX": folder / "XX.npz"}, folder, git="abc")
+    receipt = folder / "XX.files.json"
+    receipt.write_text(json.dumps(RECEIPT))
+    collect(STUDY, files, {"XX": folder / "XX.npz"}, {"XX": receipt}, folder, git="abc")
     return folder
 
 
@@ -108,7 +111,8 @@ def test_tables_are_the_same_bytes_again(results: Path, tmp_path: Path) -> None:
         cell: (results / f"{cell}.parquet", results / f"{cell}.forecasts.parquet")
         for cell in STUDY.cells
     }
-    collect(STUDY, files, {"XX": results / "XX.npz"}, tmp_path, git="abc")
+    receipts = {"XX": results / "XX.files.json"}
+    collect(STUDY, files, {"XX": results / "XX.npz"}, receipts, tmp_path, git="abc")
     for name in [*names, "study.json"]:
         assert (results / name).read_bytes() == (tmp_path / name).read_bytes()
 
@@ -117,6 +121,7 @@ def test_about_is_read_back(results: Path) -> None:
     about = read_about(results)
     assert about["git"] == "abc"
     assert about["study"]["name"] == "tiny"
+    assert about["sources"] == {"XX": RECEIPT}
     assert set(about["cells"]) == set(map(str, STUDY.cells))
 
 

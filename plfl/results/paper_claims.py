@@ -1,0 +1,294 @@
+"""What the paper claims of personalised federated forecasting (PL-FL, arXiv 2404.01517)."""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from plfl.results.statistics import ALPHA, AXES, Array, Comparison, Scores
+from plfl.results.tables import Tables, client_label
+from plfl.results.verdict import (
+    Evidence,
+    NotInStudyError,
+    Question,
+    Verdict,
+    contest,
+    difference,
+)
+from plfl.study import Study
+
+CLAIMS = {
+    "a": "Adam and AdamAMS beat Prox and ProxAdam in every setting",
+    "b": "in each state the best cell is PL-FL (P2) with Adam",
+    "c1": "PL-FL (P2) beats FL (P1)",
+    "c2": "PL-FL (P2) beats local training (P3)",
+    "d": "PL-FL (P2) sends 5.81 % of the bytes of FL (P1)",
+    "e1": "no cell reaches a MASE below 1 in CA",
+    "e2": "some cell reaches a MASE below 1 in IL",
+    "e3": "some cell reaches a MASE below 1 in NY",
+    "f": "clients differ strongly in the mean and spread of their load",
+}
+"""The claims by name."""
+SPLITS = {"FL": ["*"], "PL-FL": ["lstm.*"], "local training": []}
+"""What the paper's three splits share; a study may call them as it likes."""
+FAVOURED, BEATEN = ["adam", "adamams"], ["prox", "proxadam"]
+ROUND = "fedopt"
+"""The method that is the paper's own round."""
+PARAMETERS = 60276
+"""Numbers in the paper's model; in another one PL-FL has another share."""
+BYTES = 0.0581
+"""Claimed bytes of PL-FL over those of FL."""
+STRONG = 2.0
+"""Clients differ strongly when their loads' geometric standard deviation is above this: the middle
+two thirds of them then span a factor of four. The paper gives no number."""
+
+
+def about_tables(tables: Tables) -> list[Verdict]:
+    """The claims that are about bytes (d) and loads (f)."""
+    return [_bytes(tables), _loads(tables)]
+
+
+def _papers(of_states: Mapping[str, Scores]) -> dict[str, Scores]:
+    """The scores of the paper's own round, without those of other methods."""
+    papers = {}
+    for state, found in of_states.items():
+        keep = found.where(method=ROUND)
+        papers[state] = replace(
+            found,
+            combinations=tuple(itertools.compress(found.combinations, keep)),
+            mase=found.mase[keep],
+            validation=found.validation[keep],
+            diverged=found.diverged[keep],
+        )
+    return papers
+
+
+def need_round(study: Study) -> None:
+    if ROUND not in study.grid.method:
+        raise NotInStudyError(f"the grid has no method {ROUND}, the paper's own round")
+
+
+def split(study: Study, role: str) -> str:
+    """What the study calls one of the paper's splits."""
+    for name in study.grid.personalization:
+        if study.personalization[name] == SPLITS[role]:
+            return name
+    shared = ", ".join(SPLITS[role]) or "nothing"
+    raise NotInStudyError(f"the grid has no split for {role} (shares {shared})")
+
+
+def _need_clients(study: Study) -> None:
+    missing = [name for name in FAVOURED + BEATEN if name not in study.grid.client_opt]
+    if missing:
+        names = ", ".join(map(client_label, missing))
+        raise NotInStudyError(f"the grid has no ClientOpt {names}")
+
+
+def _optimisers(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
+    """(a): each pair of optimisers in every state, split and ServerOpt."""
+    _need_clients(study)
+    comparisons, blocking, excused = [], [], []
+    for found in of_states.values():
+        row = {key: k for k, key in enumerate(found.combinations)}
+        kept = _distinct(study, found)
+        client = AXES.index("client_opt")
+        for key, k in row.items():
+            if key[client] not in FAVOURED or not kept[k]:
+                continue
+            for rival in BEATEN:
+                other = row[(*key[:client], rival, *key[client + 1 :])]
+                if found.diverged[k]:
+                    blocking.append(found.names[k])
+                elif found.diverged[other]:
+                    excused.append(found.names[other])
+                else:
+                    tables = {found.state: difference(found, k, other)}
+                    comparisons.append(Comparison((found.names[k], found.names[other]), tables))
+    return Evidence(comparisons, tuple(blocking), tuple(excused))
+
+
+def _distinct(study: Study, found: Scores) -> NDArray[np.bool_]:
+    """Which combinations are trainings of their own: without a server, one ServerOpt is enough."""
+    local = [s for s in study.grid.personalization if study.shares_nothing(s)]
+    first = found.where(server_opt=study.grid.server_opt[0])
+    return ~found.where(personalization=local) | first
+
+
+def _best_cell(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
+    """(b): in every state the best cell of PL-FL and Adam against the best one of all others."""
+    _need_clients(study)
+    splits = {role: split(study, role) for role in SPLITS}
+    comparisons, blocking, excused = [], [], []
+    for found in of_states.values():
+        named = found.where(personalization=splits["PL-FL"], client_opt="adam")
+        others = found.where(personalization=list(splits.values())) & ~named
+        best, rival = found.best(named), found.best(others)
+        if best is None:
+            blocking += [found.names[k] for k in np.flatnonzero(named).tolist()]
+        elif rival is None:
+            excused += [found.names[k] for k in np.flatnonzero(others).tolist()]
+        else:
+            tables = {found.state: difference(found, best, rival)}
+            comparisons.append(Comparison((found.names[best], found.names[rival]), tables))
+    return Evidence(comparisons, tuple(blocking), tuple(excused))
+
+
+def _splits(role: str) -> Question:
+    """(c): PL-FL against another split over all states, each with its best optimisers."""
+
+    def evidence(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
+        ours, others = split(study, "PL-FL"), split(study, role)
+        return contest(of_states, {"personalization": ours}, {"personalization": others})
+
+    return evidence
+
+
+def _persistence(state: str, denied: bool) -> Question:
+    """(e): every cell of a state against persistence, whose MASE is 1 by definition."""
+
+    def evidence(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
+        _need_clients(study)
+        for role in SPLITS:
+            split(study, role)
+        if state not in of_states:
+            raise NotInStudyError(f"the grid has no state {state}")
+        found = of_states[state]
+        cells = np.flatnonzero(_distinct(study, found)).tolist()
+        by_cell = {
+            k: Comparison((found.names[k],), {state: (found.mase[k] - 1).T})
+            for k in cells
+            if not found.diverged[k]
+        }
+        best = found.best(_distinct(study, found))
+        # A cell that diverged has surely not reached persistence.
+        excused = tuple(found.names[k] for k in cells if found.diverged[k])
+        witness = None if best is None else by_cell[best]
+        return Evidence([*by_cell.values()], excused=excused, witness=witness, denied=denied)
+
+    return evidence
+
+
+def _of_paper(question: Question) -> Question:
+    """The same question, asked of the paper's own round."""
+
+    def evidence(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
+        need_round(study)
+        return question(study, _papers(of_states))
+
+    return evidence
+
+
+_QUESTIONS: dict[str, Question] = {
+    "a": _optimisers,
+    "b": _best_cell,
+    "c1": _splits("FL"),
+    "c2": _splits("local training"),
+    "e1": _persistence("CA", denied=False),
+    "e2": _persistence("IL", denied=True),
+    "e3": _persistence("NY", denied=True),
+}
+ABOUT_SCORES = {name: _of_paper(question) for name, question in _QUESTIONS.items()}
+"""The evidence of each claim about scores, from the study and the scores of its states."""
+
+
+def _bytes(tables: Tables) -> Verdict:
+    """(d): what the ledger counted, in every pair of cells that differ in their split alone."""
+    blank = Verdict("d", None, unit="share")
+    study = tables.study
+    try:
+        splits = split(study, "PL-FL"), split(study, "FL")
+        need_round(study)
+    except NotInStudyError as lacking:
+        return replace(blank, answer="not in this study", reason=str(lacking))
+    axes = [axis for axis in ("state", *AXES, "seed") if axis != "personalization"]
+    ledger = tables.records(
+        [*axes, "personalization", "client", "bytes_down", "bytes_up", "extras_up"],
+        split="train",
+        method=ROUND,
+    )
+    one_way = (ledger["bytes_up"] - ledger["extras_up"])[ledger["personalization"] == splits[1]]
+    crossed = ledger["bytes_down"] + ledger["bytes_up"]
+    totals = crossed.groupby([ledger[a] for a in [*axes, "personalization"]]).sum().unstack()
+    shares = totals[splits[0]] / totals[splits[1]]
+    share = float(totals[splits[0]].sum() / totals[splits[1]].sum())
+    low, high = float(shares.min()), float(shares.max())
+    found = replace(
+        blank,
+        effect=share,
+        low=low,
+        high=high,
+        seeds=len(study.grid.seeds),
+        clients=len(ledger[["state", "client"]].drop_duplicates()),
+        cells=tuple(
+            f"{state}-{split}-*" for state, split in itertools.product(study.data.states, splits)
+        ),
+    )
+    parameters = int(one_way.max()) // 4
+    if parameters != PARAMETERS:
+        reason = (
+            f"its model has {parameters:,} parameters, the paper's {PARAMETERS:,}; here the share "
+            f"is {share:.2%}"
+        )
+        return replace(found, answer="not in this study", reason=reason)
+    equal = np.round([low, high], 4) == BYTES
+    reason = f"counted in the channel over {len(shares)} pairs of cells; no estimate, no test"
+    return replace(found, answer="holds" if equal.all() else "does not hold", reason=reason)
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """Geometric standard deviation of a state's clients in one respect."""
+
+    name: str
+    effect: float
+    low: float
+    high: float
+    p: float
+    """Two-sided p value of its being `STRONG`."""
+    clients: int
+
+
+def _loads(tables: Tables) -> Verdict:
+    """(f): how clients differ in the mean and spread of their load, in every state."""
+    spreads = [
+        _spread(f"{name} of the load in {state}", of_state[column].to_numpy(float))
+        for state, of_state in tables.clients.groupby("state", sort=False)
+        for column, name in (("mean", "mean"), ("std", "standard deviation"))
+        if (of_state[column] > 0).sum() > 1
+    ]
+    blank = Verdict("f", None, unit="factor")
+    if not spreads:
+        return replace(blank, answer="not in this study", reason="no state has two clients")
+    contrary = [spread for spread in spreads if spread.effect <= STRONG]
+    if contrary:
+        deciding = min(contrary, key=lambda spread: spread.p)
+        p = min(1.0, len(spreads) * deciding.p)
+    else:
+        deciding = max(spreads, key=lambda spread: spread.p)
+        p = deciding.p
+    return replace(
+        blank,
+        answer="does not hold" if contrary else "holds",
+        effect=deciding.effect,
+        low=deciding.low,
+        high=deciding.high,
+        p=p,
+        p_clients=deciding.p,
+        clients=deciding.clients,
+        reason=f"geometric standard deviation over clients against {STRONG:g}; decided by the "
+        f"{deciding.name}",
+    )
+
+
+def _spread(name: str, values: Array) -> _Spread:
+    """Interval and test of the variance of logarithms (chi-squared, `scipy.stats`)."""
+    logs = np.log(values[values > 0])
+    df = len(logs) - 1
+    squares = logs.var() * len(logs)
+    below = stats.chi2.cdf(squares / np.log(STRONG) ** 2, df)
+    ends = squares / np.array([df, *stats.chi2.ppf([1 - ALPHA / 2, ALPHA / 2], df)])
+    effect, low, high = np.exp(np.sqrt(ends)).tolist()
+    return _Spread(name, effect, low, high, float(2 * min(below, 1 - below)), df + 1)
