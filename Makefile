@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce ui test test-slurm smoke lint docs bench bench-quick lock
+.PHONY: help setup demo reproduce ui test test-slurm torture torture-quick deploy-check smoke lint docs screenshots bench bench-quick lock
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -50,6 +50,16 @@ test-slurm: $(READY) ## the workflow on a SLURM cluster made on this machine (ro
 	$(BIN)/pip install --quiet --editable '.[slurm]'
 	tests/cluster/slurm.sh $(BIN)/pytest tests/cluster/test_slurm.py
 
+torture: $(READY) ## faulty downloads, kills and spoilt files by the hundred; minutes
+	$(BIN)/python -m tests.faults.torture
+
+torture-quick: $(READY) ## a sample of each, under a minute
+	$(BIN)/python -m tests.faults.torture --quick
+
+deploy-check: $(READY) ## three clients as real processes with Flower, against the simulator; two minutes
+	$(BIN)/pip install --quiet --editable '.[deploy]'
+	$(BIN)/plfl deploy check
+
 smoke: $(READY) ## the whole pipeline on three clients, in seconds
 	$(SNAKEMAKE) --configfile config/smoke.yaml
 
@@ -69,6 +79,9 @@ bench-quick: $(READY) ## training speed against a plain PyTorch loop, under a mi
 docs: $(READY) ## the documentation as a site, in site/
 	$(BIN)/pip install --quiet "mkdocs-material>=9.5,<10"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+screenshots: $(READY) ## the pictures of the documentation, from results/demo (needs chromium)
+	$(BIN)/python docs/screenshots.py
 
 lock: ## renew requirements.lock (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-header \

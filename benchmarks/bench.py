@@ -223,7 +223,7 @@ def by_part() -> Numbers:
         personalization="P2",
         rounds=40,
         steps=125,
-        evaluate_every=5,
+        evaluate_every=10,
     )
     dataset = _dataset(CLIENTS, evaluated=YEAR // 10)
     profile = cProfile.Profile()

@@ -29,6 +29,10 @@ Load = Callable[[Study, str], Dataset]
 Progress = Callable[[str, int, int], None]
 """Is told what is trained, how many rounds are done and how many there are in all."""
 
+TITLES: dict[Walk, str] = {
+    "algorithm": "From the authors' code to the algorithm",
+    "data": "From the authors' data to the paper's and beyond, with the corrected algorithm",
+}
 CLIENT_OPTS = ("adam", "prox")
 SERVER_LR = 0.01
 """FedAvg's rate in the authors' code; 1 makes the server hold the clients' mean."""
@@ -222,11 +226,7 @@ def as_markdown(study: Study, table: pd.DataFrame) -> str:
         " with FedAvg. Each row has the switches of all rows above it. kB cross per client and"
         " round, both ways together.",
     ]
-    titles: dict[Walk, str] = {
-        "algorithm": "From the authors' code to the algorithm",
-        "data": "From the authors' data to the paper's and beyond, with the corrected algorithm",
-    }
-    for walk, title in titles.items():
+    for walk, title in TITLES.items():
         lines += ["", f"## {title}"]
         if walk == "data":
             lines += [

@@ -40,6 +40,7 @@ def calibrate(
     optimiser: ClientOpt,
     *,
     epochs: int = 2,
+    most_steps: int | None = None,
     variant: Variant = "plain",
     mu: float = 0.1,
     lam: float = 0.35,
@@ -54,6 +55,7 @@ def calibrate(
         optimiser: the ClientOpt, fresh; a proximal term of its own is left out.
         epochs: E, passes over a client's training windows (the paper: 2); what does not fill a
             minibatch at the end of a pass is left out of that pass.
+        most_steps: steps after which a client stops, even within a pass.
         variant: the loss.
         mu: μ of `prox`; no default in the source. Above 1 / lr it makes SGD swing.
         lam: λ of `kd` (the paper: 0.35).
@@ -62,7 +64,7 @@ def calibrate(
     trained = models.clone()
     if epochs == 0:
         return trained
-    starts, steps = _epochs(fleet, epochs)
+    starts, steps = _epochs(fleet, epochs, most_steps)
     task = LocalTask(
         optimiser=optimiser,
         rows=trained,
@@ -79,13 +81,14 @@ def calibrate(
     return trained
 
 
-def _epochs(fleet: Fleet, epochs: int) -> tuple[Tensor, Tensor]:
+def _epochs(fleet: Fleet, epochs: int, most: int | None) -> tuple[Tensor, Tensor]:
     """Minibatches (N, K, B) of all clients, and how many (N,) of them are each client's own."""
     size = fleet.settings.batch_size
     drawn = []
     for i, name in enumerate(fleet.names):
         starts = fleet.dataset.starts(i, "train")
-        steps = epochs * (len(starts) // size)
+        passes = epochs * (len(starts) // size)
+        steps = passes if most is None else min(passes, most)
         stream = f"/calibration/{name}"
         drawn.append(starts[batches.epoch(fleet.seed, stream, 1, len(starts), steps, size)])
     longest = max(map(len, drawn))

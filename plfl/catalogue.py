@@ -15,7 +15,8 @@ ROOMS = {"method": methods, "server_opt": servers, "client_opt": clients}
 def entries() -> list[dict[str, Any]]:
     """One entry an algorithm: `axis`, `name`, `citation`, `about`, `parameters`.
 
-    A parameter has its `default` and its `meaning`.
+    A parameter has its `default` and its `meaning`. A method also has `accepts`, the optimisers it
+    makes sense with, and `simulation_only`, why it cannot be deployed.
     """
     return [
         _entry(axis, cls) for axis, package in ROOMS.items() for cls in package.available().values()
@@ -37,6 +38,7 @@ def _entry(axis: str, cls: type[Method]) -> dict[str, Any]:
             for name, field in cls.model_fields.items()
         },
         "accepts": _accepted(cls) if axis == "method" else None,
+        "simulation_only": cls().simulation_only if issubclass(cls, methods.Method) else None,
     }
 
 
@@ -69,6 +71,8 @@ def as_text() -> str:
         lines += ["", f"{entry['name']} ({entry['axis']})", f"  {entry['citation']}"]
         for name, parameter in entry["parameters"].items():
             lines.append(f"  {name} = {parameter['default']}: {parameter['meaning']}")
+        if entry["simulation_only"]:
+            lines.append(f"  in the simulator only: {entry['simulation_only']}")
         if entry["accepts"]:
             for axis, names in entry["accepts"].items():
                 lines.append(f"  {axis}: {', '.join(names) or 'none with its defaults'}")

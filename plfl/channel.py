@@ -68,7 +68,7 @@ class Channel:
 
     def carry(self, direction: Direction, clients: Tensor, rows: list[Tensor]) -> list[Tensor]:
         """What arrives of `rows`, arrays with a row for each of `clients`."""
-        return [row.clone(memory_format=torch.contiguous_format) for row in rows]
+        return [_copy(row) for row in rows]
 
     def _count(
         self, direction: Direction, clients: Tensor, rows: list[Tensor], extras: list[Tensor]
@@ -81,6 +81,13 @@ class Channel:
         """Bytes of each client since the last call, by kind; starts a new page of the ledger."""
         page, self._ledger = self._ledger, self._blank()
         return page
+
+
+def _copy(rows: Tensor) -> Tensor:
+    """The same rows elsewhere; what is the same for all clients stays in memory once."""
+    if len(rows) > 1 and rows.stride(0) == 0:
+        return rows[:1].clone().expand_as(rows)
+    return rows.clone(memory_format=torch.contiguous_format)
 
 
 def _rows(extra: Tensor | float, clients: Tensor) -> Tensor:

@@ -10,19 +10,23 @@ import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from plfl.federation import Federation
-from plfl.files import atomic
+from plfl.files import atomic, sha256
+from plfl.study import digest
 
 log = logging.getLogger(__name__)
 
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 TABLES = ("server_state", "memory", "moments")
 
 
@@ -38,6 +42,9 @@ class Checkpoint:
     def __init__(self, folder: Path, key: str, every: float):
         self.folder, self.key, self.every = folder, key, every
         self.saved = time.monotonic()
+        self.note: dict[str, Any] = {}
+        """What else shall be remembered with the next save, or was with the one loaded: what JSON
+        can hold."""
 
     def is_due(self) -> bool:
         """Whether the last saved round is some time ago."""
@@ -54,11 +61,14 @@ class Checkpoint:
         numbered = [part.assign(trial=i) for i, parts in enumerate(records) for part in parts]
         table = pa.Table.from_pandas(pd.concat(numbered), preserve_index=False)
         with atomic(arrays) as temporary:
-            safetensors.torch.save_file(_tensors(federations), temporary)
+            # Not `save_file`, whose error does not tell that the disk is full.
+            temporary.write_bytes(safetensors.torch.save(tensors(federations)))
         with atomic(tables) as temporary:
             pq.write_table(table, temporary)
+        state = {"key": self.key, "round": t, "note": self.note}
+        state["files"] = {file.name: sha256(file) for file in (arrays, tables)}
         with atomic(self._state) as temporary:
-            temporary.write_text(json.dumps({"key": self.key, "round": t}), encoding="utf-8")
+            temporary.write_text(json.dumps(state | {"digest": digest(state)}), encoding="utf-8")
         for file in self.folder.iterdir():
             if file not in (arrays, tables, self._state):
                 file.unlink()
@@ -68,17 +78,23 @@ class Checkpoint:
         """Put the saved tensors back; the saved round and the parts of the records, or 0, []."""
         try:
             state = json.loads(self._state.read_text(encoding="utf-8"))
+            if state.pop("digest") != digest(state):
+                raise ValueError("state.json has changed")
             if state["key"] != self.key:
                 return 0, []
             arrays, tables = self._files(state["round"])
+            for file in (arrays, tables):
+                if sha256(file) != state["files"][file.name]:
+                    raise ValueError(f"{file.name} has changed")
             records = pd.read_parquet(tables)
             found = safetensors.torch.load_file(arrays)
         except FileNotFoundError:
             return 0, []
-        except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
+        except (*_DAMAGE, safetensors.SafetensorError) as error:
             log.warning("%s: is damaged (%s); training begins anew", self.folder, error)
             return 0, []
-        _restore(federations, found)
+        restore(federations, found)
+        self.note = state["note"]
         log.info("goes on after round %d", state["round"])
         by_trial = records.groupby("trial", sort=True)
         return int(state["round"]), [[part.drop(columns="trial")] for _, part in by_trial]
@@ -98,20 +114,24 @@ class Checkpoint:
         return self.folder / f"{t}.safetensors", self.folder / f"{t}.parquet"
 
 
-def _tensors(federations: Sequence[Federation]) -> dict[str, Tensor]:
+def tensors(federations: Sequence[Federation]) -> dict[str, Tensor]:
+    """Everything that some federations carry from one round to the next, by name."""
     found: dict[str, Tensor] = {}
     for i, f in enumerate(federations):
         found |= {f"{i}/local": f.local, f"{i}/steps": f.steps}
+        found[f"{i}/now"] = torch.tensor(f.clock.now, dtype=torch.float64)
         for table in TABLES:
             found |= {f"{i}/{table}/{name}": x for name, x in getattr(f, table).items()}
     return {name: x.detach().clone().contiguous() for name, x in found.items()}
 
 
-def _restore(federations: Sequence[Federation], found: dict[str, Tensor]) -> None:
+def restore(federations: Sequence[Federation], found: dict[str, Tensor]) -> None:
+    """Put back what `tensors` found."""
     for i, f in enumerate(federations):
         device = f.local.device
         # What the method did before round 1 was counted before the interruption.
         f.clock.close_round(f.channel.close_round(), [])
+        f.clock.now = float(found[f"{i}/now"])
         f.local, f.steps = (found[f"{i}/{name}"].to(device) for name in ("local", "steps"))
         for table in TABLES:
             prefix = f"{i}/{table}/"

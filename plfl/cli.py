@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plfl import __version__
+from plfl.deploy import commands as deploy
 from plfl.errors import ConfigError, PlflError
 from plfl.study import Cell, Study
 
@@ -99,6 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     scarcity = commands.add_parser("scarcity", help="when sharing pays: from weeks to months")
     scarcity.add_argument("config", type=Path, help="such as config/scarcity.yaml")
     scarcity.set_defaults(run=_scarcity)
+
+    deploy.add(commands)
 
     listed = commands.add_parser("methods", help="the algorithms: citation, parameters, bytes")
     listed.add_argument("--json", action="store_true", help="for machines")

@@ -63,11 +63,10 @@ def train(
         for candidate in study.candidates(same[0])
     ]
     examiner = Examiner(dataset, machine)
-    ends = [*study.tuning.halve_after, study.federation.rounds]
 
     def report(finished: Round) -> None:
         t = finished.t
-        evaluate = t % study.federation.evaluate_every == 0 or t in ends
+        evaluate = t % study.federation.evaluate_every == 0 or t in study.rungs
         for i, (f, recorder) in enumerate((trial.federation, trial.recorder) for trial in running):
             times = finished.times[i] if study.federation.simulation.timed else None
             recorder.train(t, finished.present[i], finished.losses[i], finished.bytes[i], times)
@@ -90,7 +89,7 @@ def train(
             # They were saved as one table, in which each has the columns of all others.
             foreign = ["cluster"] if clusters_of(trial.federation) is None else []
             trial.recorder.parts = [part.drop(columns=foreign, errors="ignore") for part in parts]
-    for end in ends:
+    for end in study.rungs:
         if after < end:
             alive = [trial.federation for trial in running]
             federation.run(alive, machine, study.federation, range(after + 1, end + 1), report)
@@ -141,7 +140,7 @@ def federation_of(
     machine = fleet.engine
     mask = forecaster.layout.mask(study.personalization[cell.personalization])
     return Federation(
-        method=study.chosen_method(cell),
+        method=candidate.method,
         client_opt=candidate.client_opt,
         server_opt=candidate.server_opt,
         split=torch.from_numpy(mask).to(machine.device),

@@ -245,10 +245,12 @@ class Turn:
         local, f = self.local, self.f
         pull = local.pull if isinstance(local.pull, float) else local.pull.cpu().numpy().tobytes()
         given = (local.constant, local.displacement, local.steps, local.retarget)
-        terms = tuple(x is not None for x in given)
+        terms = (local.displaced_first, *(x is not None for x in given))
         mask = f.shared.cpu().numpy().tobytes()
         loss = (local.loss_scale, local.contrast, local.gradients)
-        return (f.client_opt, mask, pull, *terms, *loss, self.most)
+        # Steps of a method's own are those of one federation.
+        own = None if local.own_steps is None else f
+        return (f.client_opt, mask, pull, *terms, *loss, own, self.most)
 
     def close(self) -> None:
         """Hand what the clients did to the method."""
@@ -288,8 +290,13 @@ class _Part:
             None if x is None else f.full(self._of(x)) for x in (local.constant, local.displacement)
         )
         if displacement is not None and local.displaced_first:
-            # Displacing first is displacing last from a displaced start.
+            # Displacing first is displacing last from a displaced start. Terms that draw to the
+            # start still mean where it was.
             rows += displacement
+            drawn = local.pull + f.client_opt.proximal
+            if isinstance(drawn, Tensor) or drawn:
+                back = f.full(drawn * torch.ones_like(f.x0)) * displacement
+                constant = back if constant is None else constant + back
         previous = None if local.previous is None else self._of(local.previous)
         return {
             "rows": rows,
@@ -385,7 +392,10 @@ def _train(parts: list[_Part], engine: Engine) -> None:
         contrast=local.contrast,
         **joined,  # type: ignore[arg-type]
     )
-    losses = engine.train(task)
+    if local.own_steps is None:
+        losses = engine.train(task)
+    else:
+        losses = local.own_steps(task, torch.cat([part.clients for part in parts]))
     first = 0
     for part in parts:
         part.take(task, slice(first, first + len(part)), losses)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.clients import ClientOpt
@@ -78,12 +79,24 @@ class Fleet:
         """Targets (n_i,), in scaled units, of all training windows of a client."""
         return self.targets(torch.from_numpy(self._starts[client]))
 
-    def losses(self, rows: Tensor, clients: Tensor) -> Tensor:
-        """Mean squared error (n,) of model s over all training windows of client `clients[s]`."""
-        starts = [torch.from_numpy(self._starts[i]) for i in clients.tolist()]
+    def losses(
+        self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None
+    ) -> Tensor:
+        """Mean squared error (n,) of model s over training windows of client `clients[s]`.
+
+        They are as many as `windows`, drawn for round `t`, the same for all who ask; or all.
+        """
+        starts = [torch.from_numpy(s) for s in self._probes(clients, t, windows)]
         forecasts = self.engine.predict(rows, [s.to(self.engine.device) for s in starts])
         errors = [f - self.targets(s) for f, s in zip(forecasts, starts, strict=True)]
         return torch.stack([error.double().square().mean() for error in errors])
+
+    def _probes(self, clients: Tensor, t: int, windows: int | None) -> list[NDArray[np.int64]]:
+        every = [self._starts[i] for i in clients.tolist()]
+        if windows is None:
+            return every
+        drawn = zip(every, self.streams("probe", clients.tolist(), t), strict=True)
+        return [s if len(s) <= windows else random.choice(s, windows, False) for s, random in drawn]
 
     def train(
         self,
@@ -100,26 +113,26 @@ class Fleet:
         without one.
         """
         trained = rows.clone()
-        task = self._task(trained, clients, optimiser, t, steps)
+        task = self._task(trained, self.minibatches(clients, t, steps), optimiser)
         self.engine.train(task if shared is None else replace(task, shared=shared))
         return trained
 
     def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int) -> Tensor:
         """Mean gradient (n, P) of the models `rows` over the first minibatches of round `t`."""
-        still = Sgd.model_construct(lr=0.0)
-        task = self._task(rows.clone(), clients, still, t, steps)
-        task = replace(task, gradients=torch.zeros_like(rows))
-        self.engine.train(task)
-        assert task.gradients is not None
-        return task.gradients / steps
+        return self.gradients_on(rows, self.minibatches(clients, t, steps))[1]
 
-    def _task(
-        self, rows: Tensor, clients: Tensor, optimiser: ClientOpt, t: int, steps: int
-    ) -> LocalTask:
+    def gradients_on(self, rows: Tensor, batches: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean losses (n,) and gradients (n, P) of the models `rows` on minibatches (n, K, B)."""
+        task = self._task(rows.clone(), batches, Sgd.model_construct(lr=0.0))
+        gradients = torch.zeros_like(rows)
+        losses = self.engine.train(replace(task, gradients=gradients))
+        return losses, gradients / batches.shape[1]
+
+    def _task(self, rows: Tensor, batches: Tensor, optimiser: ClientOpt) -> LocalTask:
         return LocalTask(
             optimiser=optimiser,
             rows=rows,
-            batches=self.minibatches(clients, t, steps),
+            batches=batches,
             shared=torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device),
             state=optimiser.init(rows),
             steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),

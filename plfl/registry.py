@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict
 class Method(BaseModel):
     """Frozen hyperparameters of one algorithm; its file holds citation, equations and update."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
     name: ClassVar[str]
     """The name by which a configuration refers to the algorithm."""

@@ -7,7 +7,8 @@ that could stop it earlier.
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,10 +19,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 from numpy.typing import NDArray
 
+from plfl import federation
 from plfl.audit import Load, Progress, spread
+from plfl.calibration import calibrate, head_mask
 from plfl.data.windows import WEEK, Dataset
 from plfl.errors import ConfigError, DataError
-from plfl.experiment import train
+from plfl.experiment import federation_of, train
 from plfl.figures.style import (
     COLUMN,
     PAGE,
@@ -34,17 +37,21 @@ from plfl.figures.style import (
     style,
 )
 from plfl.files import atomic
+from plfl.fleet import Fleet
 from plfl.forecaster import Forecaster
+from plfl.methods.fedopt import FedOpt
 from plfl.results import scores
 from plfl.results.collect import SEASONS, describe_clients
 from plfl.results.statistics import interval
-from plfl.study import Cell, Study, Tuning
-from plfl.training import LocalTask, batches, engine
+from plfl.study import Candidate, Cell, Study, Tuning
+from plfl.training import Engine, LocalTask, batches, engine
 
 WEEKS = (1, 2, 4, 8, 16, 40)
 """Histories of the study; 40 weeks are nearly all of the training part of a year."""
 CENTRALISED = "centralised"
 """One model trained on the windows of all clients together."""
+CALIBRATED = "calibrated"
+"""A client that joined late: the head of the others' last global model, trained on its history."""
 PERSISTENCE = "persistence"
 
 _BASELINES = {
@@ -52,7 +59,15 @@ _BASELINES = {
     "naive_day": {"color": "0.55", "linewidth": 0.8, "linestyle": "--"},
     "naive_week": {"color": "0.55", "linewidth": 0.8, "linestyle": "-."},
 }
-_LABELS = {"naive_day": "seasonal naive, day", "naive_week": "seasonal naive, week"}
+CAPTION = (
+    "Test MASE against weeks of training history per client, always on the same test part. Error"
+    " bars are 95 % bootstrap intervals over clients, each the mean of its seeds."
+)
+_LABELS = {
+    CALIBRATED: "calibrated (head only)",
+    "naive_day": "seasonal naive, day",
+    "naive_week": "seasonal naive, week",
+}
 
 
 def measure(
@@ -67,12 +82,15 @@ def measure(
 
     Returns:
         Test MASE at the last round, one row a state, history, forecaster, model, seed and client:
-        `state`, `weeks`, `forecaster` (a split, or `centralised`), `model` (`local`, `global`),
-        `seed`, `client`, `mase`. The baselines `persistence`, `naive_day` and `naive_week` depend
-        on neither history nor seed: there `weeks` and `seed` are empty and `model` is "baseline".
+        `state`, `weeks`, `forecaster` (a split, `centralised` or `calibrated`), `model` (`local`,
+        `global`), `seed`, `client`, `mase`. Of `calibrated` the global model is the one that the
+        client received, the local one that with a head of its own. The baselines `persistence`,
+        `naive_day` and `naive_week` depend on neither history nor seed: there `weeks` and `seed`
+        are empty and `model` is "baseline".
 
     Raises:
-        ConfigError: the grid has more than one method, ClientOpt or ServerOpt.
+        ConfigError: the grid has more than one method, ClientOpt or ServerOpt, or there are late
+            clients and scaling is pooled.
         DataError: the training part is shorter than the shortest history, no client can have a
             MASE, or see `load`.
     """
@@ -81,26 +99,41 @@ def measure(
     states, seeds = study.data.states, study.grid.seeds
     full = {state: load(study, state) for state in states}
     histories = {state: _histories(state, dataset) for state, dataset in full.items()}
-    total = rounds * (1 + len(seeds)) * sum(map(len, histories.values()))
+    groups = {state: _late(study, dataset) for state, dataset in full.items()}
+    of_others = len(seeds) * sum(map(len, groups.values()))
+    total = rounds * ((1 + len(seeds)) * sum(map(len, histories.values())) + of_others)
     done = 0
     tables = [_baselines(state, dataset) for state, dataset in full.items()]
     for state in states:
+        datasets = {}
+        cells = [cell for cell in study.cells if cell.state == state]
         for weeks in histories[state]:
             what = f"{state}, {_weeks([weeks])}"
             windows = study.windows.model_copy(update={"history": weeks})
             of_history = study.model_copy(update={"windows": windows})
-            dataset = load(of_history, state)
-            cells = [cell for cell in study.cells if cell.state == state]
+            dataset = datasets[weeks] = load(of_history, state)
             trainings = [
                 partial(_federated, of_history, cells, dataset),
                 *(partial(_centralised, of_history, cells[0], s, dataset) for s in seeds),
             ]
             for training in trainings:
-                found = training(lambda t, done=done, what=what: progress(what, done + t, total))
+                found = training(partial(_tell, progress, what, done, total))
                 tables.append(found.assign(state=state, weeks=weeks))
                 done += rounds
+        for late, seed in itertools.product(groups[state], seeds):
+            cell = replace(cells[0], seed=seed)
+            others = np.delete(np.arange(len(full[state].clients)), late)
+            tell = partial(_tell, progress, f"{state}, late clients", done, total)
+            model = _last_global(study, cell, _part(full[state], others), tell)
+            joined = {weeks: _part(dataset, late) for weeks, dataset in datasets.items()}
+            tables.append(_calibrated(study, cell, model, joined).assign(state=state))
+            done += rounds
     columns = ["state", "weeks", "forecaster", "model", "seed", "client", "mase"]
     return pd.concat(tables, ignore_index=True)[columns]
+
+
+def _tell(progress: Progress, what: str, before: int, total: int, t: int) -> None:
+    progress(what, before + t, total)
 
 
 def _checked(study: Study) -> Study:
@@ -112,6 +145,12 @@ def _checked(study: Study) -> Study:
         if len(values) > 1
     ]:
         raise ConfigError(study.name, problems)
+    if study.scarcity.late and study.windows.scaling == "pooled":
+        problem = (
+            "windows.scaling: 'pooled' would tell a federation of the limits of clients that join "
+            "after it; set per_client, or scarcity.late to 0"
+        )
+        raise ConfigError(study.name, [problem])
     last_only = study.federation.model_copy(update={"evaluate_every": study.federation.rounds})
     return study.model_copy(update={"federation": last_only, "tuning": Tuning()})
 
@@ -186,9 +225,83 @@ def _centralised(
             )
         )
         tell(t)
-    starts = [dataset.starts(i, "test") for i in range(clients)]
-    on_device = [torch.from_numpy(s).to(machine.device) for s in starts]
-    forecasts = machine.predict(row.expand(clients, -1).contiguous(), on_device)
+    table = _test_scores(machine, dataset, row.expand(clients, -1).contiguous())
+    return table.assign(forecaster=CENTRALISED, model="global", seed=seed)
+
+
+def _late(study: Study, dataset: Dataset) -> list[NDArray[np.int64]]:
+    """Groups of clients that join late by turns: each client is in one of them.
+
+    Raises:
+        DataError: there is only one client.
+    """
+    clients, share = len(dataset.clients), study.scarcity.late
+    if not share:
+        return []
+    if clients < 2:
+        raise DataError(
+            "scarcity.late: a client joins the federation of others, but there is only one; set it "
+            "to 0, or raise data.clients"
+        )
+    turns = -(-clients // max(1, round(share * clients)))
+    return [np.arange(first, clients, turns) for first in range(turns)]
+
+
+def _part(dataset: Dataset, clients: NDArray[np.int64]) -> Dataset:
+    """Some clients of a dataset, which are scaled by themselves; the rows of others stay unused."""
+    fields = ("clients", "bounds", "load_offset", "load_scale")
+    return replace(dataset, **{name: getattr(dataset, name)[clients] for name in fields})
+
+
+def _last_global(
+    study: Study, cell: Cell, members: Dataset, tell: Callable[[int], None]
+) -> torch.Tensor:
+    """Parameters (P,) that the server has after the last round of a federation that shares all.
+
+    It is the plain round of the study's ClientOpt and ServerOpt on all the members' history; of a
+    server that has a model for each member it is their mean.
+    """
+    forecaster = Forecaster.of(study.model, len(members.columns), members.look_back)
+    machine = engine(study.compute, forecaster, members)
+    fleet = Fleet(members, machine, study.federation, cell.seed)
+    everything = study.model_copy(update={"personalization": {cell.personalization: ["*"]}})
+    options = study.client_optimiser(cell), study.server_optimiser(cell)
+    one = federation_of(everything, cell, Candidate(*options, FedOpt()), forecaster, fleet)
+    rounds = range(1, study.federation.rounds + 1)
+    federation.run([one], machine, study.federation, rounds, lambda finished: tell(finished.t))
+    return one.global_models.mean(dim=0)
+
+
+def _calibrated(
+    study: Study, cell: Cell, model: torch.Tensor, histories: Mapping[int, Dataset]
+) -> pd.DataFrame:
+    """Scores of clients that got `model`, before and after they trained its head, by history."""
+    tables = []
+    for weeks, dataset in histories.items():
+        forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
+        machine = engine(study.compute, forecaster, dataset)
+        fleet = Fleet(dataset, machine, study.federation, cell.seed)
+        given = model.expand(len(dataset.clients), -1).contiguous()
+        head = torch.from_numpy(head_mask(forecaster, study.scarcity.head)).to(machine.device)
+        trained = calibrate(
+            given,
+            fleet,
+            head,
+            study.client_optimiser(cell),
+            epochs=study.scarcity.epochs,
+            most_steps=study.federation.rounds * study.federation.local_steps,
+        )
+        tables += [
+            _test_scores(machine, dataset, rows).assign(model=kind, weeks=weeks)
+            for kind, rows in (("local", trained), ("global", given))
+        ]
+    return pd.concat(tables, ignore_index=True).assign(forecaster=CALIBRATED, seed=cell.seed)
+
+
+def _test_scores(machine: Engine, dataset: Dataset, rows: torch.Tensor) -> pd.DataFrame:
+    """Test MASE of each client with its model of `rows` (N, P)."""
+    starts = [dataset.starts(i, "test") for i in range(len(dataset.clients))]
+    forecasts = machine.predict(rows, [torch.from_numpy(s).to(machine.device) for s in starts])
     mase = [
         scores.mase(
             dataset.load[dataset.target_rows(starts[i])],
@@ -197,9 +310,7 @@ def _centralised(
         )
         for i, forecast in enumerate(forecasts)
     ]
-    names = dataset.clients.tolist()
-    table = pd.DataFrame({"client": names, "mase": mase})
-    return table.assign(forecaster=CENTRALISED, model="global", seed=seed)
+    return pd.DataFrame({"client": dataset.clients.tolist(), "mase": mase})
 
 
 def summarise(table: pd.DataFrame) -> pd.DataFrame:
@@ -248,10 +359,10 @@ def _by_client(part: pd.DataFrame) -> NDArray[np.float64]:
 def crossings(table: pd.DataFrame) -> list[str]:
     """In words: which forecaster is better at which histories, for every two that are compared.
 
-    Compared are the local models of the splits with each other, the centralised model, and
-    persistence, client by client. Between two histories the crossing is put where a straight line
-    over log weeks between the mean differences is 0. A difference is clear where its bootstrap
-    interval over clients leaves out 0.
+    Compared are the local models of the splits, and of clients that joined late, with each other,
+    with the centralised model and with persistence, client by client. Between two histories the
+    crossing is put where a straight line over log weeks between the mean differences is 0. A
+    difference is clear where its bootstrap interval over clients leaves out 0.
     """
     lines = []
     for state, of_state in _scored(table).groupby("state", sort=False):
@@ -329,7 +440,8 @@ def as_text(study: Study, table: pd.DataFrame) -> str:
         )
         trained = part[(part["model"] != "baseline") & ~(alone & (part["model"] == "global"))]
         trained = trained.assign(
-            text=[_text(m, s) for m, s in zip(trained["mase"], trained["std"], strict=True)]
+            forecaster=trained["forecaster"].map(label),
+            text=[_text(m, s) for m, s in zip(trained["mase"], trained["std"], strict=True)],
         )
         wide = trained.pivot_table(
             index=["forecaster", "model"],
@@ -341,10 +453,14 @@ def as_text(study: Study, table: pd.DataFrame) -> str:
         wide.columns = [f"{weeks:g} wk" for weeks in wide.columns]
         lines += ["", f"{state}{sample}", wide.to_string()]
         lines += [
-            f"{_LABELS.get(name, name)}: {baselines['mase'].get(name, np.nan):.3f}"
-            for name in _BASELINES
+            f"{label(name)}: {baselines['mase'].get(name, np.nan):.3f}" for name in _BASELINES
         ]
     return "\n".join([*lines, "", *(f"- {line}" for line in crossings(table))])
+
+
+def label(forecaster: str) -> str:
+    """A forecaster in print."""
+    return _LABELS.get(forecaster, forecaster)
 
 
 def _text(mase: float, std: float) -> str:
@@ -361,26 +477,32 @@ def draw(study: Study, table: pd.DataFrame) -> Figure:
     wide = len(states) > 1
     figure, axes = panels(1, len(states), (PAGE if wide else COLUMN, 2.8))
     lines = [(split, "local") for split in study.grid.personalization] + [(CENTRALISED, "global")]
+    if CALIBRATED in set(summary["forecaster"]):
+        lines.append((CALIBRATED, "local"))
     shown = []
     for axis, state in zip(axes[0], states, strict=True):
         part = summary[summary["state"] == state].set_index(["forecaster", "model"])
         for k, key in enumerate(lines):
+            # The grey among the colours is that of the baselines.
+            look = colour(5 if key[0] == CALIBRATED else k)
             line = part.loc[[key]]
             ends = line[["low", "mase", "high"]].to_numpy(float)
             axis.errorbar(
                 line["weeks"] * 1.05 ** (k - (len(lines) - 1) / 2),
                 line["mase"],
                 yerr=np.diff(ends, axis=1).T,
-                label=key[0] if key[0] == CENTRALISED else f"{key[0]}, local model",
+                label=label(key[0])
+                if key[0] in (CENTRALISED, CALIBRATED)
+                else f"{key[0]}, local model",
                 elinewidth=0.6,
                 capsize=1.5,
-                **colour(k),
+                **look,
             )
             shown.append(ends)
         for name, look in _BASELINES.items():
             level = part["mase"].loc[[(name, "baseline")]].iloc[0]
             if np.isfinite(level):
-                axis.axhline(level, label=_LABELS.get(name, name), zorder=1, **look)
+                axis.axhline(level, label=label(name), zorder=1, **look)
         axis.set_xscale("log")
         axis.xaxis.set_major_locator(FixedLocator(sorted(part["weeks"].dropna().unique())))
         axis.xaxis.set_minor_locator(NullLocator())
@@ -397,7 +519,7 @@ def draw(study: Study, table: pd.DataFrame) -> Figure:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
     # matplotlib lists error bars last.
-    naive = [_LABELS.get(name, name) for name in _BASELINES]
+    naive = [label(name) for name in _BASELINES]
     order = sorted(handles, key=lambda label: label in naive)
     figure.legend(
         handles=[handles[label] for label in order],
@@ -410,7 +532,7 @@ def draw(study: Study, table: pd.DataFrame) -> Figure:
 
 
 def write(study: Study, table: pd.DataFrame) -> list[Path]:
-    """Write scarcity.csv beside the study's results and the figure as PDF and PNG; their paths.
+    """Write scarcity.csv beside the study's results, and the figure; return the paths.
 
     Raises:
         PlflError: the disk is full or a folder cannot be written.

@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 import re
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from fnmatch import fnmatchcase
@@ -26,8 +27,12 @@ from plfl.data.features import CALENDAR, FEATURES
 from plfl.errors import ConfigError
 from plfl.files import sha256
 from plfl.methods import Method
+from plfl.methods.fedopt import FedOpt
+from plfl.methods.fedprox import FedProx
 from plfl.servers import ServerOpt
 
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
 FORMAT = 1
 """Version of the configuration's form; a results folder carries it, see `results.records`."""
 
@@ -35,7 +40,9 @@ FORMAT = 1
 class Section(BaseModel):
     """A block of keys: unknown ones are refused, values never change after loading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
 
 class Comstock(Section):
@@ -74,12 +81,15 @@ class Meters(Section):
     one is refused."""
     allow_negative: bool = False
     """Accept negative load (a meter behind which power is generated)."""
+    about: Path | None = None
+    """CSV file of what else is known of the meters: `client`, the name of a meter, and columns of
+    your own, of which figures know `building type` and `climate zone`; null: nothing."""
 
 
 class Sample(Section):
     """Generated buildings in the ComStock layout, called sample data wherever they show."""
 
-    seed: int = Field(2018, ge=0)
+    seed: int = Field(2018, ge=0, lt=2**63)
     """Seed of the generator."""
 
 
@@ -96,7 +106,7 @@ class Data(Section):
     """States: one federation each. For meters any names; they are sub-folders of the meters."""
     clients: int = Field(12, ge=1)
     """Clients per state: the first ones of its list of buildings (the paper: 12 of 42)."""
-    buildings: dict[str, list[int]] = {}
+    buildings: dict[str, list[Annotated[int, Field(ge=0, lt=2**63)]]] = {}
     """Own building ids per state, in order, instead of the paper's list."""
     features: list[str] = Field(list(FEATURES), min_length=1)
     """Inputs of the model, in order; `load` first. The paper uses all eight."""
@@ -150,7 +160,7 @@ class Grid(Section):
     """Server optimisers (paper: these five)."""
     personalization: list[str] = Field(["P1", "P2", "P3"], min_length=1)
     """Splits of the parameters, names of `personalization` below."""
-    seeds: list[Annotated[int, Field(ge=0)]] = Field([10], min_length=1)
+    seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field([10], min_length=1)
     """Seeds of initial parameters and minibatches (authors' code: 10)."""
     refused: Literal["error", "skip"] = "error"
     """What becomes of a method with optimisers that make no sense for it: an error that says why,
@@ -221,8 +231,8 @@ class Federation(Section):
     opt_state: Literal["reset", "keep", "keep_personal"] = "reset"
     """Moments of the local optimiser at the start of a round: re-created (paper), kept, or kept for
     the personal parameters alone."""
-    evaluate_every: int = Field(5, ge=1)
-    """Rounds from one evaluation to the next; the last round is always evaluated."""
+    evaluate_every: int = Field(10, ge=1)
+    """Rounds from one evaluation to the next (authors' code: 10); the last is always evaluated."""
     simulation: Simulation = Simulation()
 
 
@@ -238,10 +248,11 @@ class Tuning(Section):
     server_lr: list[Annotated[float, Field(gt=0)]] = []
     """Server learning rates to try; none: that of the optimiser."""
     mu: list[Annotated[float, Field(ge=0)]] = []
-    """Strengths of the proximal term to try with the optimisers that have one; none: theirs."""
-    halve_after: list[Annotated[int, Field(ge=1)]] = []
-    """Rounds after which the worse half of each cell's combinations is dropped (successive halving,
-    Jamieson and Talwalkar 2016); none: all are trained in full."""
+    """Strengths of the proximal term to try with the optimisers that have one and with `fedprox`;
+    none: theirs."""
+    halve_after: list[Annotated[float, Field(gt=0, lt=1)]] = [0.125, 0.25, 0.5]
+    """Shares of the rounds after which the worse half of each cell's combinations is dropped
+    (successive halving, Jamieson and Talwalkar 2016); none: all are trained in full."""
 
 
 class Scarcity(Section):
@@ -253,7 +264,7 @@ class Scarcity(Section):
     head: Literal["mlp", "last"] = "mlp"
     """What they train: the whole MLP, or its last linear layer."""
     epochs: int = Field(2, ge=1)
-    """Passes over their own history (FedADC+: 2)."""
+    """Passes over their own history (FedADC+: 2), as far as `rounds` × `local_steps` go."""
 
 
 class Tracking(Section):
@@ -304,11 +315,12 @@ class Candidate:
 
     client_opt: ClientOpt
     server_opt: ServerOpt
+    method: Method
 
     @property
     def rates(self) -> dict[str, float]:
         """The values that tuning may choose: `lr`, `server_lr`, and `mu` (0 without the term)."""
-        mu = getattr(self.client_opt, "mu", 0.0)
+        mu = self.method.mu if isinstance(self.method, FedProx) else self.client_opt.proximal
         return {"lr": self.client_opt.lr, "server_lr": self.server_opt.lr, "mu": mu}
 
 
@@ -331,7 +343,7 @@ class Cell:
 class Study(Section):
     """A whole study: data, model, grid of cells, and how they are trained."""
 
-    name: str = Field("study", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+    name: str = Field("study", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)
     """Name of the study: its folder in `results/` and `figures/`, its experiment in MLflow."""
     data: Data = Data()
     windows: Windows = Windows()
@@ -365,7 +377,7 @@ class Study(Section):
             raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ConfigError(str(path), ["the file does not exist"]) from None
-        except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        except Exception as error:  # PyYAML lets through whatever a malformed value raises in it
             raise ConfigError(str(path), [f"cannot be read as YAML: {error}"]) from None
         return cls.parse(raw, str(path))
 
@@ -414,9 +426,14 @@ class Study(Section):
         yield from self._feature_problems()
         yield from self._pattern_problems()
         yield from self._simulation_problems()
-        halve, rounds = self.tuning.halve_after, self.federation.rounds
-        if halve != sorted(set(halve)) or (halve and halve[-1] >= rounds):
-            yield f"tuning.halve_after: {halve} must ascend, below federation.rounds {rounds}"
+        if (halve := self.tuning.halve_after) != sorted(set(halve)):
+            yield f"tuning.halve_after: {halve} must ascend"
+        for key, folder in (
+            ("data.folder", self.data.folder),
+            ("data.meters.folder", self.data.meters.folder),
+        ):
+            if "\0" in str(folder):
+                yield f"{key}: {str(folder)!r} cannot be a folder's name; take the NUL out of it"
         if any(share < 0 for share in self.windows.split) or self.windows.split[0] == 0:
             yield f"windows.split: {self.windows.split} must be shares, training above 0"
         elif abs(sum(self.windows.split) - 1) > 1e-9:
@@ -449,7 +466,7 @@ class Study(Section):
             chosen, client, server = (getattr(kind, name, None) for kind, name in kinds)
             if chosen is None or client is None or server is None:
                 continue  # an unknown name is an error of its own
-            for candidate in self._candidates(client, server, alone=False):
+            for candidate in self._candidates(client, server, chosen, alone=False):
                 if reason := chosen.refuses(candidate.client_opt, candidate.server_opt):
                     found[names] = reason
                     break
@@ -534,23 +551,36 @@ class Study(Section):
 
     def candidates(self, cell: Cell) -> list[Candidate]:
         """The choices of rates that a cell is trained with."""
-        client, server = self.client_optimiser(cell), self.server_optimiser(cell)
-        return self._candidates(client, server, self.is_alone(cell))
+        return self._candidates(
+            self.client_optimiser(cell),
+            self.server_optimiser(cell),
+            self.chosen_method(cell),
+            self.is_alone(cell),
+        )
 
-    def _candidates(self, client: ClientOpt, server: ServerOpt, alone: bool) -> list[Candidate]:
+    def _candidates(
+        self, client: ClientOpt, server: ServerOpt, method: Method, alone: bool
+    ) -> list[Candidate]:
         tuning = self.tuning
-        client_lrs = tuning.client_lr or [client.lr]
-        mus = (tuning.mu or [client.mu]) if hasattr(client, "mu") else [None]
+        clients, servers, methods = _varied([client], "lr", tuning.client_lr), [server], [method]
         if alone:
-            mus = mus[:1]  # the proximal term acts on shared parameters only
-        server_lrs = [server.lr] if alone else tuning.server_lr or [server.lr]
-        return [
-            Candidate(
-                client.model_copy(update={"lr": lr} | ({} if mu is None else {"mu": mu})),
-                server.model_copy(update={"lr": server_lr}),
-            )
-            for lr, mu, server_lr in itertools.product(client_lrs, mus, server_lrs)
-        ]
+            # Neither the server nor a method or a term on shared parameters ever comes in.
+            methods = [FedOpt()]
+        else:
+            servers = _varied(servers, "lr", tuning.server_lr)
+            if "mu" in type(client).model_fields:
+                clients = _varied(clients, "mu", tuning.mu)
+            if isinstance(method, FedProx):
+                methods = _varied(methods, "mu", tuning.mu)
+        return [Candidate(*c) for c in itertools.product(clients, servers, methods)]
+
+    @property
+    def rungs(self) -> list[int]:
+        """Rounds after which candidates are compared, the last round among them."""
+        tuning, rounds = self.tuning, self.federation.rounds
+        chooses = max(map(len, (tuning.client_lr, tuning.server_lr, tuning.mu))) > 1
+        ends = {round(share * rounds) for share in tuning.halve_after if chooses}
+        return [*sorted(ends - {0, rounds}), rounds]
 
     def is_alone(self, cell: Cell) -> bool:
         """Whether the clients of a cell train by themselves, so that the server never comes in."""
@@ -598,6 +628,11 @@ class Study(Section):
         return self.data.source == "sample"
 
 
+def _varied(of: list[Any], key: str, tried: list[float]) -> list[Any]:
+    """The options `of`, each with every value that is tried for a key; as they are without any."""
+    return [o.model_copy(update={key: value}) for o in of for value in tried] or of
+
+
 def digest(*parts: object) -> str:
     """A short fingerprint of plain data (what JSON can hold), the same on every machine."""
     text = json.dumps(parts, sort_keys=True, default=str)
@@ -633,7 +668,7 @@ def _explain(error: Any) -> list[str]:
         known = _keys_at(error["loc"][:-1])
         return [f"{path}: unknown key; {_allowed(str(error['loc'][-1]), known)}"]
     message = error["msg"][0].lower() + error["msg"][1:]
-    line = f"{path}: {error['input']!r} is not allowed, {message}"
+    line = f"{path}: {_SHORT.repr(error['input'])} is not allowed, {message}"
     if kind == "literal_error" and isinstance(error["input"], str):
         line += _nearest(error["input"], re.findall(r"'([^']+)'", error["ctx"]["expected"]))
     return [line]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from plfl.errors import PlflError
+from plfl.files import sweep
 from plfl.locks import hold
 from plfl.sources import code_digest
 from plfl.study import Cell, Study
@@ -51,7 +52,8 @@ def job(snakemake: Any) -> Iterator[Study]:
 def claim(study: Study) -> None:
     """Keep every other Snakemake off the study for as long as this process lives.
 
-    It stands in for Snakemake's own locks, which stay behind when Snakemake is killed.
+    It stands in for Snakemake's own locks, which stay behind when Snakemake is killed. What killed
+    jobs left half-written is removed.
 
     Raises:
         PlflError: another Snakemake is at the study, or its folder cannot be written.
@@ -59,6 +61,8 @@ def claim(study: Study) -> None:
     busy = "another Snakemake is at work on this study; wait until it has finished, or end it"
     lock = hold(study.results / ".lock", busy=busy)
     atexit.register(lock.release)
+    for folder in (study.results, study.figures):
+        sweep(folder)
 
 
 class Progress:

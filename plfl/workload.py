@@ -59,9 +59,8 @@ def workload(study: Study) -> pd.DataFrame:
 
 def _rounds(study: Study, trials: int) -> tuple[int, int]:
     """Rounds that the trials of a cell are trained for in all, and how many of them are scored."""
-    ends = [*study.tuning.halve_after, study.federation.rounds]
     trained = scored = 0
-    for after, end in itertools.pairwise([0, *ends]):
+    for after, end in itertools.pairwise([0, *study.rungs]):
         trained += trials * (end - after)
         evaluated = {t for t in range(after + 1, end) if t % study.federation.evaluate_every == 0}
         scored += trials * len(evaluated | {end})

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from plfl.results import costs
+from plfl.results.records import CELL
 from plfl.study import FORMAT, Cell, Study
 
 PAPER: dict[str, Any] = {"name": "paper"}
@@ -127,13 +129,18 @@ def write(folder: Path, config: dict[str, Any], diverged: tuple[str, ...] = ()) 
         "version": "0.1.0",
         "git": "0123abc",
         "study": study.model_dump(mode="json"),
+        "sources": {state: _receipt(study, state) for state in study.data.states[:1]},
         "cells": {str(cell): f"{i:016x}" for i, cell in enumerate(study.cells)},
     }
     (folder / "study.json").write_text(json.dumps(about))
     records = pd.concat([_records(study, c, curves[c]) for c in study.cells], ignore_index=True)
     records.to_parquet(folder / "records.parquet")
     rows = [row for c in study.cells for row in _summary(study, c, curves[c])]
-    pd.DataFrame(rows).to_csv(folder / "summary.csv", index=False)
+    summary = pd.DataFrame(rows).join(costs.totals(records), on=CELL)
+    test = records[records["split"] == "test"].groupby([*CELL, "model", "round"])["mase"].mean()
+    prices = costs.to_target(records, test.rename("mase_mean").reset_index(), 1.0)
+    summary = summary.join(prices, on=[*CELL, "model"])
+    summary.to_csv(folder / "summary.csv", index=False)
     clients = _clients(study, rng)
     clients.to_parquet(folder / "clients.parquet")
     _forecasts(study, clients).to_parquet(folder / "forecasts.parquet")
@@ -150,6 +157,15 @@ def _columns(cell: Cell) -> dict[str, Any]:
 
 def _names(study: Study, state: str) -> list[str]:
     return [f"{state.lower()}{100 + 37 * i}" for i in range(study.data.clients)]
+
+
+def _receipt(study: Study, state: str) -> dict[str, Any]:
+    first, *_ = _names(study, state)
+    return {
+        "source": study.data.source,
+        "files": {f"data/{study.data.source}/{first}.parquet": "0f" * 32},
+        "clients": {first: {"building type": "office"}},
+    }
 
 
 def _evaluated(study: Study) -> list[int]:
@@ -186,7 +202,8 @@ def _seconds(study: Study, cell: Cell) -> dict[str, float]:
     """Simulated seconds of a round, in a study that simulates time."""
     if not study.federation.simulation.timed:
         return {}
-    return {"round_seconds": 25 + 8e-6 * _bytes(study, cell)}
+    seconds = 25 + 8e-6 * _bytes(study, cell)
+    return {"seconds": 0.8 * seconds, "round_seconds": seconds}
 
 
 def _clusters(cell: Cell, rounds: int) -> dict[str, Any]:
@@ -231,9 +248,7 @@ def _records(study: Study, cell: Cell, curve: np.ndarray) -> pd.DataFrame:
 
 
 def _summary(study: Study, cell: Cell, curve: np.ndarray) -> list[dict[str, object]]:
-    rounds, total = _evaluated(study), _bytes(study, cell) * study.federation.rounds
-    of_round = _seconds(study, cell).values()
-    time = {"seconds": sum(of_round) * study.federation.rounds} if of_round else {}
+    rounds = _evaluated(study)
     rows = []
     for model in (0, 1):
         for chosen in ("last", "best_validation"):
@@ -253,9 +268,6 @@ def _summary(study: Study, cell: Cell, curve: np.ndarray) -> list[dict[str, obje
                     "mae_mean": 2 * mase.mean(),
                     "rmse_mean": 3 * mase.mean(),
                     "validation_mase": 0.97 * mase.mean(),
-                    "bytes_down": total * study.data.clients,
-                    "bytes_up": total * study.data.clients,
-                    **time,
                     "diverged": not np.isfinite(mase).all(),
                     "data": study.data.source,
                 }

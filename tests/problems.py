@@ -75,7 +75,9 @@ class QuadraticFleet(Fleet):
     def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
         return clients[:, None, None].expand(-1, steps, 1)
 
-    def losses(self, rows: Tensor, clients: Tensor) -> Tensor:
+    def losses(
+        self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None
+    ) -> Tensor:
         return self.problem.losses(rows, clients)
 
 

@@ -160,6 +160,17 @@ def test_against_pytorch(variant, monkeypatch):
         torch.testing.assert_close(trained[i], expected, rtol=0, atol=1e-12)
 
 
+def test_no_client_takes_more_steps_than_it_may():
+    start, mask = models(TWO), head(TWO)
+    all_steps = [2 * (len(TWO.dataset.starts(i, "train")) // 8) for i in range(2)]
+    few = min(all_steps)
+    capped = calibrate(start, TWO, mask, ADAM, most_steps=few)
+    free = calibrate(start, TWO, mask, ADAM)
+    for i, steps in enumerate(all_steps):
+        assert torch.equal(capped[i], free[i]) == (steps <= few)
+    assert torch.equal(calibrate(start, TWO, mask, ADAM, most_steps=max(all_steps)), free)
+
+
 def test_company_changes_nothing():
     """A client's head comes out the same to the bit, however many windows the others have."""
     alone, both = fleet(240, dtype=torch.float32), fleet(240, 170, dtype=torch.float32)

@@ -61,7 +61,10 @@ def test_only_the_shared_parameters_of_those_present_may_cross(shape):
 
 def test_what_arrives_is_a_copy():
     channel = Channel(shared=3, clients=2)
-    x = torch.zeros(3)
-    arrived, _ = channel.send("down", torch.arange(2), x.expand(2, -1))
-    arrived += 1
-    assert x.tolist() == [0, 0, 0]
+    x, own = torch.zeros(3), torch.zeros(2, 3)
+    same, _ = channel.send("down", torch.arange(2), x.expand(2, -1))
+    other, _ = channel.send("up", torch.arange(2), own)
+    x += 1
+    other += 1
+    assert not same.any()
+    assert not own.any()

@@ -90,7 +90,7 @@ def test_a_checkpoint_that_does_not_fit_is_not_used(
 
 @pytest.mark.parametrize("at", [2, 3, 4])
 def test_halving_goes_on_with_the_same_candidates(at: int, tmp_path: Path) -> None:
-    tuning = {"client_lr": [1e-3, 1e-2, 3e-2], "server_lr": [0.5, 1.0], "halve_after": [1, 3]}
+    tuning = {"client_lr": [1e-3, 1e-2, 3e-2], "server_lr": [0.5, 1.0], "halve_after": [0.2, 0.6]}
     study = tiny.study(tuning=tuning, federation={"rounds": 5})
     whole = train(study, study.cells, DATASET)
     interrupted(study, tmp_path, at)

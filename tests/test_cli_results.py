@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_claims_prints_the_verdicts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["claims", str(folder)]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("constructed (sample data): the paper's claims at the last round")
+    assert said.startswith("constructed (sample data): the papers' claims at the last round")
     assert "(c1) PL-FL (P2) beats FL (P1)\n  local: HOLDS; +1" in said
     assert "(a) Adam and AdamAMS beat" in said
     assert "the grid has no ClientOpt AdamAMS, Prox, ProxAdam" in said

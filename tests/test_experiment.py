@@ -155,6 +155,7 @@ def test_fewer_windows_than_a_minibatch_are_refused() -> None:
 
 def test_rates_are_chosen_on_validation_and_the_tried_are_counted() -> None:
     tuning = {"client_lr": [1e-3, 1e-2], "server_lr": [0.5, 1.0], "mu": [0.0, 0.1]}
+    tuning |= {"halve_after": []}
     grid = {"client_opt": ["adam", "proxadam"], "server_opt": ["fedavg"]}
     study = tiny.study(tuning=tuning, grid=grid)
     found = {cell: result.records for cell, result in train(study, study.cells, DATASET).items()}
@@ -182,7 +183,7 @@ def test_rates_are_chosen_on_validation_and_the_tried_are_counted() -> None:
     pd.testing.assert_frame_equal(found[cell][columns], best[columns])
 
 
-HALVING = {"client_lr": [1e-3, 1e-2, 3e-2], "server_lr": [0.5, 1.0], "halve_after": [1, 2]}
+HALVING = {"client_lr": [1e-3, 1e-2, 3e-2], "server_lr": [0.5, 1.0], "halve_after": [0.3, 0.7]}
 
 
 def test_of_six_candidates_three_go_on_then_two_and_the_best_is_reported(

@@ -122,6 +122,84 @@ def test_the_centralised_model_learns() -> None:
     assert mase[1] < 0.5 * mase[0]
 
 
+def late_study(late: float = 0.5, **scarcity: object) -> Study:
+    one = {
+        "client_opt": ["adam"],
+        "server_opt": ["fedavg"],
+        "personalization": ["P3"],
+        "seeds": [1],
+    }
+    return tiny.study(
+        grid=one,
+        windows={"scaling": "per_client"},
+        scarcity={"late": late, **scarcity},
+        federation={"rounds": 2, "local_steps": 40},
+    )
+
+
+def calibrated(of: Study, loads: Loads) -> pd.DataFrame:
+    """What late clients reach, by model, history and client."""
+    found = scarcity.measure(of, loads)
+    found = found[(found["forecaster"] == "calibrated") & (found["client"] != "c")]
+    return found.set_index(["model", "weeks", "client"])["mase"].sort_index()
+
+
+def test_every_client_is_late_once() -> None:
+    loads, told = Loads(), []
+    found = scarcity.measure(late_study(), loads, lambda *what: told.append(what))
+    late = found[found["forecaster"] == "calibrated"]
+    assert late.groupby(["model", "weeks"])["client"].apply(sorted).tolist() == [list("abc")] * 6
+    assert [done for _, done, _ in told] == list(range(1, told[-1][2] + 1))
+    scored = late.dropna().set_index(["model", "weeks", "client"])["mase"]
+    assert (scored["local"] != scored["global"]).all(), "the heads were trained"
+
+
+def test_a_late_client_has_its_history_and_no_more() -> None:
+    """Older data of a client reach neither the federation of the others nor its own head."""
+    before, after = Loads(), Loads()
+    week = before(late_study(), "XX").bounds[0, 1] - WEEK // 60
+    older = after.tables["a"].index[:week]
+    after.tables["a"].loc[older, "load"] *= 3
+    one, other = (calibrated(late_study(), loads) for loads in (before, after))
+    for model in ("local", "global"):
+        assert one[model, 1, "a"] == other[model, 1, "a"]
+        assert one[model, 4, "a"] != other[model, 4, "a"]
+    # The others of its group meet it nowhere; client b joins a federation that it was part of.
+    assert one["global", 1, "b"] != other["global", 1, "b"]
+
+
+def test_what_is_trained_late_is_configured() -> None:
+    loads = Loads()
+    scores = [
+        calibrated(late_study(**chosen), loads)["local", 1, "a"]
+        for chosen in ({}, {"head": "last"}, {"epochs": 3})
+    ]
+    assert len(set(scores)) == 3
+
+
+def test_late_clients_are_in_table_figure_and_sentences() -> None:
+    of = late_study()
+    found = scarcity.measure(of, Loads())
+    figure = scarcity.draw(of, found)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels[:3] == ["P3, local model", "centralised", "calibrated (head only)"]
+    assert "calibrated (head only)" in scarcity.as_text(of, found)
+    told = [line for line in scarcity.crossings(found) if "calibrated" in line]
+    others = [other for other in ("P3", "centralised", "persistence") if other in "".join(told)]
+    assert len(told) == len(others) == 3
+
+
+def test_late_clients_need_scaling_of_their_own_and_others() -> None:
+    one = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
+    pooled = tiny.study(scarcity={"late": 0.25}, grid=one)
+    with pytest.raises(ConfigError, match=r"windows\.scaling: 'pooled' would tell"):
+        scarcity.measure(pooled, Loads())
+    alone = Loads()
+    alone.tables = {"a": alone.tables["a"]}
+    with pytest.raises(DataError, match=r"scarcity\.late: .* there is only one"):
+        scarcity.measure(late_study(), alone)
+
+
 def constructed(p1: list[float], p2: list[float], noise: float = 0.0) -> pd.DataFrame:
     random = np.random.default_rng(1)
     rows = [

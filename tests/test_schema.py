@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from plfl import schema
-from plfl.study import Study
+from plfl.study import Study, Tuning
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -22,10 +22,16 @@ def test_the_committed_file_is_not_stale(name: str) -> None:
     assert committed == schema.generated()[name], "run `plfl schema` and commit what it writes"
 
 
-def test_config_yaml_says_every_default() -> None:
+def test_config_yaml_says_every_default_but_tunes_the_servers() -> None:
     raw = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
-    assert Study.parse(raw, "config.yaml") == Study()
-    assert raw == Study().model_dump(mode="json")
+    study = Study.parse(raw, "config.yaml")
+    assert raw == study.model_dump(mode="json")
+    assert study.model_copy(update={"tuning": Tuning()}) == Study()
+    tried = {cell.server_opt: study.candidates(cell) for cell in study.cells[:20]}
+    for server, candidates in tried.items():
+        rates = [candidate.server_opt.lr for candidate in candidates]
+        assert rates == [0.01, 0.1, 1.0]
+        assert getattr(study.server_opt, server).lr in rates
 
 
 def test_every_key_is_documented() -> None:

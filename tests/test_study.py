@@ -130,3 +130,42 @@ def test_without_sharing_the_server_does_not_matter() -> None:
 )
 def test_combinations_without_meaning_are_refused_with_the_reason(raw: Any, message: str) -> None:
     assert any(message in problem for problem in problems(raw)), problems(raw)
+
+
+def test_mu_is_tuned_wherever_there_is_a_proximal_term() -> None:
+    grid = {"method": ["fedopt", "fedprox", "moon"], "client_opt": ["sgd"]}
+    study = Study.parse({"grid": grid, "tuning": {"mu": [0.1, 1.0], "client_lr": [0.5]}}, "x")
+    tried = {
+        (cell.personalization, cell.method): [c.rates["mu"] for c in study.candidates(cell)]
+        for cell in study.cells
+    }
+    for split in ("P1", "P2"):
+        assert tried[split, "fedprox"] == [0.1, 1.0]
+        assert tried[split, "fedopt"] == tried[split, "moon"] == [0]
+    # Without a server all methods are one training.
+    assert all(mus == [0] for (split, _), mus in tried.items() if split == "P3")
+    fedprox = next(cell for cell in study.cells if cell.method == "fedprox")
+    assert [c.method.mu for c in study.candidates(fedprox)] == [0.1, 1.0]  # type: ignore[attr-defined]
+    prox = Study.parse({"grid": {"client_opt": ["prox"]}, "tuning": {"mu": [0.1, 1.0]}}, "x")
+    assert [c.client_opt.proximal for c in prox.candidates(prox.cells[0])] == [0.1, 1.0]
+
+
+def test_refused_combinations_can_be_left_out() -> None:
+    grid = {
+        "method": ["fedopt", "fedadc"],
+        "client_opt": ["sgd"],
+        "server_opt": ["fedavg", "slowmo"],
+        "personalization": ["P1"],
+        "refused": "skip",
+    }
+    study = Study.parse({"grid": grid, "data": {"states": ["CA"]}}, "x")
+    assert [f"{cell.method} {cell.server_opt}" for cell in study.cells] == [
+        "fedopt fedavg",
+        "fedopt slowmo",
+        "fedadc fedavg",
+    ]
+    assert list(study.refused) == [("fedadc", "sgd", "slowmo")]
+    with pytest.raises(ConfigError, match="fedadc makes no sense with any of the optimisers: it"):
+        Study.parse({"grid": {**grid, "server_opt": ["slowmo"]}}, "x")
+    with pytest.raises(ConfigError, match="fedadc with sgd and slowmo makes no sense"):
+        Study.parse({"grid": {**grid, "refused": "error"}}, "x")

@@ -82,7 +82,7 @@ def test_the_whole_road_leaves_what_the_readme_names(finished: Project) -> None:
     assert {"records.parquet", "summary.csv", "index.html", "mlflow.db", "study.json"} <= left
     pictures = {path.name for path in (finished.folder / "figures" / "own").iterdir()}
     for stem in ("fig1_loads", "fig2_bytes", "fig3_mase_local", "fig3_mase_global", "week"):
-        assert {f"{stem}.pdf", f"{stem}.png"} <= pictures
+        assert {f"{stem}.pdf", f"{stem}.png", f"{stem}.svg"} <= pictures
     records = pd.read_parquet(finished.results / "records.parquet")
     assert len(records.groupby(["state", "personalization", "client_opt", "server_opt"])) == 12
 

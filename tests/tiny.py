@@ -24,18 +24,23 @@ def study(**blocks: Any) -> Study:
 
 
 def dataset(clients: int = 3, rows: int = 400, flat: str = "") -> Dataset:
-    """Daily cycles with noise, scaled; the client `flat` has a constant test part."""
+    """The clients' `tables`, scaled."""
+    return build(tables(clients, rows, flat), study().windows)
+
+
+def tables(clients: int = 3, rows: int = 400, flat: str = "") -> dict[str, pd.DataFrame]:
+    """Daily cycles with noise; the client `flat` has a constant test part."""
     random = np.random.default_rng(5)
     stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
-    tables = {}
+    found = {}
     for name in "abcdefgh"[:clients]:
         day = 2 + np.sin(np.arange(rows) / 96 * 2 * np.pi + random.random())
         table = pd.DataFrame({"load": day + 0.1 * random.random(rows)}, stamps)
         table["temperature"] = random.random(rows)
         if name == flat:
             table.loc[stamps[int(0.9 * rows) :], "load"] = 1.0
-        tables[name] = table
-    return build(tables, study().windows)
+        found[name] = table
+    return found
 
 
 def cell(name: str, of: Study) -> Cell:

@@ -4,7 +4,8 @@ A *store* is a folder that holds files of the public bucket under the same keys,
 `plfl.data.releases`: the cache that `plfl.data.download` fills, or sample data.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -49,6 +50,17 @@ GISJOIN. Counties outside the main zone of their state are an hour out with `joi
 
 EST = -5
 
+KNOWN = {
+    "building type": ("in.comstock_building_type", "in.building_type"),
+    "climate zone": (
+        "in.as_simulated_ashrae_iecc_climate_zone_2006",
+        "in.ashrae_iecc_climate_zone_2006",
+        "in.climate_zone_ashrae_2006",
+    ),
+}
+"""What else is told of buildings, and the names its column goes by; nothing is computed from it.
+A climate zone is that of ASHRAE 169-2006."""
+
 
 @dataclass(frozen=True)
 class Building:
@@ -61,6 +73,8 @@ class Building:
     """GISJOIN of the county of its weather."""
     static: dict[str, float]
     """The constant features."""
+    known: dict[str, str]
+    """Those of `KNOWN` that the metadata tell, such as "SmallOffice" and "5A"."""
 
 
 def read(root: Path, data: "Data", state: str, ids: Sequence[int]) -> dict[str, pd.DataFrame]:
@@ -202,20 +216,37 @@ def _lookup(
     path = root / key
     # Later releases let a simulated building stand for several places, in as many rows; what is
     # read here is the same in all of them.
-    table = _parquet(path, columns)
+    table = _parquet(path, columns, optional=KNOWN)
     table = table[table["id"].isin(ids)]
     if names.state:
         abroad = table[table["state"] != state]
         if len(abroad):
             raise _unknown(layout, state, dict(zip(abroad["id"], abroad["state"], strict=True)))
+    for county in table["county"]:
+        # It becomes part of a path.
+        if not re.fullmatch("[A-Za-z0-9]+", str(county)):
+            raise DataError(
+                f"{path}: {county!r} is no county's GISJOIN; delete the file and download it again"
+            )
     areas = table.set_index("id")[[name for name in STATIC if name in table]]
     static = _numbers(f"{path} (by building)", areas)
     for feature in static:
         check_finite(f"{path} (by building)", static[feature])
+    known = table[[name for name in KNOWN if name in table]].astype("string")
     return {
-        int(i): Building(int(i), key, str(county), {str(k): float(v) for k, v in row.items()})
-        for i, county, row in zip(
-            table["id"], table["county"], static.to_dict("records"), strict=True
+        int(i): Building(
+            id=int(i),
+            metadata=key,
+            county=str(county),
+            static={str(name): float(value) for name, value in constants.items()},
+            known={str(name): str(word) for name, word in words.items() if pd.notna(word)},
+        )
+        for i, county, constants, words in zip(
+            table["id"],
+            table["county"],
+            static.to_dict("records"),
+            known.to_dict("records"),
+            strict=True,
         )
     }
 
@@ -290,11 +321,20 @@ def _numbers(where: str, table: pd.DataFrame) -> pd.DataFrame:
         ) from None
 
 
-def _parquet(path: Path, columns: dict[str, tuple[str, ...]]) -> pd.DataFrame:
-    """Only these columns of a Parquet file under our names, each given by the names it goes by."""
+def _parquet(
+    path: Path,
+    columns: dict[str, tuple[str, ...]],
+    optional: Mapping[str, tuple[str, ...]] | None = None,
+) -> pd.DataFrame:
+    """Only these columns of a Parquet file under our names, each given by the names it goes by.
+
+    Those that are `optional` may be absent.
+    """
     try:
         held = pq.read_schema(path).names
         ours = {_present(path, names, held): name for name, names in columns.items()}
+        for name, names in (optional or {}).items():
+            ours |= dict.fromkeys([n for n in names if n in held][:1], name)
         table = pq.read_table(path, columns=list(ours), partitioning=None)
     except FileNotFoundError:
         raise _absent(path) from None
@@ -302,7 +342,8 @@ def _parquet(path: Path, columns: dict[str, tuple[str, ...]]) -> pd.DataFrame:
         raise DataError(
             f"{path}: cannot be read as Parquet ({error}); delete it and download it again"
         ) from None
-    return pd.DataFrame(table.to_pandas(ignore_metadata=True)).rename(columns=ours)
+    # `ignore_metadata` alone still has pandas' metadata parsed.
+    return pd.DataFrame(table.replace_schema_metadata().to_pandas()).rename(columns=ours)
 
 
 def _present(path: Path, names: Sequence[str], held: Collection[str]) -> str:

@@ -68,10 +68,13 @@ def files(data: Data, state: str) -> list[Path]:
             f"{folder}: there is no such folder; put the files of {state} there, one a meter, or "
             "set data.meters.folder"
         )
+    about = data.meters.about and data.meters.about.resolve()
     found = sorted(
         path
         for path in folder.iterdir()
-        if path.name.lower().endswith(SUFFIXES) and not path.name.startswith(".")
+        if path.name.lower().endswith(SUFFIXES)
+        and not path.name.startswith(".")
+        and path.resolve() != about
     )
     if not found:
         raise DataError(f"{folder}: holds no meter files; they must end in {', '.join(SUFFIXES)}")
@@ -98,6 +101,37 @@ def files(data: Data, state: str) -> list[Path]:
 def client_name(path: Path) -> str:
     """The client a file belongs to: its name without `.csv`, `.csv.gz` or `.parquet`."""
     return re.sub(r"\.(csv|csv\.gz|parquet)$", "", path.name, flags=re.IGNORECASE)
+
+
+def known(meters: Meters) -> dict[str, dict[str, str]]:
+    """What the file `meters.about` tells of each client, by column; empty cells tell nothing.
+
+    Raises:
+        DataError: the file is missing or unreadable, has no column `client`, or a client twice.
+    """
+    path = meters.about
+    if path is None:
+        return {}
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except FileNotFoundError:
+        raise DataError(
+            f"{path}: there is no such file; mend data.meters.about, or leave it out"
+        ) from None
+    except (ValueError, OSError) as error:
+        raise DataError(f"{path}: cannot be read ({error}); give it as CSV with a header") from None
+    if "client" not in table:
+        raise DataError(f"{path}: has no column 'client'; add the name of each row's meter")
+    if (twice := table["client"].duplicated()).any():
+        line = int(twice.to_numpy().argmax()) + 2
+        raise DataError(
+            f"{path}, line {line}: client {table['client'][line - 2]!r} is there twice; keep one"
+        )
+    rows = table.set_index("client").to_dict("index")
+    return {
+        str(client): {str(name): word for name, word in row.items() if word}
+        for client, row in rows.items()
+    }
 
 
 def read(data: Data, state: str) -> dict[str, pd.DataFrame]:

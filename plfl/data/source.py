@@ -4,19 +4,21 @@
 clients' tables of exactly these files. Only `fetch` ever looks at the network.
 """
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from plfl.data.features import assemble
+from plfl.data.features import FEATURES, assemble
 from plfl.errors import DataError
-from plfl.files import sha256
+from plfl.files import sha256, sweep
 from plfl.study import Data
 
 Receipt = dict[str, Any]
-"""`source`, and `files`: SHA-256 of each file by its path from the working directory."""
+"""`source`; `files`: SHA-256 of each file by its path from the working directory; `clients`: by
+name, what is known of each in words."""
 
 MODULES = {
     "comstock": "plfl.data.download",
@@ -59,14 +61,17 @@ def settings(data: Data, state: str) -> dict[str, Any]:
 
 
 def own_files(data: Data, state: str) -> list[Path]:
-    """The user's own files that the state's clients are read from, if the source is `meters`.
+    """The user's own files that the state's clients are known from, if the source is `meters`.
 
     Raises:
         DataError: there are none, or not enough.
     """
     from plfl.data import meters
 
-    return meters.files(data, state) if data.source == "meters" else []
+    if data.source != "meters":
+        return []
+    about = data.meters.about
+    return meters.files(data, state) + ([about] if about else [])
 
 
 def fetch(data: Data, state: str) -> Receipt:
@@ -76,22 +81,33 @@ def fetch(data: Data, state: str) -> Receipt:
         DataError: something is absent, unreachable or damaged.
         PlflError: the disk is full or the folder cannot be written.
     """
+    root = _root(data)
+    if data.source != "meters":
+        sweep(root)
     if data.source == "comstock":
         from plfl.data.download import download
 
-        root = _root(data)
         files = download(data, state, buildings(data, state))["files"]
         digests = {str(root / key): entry["sha256"] for key, entry in files.items()}
+        known = _portraits(data, state)
     elif data.source == "sample":
         from plfl.data import sample
 
         layout = data.comstock.release, data.comstock.upgrade
         ids = buildings(data, state)
-        paths = sample.generate(_root(data), *layout, state, ids, data.sample.seed)
+        paths = sample.generate(root, *layout, state, ids, data.sample.seed)
         digests = _digests(paths)
+        known = _portraits(data, state)
     else:
+        from plfl.data import meters
+
         digests = _digests(own_files(data, state))
-    return {"source": data.source, "files": digests}
+        told = meters.known(data.meters)
+        known = {
+            (name := meters.client_name(path)): {"file": path.as_posix(), **told.get(name, {})}
+            for path in meters.files(data, state)
+        }
+    return {"source": data.source, "files": digests, "clients": known}
 
 
 def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
@@ -111,6 +127,23 @@ def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
     return {name: assemble(table, data.features) for name, table in series.items()}
 
 
+def read_receipt(path: Path) -> Receipt:
+    """The receipt that the `download` rule wrote down at `path`.
+
+    Raises:
+        DataError: it is missing or damaged.
+    """
+    try:
+        receipt: Receipt = json.loads(path.read_text(encoding="utf-8"))
+        if not all(isinstance(digest, str) for digest in receipt["files"].values()):
+            raise ValueError("a digest is no text")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(
+            f"{path}: is damaged ({error}); write it anew with `snakemake --forcerun download`"
+        ) from None
+    return receipt
+
+
 def verify(receipt: Receipt) -> None:
     """Make sure that the files of a receipt are still what they were.
 
@@ -119,16 +152,38 @@ def verify(receipt: Receipt) -> None:
     """
     for name, digest in receipt["files"].items():
         path = Path(name)
-        if not path.is_file():
-            fault = "is gone"
-        elif sha256(path) != digest:
+        try:
+            if sha256(path) == digest:
+                continue
             fault = "has changed"
-        else:
-            continue
+        except FileNotFoundError:
+            fault = "is gone"
+        except (OSError, ValueError) as error:
+            fault = f"cannot be read any more ({error})"
         raise DataError(
             f"{path}: {fault} since the data were fetched; fetch them again with "
             "`snakemake --forcerun download`"
         )
+
+
+def _portraits(data: Data, state: str) -> dict[str, dict[str, str]]:
+    """What the metadata of the store say of a state's buildings, by client."""
+    from plfl.data import comstock
+    from plfl.data.releases import Layout
+
+    ids = buildings(data, state)
+    found = comstock.buildings(_root(data), Layout.of(data), state, ids, data.features)
+    return {
+        str(building.id): {
+            **building.known,
+            "county (GISJOIN)": building.county,
+            **{
+                name.replace("_", " "): f"{value:.0f} {FEATURES[name].unit}"
+                for name, value in building.static.items()
+            },
+        }
+        for building in found
+    }
 
 
 def _root(data: Data) -> Path:

@@ -5,10 +5,12 @@ load of row s+T−1+L, its persistence forecast the load of row s+T−1. No wind
 a file or an array of windows; a year of one building at 15 minutes is below 2 MB.
 """
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any, Literal
+from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -22,6 +24,9 @@ Split = Literal["train", "validation", "test"]
 WEEK = 7 * 24 * 60
 """Minutes."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+_DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error)
+Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Minimum and maximum of each feature."""
 
 
 @dataclass(frozen=True)
@@ -72,19 +77,31 @@ class Dataset:
 
     @classmethod
     def load_file(cls, path: str | PathLike[str]) -> "Dataset":
-        """Read what `save` wrote."""
-        with np.load(path, allow_pickle=False) as arrays:
-            fields: dict[str, Any] = {name: arrays[name] for name in arrays.files}
-        for name in ("look_back", "look_ahead", "interval"):
-            fields[name] = int(fields[name])
-        return cls(**fields)
+        """Read what `save` wrote.
+
+        Raises:
+            DataError: it is missing or damaged.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                fields: dict[str, Any] = {name: arrays[name] for name in arrays.files}
+            for name in ("look_back", "look_ahead", "interval"):
+                fields[name] = int(fields[name])
+            return cls(**fields)
+        except _DAMAGE as error:
+            raise DataError(
+                f"{path}: is damaged ({error}); make it anew with `snakemake --forcerun windows`"
+            ) from None
 
 
-def build(tables: Mapping[str, pd.DataFrame], windows: Windows) -> Dataset:
+def build(
+    tables: Mapping[str, pd.DataFrame], windows: Windows, limits: Limits | None = None
+) -> Dataset:
     """Split and scale the clients' tables (see `features.assemble`), in their order.
 
-    Features are scaled by the minimum and maximum of the training parts; a feature that is
-    constant there becomes 1. The load is the first column of every table.
+    Features are scaled by the minimum and maximum of the training parts, or by the `limits` (F,)
+    that those who hold the tables have agreed on; a feature that is constant there becomes 1. The
+    load is the first column of every table.
 
     Raises:
         DataError: clients that differ in their features or interval, or a part of a client that is
@@ -92,17 +109,12 @@ def build(tables: Mapping[str, pd.DataFrame], windows: Windows) -> Dataset:
     """
     columns = _common_columns(tables)
     interval = _common_interval(tables)
-    bounds, first = [], 0
-    for name, table in tables.items():
-        bounds.append(first + _cuts(name, len(table), windows))
-        first += len(table)
-    edges = np.array(bounds)
-    lengths = edges[:, 3] - edges[:, 0]
-    if windows.history is not None:
-        kept = windows.history * WEEK // interval
-        edges[:, 0] = np.maximum(edges[:, 0], edges[:, 1] - kept)
+    edges = _edges(tables, windows, interval)
+    lengths = [len(table) for table in tables.values()]
     raw = np.concatenate([table.to_numpy(float) for table in tables.values()])
     low, high = _limits(raw, edges, windows.scaling)
+    if limits is not None:
+        low[:], high[:] = limits
     spread = high - low
     # A constant feature tells nothing apart: it becomes 1 (authors' code).
     offset, scale = np.where(spread > 0, low, low - 1), np.where(spread > 0, spread, 1)
@@ -120,6 +132,29 @@ def build(tables: Mapping[str, pd.DataFrame], windows: Windows) -> Dataset:
         look_ahead=windows.look_ahead,
         interval=interval,
     )
+
+
+def limits_of(name: str, table: pd.DataFrame, windows: Windows) -> Limits:
+    """Minimum and maximum (F,) of each feature over the training part of one client."""
+    tables = {name: table}
+    edges = _edges(tables, windows, _common_interval(tables))
+    low, high = _limits(table.to_numpy(float), edges, "per_client")
+    return low[0], high[0]
+
+
+def _edges(
+    tables: Mapping[str, pd.DataFrame], windows: Windows, interval: int
+) -> NDArray[np.int64]:
+    """`Dataset.bounds` of the tables, one after the other."""
+    bounds, first = [], 0
+    for name, table in tables.items():
+        bounds.append(first + _cuts(name, len(table), windows))
+        first += len(table)
+    edges = np.array(bounds)
+    if windows.history is not None:
+        kept = windows.history * WEEK // interval
+        edges[:, 0] = np.maximum(edges[:, 0], edges[:, 1] - kept)
+    return edges
 
 
 def _common_columns(tables: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -161,9 +196,7 @@ def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
     return cuts
 
 
-def _limits(
-    raw: NDArray[np.float64], edges: NDArray[np.int64], scaling: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _limits(raw: NDArray[np.float64], edges: NDArray[np.int64], scaling: str) -> Limits:
     """Minimum and maximum of each feature over training parts, (N, F) each."""
     low = np.stack([raw[first:end].min(0) for first, end in edges[:, :2]])
     high = np.stack([raw[first:end].max(0) for first, end in edges[:, :2]])

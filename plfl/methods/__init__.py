@@ -25,10 +25,13 @@ if TYPE_CHECKING:
     from plfl.clients import ClientOpt
     from plfl.federation import Federation
     from plfl.servers import ServerOpt
-    from plfl.training import Contrast
+    from plfl.training import Contrast, LocalTask
 
 Retarget = Callable[["Tensor", "Tensor", "Tensor"], "Tensor"]
 """(forecasts of the teachers, targets, clients) → targets to train on; the first two (n, K, B)."""
+
+OwnSteps = Callable[["LocalTask", "Tensor"], "Tensor"]
+"""(task, clients) → mean minibatch losses (n,); trains the rows of the task in place."""
 
 
 @dataclass
@@ -49,7 +52,8 @@ class Local:
     displacement: "Tensor | None" = None
     """(n, d_s), added to the parameters after every step."""
     displaced_first: bool = False
-    """Displace before the step, so that the gradient is taken at the displaced point."""
+    """Displace before the step, so that the gradient is taken at the displaced point; `pull` and a
+    proximal term of the ClientOpt still draw to `start`."""
     steps: "Tensor | None" = None
     """Local steps (n,) of each client, instead of `federation.local_steps`."""
     skip: int = 0
@@ -66,6 +70,9 @@ class Local:
     previous: "Tensor | None" = None
     """Shared parameters (n, d_s) of the models from whose features `contrast` pushes away; they
     too have the client's own personal part as it is at the start of the round."""
+    own_steps: "OwnSteps | None" = None
+    """What takes the local steps in the engine's place, for a method whose steps are of another
+    form than the one above."""
     gradients: Literal["none", "steps", "start"] = "none"
     """Which `Done.gradients` are wanted: those of the local steps, or those at the start."""
 
@@ -93,6 +100,11 @@ class Method(registry.Method):
 
     def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
         """Why the method makes no sense with these optimisers; None where it does."""
+        return None
+
+    @property
+    def simulation_only(self) -> str | None:
+        """Why it cannot run among real machines (`plfl.deploy`); None where it can."""
         return None
 
     def crosses(self, split: "Tensor") -> "Tensor":

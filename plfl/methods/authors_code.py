@@ -19,10 +19,10 @@ Every message carries all parameters in double precision, in P1, P2 and P3 alike
 
 from typing import TYPE_CHECKING, Literal
 
-import torch
 from pydantic import Field
 
 from plfl.methods import Done, Local, Method
+from plfl.servers import weighted_sum
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,7 +49,13 @@ class AuthorsCode(Method):
     initial: Literal["apart", "common"] = "apart"
     """What FedAvgAdaptive's copies start from."""
 
+    @property
+    def simulation_only(self) -> str | None:
+        return "it is an audit of a program that sends whole models"
+
     def crosses(self, split: "Tensor") -> "Tensor":
+        import torch
+
         return torch.ones_like(split)
 
     def begin(self, f: "Federation") -> None:
@@ -73,6 +79,8 @@ class AuthorsCode(Method):
                 f.moments[name] = rows
 
     def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
+        import torch
+
         x = f.server_opt.send(f.server_state, clients).double()
         received = f.channel.send("down", clients, x)[0].to(f.local.dtype)
         own = f.local[clients]
@@ -95,6 +103,8 @@ class AuthorsCode(Method):
 
         By itself the optimiser's term pulls everything that crosses to where it started.
         """
+        import torch
+
         mu = f.client_opt.proximal
         if not mu:
             return Local(start)
@@ -116,13 +126,15 @@ class AuthorsCode(Method):
         return Local(stepped, skip=1)
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
+        import torch
+
         D = (f.local[clients] - f.memory["before"]).double()
         D = f.channel.send("up", clients, D)[0].to(f.local.dtype)
         weights, opt = f.weights_of(clients), f.server_opt
         if self.server == "once" or "m" not in f.server_state:
             opt.receive(f.server_state, clients, D, weights, t)
             return
-        mean = (weights @ D.double()).to(D.dtype)
+        mean = weighted_sum(weights, D)
         state, rates = f.server_state, opt.model_dump()
         lr, b1, b2, tau = (rates[name] for name in ("lr", "beta1", "beta2", "tau"))
         m, v = state["m"], state["v"]
@@ -137,4 +149,6 @@ class AuthorsCode(Method):
         state["x"].addcdiv_(m, v.sqrt() + tau, value=lr)
 
     def held(self, f: "Federation") -> "Tensor":
+        import torch
+
         return torch.where(f.split, f.server_opt.send(f.server_state, f.everyone), f.local)

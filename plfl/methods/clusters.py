@@ -9,6 +9,7 @@ import numpy as np
 
 from plfl.errors import ConfigError
 from plfl.methods import Method
+from plfl.servers import weighted_sum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,11 +71,23 @@ def k_means(f: "Federation", clients: "Tensor", rows: "Tensor", clusters: int) -
     from sklearn.cluster import KMeans
 
     order = by_name(f, clients)
-    values = rows.double().cpu().numpy()[order]
+    values = coordinates(rows).cpu().numpy()[order]
     means = KMeans(clusters, n_init=10, tol=0, random_state=f.seed % 2**32)
     labels = np.empty_like(order)
     labels[order] = numbered(means.fit_predict(values))
     return torch.from_numpy(labels).to(rows.device)
+
+
+def coordinates(rows: "Tensor") -> "Tensor":
+    """Points (n, at most n) with the distances of `rows` (n, d), which have far more numbers."""
+    import torch
+
+    centred = rows.double() - rows.double().mean(0)
+    if rows.shape[1] <= len(rows):
+        return centred
+    values, vectors = torch.linalg.eigh(centred @ centred.T)
+    points: Tensor = vectors * values.clamp(min=0).sqrt()
+    return points
 
 
 def numbered(labels: "NDArray[Any]") -> "NDArray[np.int64]":
@@ -86,6 +99,4 @@ def numbered(labels: "NDArray[Any]") -> "NDArray[np.int64]":
 
 def mean_of(f: "Federation", clients: "Tensor", rows: "Tensor") -> "Tensor":
     """Weighted mean (d,) of `rows` (n, d), one for each of `clients`."""
-    # Summed in double precision, so that the order of the clients does not show.
-    weights = f.weights_of(clients).double()
-    return (weights @ rows.double()).to(rows.dtype)
+    return weighted_sum(f.weights_of(clients), rows)

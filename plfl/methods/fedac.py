@@ -57,6 +57,10 @@ class FedAC(Method):
             return "FedAC's server takes means and no steps; use fedavg with lr 1"
         return None
 
+    @property
+    def simulation_only(self) -> str | None:
+        return "it begins with all clients in one place"
+
     def begin(self, f: "Federation") -> None:
         import torch
 
@@ -137,13 +141,20 @@ class FedAC(Method):
 
 
 def components(rows: "Tensor") -> "Tensor":
-    """The first principal components (D, d) of `rows` (n, d), D = min(10, n − 1, d)."""
+    """The first principal components (D, d) of `rows` (n, d), D = min(10, n − 1, d).
+
+    They are fewer where the rows lie in a smaller space. Found by way of the products of the rows
+    with each other, (n, n), since there are far fewer rows than parameters.
+    """
     import torch
-    from sklearn.decomposition import PCA
 
     count = min(10, len(rows) - 1, rows.shape[1])
-    fitted = PCA(count, svd_solver="full").fit(rows.double().cpu().numpy())
-    return torch.from_numpy(fitted.components_).to(rows.device)
+    centred = rows.double() - rows.double().mean(0)
+    values, vectors = torch.linalg.eigh(centred @ centred.T)
+    values, vectors = values[-count:].flip(0), vectors[:, -count:].flip(1)
+    kept = values > values[0] * 1e-12
+    found: Tensor = (vectors[:, kept] / values[kept].sqrt()).T @ centred
+    return found
 
 
 def nearest(omega: "Tensor", Omega: "Tensor", M: "Tensor") -> "Tensor":

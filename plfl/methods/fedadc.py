@@ -22,6 +22,7 @@ from pydantic import Field
 
 from plfl.methods import Done, Local
 from plfl.methods.fedopt import FedOpt
+from plfl.servers import weighted_sum
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,6 +51,12 @@ class FedADC(FedOpt):
             return "it has a server step of its own; take fedavg, whose lr is α"
         return None
 
+    @property
+    def simulation_only(self) -> str | None:
+        if self.downlink == "momentum":
+            return None
+        return "with downlink 'tracking' the server must know which messages arrived"
+
     def begin(self, f: "Federation") -> None:
         zero = f.x0.new_zeros(f.x0.shape)
         f.memory |= {"m": zero, "server_steps": f.everyone.new_zeros(())}
@@ -62,10 +69,8 @@ class FedADC(FedOpt):
         x, m = self._sent(f, clients)
         eta = f.client_opt.lr
         displacement = -eta * self.beta_l / f.fleet.settings.local_steps * m
-        first, mu = self.variant == "nesterov", f.client_opt.proximal
-        # The steps then begin at x + displacement, and a proximal term of the ClientOpt with them.
-        constant = mu * displacement if first and mu else None
-        return Local(x, constant=constant, displacement=displacement, displaced_first=first)
+        first = self.variant == "nesterov"
+        return Local(x, displacement=displacement, displaced_first=first)
 
     def _sent(self, f: "Federation", clients: "Tensor") -> "tuple[Tensor, Tensor]":
         """The x and m (n, d_s) that `clients` have, once they were sent what they need."""
@@ -87,8 +92,7 @@ class FedADC(FedOpt):
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
         D, _ = f.channel.send("up", clients, done.displacement)
-        # Summed in double precision, so that the order of the clients does not show.
-        mean = (f.weights_of(clients).double() @ D.double()).to(D.dtype)
+        mean = weighted_sum(f.weights_of(clients), D)
         eta = f.client_opt.lr
         m = f.memory["m"].mul_(self.beta_g - self.beta_l).sub_(mean, alpha=1 / eta)
         f.server_opt.step(f.server_state, -eta * m)

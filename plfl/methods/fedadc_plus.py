@@ -37,6 +37,10 @@ class FedADCPlus(FedADC):
     bins: int = Field(10, ge=2)
     """Quantile bins of the target, in place of the paper's classes."""
 
+    @property
+    def simulation_only(self) -> str | None:
+        return "all clients tell their targets before round 1"
+
     def begin(self, f: "Federation") -> None:
         super().begin(f)
         f.memory["edges"], f.memory["ratios"] = agreed_bins(f.fleet, self.bins)

@@ -39,6 +39,10 @@ class FedCluster(FedOpt):
     order: Literal["reshuffle", "fixed"] = "reshuffle"
     """The order σ: drawn anew in every round, or that of the clusters."""
 
+    @property
+    def simulation_only(self) -> str | None:
+        return "it begins with all clients in one place"
+
     def begin(self, f: "Federation") -> None:
         import torch
 

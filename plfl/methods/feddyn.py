@@ -19,6 +19,7 @@ from pydantic import Field
 
 from plfl.methods import Done, Local
 from plfl.methods.fedopt import FedOpt
+from plfl.servers import weighted_sum
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,7 +55,6 @@ class FedDyn(FedOpt):
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
         f.memory["h_i"][clients] -= self.alpha * done.displacement
         D, _ = f.channel.send("up", clients, done.displacement)
-        # Summed in double precision, so that the order of the clients does not show.
-        mean = f.weights_of(f.everyone)[clients].double() @ D.double()
-        h = f.memory["h"].sub_(mean.to(D.dtype), alpha=self.alpha)
+        mean = weighted_sum(f.weights_of(f.everyone)[clients], D)
+        h = f.memory["h"].sub_(mean, alpha=self.alpha)
         f.server_opt.receive(f.server_state, clients, D - h / self.alpha, f.weights_of(clients), t)

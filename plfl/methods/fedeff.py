@@ -23,6 +23,7 @@ from pydantic import Field
 
 from plfl.methods import Done, Local
 from plfl.methods.fedopt import FedOpt
+from plfl.servers import weighted_sum
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,6 +50,10 @@ class FedEff(FedOpt):
     windows. To compare methods at like steps make epochs · tau · epoch_steps the study's
     `federation.local_steps`."""
 
+    @property
+    def simulation_only(self) -> str | None:
+        return "all clients train before round 1"
+
     def begin(self, f: "Federation") -> None:
         everyone, epoch = f.everyone, self._epoch(f)
         for steps in epoch.unique().tolist():
@@ -69,7 +74,7 @@ class FedEff(FedOpt):
 
     def _mean(self, f: "Federation", clients: "Tensor", rows: "Tensor") -> "Tensor":
         windows = f.fleet.windows[clients].double()
-        return (windows / windows.sum() @ rows.double()).to(rows.dtype)
+        return weighted_sum(windows / windows.sum(), rows)
 
     def epochs_of(self, f: "Federation", t: int) -> "Tensor":
         """Epochs E_i (N,) of all clients in round `t`."""

@@ -35,6 +35,10 @@ class FedSC(FedOpt):
     bins: int = Field(10, ge=2)
     """Length C of the attribute, in quantile bins (ours)."""
 
+    @property
+    def simulation_only(self) -> str | None:
+        return "all clients describe their data before round 1"
+
     def begin(self, f: "Federation") -> None:
         import torch
 

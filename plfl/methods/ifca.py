@@ -1,6 +1,6 @@
 """IFCA, the iterative federated clustering algorithm (Ghosh et al., NeurIPS 2020).
 
-down: θ_1 … θ_k;  client: ĵ = argmin_j F_i([θ_j; p_i]) over all its training windows
+down: θ_1 … θ_k;  client: ĵ = argmin_j F_i([θ_j; p_i]) over its training windows
 `model`:    K steps of its ClientOpt from θ_ĵ;  up: D, ĵ;  server: θ_j ← ServerOpt_j(θ_j, D̄_j),
             the mean over the participants that chose j
 `gradient`: one step, so that D = −γ g under SGD with rate γ;  the sum over the participants that
@@ -8,6 +8,9 @@ down: θ_1 … θ_k;  client: ĵ = argmin_j F_i([θ_j; p_i]) over all its traini
 
 A model that nobody chose stays as it is. θ_1 is the study's initial model, the others are drawn as
 that one, from seeds of their own: equal ones would never part.
+
+The source takes F_i over all of a client's data, which for small models is many times the work of
+a round. By default each client looks at some of its windows, drawn anew in every round.
 """
 
 from typing import TYPE_CHECKING, Literal
@@ -33,6 +36,13 @@ class Ifca(Clustered):
     averaging: Literal["model", "gradient"] = "model"
     """What is averaged: models after K local steps, or gradients."""
 
+    probe: int | None = Field(256, ge=1)
+    """Training windows that a client compares the models on (ours); none: all (Ghosh et al.)."""
+
+    @property
+    def simulation_only(self) -> str | None:
+        return "to score its models every client has to try all of them"
+
     def begin(self, f: "Federation") -> None:
         import torch
 
@@ -47,7 +57,7 @@ class Ifca(Clustered):
         import torch
 
         first, further = f.channel.send("down", clients, *self._offered(f, clients))
-        cluster, start = self._best(f, clients, [first, *further])
+        cluster, start = self._best(f, t, clients, [first, *further])
         f.memory["cluster"][clients] = cluster
         one = torch.ones_like(clients) if self.averaging == "gradient" else None
         return Local(start, steps=one)
@@ -58,15 +68,15 @@ class Ifca(Clustered):
         return first, further
 
     def _best(
-        self, f: "Federation", clients: "Tensor", models: "list[Tensor]"
+        self, f: "Federation", t: int, clients: "Tensor", models: "list[Tensor]"
     ) -> "tuple[Tensor, Tensor]":
         """Which of the `models` has the least loss for each of `clients` (n,), and it (n, d_s).
 
-        It is the first of equals.
+        It is the first of equals. Clients look at the windows that they draw for round `t`.
         """
         import torch
 
-        losses = [f.fleet.losses(f.models(clients, x), clients) for x in models]
+        losses = [f.fleet.losses(f.models(clients, x), clients, t, self.probe) for x in models]
         best = torch.from_numpy(torch.stack(losses).cpu().numpy().argmin(0)).to(clients.device)
         return best, torch.stack(models)[best, torch.arange(len(clients), device=clients.device)]
 
@@ -82,4 +92,4 @@ class Ifca(Clustered):
 
     def held(self, f: "Federation") -> "Tensor":
         first, further = self._offered(f, f.everyone)
-        return self._best(f, f.everyone, [first, *further])[1]
+        return self._best(f, 0, f.everyone, [first, *further])[1]

@@ -34,6 +34,10 @@ class OneShot(Clustered):
     alone: int = Field(10, ge=1)
     """Length E of the training alone, in rounds' worth of local steps."""
 
+    @property
+    def simulation_only(self) -> str | None:
+        return "all clients train before round 1"
+
     def begin(self, f: "Federation") -> None:
         import torch
 

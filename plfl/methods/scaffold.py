@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 from plfl.methods import Done, Local
 from plfl.methods.fedopt import FedOpt
+from plfl.servers import weighted_sum
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,9 +61,7 @@ class Scaffold(FedOpt):
         f.memory["c_i"][clients] += change
         D, (change,) = f.channel.send("up", clients, done.displacement, [change])
         f.server_opt.receive(f.server_state, clients, D, f.weights_of(clients), t)
-        # Summed in double precision, so that the order of the clients does not show.
-        mean = f.weights_of(f.everyone)[clients].double() @ change.double()
-        f.memory["c"] += mean.to(change.dtype)
+        f.memory["c"] += weighted_sum(f.weights_of(f.everyone)[clients], change)
 
     def _renewed(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> "Tensor":
         """The clients' next control variates c_i⁺ (n, d_s)."""

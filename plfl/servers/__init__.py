@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+SOME = 16
+"""Rows that are summed at a time."""
+
+
 class ServerOpt(registry.Method):
     """A server optimiser; subclasses hold its hyperparameters and its step."""
 
@@ -40,13 +44,23 @@ class ServerOpt(registry.Method):
 
         `displacements` are the D_i (n, d_s) of `clients`, `weights` (n,) sum to one.
         """
-        # Summed in double precision, so that the order of the clients does not show.
-        mean = (weights.double() @ displacements.double()).to(displacements.dtype)
-        self.step(state, mean)
+        self.step(state, weighted_sum(weights, displacements))
 
     def step(self, state: "dict[str, Tensor]", mean: "Tensor") -> None:
         """Update `state` in place along the mean displacement (d_s,)."""
         raise NotImplementedError
+
+
+def weighted_sum(weights: "Tensor", rows: "Tensor") -> "Tensor":
+    """Sum (d,) of `rows` (n, d), each times its weight.
+
+    Summed in double precision, so that the order of the clients does not show; some rows at a time,
+    since a copy of all of them in double precision would not fit into any cache.
+    """
+    total = rows.new_zeros(rows.shape[1]).double()
+    for some, of in zip(weights.double().split(SOME), rows.split(SOME), strict=True):
+        total += some @ of.double()
+    return total.to(rows.dtype)
 
 
 available = partial(registry.methods, sys.modules[__name__])

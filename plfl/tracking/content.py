@@ -14,7 +14,7 @@ from plfl.results.records import CELL
 from plfl.results.tables import Tables
 from plfl.study import Cell, Study, digest
 
-LAYOUT = 1
+LAYOUT = 2
 """Version of the names below; runs that were logged under another one are logged anew."""
 
 CURVES = {"validation": "val", "test": "test"}
@@ -26,6 +26,9 @@ SCORES = {
     "rmse_mean": "rmse",
     "round": "round",
 }
+COSTS = {"staleness": "traffic/staleness", "seconds": "time/seconds", "waiting": "time/waiting"}
+PRICES = {"rounds": "rounds", "bytes": "mb", "seconds": "seconds"}
+"""What it took until the target MASE was reached; the last is there if time was simulated."""
 MEGABYTE = 1e6
 _RECORDS = ["round", "client", "split", "model", "loss", "mae", "rmse", "mase"]
 _RECORDS += ["bytes_down", "bytes_up"]
@@ -174,11 +177,19 @@ def _over_clients(table: pd.DataFrame, by: list[str], how: str) -> pd.DataFrame:
 
 
 def _scores(summary: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The summary's scores, each at the round it belongs to, and the traffic in all."""
+    """The summary's scores, each at the round it belongs to, and what the cell cost."""
     prefix, suffix = summary["chosen"].map(CHOSEN) + "/", "_" + summary["model"]
     for column, score in SCORES.items():
         yield summary.assign(key=prefix + score + suffix, value=summary[column])
-    last = summary[summary["chosen"] == "last"].drop_duplicates("cell")
+    last = summary[summary["chosen"] == "last"]
+    for column, unit in PRICES.items():
+        if f"{column}_to_target" in last:
+            price = last[f"{column}_to_target"] / (MEGABYTE if column == "bytes" else 1)
+            yield last.assign(key=f"target/{unit}_" + last["model"], value=price)
+    last = last.drop_duplicates("cell")
+    for column, key in COSTS.items():
+        if column in last:
+            yield last.assign(key=key, value=last[column])
     sent = (last["bytes_down"] + last["bytes_up"]) / MEGABYTE
     yield last.assign(key="traffic/total_mb", value=sent)
 

@@ -156,20 +156,20 @@ def _open(results: Path) -> MlflowClient:
 
 @contextmanager
 def _unlocked(database: Path) -> Iterator[None]:
-    """Say in a user's words that another process has locked the database."""
+    """Say in a user's words that another process has locked the database, or the disk is full."""
     try:
         yield
-    except sqlite3.Error as error:
-        if not _is_busy(error):
-            raise
-        raise _locked(database) from None
-    except MlflowException as error:
-        if "database is locked" not in str(error):
+    except (sqlite3.Error, MlflowException) as error:
+        if "database or disk is full" in str(error):
+            raise ResultsError(
+                f"{database}: the disk is full; free some space, then run again"
+            ) from None
+        if not _is_busy(error) and "database is locked" not in str(error):
             raise
         raise _locked(database) from None
 
 
-def _is_busy(error: sqlite3.Error) -> bool:
+def _is_busy(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
 
 

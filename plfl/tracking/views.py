@@ -167,6 +167,15 @@ def presets(cells: Iterable[tuple[str, str]], seeds: int, methods: int = 1) -> I
                 f"{search} and params.P = '{split}'",
                 axes,
             )
+    # Last, since MLflow may cut a long line of links; its Views menu has them all.
+    for state, split in dict.fromkeys(places):
+        yield View(
+            f"{OWN}{state}-{split}-cells",
+            f"{state} {split}",
+            columns,
+            search=f"params.state = '{state}' and params.P = '{split}'",
+            sections=_overview(compared[2:]),
+        )
 
 
 def _curves(key: str, name: str, search: str, axes: dict[str, int]) -> View:

@@ -9,13 +9,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.decomposition import PCA
 
 from plfl.clients.sgd import Sgd
 from plfl.errors import ConfigError
 from plfl.experiment import train
 from plfl.federation import Federation
+from plfl.fleet import Fleet
+from plfl.forecaster import Forecaster
 from plfl.methods import Method
-from plfl.methods.fedac import FedAC, spread
+from plfl.methods.clusters import coordinates
+from plfl.methods.fedac import FedAC, components, spread
 from plfl.methods.fedcluster import FedCluster
 from plfl.methods.fedsc import FedSC, histograms, linked
 from plfl.methods.ifca import Ifca
@@ -25,6 +29,7 @@ from plfl.servers.fedadam import FedAdam
 from plfl.servers.fedavg import FedAvg
 from plfl.servers.fedavgadaptive import FedAvgAdaptive
 from plfl.servers.fedavgm import FedAvgM
+from plfl.training.reference import Reference
 from tests import tiny
 from tests.problems import Quadratic, QuadraticFleet, server_path, trajectory
 
@@ -515,3 +520,43 @@ def test_on_the_real_forecaster(dataset: Any, batches: str) -> None:
         if cell.personalization == "P2":
             alone = train(study, [cell], dataset)[cell].records
             assert alone.equals(records)
+
+
+def test_ifca_compares_its_models_on_windows_of_its_own_stream(dataset: Any) -> None:
+    study = tiny.study()
+    forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
+    engine = Reference(forecaster, dataset, torch.device("cpu"))
+    fleet = Fleet(dataset, engine, study.federation, 10)
+    rows = torch.stack([forecaster.initial(seed) for seed in (1, 1, 1)]).to(engine.dtype)
+    everyone = torch.arange(3)
+    whole = fleet.losses(rows, everyone)
+    assert torch.equal(whole, fleet.losses(rows, everyone, 5, 10**6))
+    some = fleet.losses(rows, everyone, 1, 20)
+    assert not torch.isclose(whole, some).any()
+    assert not torch.isclose(some, fleet.losses(rows, everyone, 2, 20)).any()
+    # Whoever else asks, and for whichever model.
+    assert torch.equal(some[1:], fleet.losses(rows[:2], everyone[1:], 1, 20))
+    drawn = torch.stack([fleet.losses(rows, everyone, t, 20) for t in range(1, 41)])
+    assert drawn.mean(0).tolist() == pytest.approx(whole.tolist(), rel=0.1)
+
+
+def test_components_are_those_of_a_principal_component_analysis() -> None:
+    rows = torch.from_numpy(np.random.default_rng(1).normal(size=(6, 40)) * np.arange(1, 41))
+    found = components(rows).numpy()
+    expected = PCA(5, svd_solver="full").fit(rows.numpy()).components_
+    np.testing.assert_allclose(np.abs((found * expected).sum(1)), 1, atol=1e-9)
+    np.testing.assert_allclose(found @ found.T, np.eye(5), atol=1e-9)
+
+
+def test_rows_in_a_smaller_space_have_fewer_components() -> None:
+    rows = torch.tensor([[1.0, 0, 0, 0], [2, 0, 0, 0], [4, 0, 0, 0]])
+    np.testing.assert_allclose(components(rows).abs().numpy(), [[1, 0, 0, 0]], atol=1e-9)
+    assert components(torch.ones(3, 4)).shape == (0, 4)
+
+
+@pytest.mark.parametrize("shape", [(5, 300), (5, 3)])
+def test_coordinates_have_the_distances_of_the_rows(shape: tuple[int, int]) -> None:
+    rows = torch.from_numpy(np.random.default_rng(2).normal(size=shape))
+    points = coordinates(rows)
+    assert points.shape[1] <= 5
+    torch.testing.assert_close(torch.cdist(points, points), torch.cdist(rows, rows))

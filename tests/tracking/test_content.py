@@ -8,7 +8,7 @@ from plfl.errors import ResultsError
 from plfl.results.tables import Tables
 from plfl.tracking.content import runs, title
 from tests import fake_results
-from tests.fake_results import METERS, TINY
+from tests.fake_results import METERS, METHODS, TINY
 
 LONGER = TINY | {"federation": {"rounds": 4, "evaluate_every": 1}}
 
@@ -98,6 +98,26 @@ def test_traffic_is_summed_over_clients_and_rounds(tmp_path):
     )
     assert curve(points["P2"], "traffic/total_mb") == pytest.approx({4: 2 * 4 * a_round})
     assert curve(points["P3"], "traffic/total_mb") == {4: 0}
+    assert curve(points["P2"], "traffic/staleness") == {4: 0}
+    assert not [key for key, _, _ in points["P2"].points if key.startswith("time/")]
+
+
+def test_simulated_time_and_the_price_of_the_target_are_told(tmp_path):
+    fake_results.write(tmp_path, METHODS)
+    summary = pd.read_csv(tmp_path / "summary.csv").query("state == 'CA' and chosen == 'last'")
+    rows = summary.query("method == 'ifca' and personalization == 'P1'").set_index("model")
+    run = logged(tmp_path)["CA-P1-ifca-sgd-fedavg-10"]
+    for key, column, unit in (
+        ("time/seconds", "seconds", 1),
+        ("time/waiting", "waiting", 1),
+        ("target/rounds_local", "rounds_to_target", 1),
+        ("target/mb_local", "bytes_to_target", 1e6),
+        ("target/seconds_local", "seconds_to_target", 1),
+    ):
+        expected = {} if pd.isna(rows.loc["local", column]) else {4: rows.loc["local", column]}
+        found = {t: unit * value for t, value in curve(run, key).items()}
+        assert found == pytest.approx(expected, rel=1e-3), key
+    assert rows["seconds"].gt(0).all()
 
 
 def test_scores_are_those_of_the_summary_at_their_rounds(tmp_path):

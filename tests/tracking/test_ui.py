@@ -86,6 +86,14 @@ def test_links_lead_to_every_view(page):
         curves.get_by_text(title, exact=True).first.wait_for()
 
 
+def test_the_cells_of_a_state_and_split_are_a_view(page):
+    cells = follow(page, "CA P2")
+    cells.get_by_role("button", name="CA P2").wait_for()
+    cells.get_by_text("1 matching run").wait_for()
+    cells.get_by_role("link", name="CA-P2 adam+avg").wait_for()
+    assert headers(cells) == ["Run Name", "Created", *COLUMNS]
+
+
 def test_links_lead_to_figures_and_tables(page):
     overview = follow(page, "Figures and tables")
     overview.get_by_text("mase_median").first.wait_for()

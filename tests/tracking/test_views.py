@@ -40,7 +40,17 @@ def test_best_cells_then_each_state_then_curves():
         "Best cells",
         *(f"{state} cells" for state in STATES),
         *(f"{state} curves" for state in STATES),
+        *(f"{state} {split}" for state in STATES for split in ("P1", "P2", "P3")),
     ]
+
+
+def test_the_cells_of_a_state_and_split_are_a_view_of_table_and_charts():
+    (view,) = (view for view in presets(PAPER, 1) if view.name == "IL P2")
+    _, state = decoded(view)
+    assert state["searchFilter"] == "params.state = 'IL' and params.P = 'P2'"
+    parallel = [chart for chart in state["compareRunCharts"] if chart["type"] == "PARALLEL"]
+    assert [chart["selectedParams"] for chart in parallel] == [["client_opt", "server_opt"]]
+    assert state["selectedColumns"][0] == "metrics.`test_last/mase_local`"
 
 
 def test_whatever_a_view_shows_is_logged(tmp_path):
@@ -95,7 +105,8 @@ def test_charts_belong_to_sections_of_their_view():
 
 
 def test_links_open_mlflow_for_training():
-    best, *_, curves = presets(PAPER, 1)
+    best, *others = presets(PAPER, 1)
+    (curves,) = (view for view in others if view.name == "NY curves")
     assert best.path("7") == (
         "/#/experiments/7/runs?workflowType=machine_learning&viewStateShareKey=plfl-best"
     )

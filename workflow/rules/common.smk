@@ -1,4 +1,4 @@
-from plfl import figures
+from plfl import figures, page
 from plfl.data import source
 from plfl.results.collect import description
 from plfl.sources import code_digest

@@ -1,8 +1,10 @@
-PICTURES = []
+PICTURES, DRAWINGS = [], []
 
 for figure, stems in figures.available().items():
     pictures = [local(f"{FIGURES}/{stem}.png") for stem in stems]
+    drawings = [local(f"{FIGURES}/{stem}.svg") for stem in stems]
     PICTURES += pictures
+    DRAWINGS += drawings
 
     rule:
         name:
@@ -15,6 +17,7 @@ for figure, stems in figures.available().items():
                 caption=f"../report/{figure}.rst",
                 category="Figures",
             ),
+            drawings,
             [local(f"{FIGURES}/{stem}.pdf") for stem in stems],
         log:
             f"{RESULTS}/logs/figures/{figure}.log",
@@ -34,7 +37,9 @@ for figure, stems in figures.available().items():
 
 rule page:
     input:
-        PICTURES,
+        DRAWINGS,
+        # An audit that was made since the page was written makes it be written anew.
+        [local(str(file)) for file in page.extras(study.results)],
         **TABLES,
     output:
         page=report(

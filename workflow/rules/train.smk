@@ -53,6 +53,9 @@ rule collect:
         records=[f"{RESULTS}/cells/{cell}.parquet" for cell in study.cells],
         forecasts=[f"{RESULTS}/cells/{cell}.forecasts.parquet" for cell in study.cells],
         datasets=[f"{RESULTS}/data/{state}.npz" for state in study.data.states],
+        receipts=[
+            local(f"{RESULTS}/data/{state}.files.json") for state in study.data.states
+        ],
     output:
         **{
             **TABLES,

@@ -1,10 +1,9 @@
-import json
 from pathlib import Path
 
 from plfl.data import source, windows
 from plfl.workflow import job
 
 with job(snakemake) as study:
-    source.verify(json.loads(Path(snakemake.input.receipt).read_text(encoding="utf-8")))
+    source.verify(source.read_receipt(Path(snakemake.input.receipt)))
     tables = source.load(study.data, snakemake.wildcards.state)
     windows.build(tables, study.windows).save(snakemake.output.dataset)
