@@ -272,7 +272,7 @@ def _grid(tables: Tables) -> dict[str, list[Combination]]:
         study.grid.client_opt,
         study.grid.server_opt,
     )
-    wanted = pd.MultiIndex.from_product(axes)
+    wanted = [key for key in product(*axes) if key[1:] not in study.refused]
     grid = {}
     for state in study.data.states:
         here = [table.loc[state].reindex(wanted) for table in by_column]

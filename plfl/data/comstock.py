@@ -273,7 +273,10 @@ def _load(path: Path) -> pd.Series:
             f"{path}: column 'timestamp' holds no naive times but {table['timestamp'].dtype}; "
             "delete the file and download it again"
         )
-    stamps = pd.DatetimeIndex(table["timestamp"], name="timestamp").as_unit("ns")
+    try:
+        stamps = pd.DatetimeIndex(table["timestamp"], name="timestamp").as_unit("ns")
+    except pd.errors.OutOfBoundsDatetime as error:
+        raise DataError(f"{path}: {error}; delete the file and download it again") from None
     check_stamps(str(path), stamps, INTERVAL)
     load = _numbers(str(path), table[["load"]])["load"].set_axis(stamps)
     check_load(str(path), load)

@@ -34,6 +34,9 @@ SUFFIXES = (".csv", ".csv.gz", ".parquet")
 STATIC = ("floor_area", "wall_area", "window_area")
 """Roles that are one number a building."""
 
+YEARS = 1970, 2100
+"""First and last year of a reading; another one is a fault of the file."""
+
 _KWH = {"kWh": 1.0, "Wh": 1e-3, "kW": 1.0, "W": 1e-3}
 _MISSING = ("", "na", "n/a", "nan", "null", "none")
 _OFFSET = r"[T ]\d.*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"
@@ -321,6 +324,14 @@ def _parsed(path: Path, column: pd.Series) -> pd.DatetimeIndex:
         raise DataError(
             f"{path}: {column.index[at]}: {str(column.iloc[at])!r} is not an ISO stamp; write it "
             "as 2018-01-31 23:45, with or without a UTC offset"
+        )
+    years = np.asarray(pd.DatetimeIndex(stamps).year)
+    # One stray year would make a series of a hundred million rows.
+    if (stray := (years < YEARS[0]) | (years > YEARS[1])).any():
+        at = int(stray.argmax())
+        raise DataError(
+            f"{path}: {column.index[at]}: {str(column.iloc[at])!r} is not between the years "
+            f"{YEARS[0]} and {YEARS[1]}; mend the stamp"
         )
     return pd.DatetimeIndex(stamps)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from plfl import __version__
+from plfl.data.source import read_receipt
 from plfl.data.windows import SPLITS, Dataset, Split
 from plfl.files import atomic
 from plfl.results import costs, scores
@@ -160,7 +161,7 @@ def collect(
         "versions": {name: version(name) for name in ("numpy", "pandas", "torch")}
         | {"python": platform.python_version()},
         "study": description(study),
-        "sources": {s: json.loads(p.read_text(encoding="utf-8")) for s, p in receipts.items()},
+        "sources": {state: read_receipt(path) for state, path in receipts.items()},
         "cells": {str(cell): cell_digest(path) for cell, (path, _) in cells.items()},
     }
     with atomic(folder / "study.json") as temporary:

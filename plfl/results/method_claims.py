@@ -75,7 +75,8 @@ def _more_clusters(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
 def _partly(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     """(k): the client-centric methods against the plain round, of which not everybody is part."""
     share, simulation = study.federation.participation, study.federation.simulation
-    if share == simulation.availability == 1 and not simulation.dropout:
+    everyone = share == simulation.availability == 1 and not simulation.dropout
+    if everyone and simulation.trace is None:
         raise NotInStudyError("every client takes part in every round (federation.participation)")
     return _rivals([(method, AVERAGING) for method in CC])(study, of_states)
 

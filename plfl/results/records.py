@@ -92,6 +92,8 @@ def read_about(folder: Path) -> dict[str, Any]:
     try:
         about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         made_by = about["format"]
+        if made_by == FORMAT and not isinstance(about["study"], dict):
+            raise TypeError("no study in it")
     except FileNotFoundError:
         raise ResultsError(
             f"{folder}: holds no study (no study.json); run the study first, or name the folder "

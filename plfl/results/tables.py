@@ -17,6 +17,15 @@ from plfl.study import Cell, Study
 
 Model = Literal["local", "global"]
 MODELS: tuple[Model, Model] = ("local", "global")
+_SCORES = ["mase_mean", "mase_median", "mae_mean", "rmse_mean", "validation_mase"]
+_SUMMARY: dict[str, type] = {
+    **dict.fromkeys([*CELL[:-1], "model", "chosen"], str),
+    **dict.fromkeys(_SCORES, float),
+    **{"seed": int, "round": int, "diverged": bool},
+}
+"""What must be in the summary, and of which type."""
+_CLIENTS: dict[str, type] = {"state": str, "client": str, "order": int, "interval": int}
+"""What must be in the table of clients, and of which type."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +73,10 @@ class Tables:
         path = self._file("summary.csv")
         with _readable(path):
             # Names are names: a state may be called "01" or "NA".
-            types: dict[str, type] = {
-                **dict.fromkeys([*CELL[:-1], "model", "chosen"], str),
-                **{"seed": int, "diverged": bool, "mase_mean": float, "validation_mase": float},
-            }
-            return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=types).astype(
-                types
-            )
+            table = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=_SUMMARY)
+            if table.duplicated([*CELL, "model", "chosen"]).any():
+                raise ValueError("a cell is there twice")
+            return table.astype(_SUMMARY)
 
     @cached_property
     def clients(self) -> pd.DataFrame:
@@ -80,6 +86,7 @@ class Tables:
         with _readable(path):
             return (
                 read_table(path)
+                .astype(_CLIENTS)
                 .sort_values(
                     ["state", "order"], key=lambda c: c.map(states) if c.name == "state" else c
                 )
