@@ -55,7 +55,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 def _add_terms(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minimum", type=int, help="clients a round needs; default: all")
-    parser.add_argument("--patience", type=float, default=120.0, help="seconds to wait for them")
+    parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for them")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds to wait for answers")
 
 

@@ -96,6 +96,8 @@ def superlink(
 ) -> list[str]:
     """Command of a SuperLink; `certificates` are those of the CA and the server, and its key."""
     command = [_program("flower-superlink"), "--host", host, "--port", str(port)]
+    # Otherwise it starts its SuperExec in a session that nobody here can end.
+    command += ["--isolation", "process"]
     if database is not None:
         command += ["--database", str(database.resolve())]
     if certificates is None:
@@ -106,18 +108,27 @@ def superlink(
     return [*command, "--enable-supernode-auth"]
 
 
+def superexec(link: Link) -> list[str]:
+    """Command of what starts the ServerApp of a SuperLink of this machine."""
+    command = [_program("flower-superexec"), "--runtime-api-address", link.address]
+    return [*command, *_trust(link)]
+
+
 def supernode(link: Link, port: int, folder: Path, key: Path | None = None) -> list[str]:
     """Command of the SuperNode of a worker's `folder`; `port` is for its own processes alone."""
     command = [sys.executable, "-m", "plfl.deploy.flower", "--superlink", link.address]
     command += ["--host", "127.0.0.1", "--port", str(port)]
     command += ["--node-config", f"folder={json.dumps(str(folder.resolve()))}"]
-    if link.root_certificates is None:
-        command += ["--insecure"]
-    else:
-        command += ["--root-certificates", str(link.root_certificates.resolve())]
+    command += _trust(link)
     return (
         command if key is None else [*command, "--auth-supernode-private-key", str(key.resolve())]
     )
+
+
+def _trust(link: Link) -> list[str]:
+    if link.root_certificates is None:
+        return ["--insecure"]
+    return ["--root-certificates", str(link.root_certificates.resolve())]
 
 
 def start_run(link: Link, home: Path) -> str:

@@ -13,6 +13,7 @@ from plfl.deploy.processes import GRACE, Processes, ending_in_order, free_port, 
 from plfl.deploy.terms import Taken, Terms
 from plfl.errors import PlflError
 from plfl.files import atomic
+from plfl.locks import hold
 from plfl.study import Cell, Study
 
 PLAN, PROGRESS, OUTCOME = "plan.json", "progress.jsonl", "outcome.json"
@@ -21,7 +22,7 @@ START = 60.0
 """Seconds within which a SuperLink has to listen."""
 PAUSE = 0.2
 """Seconds between two looks at a process or file."""
-SILENCE = 20.0
+SILENCE = 30.0
 """Seconds without a word from the ServerApp after which Flower is asked what became of it."""
 MENDABLE = 2
 """Exit status of a command that says what the user has to mend."""
@@ -71,8 +72,12 @@ def serve(
         PlflError: something went wrong; nothing is left running.
     """
     flower.require()
+    with hold(place.server / ".lock", busy="another server is at work in this folder"):
+        _serve(place, terms, host, port, tell)
+
+
+def _serve(place: Place, terms: Terms, host: str, port: int, tell: Callable[[Taken], None]) -> None:
     folder = place.server
-    folder.mkdir(parents=True, exist_ok=True)
     for name in (PROGRESS, OUTCOME):
         (folder / name).unlink(missing_ok=True)
     plan = {
@@ -89,6 +94,7 @@ def serve(
         environment = flower.environment(home, **{flower.FOLDER: str(folder.resolve())})
         processes.start("superlink", flower.superlink(host, port), environment)
         _await_port(processes, link)
+        processes.start("superexec", flower.superexec(link), environment)
         run = flower.start_run(link, home)
         _watch(processes, place, run, tell)
 
@@ -122,13 +128,14 @@ def _watch(processes: Processes, place: Place, run: str, tell: Callable[[Taken],
                 raise PlflError(f"{found['error']} (see {log})")
             return
         processes.check("superlink")
+        processes.check("superexec")
         if time.monotonic() - heard > SILENCE:
             heard = time.monotonic()
             state = flower.status(run, folder / "flower")
             if state.startswith("finished") and not outcome.exists():
                 raise PlflError(
-                    f"the ServerApp is gone ({state}); {processes.log('superlink')} ends with\n"
-                    + processes.tail("superlink")
+                    f"the ServerApp is gone ({state}); {processes.log('superexec')} ends with\n"
+                    + processes.tail("superexec")
                 )
         time.sleep(PAUSE)
 

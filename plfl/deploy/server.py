@@ -111,6 +111,7 @@ class Server:
         self._crossed = self._nothing()
         self._joined: dict[str, _Joined] = {}
         self._strangers: dict[Node, float] = {}
+        self._retired: set[Node] = set()
         self._told: set[str] = set()
         # What resuming needs beside tensors and records.
         self.run_id, self.epoch = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{secrets.token_hex(4)}", 1
@@ -173,7 +174,7 @@ class Server:
         nodes = set(self.transport.nodes())
         known = {one.node for one in self._joined.values()}
         now = time.monotonic()
-        new = {n for n in nodes - known if now >= self._strangers.get(n, 0.0)}
+        new = {n for n in nodes - known - self._retired if now >= self._strangers.get(n, 0.0)}
         if new:
             message = self._message("join").pack()
             patience = min(self.terms.patience, self.terms.timeout)
@@ -201,6 +202,9 @@ class Server:
             log.warning("%s", error)
             return
         log.info("client %s has joined", name)
+        if name in self._joined:
+            # A transport may take a minute to notice that nobody is there any more.
+            self._retired.add(self._joined[name].node)
         self._joined[name] = _Joined(node, int(about["windows"]), dict(about["describes"]), limits)
         # It may be a new process, which has nothing but what lies on its disk.
         self._told.discard(name)
@@ -258,7 +262,7 @@ class Server:
             self.names[i]: self._message("train", self.names[i], rows, round=t)
             for i, rows in outbox.items()
         }
-        answers = self._ask(messages, "train")
+        answers = self._ask(messages, "train", "loss")
         arrived = [i for i in clients.tolist() if self.names[i] in answers]
         if not arrived:
             return {}
@@ -280,7 +284,7 @@ class Server:
             )
             for name in self._look()
         }
-        answers = self._ask(messages, "query")
+        answers = self._ask(messages, "query", "scores")
         rows = [row for answer in answers.values() for row in answer.about["scores"]]
         scores = pd.DataFrame(rows, columns=["client", "split", "model", "mae", "rmse", "mase"])
         # Of a model and split, one client after the other.
@@ -314,8 +318,8 @@ class Server:
             }
         return self.limits
 
-    def _ask(self, messages: Mapping[str, Message], kind: str) -> dict[str, Message]:
-        """Answers by name, of those who gave a good one in time."""
+    def _ask(self, messages: Mapping[str, Message], kind: str, about: str) -> dict[str, Message]:
+        """Answers by name, of those who gave one in time that tells what was asked `about`."""
         packed = {name: message.pack() for name, message in messages.items()}
         nodes = {self._joined[name].node: name for name in packed}
         to = {node: packed[name] for node, name in nodes.items()}
@@ -329,10 +333,13 @@ class Server:
                 continue
             self._crossed["wire_up"][i] += len(found[node])
             try:
-                answers[name] = _understood(found[node])
+                answer = _understood(found[node])
+                if about not in answer.about:
+                    raise WireError(f"no {about} in it")
             except PlflError as error:
                 log.warning("client %s has answered nothing of use: %s", name, error)
                 continue
+            answers[name] = answer
             self._told.add(name)
         return answers
 

@@ -6,6 +6,7 @@ What came of it lies in the server's folder, since Flower's own exit codes do no
 import json
 import logging
 import os
+import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from flwr.serverapp import Grid, ServerApp
 from plfl.deploy import agreement, results
 from plfl.deploy.flower import FOLDER
 from plfl.deploy.launch import OUTCOME, PLAN, PROGRESS
+from plfl.deploy.processes import end_with_parent
 from plfl.deploy.relay import FIELD, RECORD, message_in
 from plfl.deploy.server import Node, Server
 from plfl.deploy.terms import Taken, Terms
@@ -35,6 +37,8 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the rounds that the plan in the server's folder names."""
+    # Without its SuperLink it could only do harm to the folder, which another one may have by then.
+    end_with_parent(signal.SIGKILL)
     folder = Path(os.environ[FOLDER])
     logging.basicConfig(
         filename=folder / "server.log", format="%(asctime)s %(levelname)s %(message)s", force=True

@@ -42,15 +42,16 @@ class ClientChannel(Channel):
         """Down: what has arrived, whatever this side would have sent. Up: raise `Sent`."""
         if direction == "up":
             raise Sent([row[0].clone() for row in rows])
-        check("the server's message", self.inbox[:1], rows[:1])
+        check("what the server sent", self.inbox[:1], rows[:1])
         return [row[None].to(clients.device) for row in self.inbox]
 
 
 class ServerChannel(Channel):
     """The server's end: down into the outbox, up from the inbox, in the order of the clients."""
 
-    def __init__(self, shared: int, clients: int):
-        super().__init__(shared, clients)
+    def __init__(self, shared: int, names: Sequence[str]):
+        super().__init__(shared, len(names))
+        self.names = names
         self.outbox: dict[int, Rows] = {}
         self.inbox: dict[int, Rows] = {}
 
@@ -61,7 +62,9 @@ class ServerChannel(Channel):
             self.outbox |= {i: [r[n].clone() for r in rows] for n, i in enumerate(numbers)}
             return [_unknown(row) for row in rows]
         for n, i in enumerate(numbers):
-            check(f"client {i}'s message", self.inbox[i], [row[n : n + 1] for row in rows])
+            check(
+                f"what client {self.names[i]} sent", self.inbox[i], [row[n : n + 1] for row in rows]
+            )
         return [
             torch.stack(of_all) for of_all in zip(*(self.inbox[i] for i in numbers), strict=True)
         ]
@@ -107,7 +110,7 @@ class Roll(Fleet):
 
 def forget_clients(f: Federation) -> None:
     """Leave of a federation what a server has, and give it the server's end of the channel."""
-    f.channel = ServerChannel(f.channel.shared, f.channel.clients)
+    f.channel = ServerChannel(f.channel.shared, f.fleet.names)
     f.local.fill_(torch.nan)
     f.moments.clear()
 

@@ -9,7 +9,7 @@ class Terms:
 
     minimum: int
     """Clients that have to be there for a round to begin."""
-    patience: float = 120.0
+    patience: float = 300.0
     """Seconds to wait for them."""
     timeout: float = 600.0
     """Seconds to wait for the answers of a round."""

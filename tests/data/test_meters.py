@@ -538,6 +538,16 @@ def test_messages(meter: Callable[..., Path], message: str) -> None:
         assert str(raised.value).startswith(f"{path}: ")
 
 
+@pytest.mark.parametrize("year", ["0018", "1918", "9018", "9999"])
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_a_stray_year_is_refused(meter: Callable[..., Path], year: str, zone: str) -> None:
+    for at, line in ((0, "line 2"), (-1, "line 97")):
+        table = frame(stamps().astype(str))
+        table.loc[table.index[at], "timestamp"] = f"{year}-01-01 00:15"
+        with pytest.raises(DataError, match=f"{line}: '{year}.*is not between the years 1970 and"):
+            read(meter(table), timezone=zone)
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1 no more")
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"timestamp,load\n" * 99)[:-9])

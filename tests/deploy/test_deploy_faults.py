@@ -5,7 +5,7 @@ import pytest
 
 from plfl.deploy import agreement
 from plfl.deploy.replay import replay
-from plfl.deploy.wire import Message
+from plfl.deploy.wire import Message, WireError
 from plfl.errors import ConfigError, PlflError
 from tests.deploy.loopback import NAMES, Deployment, by_split, dataset, study
 
@@ -160,3 +160,38 @@ def test_the_first_deployable_cell_is_taken():
     assert agreement.deployable(of, None, "").method == "fedopt"
     with pytest.raises(ConfigError, match="no cell 'XX'"):
         agreement.deployable(of, "XX", "")
+
+
+def test_an_address_that_was_left_is_never_asked_again(deployed):
+    def move(taken):
+        deployed.loopback.left = [1000]
+        deployed.loopback.numbers["101"] = 2000
+
+    asked = []
+    exchange, nodes = deployed.loopback.exchange, deployed.loopback.nodes
+    deployed.loopback.left = []
+    deployed.loopback.nodes = lambda: [*nodes(), *deployed.loopback.left]
+
+    def listen(messages, timeout, kind):
+        asked.append(set(messages))
+        return exchange(
+            {n: m for n, m in messages.items() if n != 1000 or not moved()}, timeout, kind
+        )
+
+    def moved():
+        return deployed.loopback.numbers["101"] == 2000
+
+    deployed.loopback.exchange = listen
+    deployed.run(move)
+    assert {2000} in asked
+    assert not any(1000 in some for some in asked[asked.index({2000}) :])
+    assert all("101" in taken.took_part for taken in deployed.server.history)
+
+
+def test_what_does_not_fit_the_method_is_refused_by_name(deployed):
+    def spoil(taken):
+        wrong = Message({"round": 2, "loss": 0.0}, {})
+        deployed.loopback.spoilt = {"103": wrong.pack()}
+
+    with pytest.raises(WireError, match="what client 103 sent does not fit the method"):
+        deployed.run(spoil)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ def end(job: Job, whole: Whole) -> None:
     assert not leftovers(job.results)
 
 
-@pytest.mark.parametrize("limit", [100, 4000, 20_000])
+@pytest.mark.parametrize("limit", [100, 4000])
 def test_a_job_without_room_says_so_and_goes_on_when_there_is(
     limit: int, whole: Whole, tmp_path: Path
 ) -> None:
@@ -58,7 +59,8 @@ def test_ctrl_c_ends_a_job_with_a_word(share: float, whole: Whole, tmp_path: Pat
     process = job.start()
     process.join(share * whole.seconds)
     assert process.pid is not None
-    os.kill(process.pid, signal.SIGINT)
+    with suppress(ProcessLookupError):  # it may have been faster than the one that was timed
+        os.kill(process.pid, signal.SIGINT)
     process.join(PATIENCE)
     # Before the job is under way, Python itself ends it.
     assert process.exitcode in (0, 1, 130)

@@ -163,6 +163,16 @@ def test_what_pandas_noted_in_a_parquet_file_does_not_matter(tmp_path: Path) -> 
         pd.testing.assert_frame_equal(series, after[name])
 
 
+def test_a_stamp_beyond_what_can_be_counted_is_refused(tmp_path: Path) -> None:
+    layout = write_store(tmp_path)
+    path = tmp_path / layout.load("NY", next(iter(COUNTIES)))
+    table = pq.read_table(path)
+    late = pa.array([10**17] * len(table), pa.timestamp("us"))
+    pq.write_table(table.set_column(table.column_names.index("timestamp"), "timestamp", late), path)
+    with pytest.raises(DataError, match=f"{path.name}: .*delete the file and download it again"):
+        comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES))
+
+
 class Evil:
     """Runs code when it is unpickled."""
 

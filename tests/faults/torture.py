@@ -40,7 +40,7 @@ class Extent:
 
 
 QUICK = Extent(faults=12, kills=5, workflow_kills=0, inputs=450)
-LONG = Extent(faults=300, kills=40, workflow_kills=12, inputs=9000)
+LONG = Extent(faults=300, kills=45, workflow_kills=9, inputs=4500)
 
 
 @dataclass
@@ -108,14 +108,9 @@ def kills(extent: Extent, folder: Path) -> Iterator[Outcome]:
             yield killed, None
         done += killed
         seed += 1
-    if extent.workflow_kills:
-        run = kills.undisturbed(folder / "undisturbed")
-        try:
-            met = kills.survive_interrupts(run, folder / "interrupted")
-        except Exception as error:
-            yield 1, _outcome(error, "of Ctrl-C")
-        else:
-            print(f"Ctrl-C in {met} phases survived", flush=True)
+    if not extent.workflow_kills:
+        return
+    run = kills.undisturbed(folder / "undisturbed")
     counts = Counter(dict.fromkeys(kills.VICTIMS, 0))
     while counts.total() < extent.workflow_kills:
         before = counts.total()
@@ -129,6 +124,12 @@ def kills(extent: Extent, folder: Path) -> Iterator[Outcome]:
                 return
         else:
             yield counts.total() - before, None
+    try:
+        met = kills.survive_interrupts(run, folder / "interrupted")
+    except Exception as error:
+        yield 1, _outcome(error, "of Ctrl-C")
+    else:
+        print(f"Ctrl-C in {met} phases survived", flush=True)
 
 
 def inputs(extent: Extent, folder: Path) -> Iterator[Outcome]:

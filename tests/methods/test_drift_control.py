@@ -1,5 +1,6 @@
 """FedProx, SCAFFOLD, FedDyn and FedADC against the specification's numbers and identities."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -273,6 +274,21 @@ def test_a_proximal_term_is_towards_x_though_red_fedadc_starts_displaced():
             ends.append(y)
         m, x = (x - sum(ends) / 2) / eta, sum(ends) / 2
         assert step.x.item() == pytest.approx(x, abs=1e-12)
+
+
+class Drawn(FedADC):
+    """FedADC with a pull towards x by the method rather than by the ClientOpt."""
+
+    def down(self, f, t, clients):
+        return replace(super().down(f, t, clients), pull=1.0)
+
+
+@pytest.mark.parametrize("variant", ["heavy_ball", "nesterov"])
+def test_a_pull_is_towards_x_as_a_proximal_term_is(variant):
+    same(
+        trajectory(SGD, AVG, Drawn(variant=variant), rounds=5),
+        trajectory(Prox(lr=0.1, mu=1.0), AVG, FedADC(variant=variant), rounds=5),
+    )
 
 
 def test_tracking_clients_know_the_momentum_unless_they_missed_it():

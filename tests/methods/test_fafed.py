@@ -1,0 +1,141 @@
+"""FAFED on problems with known answers."""
+
+from itertools import pairwise
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plfl.clients.adam import Adam
+from plfl.clients.prox import Prox
+from plfl.clients.sgd import Sgd
+from plfl.experiment import train
+from plfl.federation import Federation
+from plfl.methods.fafed import FaFed
+from plfl.servers.fedadam import FedAdam
+from plfl.servers.fedavg import FedAvg
+from tests import tiny
+from tests.problems import Quadratic, server_path, trajectory
+
+SGD, AVG = Sgd(lr=0.1), FedAvg()
+FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
+
+
+def kept(seen: list[Federation]) -> Any:
+    return seen.append
+
+
+@pytest.mark.parametrize("a", [0.1, 1.0])
+def test_one_step_a_round_is_preconditioned_gradient_descent(a: float) -> None:
+    """With full batches the corrections add up to the mean gradient at x, whatever a."""
+    beta, rho, x, v, expected = 0.5, 0.2, 2.0, 0.0, []
+    for _ in range(5):
+        gradients = [x, 4 * (x - 1)]
+        v = beta * v + (1 - beta) * sum(g * g for g in gradients) / 2
+        x -= 0.1 * sum(gradients) / 2 / (sqrt(v) + rho)
+        expected.append(x)
+    path = server_path(SGD, AVG, FaFed(a=a, beta=beta, rho=rho), steps=1, rounds=4)
+    assert path == pytest.approx(expected, rel=1e-12)
+
+
+def test_two_steps_by_hand() -> None:
+    """Q2 with β = 0: v is the mean of the last squares, A its root plus 1.
+
+    x̄ = 2, g = (2, 4): m = 3, v = 10, A = √10 + 1, x = 2 − 0.3 / A.
+    """
+    A = sqrt(10) + 1
+    x = 2 - 0.3 / A
+    sent = []
+    for grad in (lambda y: y, lambda y: 4 * (y - 1)):
+        first = grad(x) + 0.5 * (3 - grad(2))
+        y = x - 0.1 * first / A
+        sent.append((y, grad(y) + 0.5 * (first - grad(x)), grad(y) ** 2))
+    mean, m, v = (sum(pair) / 2 for pair in zip(*sent, strict=True))
+    expected = [x, mean - 0.1 * m / (sqrt(v) + 1)]
+    path = server_path(SGD, AVG, FaFed(a=0.5, beta=0, rho=1), rounds=1)
+    assert path == pytest.approx(expected, rel=1e-12)
+
+
+def test_clients_that_are_alike_are_one() -> None:
+    alike = Quadratic([2, 2, 2], [1, 1, 1], [1])
+    one = Quadratic([2], [1], [1])
+    paths = [server_path(SGD, AVG, FaFed(), problem=p, rounds=6) for p in (alike, one)]
+    assert paths[0] == pytest.approx(paths[1], rel=1e-12)
+
+
+def test_bytes() -> None:
+    """Three times d_s each way, and twice d_s up once."""
+    _, first, second = trajectory(
+        SGD, AVG, FaFed(), problem=FOUR, shared=(True, False), start=(0.0, 0.0), rounds=2
+    )
+    size = 8  # one shared number in double precision
+    for snapshot, once in ((first, 2), (second, 0)):
+        (page,) = snapshot.report.bytes
+        assert page["bytes_down"].tolist() == [3 * size] * 4
+        assert page["bytes_up"].tolist() == [(3 + once) * size] * 4
+        assert page["extras_up"].tolist() == [(2 + once) * size] * 4
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(0.3, 1), st.floats(0.01, 1), st.integers(0, 2**32))
+def test_under_random_participation(share: float, a: float, seed: int) -> None:
+    """The absent keep their personal part; those present give the server its momentum."""
+    seen: list[Federation] = []
+    path = trajectory(
+        SGD,
+        AVG,
+        FaFed(a=a),
+        problem=FOUR,
+        shared=(True, False),
+        start=(0.5, -0.5),
+        rounds=4,
+        participation=share,
+        seed=seed,
+        made=kept(seen),
+    )
+    for before, after in pairwise(path):
+        away = np.setdiff1d(np.arange(4), after.report.present[0])
+        assert torch.equal(before.local[away], after.local[away])
+    (f,) = seen
+    present = path[-1].report.present[0]
+    for name in ("m", "v"):
+        mean = f.memory[f"{name}_i"][present].mean(0)
+        torch.testing.assert_close(f.memory[name], mean)
+
+
+def test_the_order_of_clients_does_not_matter() -> None:
+    turned = Quadratic([2, 0.5, 4, 1], [7, -3, 1, 0], [1, 1])
+    options: dict[str, Any] = {"shared": (True, False), "start": (0.0, 0.0), "rounds": 4}
+    one, other = (trajectory(SGD, AVG, FaFed(), problem=p, **options)[-1] for p in (FOUR, turned))
+    torch.testing.assert_close(one.x, other.x)
+    torch.testing.assert_close(one.local, other.local.flip(0))
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    assert FaFed().refuses(SGD, AVG) is None
+    for client_opt in (Adam(), Prox()):
+        assert "take sgd" in (FaFed().refuses(client_opt, AVG) or "")
+    for server_opt in (FedAdam(), FedAvg(lr=0.5)):
+        assert "fedavg with lr 1" in (FaFed().refuses(SGD, server_opt) or "")
+
+
+def test_on_the_real_forecaster() -> None:
+    """Finite, twice the work, and the same in company as alone."""
+    study = tiny.study(
+        grid={"method": ["fedopt", "fafed"], "client_opt": ["sgd"], "server_opt": ["fedavg"]},
+        federation={"simulation": {"step_seconds": 1.0}},
+    )
+    company = train(study, study.cells, tiny.dataset())
+    for cell, result in company.items():
+        records = result.records
+        assert np.isfinite(records.loc[records["split"] == "test", "mase"]).all()
+        trained = records[records["split"] == "train"]
+        assert np.isfinite(trained["loss"]).all()
+        if cell.method == "fafed" and cell.personalization == "P2":
+            assert trained.groupby("round")["seconds"].first().tolist() == [9, 8, 8]
+            alone = train(study, [cell], tiny.dataset())[cell].records
+            assert alone.equals(records)
