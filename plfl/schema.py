@@ -17,9 +17,9 @@ from plfl.study import Study
 
 HEADER = """\
 # The study of arXiv 2404.01517, "Addressing Heterogeneity in Federated Load Forecasting with
-# Personalization Layers": all keys there are. Under `tuning` every cell chooses its server's rate
-# on validation; all else are the defaults, so that a study of your own needs only the keys that
-# differ. Written by `plfl schema` from plfl/study.py.
+# Personalization Layers": all keys there are. It has three seeds, and under `tuning` every cell
+# chooses its server's rate on validation; all else are the defaults, so that a study of your own
+# needs only the keys that differ. Written by `plfl schema` from plfl/study.py.
 #
 #   snakemake --cores all                                    this study
 #   snakemake --cores all --configfile config/smoke.yaml     another one
@@ -28,9 +28,13 @@ HEADER = """\
 # yaml-language-server: $schema=workflow/schemas/config.schema.json
 """
 
-PAPER = Study.parse({"tuning": {"server_lr": [0.01, 0.1, 1.0]}}, "the paper's study")
-"""The paper names no server rates, and no single one suits all servers: of those that are usual
-each cell takes the one of least validation MASE, the same number tried for all."""
+PAPER = Study.parse(
+    {"grid": {"seeds": [10, 11, 12]}, "tuning": {"server_lr": [0.01, 0.1, 1.0]}},
+    "the paper's study",
+)
+"""The paper has one seed, which decides little. It names no server rates, and no single one suits
+all servers: of those that are usual each cell takes the one of least validation MASE, the same
+number tried for all."""
 
 REFERENCE = """\
 # Configuration

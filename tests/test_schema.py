@@ -22,11 +22,13 @@ def test_the_committed_file_is_not_stale(name: str) -> None:
     assert committed == schema.generated()[name], "run `plfl schema` and commit what it writes"
 
 
-def test_config_yaml_says_every_default_but_tunes_the_servers() -> None:
+def test_config_yaml_says_every_default_but_for_seeds_and_server_rates() -> None:
     raw = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
     study = Study.parse(raw, "config.yaml")
     assert raw == study.model_dump(mode="json")
-    assert study.model_copy(update={"tuning": Tuning()}) == Study()
+    plain = {"tuning": Tuning(), "grid": study.grid.model_copy(update={"seeds": [10]})}
+    assert study.model_copy(update=plain) == Study()
+    assert study.grid.seeds == [10, 11, 12]
     tried = {cell.server_opt: study.candidates(cell) for cell in study.cells[:20]}
     for server, candidates in tried.items():
         rates = [candidate.server_opt.lr for candidate in candidates]

@@ -10,6 +10,7 @@ from scipy import stats
 
 from plfl.results import claims, method_claims
 from plfl.results.claims import verdicts
+from plfl.results.collect import summarise
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import MODELS, Tables
 from plfl.results.verdict import Verdict
@@ -156,12 +157,13 @@ def test_one_of_many_methods_that_diverged_keeps_a_claim_from_holding(tmp_path: 
 def simulated(folder: Path, waiting: dict[str, float], whole: dict[str, float]) -> Tables:
     """Results on a simulated clock: in each round clients wait and rounds last as long as given."""
     clock = {"step_seconds": 1.0}
-    tables = write(folder, true, **{**SMALL, "federation": {"rounds": 2, "simulation": clock}})
+    write(folder, true, **{**SMALL, "federation": {"rounds": 2, "simulation": clock}})
     records = pd.read_parquet(folder / "records.parquet")
     records["round_seconds"] = records["method"].map(whole).fillna(10.0)
     records["seconds"] = records["round_seconds"] - records["method"].map(waiting).fillna(5.0)
     records.to_parquet(folder / "records.parquet")
-    return tables
+    summarise(records, "sample").to_csv(folder / "summary.csv", index=False)
+    return Tables(folder)
 
 
 def test_waiting_and_time_are_those_of_the_simulated_clock(tmp_path: Path) -> None:
