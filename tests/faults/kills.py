@@ -64,6 +64,8 @@ class Study(Project):
                 stderr=subprocess.STDOUT,
                 text=True,
                 start_new_session=True,
+                # What runs in the background of a shell ignores Ctrl-C, and so would this.
+                preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
             )
 
     @property
@@ -271,6 +273,7 @@ def survive_interrupts(whole: Undisturbed, folder: Path) -> int:
             assert "Traceback" not in log.read_text(), log
     with clearing(study.start("all")) as run:
         assert run.wait(PATIENCE) == 0, study.said
+    assert met, "no phase was met"
     assert study.records == whole.records, "other records"
     assert not leftovers(study.results)
     return met
