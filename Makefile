@@ -8,6 +8,7 @@ CORES ?= all
 # The first Python that is new enough.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+LOCKED = --universal --python-version 3.11 --no-header --no-annotate --quiet
 TORCH = $(shell grep '^torch==' requirements.lock)
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES)
 
@@ -83,6 +84,8 @@ docs: $(READY) ## the documentation as a site, in site/
 screenshots: $(READY) ## the pictures of the documentation, from results/demo (needs chromium)
 	$(BIN)/python docs/screenshots.py
 
+# Flower is not in the lock, but whoever adds it shall find versions that it can live with.
 lock: ## renew requirements.lock (needs uv)
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-header \
-		--no-annotate --quiet | grep -vE '^(nvidia|cuda|triton)' > requirements.lock
+	both=$$(mktemp) && uv pip compile pyproject.toml --extra dev --extra deploy $(LOCKED) -o $$both && \
+	uv pip compile pyproject.toml --extra dev --constraint $$both $(LOCKED) \
+		| grep -vE '^(nvidia|cuda|triton)' > requirements.lock
