@@ -35,4 +35,5 @@ class Adam(ClientOpt):
         m = state["m"].mul_(self.beta1).add_(g, alpha=1 - self.beta1)
         v = state["v"].mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
         denominator = (v / bias_correction(self.beta2, k, y)).sqrt_().add_(self.eps)
-        y.addcdiv_(m / bias_correction(self.beta1, k, y), denominator, value=-self.lr)
+        denominator *= bias_correction(self.beta1, k, y)
+        y.addcdiv_(m, denominator, value=-self.lr)

@@ -30,12 +30,9 @@ class AdamAMS(Adam):
         v = state["v"].mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
         bias1, bias2 = bias_correction(self.beta1, k, y), bias_correction(self.beta2, k, y)
         vmax = state["vmax"]
-        if self.variant == "paper":
-            denominator = vmax.copy_(vmax.maximum(v / bias2)).sqrt()
-            m = m / bias1
-        else:
-            denominator = vmax.copy_(vmax.maximum(v))
-            if self.variant == "torch":
-                denominator, m = denominator / bias2, m / bias1
-            denominator = denominator.sqrt()
-        y.addcdiv_(m, denominator.add_(self.eps), value=-self.lr)
+        vmax.copy_(vmax.maximum(v / bias2 if self.variant == "paper" else v))
+        denominator = (vmax / bias2 if self.variant == "torch" else vmax.clone()).sqrt_()
+        denominator += self.eps
+        if self.variant != "reddi":
+            denominator *= bias1
+        y.addcdiv_(m, denominator, value=-self.lr)
