@@ -26,13 +26,14 @@ from plfl.deploy.sides import ClientChannel, Sent, alone, arrays_as_rows, rows_a
 from plfl.deploy.wire import Message, WireError
 from plfl.errors import PlflError
 from plfl.experiment import Examiner, federation_of
-from plfl.federation import Federation, Turn, train_turns
+from plfl.federation import Federation
 from plfl.files import atomic
 from plfl.fleet import Fleet
 from plfl.forecaster import Forecaster
 from plfl.results.collect import describe_clients
 from plfl.study import Cell, Study
 from plfl.training import Engine, engine
+from plfl.turns import Turn, train_turns
 
 log = logging.getLogger(__name__)
 
