@@ -26,7 +26,7 @@ from typing import Any
 
 from plfl.results import method_claims, paper_claims
 from plfl.results.statistics import ALPHA, DRAWS, Chosen, Scores, scores
-from plfl.results.tables import MODELS, Model, Tables
+from plfl.results.tables import MODELS, Model, Tables, fitting
 from plfl.results.verdict import NotInStudyError, Question, Verdict, judge, settle
 from plfl.study import Study
 
@@ -39,7 +39,7 @@ ABOUT_SCORES: dict[str, Question] = {**paper_claims.ABOUT_SCORES, **method_claim
 def verdicts(tables: Tables, chosen: Chosen = "last") -> list[Verdict]:
     """Every claim judged on a results folder, about scores for both models, in order of `CLAIMS`.
 
-    The claims about methods are left out where the study has no method but the paper's round.
+    The claims about methods are left out where the study has but one.
 
     Args:
         tables: the results folder.
@@ -48,16 +48,13 @@ def verdicts(tables: Tables, chosen: Chosen = "last") -> list[Verdict]:
     Raises:
         ResultsError: a table is missing, damaged or of another format.
     """
-    about = (
-        [paper_claims]
-        if tables.study.grid.method == [paper_claims.ROUND]
-        else [paper_claims, method_claims]
-    )
-    found = [verdict for claims in about for verdict in claims.about_tables(tables)]
-    for model in MODELS:
-        of_states = scores(tables, model, chosen)
-        names = [name for claims in about for name in claims.ABOUT_SCORES]
-        found += [about_scores(name, model, tables.study, of_states) for name in names]
+    about = [paper_claims] if len(tables.study.grid.method) == 1 else [paper_claims, method_claims]
+    with fitting(tables.folder):
+        found = [verdict for claims in about for verdict in claims.about_tables(tables)]
+        for model in MODELS:
+            of_states = scores(tables, model, chosen)
+            names = [name for claims in about for name in claims.ABOUT_SCORES]
+            found += [about_scores(name, model, tables.study, of_states) for name in names]
     order = list(CLAIMS)
     named = [replace(verdict, text=CLAIMS[verdict.claim]) for verdict in found]
     return settle(sorted(named, key=lambda v: (order.index(v.claim), v.model == "global")))

@@ -16,7 +16,7 @@ from plfl.data.source import read_receipt
 from plfl.data.windows import SPLITS, Dataset, Split
 from plfl.files import atomic
 from plfl.results import costs, scores
-from plfl.results.records import CELL, cell_digest, read_table, write_table
+from plfl.results.records import CELL, cell_digest, join_tables, write_table
 from plfl.study import FORMAT, Cell, Study
 
 log = logging.getLogger(__name__)
@@ -145,14 +145,18 @@ def collect(
         folder: where the tables go.
         git: commit of the code, if known.
     """
-    records = pd.concat([read_table(r) for r, _ in cells.values()], ignore_index=True)
-    forecasts = pd.concat([read_table(f) for _, f in cells.values()], ignore_index=True)
+    source, target = study.data.source, study.tracking.target_mase
+    summaries: list[pd.DataFrame] = []
+    join_tables(
+        [records for records, _ in cells.values()],
+        folder / "records.parquet",
+        lambda records: summaries.append(summarise(records, source, target)),
+    )
+    join_tables([forecasts for _, forecasts in cells.values()], folder / "forecasts.parquet")
     clients = [describe_clients(s, Dataset.load_file(p)) for s, p in datasets.items()]
-    write_table(records, folder / "records.parquet")
-    write_table(forecasts, folder / "forecasts.parquet")
     write_table(pd.concat(clients, ignore_index=True), folder / "clients.parquet")
     with atomic(folder / "summary.csv") as temporary:
-        summary = summarise(records, study.data.source, study.tracking.target_mase)
+        summary = pd.concat(summaries, ignore_index=True)
         summary.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
     about = {
         "format": FORMAT,

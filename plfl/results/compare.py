@@ -11,7 +11,7 @@ import pandas as pd
 from plfl.data.releases import nearest
 from plfl.errors import ResultsError
 from plfl.results.statistics import Chosen, Comparison, Scores, holm, scores, sign_flips
-from plfl.results.tables import MODELS, Tables
+from plfl.results.tables import MODELS, Tables, fitting
 
 
 @dataclass(frozen=True)
@@ -70,22 +70,23 @@ def compare(a: str, b: str, chosen: Chosen = "last") -> Compared:
         )
     notes: list[str] = list(_data_notes(*sides))
     rows, clients, comparisons = [], [], []
-    for model in MODELS:
-        cells = [_cells(side, scores(side.tables, model, chosen)) for side in sides]
-        pairs = list(_pairs(sides, cells, notes if model == MODELS[0] else []))
-        for one, other in pairs:
-            row, table, comparison = _compare(one, other, notes if model == MODELS[0] else [])
-            rows.append({"a": one.name, "b": other.name, "model": model, **row})
-            clients.append(table.assign(a=one.name, b=other.name, model=model))
-            comparisons.append(comparison)
-    found = pd.DataFrame(rows)
-    measured = [c for c in comparisons if c is not None]
-    found["p_clients"] = np.nan
-    if measured:
-        alone, _ = sign_flips(measured)
-        found.loc[[c is not None for c in comparisons], "p_clients"] = holm(alone.tolist())
-    tested = found["p_seeds"].notna()
-    found.loc[tested, "p_seeds"] = holm(found.loc[tested, "p_seeds"].tolist())
+    with fitting(*(side.tables.folder for side in sides)):
+        for model in MODELS:
+            cells = [_cells(side, scores(side.tables, model, chosen)) for side in sides]
+            pairs = list(_pairs(sides, cells, notes if model == MODELS[0] else []))
+            for one, other in pairs:
+                row, table, comparison = _compare(one, other, notes if model == MODELS[0] else [])
+                rows.append({"a": one.name, "b": other.name, "model": model, **row})
+                clients.append(table.assign(a=one.name, b=other.name, model=model))
+                comparisons.append(comparison)
+        found = pd.DataFrame(rows)
+        measured = [c for c in comparisons if c is not None]
+        found["p_clients"] = np.nan
+        if measured:
+            alone, _ = sign_flips(measured)
+            found.loc[[c is not None for c in comparisons], "p_clients"] = holm(alone.tolist())
+        tested = found["p_seeds"].notna()
+        found.loc[tested, "p_seeds"] = holm(found.loc[tested, "p_seeds"].tolist())
     return Compared(found, pd.concat(clients, ignore_index=True), list(dict.fromkeys(notes)))
 
 

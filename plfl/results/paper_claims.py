@@ -35,8 +35,8 @@ CLAIMS = {
 SPLITS = {"FL": ["*"], "PL-FL": ["lstm.*"], "local training": []}
 """What the paper's three splits share; a study may call them as it likes."""
 FAVOURED, BEATEN = ["adam", "adamams"], ["prox", "proxadam"]
-ROUND = "fedopt"
-"""The method that is the paper's own round."""
+ROUNDS = ("fedopt", "authors_code")
+"""The methods that are the paper's own round: as its text has it, or else as its program does."""
 PARAMETERS = 60276
 """Numbers in the paper's model; in another one PL-FL has another share."""
 BYTES = 0.0581
@@ -51,11 +51,11 @@ def about_tables(tables: Tables) -> list[Verdict]:
     return [_bytes(tables), _loads(tables)]
 
 
-def _papers(of_states: Mapping[str, Scores]) -> dict[str, Scores]:
+def _papers(study: Study, of_states: Mapping[str, Scores]) -> dict[str, Scores]:
     """The scores of the paper's own round, without those of other methods."""
     papers = {}
     for state, found in of_states.items():
-        keep = found.where(method=ROUND)
+        keep = found.where(method=own_round(study))
         papers[state] = replace(
             found,
             combinations=tuple(itertools.compress(found.combinations, keep)),
@@ -66,9 +66,16 @@ def _papers(of_states: Mapping[str, Scores]) -> dict[str, Scores]:
     return papers
 
 
-def need_round(study: Study) -> None:
-    if ROUND not in study.grid.method:
-        raise NotInStudyError(f"the grid has no method {ROUND}, the paper's own round")
+def own_round(study: Study) -> str:
+    """The method of a study that is the paper's own round.
+
+    Raises:
+        NotInStudyError: it has none.
+    """
+    for method in ROUNDS:
+        if method in study.grid.method:
+            return method
+    raise NotInStudyError(f"the grid has no method {' or '.join(ROUNDS)}, the paper's own round")
 
 
 def split(study: Study, role: str) -> str:
@@ -112,7 +119,8 @@ def _optimisers(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
 
 def _distinct(study: Study, found: Scores) -> NDArray[np.bool_]:
     """Which combinations are trainings of their own: without a server, one ServerOpt is enough."""
-    local = [s for s in study.grid.personalization if study.shares_nothing(s)]
+    alone = {c.personalization for c in study.cells if study.is_alone(c)}
+    local = [s for s in study.grid.personalization if s in alone]
     first = found.where(server_opt=study.grid.server_opt[0])
     return ~found.where(personalization=local) | first
 
@@ -175,8 +183,7 @@ def _of_paper(question: Question) -> Question:
     """The same question, asked of the paper's own round."""
 
     def evidence(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-        need_round(study)
-        return question(study, _papers(of_states))
+        return question(study, _papers(study, of_states))
 
     return evidence
 
@@ -200,14 +207,14 @@ def _bytes(tables: Tables) -> Verdict:
     study = tables.study
     try:
         splits = split(study, "PL-FL"), split(study, "FL")
-        need_round(study)
+        own = own_round(study)
     except NotInStudyError as lacking:
         return replace(blank, answer="not in this study", reason=str(lacking))
     axes = [axis for axis in ("state", *AXES, "seed") if axis != "personalization"]
     ledger = tables.records(
         [*axes, "personalization", "client", "bytes_down", "bytes_up", "extras_up"],
         split="train",
-        method=ROUND,
+        method=own,
     )
     one_way = (ledger["bytes_up"] - ledger["extras_up"])[ledger["personalization"] == splits[1]]
     crossed = ledger["bytes_down"] + ledger["bytes_up"]

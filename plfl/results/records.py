@@ -19,6 +19,7 @@ round, split and model:
 """
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ CELL = ["state", "personalization", "method", "client_opt", "server_opt", "seed"
 DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException)
 """What reading a damaged table can raise."""
 _DIGEST = b"plfl.cell"
+_GROUP = 1 << 17
+"""Rows that a row group of a joined table has at least: whoever wants few cells reads few groups,
+and a small table is not cut into splinters."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,45 @@ def read_table(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path, page_checksum_verification=True)
     except DAMAGE as error:
-        raise ResultsError(
-            f"{path}: cannot be read ({error}); delete it and run the study again"
-        ) from None
+        raise _unreadable(path, error) from None
+
+
+def join_tables(
+    paths: Sequence[Path], out: Path, show: Callable[[pd.DataFrame], object] = lambda table: None
+) -> None:
+    """Write the tables at `paths`, one below the other, into one, and `show` each of them.
+
+    No more than a few of them are in memory at a time. A column that some do not have is null there.
+
+    Raises:
+        ResultsError: one is missing or damaged.
+    """
+    schema = pa.unify_schemas([_schema(path) for path in paths], promote_options="permissive")
+    with (
+        atomic(out) as temporary,
+        pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer,
+    ):
+        waiting = schema.empty_table()
+        for path in paths:
+            table = read_table(path)
+            show(table)
+            arrow = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata()
+            waiting = pa.concat_tables([waiting, arrow], promote_options="permissive")
+            if waiting.num_rows >= _GROUP:
+                writer.write_table(waiting, row_group_size=waiting.num_rows)
+                waiting = schema.empty_table()
+        writer.write_table(waiting)
+
+
+def _schema(path: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(path).remove_metadata()
+    except DAMAGE as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> ResultsError:
+    return ResultsError(f"{path}: cannot be read ({error}); delete it and run the study again")
 
 
 def cell_digest(path: Path) -> str | None:

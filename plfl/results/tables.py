@@ -1,5 +1,6 @@
 """The results folder as everything that shows it reads it."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from plfl import __version__, clients, methods, servers
 from plfl.errors import ConfigError, ResultsError
 from plfl.results.records import CELL, DAMAGE, read_about, read_table
 from plfl.study import Cell, Study
+
+log = logging.getLogger(__name__)
 
 Model = Literal["local", "global"]
 MODELS: tuple[Model, Model] = ("local", "global")
@@ -185,6 +188,26 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except DAMAGE as error:
         raise ResultsError(f"{path}: cannot be read ({error}); run the study again") from None
+
+
+@contextmanager
+def fitting(*folders: Path) -> Iterator[None]:
+    """Explain why tables that can be read one by one do not fit together: one was changed.
+
+    Whatever is made of the tables of some `folders` is made in this context.
+
+    Raises:
+        ResultsError: a table lacks what another one speaks of.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+        log.info("How the tables do not fit together", exc_info=True)
+        raise ResultsError(
+            f"{' or '.join(map(str, folders))}: the tables do not fit together ({type(error).__name__}: {error}); make "
+            "them anew with `snakemake --forcerun collect`; if nobody has changed them, please "
+            "report it"
+        ) from None
 
 
 def client_label(name: str) -> str:
