@@ -28,8 +28,13 @@ def data_settings(wildcards):
 
 def stacked(pattern, spanned):
     """The files of all cells that one job trains: those that differ in the `spanned` axes alone."""
-    values = {axis: getattr(study.grid, axis, study.grid.seeds) for axis in spanned}
-    return expand(pattern, **values, allow_missing=True)
+    if not spanned:
+        return [pattern]
+    together = dict.fromkeys(
+        tuple(getattr(cell, a) for a in spanned) for cell in study.cells
+    )
+    values = dict(zip(spanned, zip(*together)))
+    return expand(pattern, zip, **values, allow_missing=True)
 
 
 def name_of_stack(spanned):

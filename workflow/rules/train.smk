@@ -2,7 +2,12 @@ LOCAL = [p for p in study.grid.personalization if study.shares_nothing(p)]
 FEDERATED = [p for p in study.grid.personalization if p not in LOCAL]
 ONE_JOB = study.compute.stack == "personalization"
 SPANNED = ["method", "client_opt", "server_opt", "seed"] if ONE_JOB else []
-SPANNED_LOCAL = SPANNED or ["method", "server_opt"]
+# Which methods go with which ServerOpts may depend on the ClientOpt.
+SPANNED_LOCAL = SPANNED or [
+    "method",
+    "server_opt",
+    *(["client_opt"] if study.refused else []),
+]
 
 
 rule train:
