@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce ui test test-slurm torture torture-quick deploy-check smoke lint docs screenshots bench bench-quick lock
+.PHONY: help setup demo reproduce ui test test-slurm torture torture-quick deploy-check deploy-torture deploy-wire smoke lint docs screenshots bench bench-quick lock
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -60,6 +60,15 @@ torture-quick: $(READY) ## a sample of each, under a minute
 deploy-check: $(READY) ## three clients as real processes with Flower, against the simulator; two minutes
 	$(BIN)/pip install --quiet --editable '.[deploy]'
 	$(BIN)/plfl deploy check
+
+deploy-torture: $(READY) ## twenty kills of Flower's processes in the middle of rounds; fifteen minutes
+	$(BIN)/pip install --quiet --editable '.[deploy]'
+	$(BIN)/python -m tests.deploy.torture
+
+deploy-wire: $(READY) ## what crosses the wire, counted by a proxy; five minutes
+	$(BIN)/pip install --quiet --editable '.[deploy]'
+	$(BIN)/python -m tests.deploy.measure P1
+	$(BIN)/python -m tests.deploy.measure P2
 
 smoke: $(READY) ## the whole pipeline on three clients, in seconds
 	$(SNAKEMAKE) --configfile config/smoke.yaml

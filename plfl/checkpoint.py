@@ -57,20 +57,23 @@ class Checkpoint:
 
         What was saved before stays until all of it is written.
         """
-        arrays, tables = self._files(t)
+        arrays, tables = self._files(t, len(federations))
         numbered = [part.assign(trial=i) for i, parts in enumerate(records) for part in parts]
         table = pa.Table.from_pandas(pd.concat(numbered), preserve_index=False)
-        with atomic(arrays) as temporary:
-            # Not `save_file`, whose error does not tell that the disk is full.
-            temporary.write_bytes(safetensors.torch.save(tensors(federations)))
+        # One federation at a time: the models of all, twice, may be more than fits into memory.
+        for f, path in zip(federations, arrays, strict=True):
+            with atomic(path) as temporary:
+                # Not `save_file`, whose error does not tell that the disk is full.
+                temporary.write_bytes(safetensors.torch.save(tensors([f])))
         with atomic(tables) as temporary:
             pq.write_table(table, temporary)
         state = {"key": self.key, "round": t, "note": self.note}
-        state["files"] = {file.name: sha256(file) for file in (arrays, tables)}
+        files = [tables, *arrays]
+        state["files"] = {file.name: sha256(file) for file in files}
         with atomic(self._state) as temporary:
             temporary.write_text(json.dumps(state | {"digest": digest(state)}), encoding="utf-8")
         for file in self.folder.iterdir():
-            if file not in (arrays, tables, self._state):
+            if file not in (*files, self._state):
                 file.unlink()
         self.saved = time.monotonic()
 
@@ -82,18 +85,18 @@ class Checkpoint:
                 raise ValueError("state.json has changed")
             if state["key"] != self.key:
                 return 0, []
-            arrays, tables = self._files(state["round"])
-            for file in (arrays, tables):
+            arrays, tables = self._files(state["round"], len(state["files"]) - 1)
+            for file in (tables, *arrays):
                 if sha256(file) != state["files"][file.name]:
                     raise ValueError(f"{file.name} has changed")
             records = pd.read_parquet(tables)
-            found = safetensors.torch.load_file(arrays)
         except FileNotFoundError:
             return 0, []
-        except (*_DAMAGE, safetensors.SafetensorError) as error:
+        except _DAMAGE as error:
             log.warning("%s: is damaged (%s); training begins anew", self.folder, error)
             return 0, []
-        restore(federations, found)
+        for f, path in zip(federations, arrays, strict=False):
+            restore([f], safetensors.torch.load_file(path))
         self.note = state["note"]
         log.info("goes on after round %d", state["round"])
         by_trial = records.groupby("trial", sort=True)
@@ -110,8 +113,9 @@ class Checkpoint:
     def _state(self) -> Path:
         return self.folder / "state.json"
 
-    def _files(self, t: int) -> tuple[Path, Path]:
-        return self.folder / f"{t}.safetensors", self.folder / f"{t}.parquet"
+    def _files(self, t: int, federations: int) -> tuple[list[Path], Path]:
+        arrays = [self.folder / f"{t}-{i}.safetensors" for i in range(federations)]
+        return arrays, self.folder / f"{t}.parquet"
 
 
 def tensors(federations: Sequence[Federation]) -> dict[str, Tensor]:

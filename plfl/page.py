@@ -22,7 +22,7 @@ from plfl.figures import available, caption
 from plfl.files import atomic
 from plfl.portraits import HEIGHT, LEFT, WIDTH, load, portraits, score
 from plfl.results.claims import describe, verdicts
-from plfl.results.tables import MODELS, Model, Tables, client_label, server_label
+from plfl.results.tables import MODELS, Model, Tables, client_label, fitting, server_label
 from plfl.study import Cell, Study
 
 FILES = {
@@ -71,45 +71,46 @@ def write(results: Path, figures: Path, out: Path) -> None:
         lstrip_blocks=True,
     )
     environment.globals |= {"LEFT": LEFT, "WIDTH": WIDTH, "HEIGHT": HEIGHT}
-    there = {path.name for path in extras(results)}
-    configuration = yaml.safe_dump(
-        tables.about["study"], sort_keys=False, allow_unicode=True, width=100
-    )
-    page = environment.get_template("page.html.jinja").render(
-        tables=tables,
-        study=tables.study,
-        about=tables.about,
-        source=_source(tables.study),
-        sources=_sources(tables),
-        configuration=configuration,
-        encoded=base64.b64encode(configuration.encode()).decode("ascii"),
-        verdicts=[
-            (verdict, verdict.reason if verdict.effect is None else describe(verdict))
-            for verdict in verdicts(tables)
-        ],
-        choices=_choices(tables),
-        tried=int(tables.summary["tried"].max()),
-        grid=_grid(tables),
-        traffic=_traffic(tables),
-        clients=_clients(tables),
-        portraits=portraits(tables),
-        figures=[
-            Shown(
-                name,
-                caption(name),
-                [_drawing(figures / f"{stem}.svg", caption(name)) for stem in stems],
-            )
-            for name, stems in available().items()
-        ],
-        audit=_audit(tables) if "audit.csv" in there else [],
-        scarcity=_scarcity(tables, figures) if "scarcity.csv" in there else None,
-        scarcity_caption=scarcity.CAPTION,
-        files={
-            name: (quote(Path(os.path.relpath(results / name, out.parent)).as_posix()), content)
-            for name, content in (FILES | EXTRAS).items()
-            if name in FILES or name in there
-        },
-    )
+    with fitting(results):
+        there = {path.name for path in extras(results)}
+        configuration = yaml.safe_dump(
+            tables.about["study"], sort_keys=False, allow_unicode=True, width=100
+        )
+        page = environment.get_template("page.html.jinja").render(
+            tables=tables,
+            study=tables.study,
+            about=tables.about,
+            source=_source(tables.study),
+            sources=_sources(tables),
+            configuration=configuration,
+            encoded=base64.b64encode(configuration.encode()).decode("ascii"),
+            verdicts=[
+                (verdict, verdict.reason if verdict.effect is None else describe(verdict))
+                for verdict in verdicts(tables)
+            ],
+            choices=_choices(tables),
+            tried=int(tables.summary["tried"].max()),
+            grid=_grid(tables),
+            traffic=_traffic(tables),
+            clients=_clients(tables),
+            portraits=portraits(tables),
+            figures=[
+                Shown(
+                    name,
+                    caption(name),
+                    [_drawing(figures / f"{stem}.svg", caption(name)) for stem in stems],
+                )
+                for name, stems in available().items()
+            ],
+            audit=_audit(tables) if "audit.csv" in there else [],
+            scarcity=_scarcity(tables, figures) if "scarcity.csv" in there else None,
+            scarcity_caption=scarcity.CAPTION,
+            files={
+                name: (quote(Path(os.path.relpath(results / name, out.parent)).as_posix()), content)
+                for name, content in (FILES | EXTRAS).items()
+                if name in FILES or name in there
+            },
+        )
     with atomic(out) as temporary:
         temporary.write_text(page, encoding="utf-8")
 

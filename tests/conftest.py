@@ -3,6 +3,11 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes is up to the machine, which others may keep busy.
+settings.register_profile("plfl", deadline=None)
+settings.load_profile("plfl")
 
 
 @pytest.fixture(scope="session")

@@ -189,3 +189,14 @@ def test_it_is_formatted_and_linted() -> None:
 
     ran(sys.executable, "-m", "snakefmt", "--check", "Snakefile", "workflow")
     ran(sys.executable, "-m", "snakemake", "--lint", "--configfile", "config/smoke.yaml")
+
+
+@pytest.mark.parametrize("stack", ["personalization", "cell"])
+def test_refused_combinations_are_left_out(project: Project, stack: str) -> None:
+    project.config["grid"] |= {"method": ["fedopt", "scaffold"], "refused": "skip"}
+    project.config["compute"] = {"stack": stack}
+    run = project.snakemake("--until", "collect")
+    assert run.returncode == 0, run.stderr
+    records = pd.read_parquet(project.results / "records.parquet")
+    found = set(records[["method", "server_opt"]].itertuples(index=False, name=None))
+    assert found == {("fedopt", "fedavg"), ("fedopt", "fedyogi"), ("scaffold", "fedavg")}

@@ -32,10 +32,15 @@ _MIX = (
 """Types of a state's buildings in order: all 14 once, then the common ones more often."""
 
 
-def buildings(state: str) -> list[int]:
-    """Ids of the 42 sample buildings of a state, in order; the first 12 are of 12 different types.
+MOST = 9_999
+"""Sample buildings that a state has at most: as many as its ids leave room for."""
 
-    They are 9, the state's FIPS code and a number: no building of ComStock has one like it.
+
+def buildings(state: str, count: int = 0) -> list[int]:
+    """Ids of the first 42 sample buildings of a state, in order, or of `count` if that is more.
+
+    The first 12 are of 12 different types; after the 42nd the types come in the same order again.
+    The ids are 9, the state's FIPS code and a number: no building of ComStock has one like it.
 
     Raises:
         DataError: there are no sample data for the state.
@@ -45,7 +50,7 @@ def buildings(state: str) -> list[int]:
             f"data.states: there are no sample data for {state!r}, only for {', '.join(STATES)}"
         )
     first = 9_000_000 + 10_000 * STATES[state].fips + 1
-    return list(range(first, first + len(_MIX)))
+    return list(range(first, first + min(max(count, len(_MIX)), MOST)))
 
 
 def generate(
@@ -53,17 +58,17 @@ def generate(
 ) -> list[Path]:
     """Write the store's files of these buildings, each whole or not at all.
 
-    These are the time series of each building, the metadata of all sample buildings of the state
-    (as the real file holds a whole state), and the weather of the buildings' counties. A building's
-    series depends on `seed`, `state` and its id alone: not on the other ids, the release or the
-    upgrade. The same arguments give the same bytes.
+    These are the time series of each building, the metadata of the state's sample buildings up to
+    the last of `ids` (as the real file holds a whole state), and the weather of the buildings'
+    counties. A building's series depends on `seed`, `state` and its id alone: not on the other ids,
+    the release or the upgrade. The same arguments give the same bytes.
 
     Args:
         root: folder of the store; keys below it are ComStock's, see `plfl.data.releases`.
         release: a release that keeps its metadata by state, e.g. `2023/comstock_amy2018_release_1`.
         upgrade: number in the names of the files; it changes nothing in them.
         state: one of CA, IL, NY.
-        ids: some of `buildings(state)`.
+        ids: some of `buildings(state, MOST)`.
         seed: fixes every building and the weather.
 
     Returns:
@@ -72,15 +77,16 @@ def generate(
     Raises:
         DataError: the state, an id or the release is not one of the sample store.
     """
-    known = buildings(state)
+    known = buildings(state, MOST)
     if unknown := [i for i in ids if i not in known]:
         raise DataError(
             f"data.buildings.{state}: there is no sample building {', '.join(map(str, unknown))}; "
             f"the sample data of {state} have {known[0]} to {known[-1]}"
         )
     layout = _layout(release, upgrade)
-    all_buildings = [describe(state, i, seed) for i in known]
-    wanted = [all_buildings[known.index(i)] for i in ids]
+    listed = buildings(state, max(ids) - known[0] + 1)
+    all_buildings = [describe(state, i, seed) for i in listed]
+    wanted = [all_buildings[i - known[0]] for i in ids]
     paths = [_write_series(root / layout.load(state, b.bldg_id), b, seed) for b in wanted]
     paths.append(_write_metadata(root / layout.metadata(state), all_buildings, upgrade))
     counties = dict.fromkeys(b.county.gisjoin for b in wanted)
@@ -89,8 +95,8 @@ def generate(
 
 
 def describe(state: str, bldg_id: int, seed: int) -> Building:
-    """The sample building of this id (one of `buildings(state)`), as the metadata describe it."""
-    return draw(state, bldg_id, _MIX[bldg_id - buildings(state)[0]], seed)
+    """The sample building of this id (see `buildings`), as the metadata describe it."""
+    return draw(state, bldg_id, _MIX[(bldg_id - buildings(state)[0]) % len(_MIX)], seed)
 
 
 def _layout(release: str, upgrade: int) -> Layout:

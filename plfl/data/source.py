@@ -38,8 +38,10 @@ def buildings(data: Data, state: str) -> list[int]:
 
     listed = data.buildings.get(state)
     if listed is None:
-        known = sample.buildings if data.source == "sample" else releases.paper_buildings
-        listed = known(state)
+        if data.source == "sample":
+            listed = sample.buildings(state, data.clients)
+        else:
+            listed = releases.paper_buildings(state)
     if len(listed) < data.clients:
         raise DataError(
             f"data.clients: {data.clients} asked for, but {state} has {len(listed)} buildings; "

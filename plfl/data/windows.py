@@ -110,20 +110,21 @@ def build(
     columns = _common_columns(tables)
     interval = _common_interval(tables)
     edges = _edges(tables, windows, interval)
-    lengths = [len(table) for table in tables.values()]
-    raw = np.concatenate([table.to_numpy(float) for table in tables.values()])
+    raw = [table.to_numpy(float) for table in tables.values()]
     low, high = _limits(raw, edges, windows.scaling)
     if limits is not None:
         low[:], high[:] = limits
     spread = high - low
     # A constant feature tells nothing apart: it becomes 1 (authors' code).
     offset, scale = np.where(spread > 0, low, low - 1), np.where(spread > 0, spread, 1)
-    rows = np.repeat(np.arange(len(edges)), lengths)
     return Dataset(
         clients=np.array(list(tables), dtype=np.str_),
         columns=np.array(columns, dtype=np.str_),
-        features=((raw - offset[rows]) / scale[rows]).astype(np.float32),
-        load=raw[:, 0].copy(),
+        # One client after the other: what is in between is twice as large as the outcome.
+        features=np.concatenate(
+            [((r - o) / s).astype(np.float32) for r, o, s in zip(raw, offset, scale, strict=True)]
+        ),
+        load=np.concatenate([r[:, 0] for r in raw]),
         stamps=np.concatenate([t.index.to_numpy("datetime64[s]") for t in tables.values()]),
         bounds=edges,
         load_offset=offset[:, 0].copy(),
@@ -138,7 +139,7 @@ def limits_of(name: str, table: pd.DataFrame, windows: Windows) -> Limits:
     """Minimum and maximum (F,) of each feature over the training part of one client."""
     tables = {name: table}
     edges = _edges(tables, windows, _common_interval(tables))
-    low, high = _limits(table.to_numpy(float), edges, "per_client")
+    low, high = _limits([table.to_numpy(float)], edges, "per_client")
     return low[0], high[0]
 
 
@@ -196,10 +197,11 @@ def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
     return cuts
 
 
-def _limits(raw: NDArray[np.float64], edges: NDArray[np.int64], scaling: str) -> Limits:
+def _limits(raw: list[NDArray[np.float64]], edges: NDArray[np.int64], scaling: str) -> Limits:
     """Minimum and maximum of each feature over training parts, (N, F) each."""
-    low = np.stack([raw[first:end].min(0) for first, end in edges[:, :2]])
-    high = np.stack([raw[first:end].max(0) for first, end in edges[:, :2]])
+    before = np.cumsum([0, *map(len, raw)])[:-1, None]
+    parts = [r[first:end] for r, (first, end) in zip(raw, edges[:, :2] - before, strict=True)]
+    low, high = np.stack([p.min(0) for p in parts]), np.stack([p.max(0) for p in parts])
     if scaling == "pooled":
         low[:], high[:] = low.min(0), high.max(0)
     return low, high

@@ -87,7 +87,8 @@ def compare(place: Place, result: CellResult, f: Federation) -> Iterator[str]:
             yield f"the server's {name}"
     for i, name in enumerate(f.fleet.names):
         (folder,) = (path.parent for path in place.client(name).glob("*/limits.safetensors"))
-        last = folder / f"round-{place.study.federation.rounds}.safetensors"
+        taken = [taken.t for taken in place.history if name in taken.took_part]
+        last = folder / f"round-{max(taken)}.safetensors"
         held = safetensors.torch.load_file(last)
         if not same(held["0/local"][0], f.local[i]):
             yield f"the parameters of client {name}"

@@ -8,8 +8,6 @@ that was lost on the way leaves no trace, and a round that is asked for again gi
 import json
 import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +20,12 @@ from torch import Tensor
 from plfl.checkpoint import restore, tensors
 from plfl.data.windows import Dataset, Limits, build, limits_of
 from plfl.deploy import agreement
+from plfl.deploy.private import private, private_folder
 from plfl.deploy.sides import ClientChannel, Sent, alone, arrays_as_rows, rows_as_arrays
 from plfl.deploy.wire import Message, WireError
 from plfl.errors import PlflError
 from plfl.experiment import Examiner, federation_of
 from plfl.federation import Federation
-from plfl.files import atomic
 from plfl.fleet import Fleet
 from plfl.forecaster import Forecaster
 from plfl.results.collect import describe_clients
@@ -239,22 +237,3 @@ class Bench:
         forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
         machine = engine(study.compute, forecaster, dataset)
         return cls(dataset, forecaster, machine, Examiner(dataset, machine))
-
-
-def private_folder(folder: Path) -> None:
-    """Make a folder that its user alone can read.
-
-    Raises:
-        PlflError: it is there, and others can read it.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_mode & 0o077:
-        raise PlflError(f"{folder}: others can read it; run `chmod 700 {folder}`")
-
-
-@contextmanager
-def private(path: Path) -> Iterator[Path]:
-    """As `atomic`, for a file that its user alone can read."""
-    with atomic(path) as temporary:
-        temporary.chmod(0o600)
-        yield temporary

@@ -29,6 +29,7 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
     _add_terms(server)
     server.add_argument("--host", default="127.0.0.1", help="address to listen at")
     server.add_argument("--port", type=int, default=DEFAULT_PORT)
+    _add_keys(server, "server")
     server.set_defaults(run=_serve)
 
     client = single.add_parser("client", help="one building: its worker and its SuperNode")
@@ -36,7 +37,24 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
     client.add_argument("--building", required=True, help="name of the client in the study")
     client.add_argument("--server", default=f"127.0.0.1:{DEFAULT_PORT}", metavar="HOST:PORT")
     client.add_argument("--folder", type=Path, help="the building's own folder")
+    _add_keys(client, "clients/NAME")
     client.set_defaults(run=_attend)
+
+    client.add_argument(
+        "--persistence",
+        type=float,
+        default=30.0,
+        help="seconds to go on asking a server that refuses this client",
+    )
+
+    keys = single.add_parser("keys", help="certificates of the server, a key pair for each client")
+    keys.add_argument("--folder", type=Path, default=Path("keys"))
+    keys.add_argument("--client", action="append", default=[], metavar="NAME")
+    keys.add_argument(
+        "--host", action="append", default=[], help="name or address the server is reached at"
+    )
+    keys.add_argument("--replace", action="store_true", help="keys that are there already")
+    keys.set_defaults(run=_keys)
 
     check = single.add_parser("check", help="a small federation, and the same in the simulator")
     check.add_argument("--clients", type=int, default=3)
@@ -51,6 +69,11 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--insecure", action="store_true", help="without TLS and keys; on this machine only"
     )
+
+
+def _add_keys(parser: argparse.ArgumentParser, part: str) -> None:
+    help = f"the folder keys/{part} that `plfl deploy keys` made"
+    parser.add_argument("--keys", type=Path, metavar="FOLDER", help=help)
 
 
 def _add_terms(parser: argparse.ArgumentParser) -> None:
@@ -82,10 +105,9 @@ def _federate(options: argparse.Namespace) -> None:
     from plfl.deploy.launch import Place, federate
 
     study, cell = _chosen(options)
-    _secured(options, "127.0.0.1")
     names, place = roster(study, cell), Place(study, cell)
     terms = _terms(options, len(names))
-    federate(options.config, place, names, terms, options.rounds, _say)
+    federate(options.config, place, names, terms, options.rounds, _say, insecure=options.insecure)
     _say(f"results in {place.results}")
 
 
@@ -94,7 +116,11 @@ def _serve(options: argparse.Namespace) -> None:
     from plfl.deploy.launch import Place, serve
 
     study, cell = _chosen(options)
-    _secured(options, options.host)
+    keys = None
+    if _secured(options, options.host):
+        from plfl.deploy.keys import ServerKeys
+
+        keys = ServerKeys.of(options.keys)
     rounds = study.federation.rounds
 
     def tell(taken: "Taken") -> None:
@@ -106,18 +132,32 @@ def _serve(options: argparse.Namespace) -> None:
         )
 
     terms = _terms(options, len(roster(study, cell)))
-    serve(Place(study, cell), terms, options.host, options.port, tell)
+    serve(Place(study, cell), terms, options.host, options.port, keys, tell)
 
 
 def _attend(options: argparse.Namespace) -> None:
-    from plfl.deploy.flower import Link
     from plfl.deploy.launch import Place, attend
 
     study, cell = _chosen(options)
     host, _, _ = options.server.rpartition(":")
-    _secured(options, host)
+    keys = None
+    if _secured(options, host):
+        from plfl.deploy.keys import ClientKeys
+
+        keys = ClientKeys.of(options.keys)
     folder = options.folder or Place(study, cell).client(options.building)
-    attend(study, cell, options.building, folder, Link(options.server))
+    name, server = options.building, options.server
+    attend(study, cell, name, folder, server, keys, options.persistence)
+
+
+def _keys(options: argparse.Namespace) -> None:
+    from plfl.deploy import flower
+
+    flower.require()
+    from plfl.deploy.keys import make
+
+    made = make(options.folder, options.client, options.host, replace=options.replace)
+    _say("\n".join(f"{path}: copy it to its host" for path in made) or "nothing to make")
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -126,16 +166,24 @@ def _check(options: argparse.Namespace) -> None:
     check(options.clients, options.rounds, _say)
 
 
-def _secured(options: argparse.Namespace, host: str) -> None:
-    """Refuse to work without TLS anywhere but on this machine, and there unless it is wanted."""
+def _secured(options: argparse.Namespace, host: str) -> bool:
+    """Whether there are keys; without, only this machine may be used, and only if it is wanted."""
+    if options.insecure and options.keys:
+        raise PlflError("--keys or --insecure, not both")
+    if options.keys:
+        return True
     if not options.insecure:
-        raise PlflError("TLS and node authentication are not there yet; see --insecure")
+        raise PlflError(
+            "TLS needs keys: make them with `plfl deploy keys` and give this host's folder with "
+            "--keys; or try without, on this machine alone, with --insecure"
+        )
     try:
         is_here = host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         is_here = False
     if not is_here:
         raise PlflError(f"--insecure is for this machine alone, and {host} is not on it")
+    return False
 
 
 def _say(line: str) -> None:

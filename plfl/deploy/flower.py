@@ -1,14 +1,18 @@
 """All that depends on Flower's private parts, its commands and its process environment.
 
-Written for flwr 1.41.0, to which the extra `plfl[deploy]` pins it. Private are the module whose
-sleeps are shortened below, and what is said here about the order in which processes end.
+Written for flwr 1.41.0, to which the extra `plfl[deploy]` pins it. Private are the modules that
+are changed below (a SuperNode's pauses and how it returns, what a SuperLink answers to whom), the
+registration of keys, and what is said here about the order in which processes end.
 """
 
 import importlib.metadata
+import ipaddress
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +49,14 @@ SWITCHES = {
 }
 SLEEPS = {3: 0.1, 0.5: 0.05}
 """What a SuperNode's fixed pauses, in seconds, are replaced by."""
+FLEET = "/v1/fleet/"
+"""What of a SuperLink other machines may use: it is where node authentication is. Everything else,
+such as starting a run or registering a key, asks for no proof."""
+OFFLINE = 1.5
+"""Seconds that a node which returns stays away, for the server to notice that it was."""
+REFUSED = re.compile(r"\[code: (2001|2004)\]")
+UNTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed")
+"""What a SuperNode says when it is refused, and when it refuses."""
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
@@ -95,7 +107,8 @@ def superlink(
     certificates: tuple[Path, Path, Path] | None = None,
 ) -> list[str]:
     """Command of a SuperLink; `certificates` are those of the CA and the server, and its key."""
-    command = [_program("flower-superlink"), "--host", host, "--port", str(port)]
+    command = [sys.executable, "-m", "plfl.deploy.flower", "superlink"]
+    command += ["--host", host, "--port", str(port)]
     # Otherwise it starts its SuperExec in a session that nobody here can end.
     command += ["--isolation", "process"]
     if database is not None:
@@ -116,7 +129,8 @@ def superexec(link: Link) -> list[str]:
 
 def supernode(link: Link, port: int, folder: Path, key: Path | None = None) -> list[str]:
     """Command of the SuperNode of a worker's `folder`; `port` is for its own processes alone."""
-    command = [sys.executable, "-m", "plfl.deploy.flower", "--superlink", link.address]
+    command = [sys.executable, "-m", "plfl.deploy.flower", "supernode"]
+    command += ["--superlink", link.address]
     command += ["--host", "127.0.0.1", "--port", str(port)]
     command += ["--node-config", f"folder={json.dumps(str(folder.resolve()))}"]
     command += _trust(link)
@@ -129,6 +143,30 @@ def _trust(link: Link) -> list[str]:
     if link.root_certificates is None:
         return ["--insecure"]
     return ["--root-certificates", str(link.root_certificates.resolve())]
+
+
+def register(link: Link, home: Path, keys: Mapping[str, str]) -> dict[int, str]:
+    """Tell a SuperLink the public keys of clients by name; which node each of them will be.
+
+    Raises:
+        PlflError: it does not take them.
+    """
+    command = [sys.executable, "-m", "plfl.deploy.flower", "register", link.address]
+    command += [str(link.root_certificates or "")]
+    ran = subprocess.run(
+        command,
+        input=json.dumps(dict(keys)),
+        capture_output=True,
+        text=True,
+        env=environment(home),
+        timeout=120,
+        check=False,
+    )
+    if ran.returncode:
+        last = (ran.stderr.strip().splitlines() or [""])[-1]
+        raise PlflError(f"the SuperLink at {link.address} does not take the clients' keys: {last}")
+    found: dict[str, int] = json.loads(ran.stdout)
+    return {node: name for name, node in found.items()}
 
 
 def start_run(link: Link, home: Path) -> str:
@@ -191,15 +229,104 @@ class _Clock:
         time.sleep(SLEEPS.get(seconds, seconds))
 
 
+Scope = MutableMapping[str, Any]
+Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
+
+
 def _run_supernode() -> None:
     """A SuperNode that looks for messages ten times a second instead of every three seconds."""
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
+    from flwr.supernode.fleet_http_client import FleetHttpClient
 
     setattr(start_client_internal, "time", _Clock())  # noqa: B010 - it is not exported
-    sys.argv[0] = "flower-supernode"
+    setattr(FleetHttpClient, "ActivateNode", _returning(FleetHttpClient.ActivateNode))  # noqa: B010
     flower_supernode()
 
 
+def _returning(activate: Callable[..., Any]) -> Callable[..., Any]:
+    """A SuperNode that was killed counts as there for a minute: it has to leave to come again."""
+    import time
+
+    import httpx
+    from flwr.proto.fleet_pb2 import DeactivateNodeRequest
+
+    path = Path(os.environ["FLWR_HOME"]) / "node"
+
+    def returning(client: Any, request: Any) -> Any:
+        try:
+            response = activate(client, request)
+        except httpx.HTTPStatusError:
+            if not path.exists():
+                raise
+            client.DeactivateNode(DeactivateNodeRequest(node_id=int(path.read_text("ascii"))))
+            time.sleep(OFFLINE)
+            response = activate(client, request)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(response.node_id), "ascii")
+        return response
+
+    return returning
+
+
+def _run_superlink() -> None:
+    """A SuperLink of which other machines can use nothing but what asks for a client's key."""
+    from flwr.superlink import main
+    from flwr.superlink.cli import flower_superlink
+
+    create = main.create_app
+    setattr(main, "create_app", lambda *given: guarded(create(*given)))  # noqa: B010
+    flower_superlink()
+
+
+def guarded(app: Asgi) -> Asgi:
+    """`app`, with nothing but `FLEET` for other machines than its own."""
+
+    async def guard(scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and not scope["path"].startswith(FLEET):
+            (client, _), (server, _) = scope["client"] or ("", 0), scope["server"] or ("", 0)
+            if not (client == server or _is_loopback(client)):
+                await send({"type": "http.response.start", "status": 403, "headers": []})
+                await send({"type": "http.response.body", "body": b"for this machine alone"})
+                return
+        await app(scope, receive, send)
+
+    return guard
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _register(address: str, root: str) -> None:
+    """Register the public keys that standard input has, by name; print their nodes' numbers."""
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+    from flwr.proto.control_pb2 import RegisterNodeRequest
+    from flwr.supercore.control import ControlHttpClient
+    from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+    from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+
+    versions = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
+    client = ControlHttpClient.from_server_address(address, not root, root or None, [versions])
+    nodes = {}
+    for name, text in json.load(sys.stdin).items():
+        key = load_ssh_public_key(text.encode("ascii"))
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            raise SystemExit(f"the key of {name} is not of an elliptic curve")
+        request = RegisterNodeRequest(public_key=public_key_to_bytes(key), name=name)
+        nodes[name] = client.RegisterNode(request).node_id
+    client.close()
+    print(json.dumps(nodes))
+
+
 if __name__ == "__main__":
-    _run_supernode()
+    what = sys.argv.pop(1)
+    sys.argv[0] = f"flower-{what}"
+    if what == "register":
+        _register(*sys.argv[1:])
+    else:
+        {"supernode": _run_supernode, "superlink": _run_superlink}[what]()

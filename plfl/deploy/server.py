@@ -7,7 +7,7 @@ the clients, and is saved before the next one begins. Who did not answer has not
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,8 +55,11 @@ PAUSE = 0.25
 class Transport(Protocol):
     """Carries bytes to clients and their answers back."""
 
-    def nodes(self) -> Collection[Node]:
-        """Addresses at which there is somebody now."""
+    def nodes(self) -> Mapping[Node, str]:
+        """Addresses at which there is somebody now, and whose key they have proved to have.
+
+        The name is empty where nobody has to prove anything.
+        """
 
     def exchange(
         self, messages: Mapping[Node, bytes], timeout: float, kind: str
@@ -171,7 +174,8 @@ class Server:
 
     def _look(self) -> list[str]:
         """Names of the clients that are there now; whoever is new is asked to join."""
-        nodes = set(self.transport.nodes())
+        proved = self.transport.nodes()
+        nodes = set(proved)
         known = {one.node for one in self._joined.values()}
         now = time.monotonic()
         new = {n for n in nodes - known - self._retired if now >= self._strangers.get(n, 0.0)}
@@ -180,10 +184,10 @@ class Server:
             patience = min(self.terms.patience, self.terms.timeout)
             found = self.transport.exchange(dict.fromkeys(new, message), patience, "query")
             for node in new:
-                self._welcome(node, found.get(node))
+                self._welcome(node, found.get(node), proved[node])
         return [n for n in self.names if n in self._joined and self._joined[n].node in nodes]
 
-    def _welcome(self, node: Node, data: bytes | None) -> None:
+    def _welcome(self, node: Node, data: bytes | None, proved: str) -> None:
         # Who cannot join now is asked again, but not without end in every look.
         self._strangers[node] = time.monotonic() + 5.0
         if data is None:
@@ -192,6 +196,8 @@ class Server:
             answer = _understood(data)
             about, limits = answer.about, dict(answer.arrays)
             name = str(about["name"])
+            if proved and name != proved:
+                raise WireError(f"who has the key of {proved} says that it is {name}: left out")
             if name not in self.names:
                 raise WireError(f"client {name!r} is not one of this study; it is left out")
             columns = [*about["columns"], about["interval"]]

@@ -17,13 +17,14 @@ from flwr.serverapp import Grid, ServerApp
 
 from plfl.deploy import agreement, results
 from plfl.deploy.flower import FOLDER
-from plfl.deploy.launch import OUTCOME, PLAN, PROGRESS
+from plfl.deploy.launch import AT_WORK, BEGUN, OUTCOME, PLAN, PROGRESS
 from plfl.deploy.processes import end_with_parent
 from plfl.deploy.relay import FIELD, RECORD, message_in
 from plfl.deploy.server import Node, Server
 from plfl.deploy.terms import Taken, Terms
 from plfl.errors import PlflError
 from plfl.files import atomic
+from plfl.locks import hold
 from plfl.study import Study
 
 log = logging.getLogger(__name__)
@@ -44,16 +45,23 @@ def main(grid: Grid, context: Context) -> None:
         filename=folder / "server.log", format="%(asctime)s %(levelname)s %(message)s", force=True
     )
     logging.getLogger("plfl").setLevel(logging.INFO)
+    # An earlier one may have a moment to live; only one of them may have the checkpoint.
+    with hold(folder / AT_WORK):
+        (folder / BEGUN).touch()
+        outcome = _outcome(grid, folder)
+        with atomic(folder / OUTCOME) as temporary:
+            temporary.write_text(json.dumps(outcome), encoding="utf-8")
+
+
+def _outcome(grid: Grid, folder: Path) -> dict[str, Any]:
     try:
         _run(grid, folder)
-        outcome: dict[str, Any] = {"done": True}
     except PlflError as error:
-        outcome = {"done": False, "error": str(error)}
+        return {"done": False, "error": str(error)}
     except Exception as error:
         log.exception("this is a fault of plfl; please report it")
-        outcome = {"done": False, "error": f"{type(error).__name__}: {error}", "fault": True}
-    with atomic(folder / OUTCOME) as temporary:
-        temporary.write_text(json.dumps(outcome), encoding="utf-8")
+        return {"done": False, "error": f"{type(error).__name__}: {error}", "fault": True}
+    return {"done": True}
 
 
 def _run(grid: Grid, folder: Path) -> None:
@@ -61,7 +69,8 @@ def _run(grid: Grid, folder: Path) -> None:
     study = Study.parse(plan["study"], str(folder / PLAN))
     cell = agreement.deployable(study, plan["cell"], str(folder / PLAN))
     terms = Terms(**plan["terms"])
-    server = Server(study, cell, FlowerGrid(grid), folder / "checkpoint", terms)
+    nodes = None if plan["nodes"] is None else {int(n): name for n, name in plan["nodes"].items()}
+    server = Server(study, cell, FlowerGrid(grid, nodes), folder / "checkpoint", terms)
 
     def tell(taken: Taken) -> None:
         # With the rounds before a restart, if there was one.
@@ -74,13 +83,22 @@ def _run(grid: Grid, folder: Path) -> None:
 
 
 class FlowerGrid:
-    """Flower as a `Transport`; addresses are its node ids."""
+    """Flower as a `Transport`; addresses are its node ids.
 
-    def __init__(self, grid: Grid):
-        self.grid = grid
+    Args:
+        grid: Flower's.
+        registered: names by node, as this server has registered them; None: insecure. A node that
+            somebody else has registered is none.
+    """
 
-    def nodes(self) -> list[Node]:
-        return list(self.grid.get_node_ids())
+    def __init__(self, grid: Grid, registered: Mapping[Node, str] | None):
+        self.grid, self.registered = grid, registered
+
+    def nodes(self) -> dict[Node, str]:
+        there = self.grid.get_node_ids()
+        if self.registered is None:
+            return dict.fromkeys(there, "")
+        return {node: self.registered[node] for node in there if node in self.registered}
 
     def exchange(
         self, messages: Mapping[Node, bytes], timeout: float, kind: str

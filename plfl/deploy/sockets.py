@@ -4,6 +4,7 @@ The folder is its user's alone, and so is what lies in it.
 """
 
 import contextlib
+from collections.abc import Iterator
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
 
@@ -27,8 +28,14 @@ def ask(folder: Path, data: bytes) -> bytes:
             raise ConnectionError(f"{folder}: the worker ended before it had an answer") from None
 
 
-def listen(folder: Path) -> Listener:
+@contextlib.contextmanager
+def listen(folder: Path) -> Iterator[Listener]:
     """The worker's end. Its caller holds the folder, so what is left there is of a dead one."""
     with contextlib.chdir(folder):
         Path(SOCKET).unlink(missing_ok=True)
-        return Listener(SOCKET, family="AF_UNIX")
+        listener = Listener(SOCKET, family="AF_UNIX")
+    try:
+        yield listener
+    finally:
+        with contextlib.chdir(folder):
+            listener.close()

@@ -10,7 +10,8 @@ import pandas as pd
 
 from plfl.data import source
 from plfl.deploy import agreement
-from plfl.deploy.client import Client, private, private_folder
+from plfl.deploy.client import Client
+from plfl.deploy.private import private, private_folder
 from plfl.deploy.sockets import listen
 from plfl.errors import ConfigError, DataError
 from plfl.locks import hold

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from plfl.errors import PlflError
 from plfl.figures.style import mark_sample, save, style
-from plfl.results.tables import Tables
+from plfl.results.tables import Tables, fitting
 
 __all__ = ["Tables", "available", "caption", "draw", "render", "save", "style"]
 
@@ -48,7 +48,7 @@ def draw(name: str, tables: Tables) -> dict[str, Figure]:
     """
     if name not in available():
         raise PlflError(f"no figure is called {name!r}; there are {', '.join(available())}")
-    with style():
+    with style(), fitting(tables.folder):
         figures: dict[str, Figure] = _modules()[name].draw(tables)
         if tables.is_sample:
             for figure in figures.values():

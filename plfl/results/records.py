@@ -19,7 +19,7 @@ round, split and model:
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ CELL = ["state", "personalization", "method", "client_opt", "server_opt", "seed"
 DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException)
 """What reading a damaged table can raise."""
 _DIGEST = b"plfl.cell"
-_GROUP = 1 << 17
+GROUP = 1 << 17
 """Rows that a row group of a joined table has at least: whoever wants few cells reads few groups,
 and a small table is not cut into splinters."""
 
@@ -78,28 +78,35 @@ def read_table(path: Path) -> pd.DataFrame:
 def join_tables(
     paths: Sequence[Path], out: Path, show: Callable[[pd.DataFrame], object] = lambda table: None
 ) -> None:
-    """Write the tables at `paths`, one below the other, into one, and `show` each of them.
+    """Write the tables at `paths`, one below the other, into one.
 
-    No more than a few of them are in memory at a time. A column that some do not have is null there.
+    It is written in row groups of whole tables, and never more of it is in memory; `show` is given
+    each. A column that some tables do not have is null there.
 
     Raises:
         ResultsError: one is missing or damaged.
     """
     schema = pa.unify_schemas([_schema(path) for path in paths], promote_options="permissive")
-    with (
-        atomic(out) as temporary,
-        pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer,
-    ):
-        waiting = schema.empty_table()
-        for path in paths:
-            table = read_table(path)
-            show(table)
-            arrow = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata()
-            waiting = pa.concat_tables([waiting, arrow], promote_options="permissive")
-            if waiting.num_rows >= _GROUP:
-                writer.write_table(waiting, row_group_size=waiting.num_rows)
-                waiting = schema.empty_table()
-        writer.write_table(waiting)
+    options = {"compression": "zstd", "write_page_checksum": True}
+    with atomic(out) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
+        for group in _groups(paths):
+            show(group)
+            whole = group.reindex(columns=schema.names)
+            writer.write_table(
+                pa.Table.from_pandas(whole, schema, preserve_index=False),
+                row_group_size=max(1, len(group)),
+            )
+
+
+def _groups(paths: Sequence[Path]) -> Iterator[pd.DataFrame]:
+    waiting: list[pd.DataFrame] = []
+    for path in paths:
+        waiting.append(read_table(path))
+        if sum(map(len, waiting)) >= GROUP:
+            yield pd.concat(waiting, ignore_index=True)
+            waiting = []
+    if waiting:
+        yield pd.concat(waiting, ignore_index=True)
 
 
 def _schema(path: Path) -> pa.Schema:

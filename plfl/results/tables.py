@@ -204,9 +204,9 @@ def fitting(*folders: Path) -> Iterator[None]:
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
         log.info("How the tables do not fit together", exc_info=True)
         raise ResultsError(
-            f"{' or '.join(map(str, folders))}: the tables do not fit together ({type(error).__name__}: {error}); make "
-            "them anew with `snakemake --forcerun collect`; if nobody has changed them, please "
-            "report it"
+            f"{' or '.join(map(str, folders))}: the tables do not fit together "
+            f"({type(error).__name__}: {error}); make them anew with "
+            "`snakemake --forcerun collect`; if nobody has changed them, please report it"
         ) from None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.results.records import CELL
-from plfl.results.tables import Tables
+from plfl.results.tables import Tables, fitting
 from plfl.study import Cell, Study, digest
 
 LAYOUT = 2
@@ -73,15 +73,23 @@ def runs(tables: Tables) -> Iterator[Run]:
     Raises:
         ResultsError: a table is missing, damaged or of another version.
     """
+    with fitting(tables.folder):
+        states, summary = tables.study.data.states, _named(tables.summary)
+        # One state at a time: the records of all may be more than fit into memory.
+        for state in states:
+            yield from _of_state(tables, state, summary[summary["state"] == state])
+
+
+def _of_state(tables: Tables, state: str, summary: pd.DataFrame) -> Iterator[Run]:
     study, hashes = tables.study, tables.about["cells"]
-    records = _named(tables.records([*CELL, *_RECORDS]))
-    points = _by_cell(_points(records, _named(tables.summary)))
+    records = _named(tables.records([*CELL, *_RECORDS], state=state))
+    points = _by_cell(_points(records, summary))
     diverged = _broken(records).groupby("cell")["round"].min().to_dict()
     sound = _last_sound_round(records)
     clients = _by_cell(_clients(records, sound))
     for cell in study.cells:
         name = str(cell)
-        if name not in clients:
+        if cell.state != state or name not in clients:
             continue
         note = f"{title(tables)}: cell {name}."
         if name in diverged:
@@ -105,7 +113,7 @@ def _named(table: pd.DataFrame) -> pd.DataFrame:
     """`table` with the names of its cells instead of their axes."""
     axes = table[CELL].drop_duplicates()
     names = [str(Cell(*axis)) for axis in axes.itertuples(index=False)]
-    named: pd.DataFrame = table.merge(axes.assign(cell=names), on=CELL).drop(columns=CELL)
+    named: pd.DataFrame = table.merge(axes.assign(cell=names), on=CELL).drop(columns=CELL[1:])
     return named
 
 

@@ -170,6 +170,18 @@ def test_ids_are_nobody_else_s() -> None:
     assert not set(ids) & set(paper_states())
 
 
+def test_there_are_as_many_as_a_study_asks_for(tmp_path: Path) -> None:
+    many = sample.buildings("IL", 1200)
+    assert len(many) == 1200
+    assert many[:42] == sample.buildings("IL") == sample.buildings("IL", 12)
+    assert (
+        sample.describe("IL", many[42 * 7], SEED).kind == sample.describe("IL", many[0], SEED).kind
+    )
+    paths = generate(tmp_path, [many[50]])
+    assert list(pd.read_parquet(paths[1]).index) == many[:51]
+    assert len(sample.buildings("IL", 10**6)) == sample.MOST < 10_000
+
+
 def test_the_first_twelve_are_of_twelve_types() -> None:
     for state in STATES:
         kinds = [sample.describe(state, i, SEED).kind for i in sample.buildings(state)]

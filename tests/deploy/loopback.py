@@ -47,11 +47,13 @@ class Loopback:
         self.numbers = {name: 1000 + n for n, name in enumerate(clients)}
         self.crossed: list[bytes] = []
         self.absent: set[str] = set()
+        self.proved: dict[str, str] = {}
         self.lost: Callable[[str, Message], bool] = lambda name, message: False
         self.spoilt: dict[str, bytes] = {}
 
     def nodes(self) -> list[int]:
-        return [number for name, number in self.numbers.items() if name not in self.absent]
+        there = {number: name for name, number in self.numbers.items() if name not in self.absent}
+        return {number: self.proved.get(name, "") for number, name in there.items()}
 
     def exchange(self, messages, timeout, kind):
         names = {number: name for name, number in self.numbers.items()}

@@ -105,6 +105,12 @@ def test_a_client_that_comes_late_begins_with_the_initial_model(tmp_path):
     pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
 
 
+def test_who_uses_the_key_of_another_is_left_out(deployed):
+    deployed.loopback.proved = {name: name for name in NAMES} | {"102": "103"}
+    with pytest.raises(PlflError, match=r"3 of 4 clients .* missing: 102"):
+        deployed.run()
+
+
 def test_who_is_missing_is_named(deployed):
     deployed.loopback.absent = {"102", "104"}
     with pytest.raises(PlflError, match=r"2 of 4 clients .* missing: 102, 104"):
@@ -170,7 +176,7 @@ def test_an_address_that_was_left_is_never_asked_again(deployed):
     asked = []
     exchange, nodes = deployed.loopback.exchange, deployed.loopback.nodes
     deployed.loopback.left = []
-    deployed.loopback.nodes = lambda: [*nodes(), *deployed.loopback.left]
+    deployed.loopback.nodes = lambda: nodes() | dict.fromkeys(deployed.loopback.left, "")
 
     def listen(messages, timeout, kind):
         asked.append(set(messages))

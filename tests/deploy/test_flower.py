@@ -1,42 +1,99 @@
 """The real thing, small: SuperLink, SuperNodes, workers and relays as processes."""
 
-import re
+import asyncio
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from plfl import cli
 from plfl.deploy import flower
+from plfl.deploy.check import study_of
+from plfl.deploy.processes import GRACE, Processes, free_port
 from plfl.errors import PlflError
 
-
-def left_over(mark: str) -> list[str]:
-    """Command lines of processes that have `mark` in them."""
-    commands = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if mark in command:
-            commands.append(command)
-    return commands
+PLFL = [sys.executable, "-m", "plfl", "deploy"]
 
 
-def test_two_clients_one_round():
+@pytest.fixture
+def server(tmp_path):
+    """A server that waits for its clients; the address, and the keys of two servers."""
     pytest.importorskip("flwr")
-    command = [sys.executable, "-m", "plfl", "deploy", "check", "--clients", "2", "--rounds", "1"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    first, took_part, _, last = ran.stdout.splitlines()
-    assert took_part.startswith("round 1 of 1: 2 of 2 took part")
-    assert last == "equal bits"
-    folder = re.search(r"logs in (\S+?)/results/", first)
-    assert folder is not None
-    assert not Path(folder[1]).exists()
-    assert not left_over(folder[1])
+    from plfl.deploy import keys
+
+    keys.make(tmp_path / "keys", ["9360001", "9360002"])
+    keys.make(tmp_path / "other", ["9360001", "9360002"])
+    config = tmp_path / "study.yaml"
+    config.write_text(yaml.safe_dump(study_of(3, 1, tmp_path / "data")), encoding="utf-8")
+    address = f"127.0.0.1:{free_port()}"
+    with Processes(tmp_path / "logs", 3 * GRACE) as processes:
+        command = [*PLFL, "server", "--config", str(config)]
+        command += ["--keys", str(tmp_path / "keys/server")]
+        command += ["--port", address.split(":")[1]]
+        processes.start("server", command, folder=tmp_path)
+        end = time.monotonic() + 90
+        plan = Path("results/deploy-check-NY-P2-scaffold-adam-fedavg-10-flower/deploy/server")
+        while not (tmp_path / plan / "plan.json").exists():
+            processes.check("server")
+            assert time.monotonic() < end, processes.tail("server")
+            time.sleep(0.2)
+        yield address, processes
+
+
+def test_who_has_no_right_gets_nothing(server, tmp_path):
+    """One server, and at the same time all those whom it refuses or who refuse it."""
+    address, processes = server
+    keys = tmp_path / "keys/clients/9360001"
+    stranger = tmp_path / "stranger"
+    shutil.copytree(keys, stranger)
+    shutil.copy(tmp_path / "other/clients/9360001/client.key", stranger / "client.key")
+    clients = {"misled": tmp_path / "other/clients/9360001", "stranger": stranger}
+    for name, folder in clients.items():
+        command = [*PLFL, "client", "--config", str(tmp_path / "study.yaml")]
+        command += ["--building", "9360001"]
+        command += ["--server", address, "--folder", str(tmp_path / f"folder-{name}")]
+        command += ["--keys", str(folder), "--persistence", "1"]
+        processes.start(name, command, folder=tmp_path)
+    link = flower.Link(address, keys / "ca.crt")
+    keyless = flower.supernode(link, free_port(), tmp_path)
+    environment = flower.environment(tmp_path / "keyless")
+    processes.start("keyless", keyless, environment)
+    codes = {n: processes.running[n].wait(120) for n in ("misled", "stranger", "keyless")}
+    assert codes == {"misled": 2, "stranger": 2, "keyless": 1}
+    assert "cannot prove to be the one that" in processes.tail("misled")
+    assert "refuses client 9360001: it does not know its key" in processes.tail("stranger")
+    assert "[code: 2001]" in processes.tail("keyless", 20)
+    assert processes.running["server"].poll() is None
+    assert not list(tmp_path.glob("folder-*/*/limits.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("path", "client", "server", "status"),
+    [
+        ("/v1/fleet/pull-messages", "10.0.0.2", "10.0.0.1", 200),
+        ("/v1/control/start-run", "10.0.0.2", "10.0.0.1", 403),
+        ("/v1/runtime/push-messages", "10.0.0.2", "10.0.0.1", 403),
+        ("/docs", "10.0.0.2", "10.0.0.1", 403),
+        ("/v1/control/start-run", "10.0.0.1", "10.0.0.1", 200),
+        ("/v1/control/start-run", "127.0.0.1", "127.0.0.1", 200),
+    ],
+)
+def test_other_machines_reach_only_what_asks_for_a_key(path, client, server, status):
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    sent = []
+
+    async def send(event):
+        sent.append(event)
+
+    scope = {"type": "http", "path": path, "client": (client, 1), "server": (server, 8000)}
+    asyncio.run(flower.guarded(app)(scope, None, send))
+    assert sent[0]["status"] == status
 
 
 def test_relays_need_no_torch():
@@ -54,7 +111,10 @@ def test_without_flower_the_remedy_is_named(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["server"], "TLS"),
+        (["server"], "TLS needs keys"),
+        (["client", "--building", "1"], "TLS needs keys"),
+        (["server", "--keys", "nowhere"], "make it with `plfl deploy keys"),
+        (["server", "--keys", "keys", "--insecure"], "not both"),
         (["server", "--insecure", "--host", "0.0.0.0"], "this machine alone"),
         (["client", "--insecure", "--building", "1", "--server", "10.0.0.1:80"], "machine alone"),
         (["client", "--insecure", "--building", "1", "--server", "host:80"], "machine alone"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 
-from plfl.deploy.client import private_folder
+from plfl.deploy.private import private_folder
 from plfl.errors import PlflError
 from tests.deploy.loopback import NAMES, Deployment, by_split, study
 

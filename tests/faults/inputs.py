@@ -496,6 +496,37 @@ def _results(folder: Path) -> Subject:
     return Subject("results", files, read)
 
 
+def _shown(folder: Path) -> Subject:
+    from plfl import page
+    from plfl.figures import available, draw
+    from plfl.results.claims import verdicts
+    from plfl.results.compare import compare
+    from plfl.results.tables import Tables
+    from plfl.tracking.content import runs
+    from tests import fake_results
+
+    results = folder / "results"
+    fake_results.write(results, fake_results.TINY)
+    svg = '<svg width="10pt" height="10pt"></svg>'
+    for stem in (stem for stems in available().values() for stem in stems):
+        (folder / "figures").mkdir(exist_ok=True)
+        (folder / "figures" / f"{stem}.svg").write_text(svg)
+    tables = tuple(f"results/{path.name}" for path in results.iterdir())
+
+    def read(dice: random.Random) -> None:
+        results = Path("results")
+        ways: list[Callable[[], object]] = [
+            lambda: page.write(results, Path("figures"), Path("index.html")),
+            lambda: verdicts(Tables(results)),
+            lambda: compare("results", "results"),
+            lambda: list(runs(Tables(results))),
+            lambda: draw(dice.choice([*available()]), Tables(results)),
+        ]
+        dice.choice(ways)()
+
+    return Subject("shown", _contents(folder), read, tables)
+
+
 def _contents(folder: Path) -> dict[str, bytes]:
     """All files in a folder by their paths from it."""
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -512,5 +543,6 @@ SUBJECTS: Mapping[str, Callable[[Path], Subject]] = {
     "checkpoint": _checkpoint,
     "cell": _cell,
     "results": _results,
+    "shown": _shown,
 }
 """Everything that plfl reads; the valid files are made in the folder given."""

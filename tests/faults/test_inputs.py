@@ -245,7 +245,7 @@ def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     folder = tmp_path / "checkpoint"
     folder.mkdir()
-    for name in ("state.json", "1.safetensors", "1.parquet"):
+    for name in ("state.json", "1-0.safetensors", "1.parquet"):
         (folder / name).write_bytes(pickle.dumps(Evil(canary)))
     assert Checkpoint(folder, "key", 0).load([]) == (0, [])
     assert not canary.exists()

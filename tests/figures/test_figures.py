@@ -163,7 +163,8 @@ def test_errors_name_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_pictures_have_the_size_of_the_page(results: Results, tmp_path: Path) -> None:
-    _, png = render("week", results("TINY").folder, tmp_path)
+    pictures = render("week", results("TINY").folder, tmp_path)
+    (png,) = (path for path in pictures if path.suffix == ".png")
     assert matplotlib.image.imread(png).shape[1] == int(PAGE * 220)
 
 

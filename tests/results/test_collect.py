@@ -6,12 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from plfl.errors import ResultsError
 from plfl.experiment import train
 from plfl.results.collect import collect, describe_clients, summarise
-from plfl.results.records import CELL, cell_digest, read_about, write_table
+from plfl.results.records import (
+    CELL,
+    cell_digest,
+    join_tables,
+    read_about,
+    read_table,
+    write_table,
+)
 from plfl.results.trained import Trained
 from tests import tiny
 
@@ -51,6 +59,35 @@ def test_the_summary_says_what_the_records_say(results: Path) -> None:
     sent = of_cell.query("split == 'train'")["bytes_up"].sum()
     assert row["bytes_up"] == sent > 0
     assert row["data"] == "sample"
+
+
+def test_joined_tables_are_one_in_groups_of_whole_tables(tmp_path: Path) -> None:
+    stamps = pd.date_range("2018-01-01", periods=4, unit="ms")
+    parts = [
+        pd.DataFrame({"cell": "a", "loss": [1.0, np.nan], "stamp": stamps[:2]}),
+        pd.DataFrame({"cell": "b", "loss": [2.0, 3.0], "cluster": [1, -1], "stamp": stamps[2:]}),
+        pd.DataFrame({"cell": "c", "loss": [4.0], "stamp": stamps[:1]}),
+    ]
+    paths = [tmp_path / f"{i}.parquet" for i in range(3)]
+    for part, path in zip(parts, paths, strict=True):
+        write_table(part, path)
+    shown: list[pd.DataFrame] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("plfl.results.records.GROUP", 3)
+        join_tables(paths, tmp_path / "all.parquet", shown.append)
+    whole = pd.concat(parts, ignore_index=True)
+    read = read_table(tmp_path / "all.parquet")
+    pd.testing.assert_frame_equal(read[list(whole)], whole)
+    pd.testing.assert_frame_equal(pd.concat(shown, ignore_index=True)[list(whole)], whole)
+    groups = pq.ParquetFile(tmp_path / "all.parquet").metadata
+    assert [groups.row_group(i).num_rows for i in range(groups.num_row_groups)] == [4, 1]
+
+
+def test_a_table_that_cannot_be_joined_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ResultsError, match=r"bad\.parquet: cannot be read"):
+        join_tables([tmp_path / "bad.parquet"], tmp_path / "all.parquet")
+    assert not (tmp_path / "all.parquet").exists()
 
 
 def test_the_best_round_is_chosen_on_validation_alone(results: Path) -> None:

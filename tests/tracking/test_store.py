@@ -228,6 +228,9 @@ def test_views_are_stored_and_those_of_the_user_are_kept(results):
     assert sorted(key.rsplit(".", 1)[1] for key in views) == [
         "mine",
         "plfl-CA",
+        "plfl-CA-P1-cells",
+        "plfl-CA-P2-cells",
+        "plfl-CA-P3-cells",
         "plfl-CA-curves",
         "plfl-best",
     ]

@@ -1,0 +1,116 @@
+"""Kills in the middle of rounds: `python -m tests.deploy.torture [KILLS] [FIRST SEED]`.
+
+In each short run of three clients one process of each kind is killed, in an order and at moments
+that the seed tells. The run has to end by itself and to equal, bit for bit, a simulation in which
+took part who did. The last line counts the kills of runs of which that is true.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+
+from plfl.data import source, windows
+from plfl.deploy.check import compare, study_of
+from plfl.deploy.launch import Place
+from plfl.deploy.replay import replay
+from plfl.study import Study
+
+KINDS = {
+    "SuperNode": "plfl.deploy.flower supernode",
+    "ClientApp": "flwr-clientapp",
+    "ServerApp": "flwr-serverapp",
+    "SuperLink": "plfl.deploy.flower superlink",
+}
+"""Whom to kill, and what its command line has in it."""
+CLIENTS, ROUNDS, LIMIT = 3, 10, 600
+
+
+def processes(folder: Path) -> dict[int, str]:
+    """Command lines of the processes that work in `folder`, by number."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(folder).encode() in (path / "environ").read_bytes():
+                command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found[int(path.name)] = command
+        except OSError:
+            continue
+    return found
+
+
+def kill(kind: str, folder: Path, chance: random.Random) -> str | None:
+    """Kill a process of a kind; what it was, or None if there is none."""
+    numbers = [n for n, command in processes(folder).items() if KINDS[kind] in command]
+    if not numbers:
+        return None
+    number = chance.choice(sorted(numbers))
+    os.kill(number, signal.SIGKILL)
+    return f"{kind} {number}"
+
+
+def torment(seed: int, kinds: list[str]) -> int:
+    """One run; how many were killed in it."""
+    chance = random.Random(seed)
+    chance.shuffle(kinds)
+    here = Path(tempfile.mkdtemp(prefix="plfl-torture-"))
+    raw = study_of(CLIENTS, ROUNDS, here / "data")
+    study = Study.parse(raw, "torture")
+    place = Place(study, study.cells[0], here)
+    (here / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
+    source.fetch(study.data, place.cell.state)
+    command = [sys.executable, "-m", "plfl", "deploy", "--config", str(here / "study.yaml")]
+    command += ["--minimum", "2", "--timeout", "15"]
+    begun, killed = time.monotonic(), 0
+    environment = os.environ | {"PLFL_TORTURE": str(here)}
+    with (here / "log").open("wb") as log:
+        ran = subprocess.Popen(command, cwd=here, stdout=log, stderr=log, env=environment)
+        after = 1
+        while ran.poll() is None and time.monotonic() - begun < LIMIT:
+            if kinds and len(place.history) >= after:
+                time.sleep(chance.uniform(0.0, 4.0))
+                while kinds and ran.poll() is None:
+                    if what := kill(kinds[0], here, chance):
+                        killed, after = killed + 1, len(place.history) + 2
+                        print(f"seed {seed}: {what} killed in round {after - 1}", flush=True)
+                        kinds.pop(0)
+                        break
+                    time.sleep(0.02)
+            time.sleep(0.1)
+    if ran.poll() is None:
+        ran.terminate()
+        ran.wait(60)
+    problems = [] if ran.returncode == 0 else [f"ended with {ran.returncode}"]
+    if not problems:
+        dataset = windows.build(source.load(study.data, place.cell.state), study.windows)
+        problems = list(compare(place, *replay(study, place.cell, dataset, place.history)))
+    time.sleep(1)
+    problems += [f"left over: {command}" for command in processes(here).values()]
+    took = [len(taken.took_part) for taken in place.history]
+    print(f"seed {seed}: {time.monotonic() - begun:.0f} s, took part: {took}", flush=True)
+    for problem in problems:
+        print(f"seed {seed}, see {here}: {problem}", flush=True)
+    return 0 if problems else killed
+
+
+def main(kills: int, seed: int) -> int:
+    """Run until there were enough kills; exit status."""
+    good = tried = 0
+    while tried < kills:
+        kinds = list(KINDS)[: kills - tried]
+        tried += len(kinds)
+        good += torment(seed, kinds)
+        seed += 1
+    print(f"kills {good}/{kills}", flush=True)
+    return int(good != kills)
+
+
+if __name__ == "__main__":
+    given = [int(argument) for argument in sys.argv[1:]]
+    sys.exit(main(*(given + [20, 0][len(given) :])))
