@@ -67,8 +67,8 @@ deploy-torture: $(READY) ## twenty kills of Flower's processes in the middle of 
 
 deploy-wire: $(READY) ## what crosses the wire, counted by a proxy; five minutes
 	$(BIN)/pip install --quiet --editable '.[deploy]'
-	$(BIN)/python -m tests.deploy.measure P1
-	$(BIN)/python -m tests.deploy.measure P2
+	$(BIN)/python -u -m tests.deploy.measure P1
+	$(BIN)/python -u -m tests.deploy.measure P2
 
 smoke: $(READY) ## the whole pipeline on three clients, in seconds
 	$(SNAKEMAKE) --configfile config/smoke.yaml

@@ -7,6 +7,7 @@ took part who did. The last line counts the kills of runs of which that is true.
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -96,7 +97,10 @@ def torment(seed: int, kinds: list[str]) -> int:
     print(f"seed {seed}: {time.monotonic() - begun:.0f} s, took part: {took}", flush=True)
     for problem in problems:
         print(f"seed {seed}, see {here}: {problem}", flush=True)
-    return 0 if problems else killed
+    if problems:
+        return 0
+    shutil.rmtree(here)
+    return killed
 
 
 def main(kills: int, seed: int) -> int:
