@@ -1,6 +1,5 @@
 """The page as a visitor sees it: opened from the disk, in a real browser, without a network."""
 
-import shutil
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -8,10 +7,6 @@ import pytest
 
 from plfl import figures, page
 from tests import fake_results
-
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 
 LOST = "CA-P1-fedopt-prox-fedavg-10"
 
@@ -26,14 +21,6 @@ def written(tmp_path_factory) -> Path:
         figures.render(name, results, folder / "figures")
     page.write(results, folder / "figures", results / "index.html")
     return results / "index.html"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

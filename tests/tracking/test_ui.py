@@ -1,14 +1,8 @@
 """MLflow's pages as a visitor sees them: they lean on forms that MLflow does not document."""
 
-import shutil
-
 import pytest
 
 from plfl.tracking import ui_url
-
-playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 
 COLUMNS = ["test_last/mase_local", "test_last/mase_global", "traffic/total_mb"]
 COLUMNS += ["state", "P", "client_opt", "server_opt"]
@@ -20,14 +14,6 @@ def port(tracked, free_port, serving):
     with serving(tracked, free_port) as process:
         assert any(line.startswith("open") for line in iter(process.stdout.readline, ""))
         yield free_port
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
