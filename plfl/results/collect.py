@@ -3,7 +3,7 @@
 import json
 import logging
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -155,18 +155,30 @@ def collect(
     join_tables([forecasts for _, forecasts in cells.values()], folder / "forecasts.parquet")
     clients = [describe_clients(s, Dataset.load_file(p)) for s, p in datasets.items()]
     write_table(pd.concat(clients, ignore_index=True), folder / "clients.parquet")
-    with atomic(folder / "summary.csv") as temporary:
-        summary = pd.concat(summaries, ignore_index=True)
-        summary.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
     about = {
-        "format": FORMAT,
-        "version": __version__,
-        "git": git,
-        "versions": {name: version(name) for name in ("numpy", "pandas", "torch")}
-        | {"python": platform.python_version()},
         "study": description(study),
         "sources": {state: read_receipt(path) for state, path in receipts.items()},
         "cells": {str(cell): cell_digest(path) for cell, (path, _) in cells.items()},
     }
+    conclude(folder, pd.concat(summaries, ignore_index=True), about, git)
+
+
+def conclude(
+    folder: Path,
+    summary: pd.DataFrame,
+    about: Mapping[str, Any],
+    git: str | None,
+    libraries: Sequence[str] = ("numpy", "pandas", "torch"),
+) -> None:
+    """Write the summary of a study, and `about` it together with the versions it was made by."""
+    with atomic(folder / "summary.csv") as temporary:
+        summary.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
+    made_by = {
+        "format": FORMAT,
+        "version": __version__,
+        "git": git,
+        "versions": {name: version(name) for name in libraries}
+        | {"python": platform.python_version()},
+    }
     with atomic(folder / "study.json") as temporary:
-        temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps({**made_by, **about}, indent=1) + "\n", encoding="utf-8")

@@ -25,15 +25,6 @@ SMALL = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(6, 4), absolute=True)
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """More of them only slow PyTorch down on models as small as these."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def dataset(forecaster, clients=4, rows=300):
     random = np.random.default_rng(3)
     stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")

@@ -46,15 +46,6 @@ needs_kernel = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """More of them only slow PyTorch down on models as small as these."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(params=compile.INSTRUCTIONS)
 def instructions(request):
     """Each instruction set that this processor has."""
