@@ -261,6 +261,7 @@ def _audit(options: argparse.Namespace) -> None:
         table = audit.audit(study, _dataset, tell)
     audit.write(study, table)
     print(audit.as_markdown(study, table), end="")
+    _renew_page(study)
 
 
 def _scarcity(options: argparse.Namespace) -> None:
@@ -271,6 +272,17 @@ def _scarcity(options: argparse.Namespace) -> None:
         table = scarcity.measure(study, _dataset, tell)
     scarcity.write(study, table)
     print(scarcity.as_text(study, table))
+    _renew_page(study)
+
+
+def _renew_page(study: Study) -> None:
+    """Have the study's page, if it has one, show what was added to its results."""
+    page_path = study.results / "index.html"
+    if page_path.exists():
+        from plfl import page
+
+        page.write(study.results, study.figures, page_path)
+        print(f"{page_path} shows it", file=sys.stderr)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from plfl.figures import available, caption
 from plfl.files import atomic
 from plfl.portraits import HEIGHT, LEFT, WIDTH, load, portraits, score
 from plfl.results.claims import describe, verdicts
-from plfl.results.tables import MODELS, Model, Tables, client_label, fitting, server_label
+from plfl.results.tables import MODELS, Model, Tables, fitting, server_label
 from plfl.study import Cell, Study
 
 FILES = {
@@ -183,7 +183,7 @@ class Walk:
 
     title: str
     state: str
-    client_opt: str
+    optimisers: str
     splits: list[str]
     rows: list[tuple[str, list[str]]]
     """What was switched; local and global MASE of each split, then its bytes."""
@@ -349,12 +349,12 @@ def _test_scores(tables: Tables, cell: Cell) -> "pd.Series[float]":
 
 
 def _audit(tables: Tables) -> list[Walk]:
-    """The walks of `plfl audit`, a table for each state and ClientOpt."""
+    """The walks of `plfl audit`, a table for each state and pair of optimisers."""
     table = _read(tables, "audit.csv")
     walks = []
     titles = {str(walk): title for walk, title in audit.TITLES.items()}
-    for keys, part in table.groupby(["walk", "state", "client_opt"], sort=False):
-        walk, state, client_opt = map(str, keys)
+    for keys, part in table.groupby(["walk", "state", *audit.PAIR], sort=False):
+        walk, state, *pair = map(str, keys)
         splits = part["personalization"].unique().tolist()
         rows = []
         for switch, row in part.groupby("switch", sort=False):
@@ -363,7 +363,7 @@ def _audit(tables: Tables) -> list[Walk]:
             scores = [str(shown[split, model]) for split in splits for model in MODELS]
             traffic = [f"{by_model['bytes'][split, 'local']:,.0f}" for split in splits]
             rows.append((str(switch), [*scores, *(t.replace(",", "\u202f") for t in traffic)]))
-        walks.append(Walk(titles[walk], state, client_label(client_opt), splits, rows))
+        walks.append(Walk(titles[walk], state, audit.pair_label(*pair), splits, rows))
     return walks
 
 

@@ -10,11 +10,11 @@ import pytest
 from plfl import audit, cli
 from plfl.data.windows import Dataset
 from plfl.methods.authors_code import AuthorsCode
-from plfl.study import Study
+from plfl.study import ServerOpts, Study
 from tests import tiny
 from tests.test_cli import project  # noqa: F401
 
-KEYS = ["client_opt", "personalization", "model"]
+KEYS = ["personalization", "model"]
 
 
 def load(study: Study, state: str) -> Dataset:
@@ -32,11 +32,18 @@ def table(told: list[tuple[str, int, int]]) -> pd.DataFrame:
     return audit.audit(study, load, lambda *what: told.append(what))
 
 
-def row(table: pd.DataFrame, step: int, walk: str = "algorithm") -> pd.DataFrame:
-    return table[(table["walk"] == walk) & (table["step"] == step)].set_index(KEYS)
+def row(
+    table: pd.DataFrame,
+    step: int,
+    walk: str = "algorithm",
+    client_opt: str = "adam",
+    server_opt: str = "fedavg",
+) -> pd.DataFrame:
+    wanted = {"walk": walk, "step": step, "client_opt": client_opt, "server_opt": server_opt}
+    return table[(table[list(wanted)] == pd.Series(wanted)).all(axis=1)].set_index(KEYS)
 
 
-def test_the_walk_turns_every_quirk_that_fedavg_meets() -> None:
+def test_the_walk_turns_every_quirk() -> None:
     walk = [v.study for v in audit.variants(tiny.study()) if v.walk == "algorithm"]
     first, last = walk[0], walk[-1]
     assert first.grid.method == ["authors_code"]
@@ -45,8 +52,8 @@ def test_the_walk_turns_every_quirk_that_fedavg_meets() -> None:
     assert last.grid.method == ["fedopt"]
     assert last.server_opt.fedavg.lr == 1.0
     turned = last.method.authors_code.model_dump()
-    kept = {k for k, value in AuthorsCode().model_dump().items() if turned[k] == value}
-    assert kept == {"server", "initial"}
+    assert not [k for k, value in AuthorsCode().model_dump().items() if turned[k] == value]
+    assert last.server_opt == ServerOpts()
 
 
 def test_one_switch_is_turned_at_a_time() -> None:
@@ -55,7 +62,8 @@ def test_one_switch_is_turned_at_a_time() -> None:
             v.study.model_dump(mode="json") for v in audit.variants(tiny.study()) if v.walk == walk
         ]
         for before, after in itertools.pairwise(studies):
-            assert len(_changed(before, after)) == 1
+            changed = _changed(before, after)
+            assert len(changed) == 1 or all("server_opt" in key for key in changed)
 
 
 def _changed(a: dict[str, object], b: dict[str, object], path: str = "") -> list[str]:
@@ -76,33 +84,42 @@ def test_own_meters_have_no_weather_to_join() -> None:
 
 
 def test_prox_of_the_authors_is_the_same_for_every_split(table: pd.DataFrame) -> None:
-    local = row(table, 0)["mase"].loc["prox"].xs("local", level="model")
+    local = row(table, 0, client_opt="prox")["mase"].xs("local", level="model")
     assert local["P1"] == local["P2"] == local["P3"]
-    loaded = row(table, 1)["mase"].loc["prox"].xs("local", level="model")
+    loaded = row(table, 1, client_opt="prox")["mase"].xs("local", level="model")
     assert loaded["P1"] != loaded["P3"]
 
 
+@pytest.mark.parametrize("server_opt", ["fedavg", "fedadam", "fedavgadaptive"])
 def test_without_quirks_the_program_is_the_algorithm_but_for_what_it_sends(
-    table: pd.DataFrame,
+    table: pd.DataFrame, server_opt: str
 ) -> None:
-    quirkless, algorithm = row(table, 4), row(table, 5)
+    quirkless, algorithm = (row(table, step, server_opt=server_opt) for step in (6, 7))
     np.testing.assert_allclose(quirkless["mase"], algorithm["mase"], rtol=1e-4)
-    width = quirkless["bytes"].loc["adam", "P1", "local"] / 2 / 8
+    width = quirkless["bytes"].loc["P1", "local"] / 2 / 8
     assert set(quirkless["bytes"]) == {2 * 8 * width}
-    sent = algorithm["bytes"].xs("local", level="model").loc["adam"]
+    sent = algorithm["bytes"].xs("local", level="model")
     assert sent["P1"] == 2 * 4 * width
     assert 0 < sent["P2"] < sent["P1"]
     assert sent["P3"] == 0
 
 
-def test_the_walks_meet_and_are_trained_once_there(
-    table: pd.DataFrame, told: list[tuple[str, int, int]]
-) -> None:
-    end, start = row(table, 6), row(table, 0, "data")
+def test_quirks_of_a_server_show_with_that_server_alone(table: pd.DataFrame) -> None:
+    def scores(step: int, server_opt: str) -> pd.Series:
+        return row(table, step, server_opt=server_opt)["mase"]
+
+    for step, its in ((5, "fedadam"), (6, "fedavgadaptive")):
+        for server_opt in ("fedavg", "fedadam", "fedavgadaptive"):
+            before, after = scores(step - 1, server_opt), scores(step, server_opt)
+            assert before.equals(after) == (server_opt != its)
+
+
+def test_the_walks_meet(table: pd.DataFrame, told: list[tuple[str, int, int]]) -> None:
+    end, start = row(table, 8), row(table, 1, "data")
     pd.testing.assert_series_equal(end["mase"], start["mase"])
-    # Seven and five rows, one of them in both tables; three rounds each.
-    assert [done for _, done, _ in told] == list(range(1, 11 * 3 + 1))
-    assert {total for *_, total in told} == {11 * 3}
+    # Ten and six rows; three rounds each.
+    assert [done for _, done, _ in told] == list(range(1, 16 * 3 + 1))
+    assert {total for *_, total in told} == {16 * 3}
 
 
 def test_scores_are_those_of_the_study(table: pd.DataFrame) -> None:
@@ -118,7 +135,7 @@ def test_scores_are_those_of_the_study(table: pd.DataFrame) -> None:
         "split == 'test' and model == 'global' and round == 3 and personalization == 'P2'"
     )
     by_seed = test.groupby("seed")["mase"].mean()
-    found = row(table, 6).loc[("adam", "P2", "global")]
+    found = row(table, 8).loc[("P2", "global")]
     assert found["mase"] == pytest.approx(by_seed.mean())
     assert found["std"] == pytest.approx(by_seed.std(ddof=1))
     assert (found["seeds"], found["clients"]) == (2, 3)
@@ -129,7 +146,7 @@ def test_the_tables_in_print(table: pd.DataFrame) -> None:
     text = audit.as_markdown(study, table)
     assert text.startswith("# Audit of tiny (sample data)\n")
     rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert len(rows) == 2 * (1 + 7) + 2 * (1 + 5)
+    assert len(rows) == 4 * (1 + 10) + 2 * (1 + 6)
     assert {line.count("|") for line in rows} == {8}
     gone = table.assign(diverged=True)
     assert "| diverged / diverged |" in audit.as_markdown(study, gone)

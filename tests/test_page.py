@@ -332,7 +332,8 @@ def test_the_verdicts_stand_first(parsed: Page) -> None:
 
 def _audited(folder: Path) -> None:
     rows = [
-        {"walk": walk, "step": step, "switch": switch, "state": "CA", "client_opt": "adam"}
+        {"walk": walk, "step": step, "switch": switch, "state": "CA"}
+        | {"client_opt": "adam", "server_opt": "fedavg"}
         | {"personalization": split, "model": model, "mase": mase, "diverged": mase is None}
         | {"bytes": 482208.0}
         for walk in ("algorithm", "data")

@@ -10,6 +10,7 @@ import yaml
 from plfl import cli, scarcity
 from plfl.data.windows import WEEK, Dataset, build
 from plfl.errors import ConfigError, DataError
+from plfl.scarcity import training
 from plfl.study import Study
 from tests import tiny
 from tests.test_cli import project  # noqa: F401
@@ -117,7 +118,7 @@ def test_the_centralised_model_learns() -> None:
         few = longer.federation.model_copy(update={"rounds": rounds})
         of = longer.model_copy(update={"federation": few})
         dataset = build(tables(14), of.windows)
-        found = scarcity._centralised(of, of.cells[0], 1, dataset, lambda t: None)
+        found = training._centralised(of, of.cells[0], 1, dataset, lambda t: None)
         mase.append(found["mase"].dropna().mean())
     assert mase[1] < 0.5 * mase[0]
 

@@ -1,73 +1,32 @@
-"""When does sharing pay? The study's splits against the weeks of training history per client.
-
-Every history ends where the validation part begins and the test part is always the same, so the
-only thing that changes is how much a client has to learn from. All models take as many steps at
-every history, and the last round is scored: a meter with a week of history has no validation part
-that could stop it earlier.
-"""
+"""Training of the scarcity study, and the scores of what was trained."""
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 from numpy.typing import NDArray
 
 from plfl import federation
-from plfl.audit import Load, Progress, spread
+from plfl.audit import Load, Progress
 from plfl.calibration import calibrate, head_mask
 from plfl.data.windows import WEEK, Dataset
 from plfl.errors import ConfigError, DataError
 from plfl.experiment import federation_of, train
-from plfl.figures.style import (
-    COLUMN,
-    PAGE,
-    colour,
-    fit,
-    log_if_wide,
-    mark_sample,
-    panels,
-    save,
-    style,
-)
-from plfl.files import atomic
 from plfl.fleet import Fleet
 from plfl.forecaster import Forecaster
 from plfl.methods.fedopt import FedOpt
 from plfl.results import scores
 from plfl.results.collect import SEASONS, describe_clients
-from plfl.results.statistics import interval
+from plfl.scarcity.comparison import CALIBRATED, CENTRALISED, PERSISTENCE, in_weeks
 from plfl.study import Candidate, Cell, Study, Tuning
 from plfl.training import Engine, LocalTask, batches, engine
 
 WEEKS = (1, 2, 4, 8, 16, 40)
 """Histories of the study; 40 weeks are nearly all of the training part of a year."""
-CENTRALISED = "centralised"
-"""One model trained on the windows of all clients together."""
-CALIBRATED = "calibrated"
-"""A client that joined late: the head of the others' last global model, trained on its history."""
-PERSISTENCE = "persistence"
-
-_BASELINES = {
-    PERSISTENCE: {"color": "0.55", "linewidth": 0.8, "linestyle": ":"},
-    "naive_day": {"color": "0.55", "linewidth": 0.8, "linestyle": "--"},
-    "naive_week": {"color": "0.55", "linewidth": 0.8, "linestyle": "-."},
-}
-CAPTION = (
-    "Test MASE against weeks of training history per client, always on the same test part. Error"
-    " bars are 95 % bootstrap intervals over clients, each the mean of its seeds."
-)
-_LABELS = {
-    CALIBRATED: "calibrated (head only)",
-    "naive_day": "seasonal naive, day",
-    "naive_week": "seasonal naive, week",
-}
 
 
 def measure(
@@ -108,7 +67,7 @@ def measure(
         datasets = {}
         cells = [cell for cell in study.cells if cell.state == state]
         for weeks in histories[state]:
-            what = f"{state}, {_weeks([weeks])}"
+            what = f"{state}, {in_weeks([weeks])}"
             windows = study.windows.model_copy(update={"history": weeks})
             of_history = study.model_copy(update={"windows": windows})
             dataset = datasets[weeks] = load(of_history, state)
@@ -311,236 +270,3 @@ def _test_scores(machine: Engine, dataset: Dataset, rows: torch.Tensor) -> pd.Da
         for i, forecast in enumerate(forecasts)
     ]
     return pd.DataFrame({"client": dataset.clients.tolist(), "mase": mase})
-
-
-def summarise(table: pd.DataFrame) -> pd.DataFrame:
-    """Means over clients and seeds of what `measure` gave, with intervals.
-
-    One row a state, forecaster, model and history: `mase`; `std` over seeds of the mean over
-    clients; `low` and `high`, the bootstrap interval over clients of their means over seeds;
-    `clients`, those that have a MASE; `seeds`. A mean with a diverged client is NaN.
-    """
-    rows = []
-    keys = ["state", "forecaster", "model", "weeks"]
-    for values, part in _scored(table).groupby(keys, sort=False, dropna=False):
-        wide = _by_client(part)
-        by_client = wide.mean(axis=1)
-        finite = bool(np.isfinite(by_client).all())
-        low, high = interval([by_client]) if finite else (np.nan, np.nan)
-        means = wide.mean(axis=0)
-        rows.append(
-            dict(zip(keys, values, strict=True))
-            | {
-                "mase": by_client.mean(),
-                "std": means.std(ddof=1) if len(means) > 1 else np.nan,
-                "low": low,
-                "high": high,
-                "clients": len(by_client),
-                "seeds": len(means),
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def _scored(table: pd.DataFrame) -> pd.DataFrame:
-    """Without the clients whose persistence errs nowhere, which have no MASE."""
-    base = table[table["forecaster"] == PERSISTENCE].set_index(["state", "client"])["mase"]
-    return table[table.set_index(["state", "client"]).index.isin(base.index[base.notna()])]
-
-
-def _by_client(part: pd.DataFrame) -> NDArray[np.float64]:
-    """MASE (clients, seeds) of one forecaster at one history; clients in the order of names."""
-    wide = part.assign(seed=part["seed"].fillna(-1)).pivot_table(
-        index="client", columns="seed", values="mase", dropna=False
-    )
-    return wide.to_numpy(float)
-
-
-def crossings(table: pd.DataFrame) -> list[str]:
-    """In words: which forecaster is better at which histories, for every two that are compared.
-
-    Compared are the local models of the splits, and of clients that joined late, with each other,
-    with the centralised model and with persistence, client by client. Between two histories the
-    crossing is put where a straight line over log weeks between the mean differences is 0. A
-    difference is clear where its bootstrap interval over clients leaves out 0.
-    """
-    lines = []
-    for state, of_state in _scored(table).groupby("state", sort=False):
-        shown = of_state[(of_state["model"] == "local") | (of_state["forecaster"] == CENTRALISED)]
-        names = shown["forecaster"].unique().tolist()
-        grouped = shown.groupby(["forecaster", "weeks"], sort=False)
-        by_client = {key: _by_client(part).mean(axis=1) for key, part in grouped}
-        weeks = sorted(shown["weeks"].unique().tolist())
-        for a, b in (*itertools.combinations(names, 2), *((n, PERSISTENCE) for n in names)):
-            # Persistence has a MASE of one by definition.
-            differences = [by_client[a, w] - by_client.get((b, w), 1.0) for w in weeks]
-            lines.append(f"{state}: {_sentence(a, b, weeks, differences)}")
-    return lines
-
-
-def _sentence(a: str, b: str, weeks: list[float], differences: list[NDArray[np.float64]]) -> str:
-    means = np.array([d.mean() for d in differences])
-    if not np.isfinite(means).all():
-        return f"{a} and {b} cannot be compared: one of them diverged."
-    if all((d == 0).all() for d in differences):
-        return f"{a} and {b} are the same at every history."
-    better = [a if mean < 0 else b for mean in means]
-    turns = [
-        (better[i], _crossing(*np.log(weeks[i : i + 2]), *means[i : i + 2]))
-        for i in range(len(weeks) - 1)
-        if better[i] != better[i + 1]
-    ]
-    clear = [_excludes_zero(d) for d in differences]
-    if not any(clear):
-        near = f" (the means cross near {_weeks(at for _, at in turns)})" if turns else ""
-        return f"{a} and {b} cannot be told apart at any history{near}."
-    (first, at), *others = turns or [(better[0], np.nan)]
-    text = f"{first} is better than {b if first == a else a}"
-    if not turns:
-        return f"{text} at every history; clearly so at {_weeks(itertools.compress(weeks, clear))}."
-    text += f" up to about {_weeks([at])}"
-    text += "".join(f", {name} up to about {_weeks([at])}" for name, at in others)
-    surely = "; ".join(
-        f"{name} at {_weeks(itertools.compress(weeks, sure))}"
-        for name in (a, b)
-        if any(sure := [c and n == name for c, n in zip(clear, better, strict=True)])
-    )
-    return f"{text}, {better[-1]} beyond; clearly so: {surely}."
-
-
-def _weeks(values: Iterable[float]) -> str:
-    *others, last = (f"{value:.2g}" for value in values)
-    return (
-        f"{', '.join(others)} and {last} weeks" if others else f"{last} week{'s' * (last != '1')}"
-    )
-
-
-def _excludes_zero(difference: NDArray[np.float64]) -> bool:
-    low, high = interval([difference])
-    return bool(low > 0 or high < 0)
-
-
-def _crossing(x0: float, x1: float, y0: float, y1: float) -> float:
-    """Weeks at which the line through (log weeks, difference) is 0."""
-    return float(np.exp(x0 + (x1 - x0) * y0 / (y0 - y1)))
-
-
-def as_text(study: Study, table: pd.DataFrame) -> str:
-    """The scores as tables, and the crossing points in words."""
-    sample = " (sample data)" if study.is_sample else ""
-    lines = [
-        f"{study.name}{sample}: test MASE by weeks of history, mean over clients{spread(study)}"
-    ]
-    summary = summarise(table)
-    for state, part in summary.groupby("state", sort=False):
-        baselines = part[part["model"] == "baseline"].set_index("forecaster")
-        # Where nothing is shared the global models are the local ones.
-        alone = part["forecaster"].map(
-            lambda name: name in study.personalization and study.shares_nothing(name)
-        )
-        trained = part[(part["model"] != "baseline") & ~(alone & (part["model"] == "global"))]
-        trained = trained.assign(
-            forecaster=trained["forecaster"].map(label),
-            text=[_text(m, s) for m, s in zip(trained["mase"], trained["std"], strict=True)],
-        )
-        wide = trained.pivot_table(
-            index=["forecaster", "model"],
-            columns="weeks",
-            values="text",
-            aggfunc="first",
-            sort=False,
-        )
-        wide.columns = [f"{weeks:g} wk" for weeks in wide.columns]
-        lines += ["", f"{state}{sample}", wide.to_string()]
-        lines += [
-            f"{label(name)}: {baselines['mase'].get(name, np.nan):.3f}" for name in _BASELINES
-        ]
-    return "\n".join([*lines, "", *(f"- {line}" for line in crossings(table))])
-
-
-def label(forecaster: str) -> str:
-    """A forecaster in print."""
-    return _LABELS.get(forecaster, forecaster)
-
-
-def _text(mase: float, std: float) -> str:
-    return f"{mase:.3f} ± {std:.3f}" if np.isfinite(std) else f"{mase:.3f}"
-
-
-def draw(study: Study, table: pd.DataFrame) -> Figure:
-    """MASE of what the clients hold against weeks of history: a panel a state, a line a split.
-
-    Error bars are the intervals of `summarise`, set apart a little so that all can be seen.
-    """
-    summary = summarise(table)
-    states = study.data.states
-    wide = len(states) > 1
-    figure, axes = panels(1, len(states), (PAGE if wide else COLUMN, 2.8))
-    lines = [(split, "local") for split in study.grid.personalization] + [(CENTRALISED, "global")]
-    if CALIBRATED in set(summary["forecaster"]):
-        lines.append((CALIBRATED, "local"))
-    shown = []
-    for axis, state in zip(axes[0], states, strict=True):
-        part = summary[summary["state"] == state].set_index(["forecaster", "model"])
-        for k, key in enumerate(lines):
-            # The grey among the colours is that of the baselines.
-            look = colour(5 if key[0] == CALIBRATED else k)
-            line = part.loc[[key]]
-            ends = line[["low", "mase", "high"]].to_numpy(float)
-            axis.errorbar(
-                line["weeks"] * 1.05 ** (k - (len(lines) - 1) / 2),
-                line["mase"],
-                yerr=np.diff(ends, axis=1).T,
-                label=label(key[0])
-                if key[0] in (CENTRALISED, CALIBRATED)
-                else f"{key[0]}, local model",
-                elinewidth=0.6,
-                capsize=1.5,
-                **look,
-            )
-            shown.append(ends)
-        for name, look in _BASELINES.items():
-            level = part["mase"].loc[[(name, "baseline")]].iloc[0]
-            if np.isfinite(level):
-                axis.axhline(level, label=label(name), zorder=1, **look)
-        axis.set_xscale("log")
-        axis.xaxis.set_major_locator(FixedLocator(sorted(part["weeks"].dropna().unique())))
-        axis.xaxis.set_minor_locator(NullLocator())
-        axis.xaxis.set_major_formatter("{x:g}")
-        axis.grid(axis="y")
-        axis.set_xlabel("Weeks of training history per client")
-        axis.set_title(fit(state, 40))
-    log_if_wide(axes[0], np.concatenate(shown), 4, ticks=(1, 1.5, 2, 3, 5, 7))
-    axes[0, 0].set_ylabel("Test MASE")
-    # A panel may lack a naive forecast that has no week of data before its test part.
-    handles = {
-        label: handle
-        for axis in axes[0]
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-    }
-    # matplotlib lists error bars last.
-    naive = [label(name) for name in _BASELINES]
-    order = sorted(handles, key=lambda label: label in naive)
-    figure.legend(
-        handles=[handles[label] for label in order],
-        loc="outside lower center",
-        ncols=4 if wide else 2,
-    )
-    if study.is_sample:
-        mark_sample(figure)
-    return figure
-
-
-def write(study: Study, table: pd.DataFrame) -> list[Path]:
-    """Write scarcity.csv beside the study's results, and the figure; return the paths.
-
-    Raises:
-        PlflError: the disk is full or a folder cannot be written.
-    """
-    path = study.results / "scarcity.csv"
-    with atomic(path) as temporary:
-        named = table.assign(data=study.data.source)
-        named.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
-    with style():
-        figure = draw(study, table)
-    return [path, *save(figure, study.figures / "scarcity")]

@@ -1,0 +1,45 @@
+"""When does sharing pay? The study's splits against the weeks of training history per client.
+
+Every history ends where the validation part begins and the test part is always the same, so the
+only thing that changes is how much a client has to learn from. All models take as many steps at
+every history, and the last round is scored: a meter with a week of history has no validation part
+that could stop it earlier.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from plfl.figures.style import save, style
+from plfl.files import atomic
+from plfl.scarcity.comparison import as_text, crossings, label, summarise
+from plfl.scarcity.drawing import CAPTION, draw
+from plfl.scarcity.training import WEEKS, measure
+from plfl.study import Study
+
+__all__ = [
+    "CAPTION",
+    "WEEKS",
+    "as_text",
+    "crossings",
+    "draw",
+    "label",
+    "measure",
+    "summarise",
+    "write",
+]
+
+
+def write(study: Study, table: pd.DataFrame) -> list[Path]:
+    """Write scarcity.csv beside the study's results, and the figure; return the paths.
+
+    Raises:
+        PlflError: the disk is full or a folder cannot be written.
+    """
+    path = study.results / "scarcity.csv"
+    with atomic(path) as temporary:
+        named = table.assign(data=study.data.source)
+        named.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
+    with style():
+        figure = draw(study, table)
+    return [path, *save(figure, study.figures / "scarcity")]
