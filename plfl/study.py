@@ -4,19 +4,15 @@ The JSON schema for editors and the key reference in the docs are generated from
 (`plfl schema`), so a key's docstring is its documentation.
 """
 
-import copy
-import difflib
 import hashlib
 import itertools
 import json
-import re
-import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
@@ -29,10 +25,9 @@ from plfl.files import sha256
 from plfl.methods import Method
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedprox import FedProx
+from plfl.problems import allowed, explain, without
 from plfl.servers import ServerOpt
 
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 200
 FORMAT = 1
 """Version of the configuration's form; a results folder carries it, see `results.records`."""
 
@@ -389,13 +384,13 @@ class Study(Section):
         try:
             return cls.model_validate(raw)
         except ValidationError as error:
-            problems = _explain_all(error)
+            problems = explain(error, cls)
             # What hangs together across blocks is checked only once every key is valid by itself:
             # take the wrong ones out and look again, so that one reading shows everything.
             try:
-                cls.model_validate(_without(raw, [e["loc"] for e in error.errors()]))
+                cls.model_validate(without(raw, error))
             except ValidationError as rest:
-                problems += [p for p in _explain_all(rest) if p not in problems]
+                problems += [p for p in explain(rest, cls) if p not in problems]
             raise ConfigError(source, problems) from None
 
     @model_validator(mode="after")
@@ -415,7 +410,7 @@ class Study(Section):
         for axis, known in axes.items():
             for value in getattr(self.grid, axis):
                 if value not in known:
-                    yield f"grid.{axis}: {value!r} is unknown; {_allowed(value, known)}"
+                    yield f"grid.{axis}: {value!r} is unknown; {allowed(value, known)}"
         for axis in (*axes, "seeds"):
             values = getattr(self.grid, axis)
             if repeated := sorted({str(v) for v in values if values.count(v) > 1}):
@@ -476,7 +471,7 @@ class Study(Section):
         features = self.data.features
         for feature in features:
             if feature not in FEATURES:
-                yield f"data.features: {feature!r} is unknown; {_allowed(feature, FEATURES)}"
+                yield f"data.features: {feature!r} is unknown; {allowed(feature, FEATURES)}"
         if features[0] != "load":
             yield f"data.features: must start with 'load', starts with {features[0]!r}"
         if len(set(features)) < len(features):
@@ -484,7 +479,7 @@ class Study(Section):
         mappable = ["timestamp", *(f for f in FEATURES if f not in CALENDAR)]
         for role in self.data.meters.columns:
             if role not in mappable:
-                yield f"data.meters.columns: {role!r} is unknown; {_allowed(role, mappable)}"
+                yield f"data.meters.columns: {role!r} is unknown; {allowed(role, mappable)}"
         for role in ("timestamp", "load"):
             if role not in self.data.meters.columns:
                 yield f"data.meters.columns: {role!r} is missing; name the column that holds it"
@@ -497,7 +492,7 @@ class Study(Section):
             where = f"personalization.{split}"
             for pattern in patterns:
                 if not any(fnmatchcase(name, pattern) for name in names):
-                    yield f"{where}: {pattern!r} matches no parameter; {_allowed(pattern, names)}"
+                    yield f"{where}: {pattern!r} matches no parameter; {allowed(pattern, names)}"
             for name in names:
                 hits = [pattern for pattern in patterns if fnmatchcase(name, pattern)]
                 if len(hits) > 1:
@@ -637,60 +632,3 @@ def digest(*parts: object) -> str:
     """A short fingerprint of plain data (what JSON can hold), the same on every machine."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _explain_all(error: ValidationError) -> list[str]:
-    return [line for e in error.errors() for line in _explain(e)]
-
-
-def _without(raw: Mapping[str, Any], locations: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
-    """A copy of `raw` in which the entries at `locations` are left out."""
-    pruned = copy.deepcopy(dict(raw))
-    for location in locations:
-        block = pruned
-        for part in location:
-            if part == location[-1] or not isinstance(block.get(part), dict):
-                block.pop(part, None)
-                break
-            block = block[part]
-    return pruned
-
-
-def _explain(error: Any) -> list[str]:
-    """One or more lines for an error of pydantic's: path, value, what is allowed, nearest name."""
-    # Of a number or a list of numbers pydantic names the kind that it tried as if it were a key.
-    parts = [str(part) for part in error["loc"]]
-    path = ".".join(part for part in parts if "constrained-" not in part)
-    kind = error["type"]
-    if kind == "value_error" and not path:
-        return str(error["ctx"]["error"]).split("\n")
-    if kind == "extra_forbidden":
-        known = _keys_at(error["loc"][:-1])
-        return [f"{path}: unknown key; {_allowed(str(error['loc'][-1]), known)}"]
-    message = error["msg"][0].lower() + error["msg"][1:]
-    line = f"{path}: {_SHORT.repr(error['input'])} is not allowed, {message}"
-    if kind == "literal_error" and isinstance(error["input"], str):
-        line += _nearest(error["input"], re.findall(r"'([^']+)'", error["ctx"]["expected"]))
-    return [line]
-
-
-def _keys_at(location: Iterable[Any]) -> list[str]:
-    model: Any = Study
-    for part in location:
-        field = getattr(model, "model_fields", {}).get(part)
-        if field is None:
-            return []
-        model = field.annotation
-        if get_args(model):
-            return []
-    return list(model.model_fields)
-
-
-def _allowed(value: str, known: Iterable[str]) -> str:
-    known = list(known)
-    return f"allowed: {', '.join(known)}{_nearest(value, known)}"
-
-
-def _nearest(value: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(value, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
