@@ -235,7 +235,8 @@ def sign_flips(
     if seeds:
         n = np.array([sum(map(len, comparison.clients())) for comparison in comparisons])
         over_clients = (1 - observed**2 / n) / (n * np.maximum(n - 1, 1))
-        variance = np.array([c.seed_variance[0] for c in comparisons])
+        # Of a single seed it is infinite, of a single client n - 1 is 0; their product shall be 0.
+        variance = np.minimum([c.seed_variance[0] for c in comparisons], 1e200)
         over_seeds = variance / np.where(length > 0, length, 1) ** 2
         squared = (observed / n) ** 2
         # t² = squared / (over_clients + over_seeds), put into the formula above.

@@ -183,6 +183,13 @@ def test_seeds_widen_what_sign_flips_take_for_chance() -> None:
     assert sign_flips([_single(clients)], seeds=True)[0] == 1
 
 
+@pytest.mark.parametrize("values", [[1.0], [1.0, 1.1, 0.9, 1.2, 1.0, 1.1]])
+@pytest.mark.filterwarnings("error")
+def test_a_single_seed_proves_nothing(values: list[float]) -> None:
+    alone, together = sign_flips([_single(values)], seeds=True)
+    assert alone == together == 1
+
+
 def test_both_sources_of_chance_together_keep_the_rate() -> None:
     # Each source by itself would explain half of the variance of the effect.
     shifts = RNG.normal(0, 1 / np.sqrt(15), (400, 15, 1)) * np.sqrt(15)
