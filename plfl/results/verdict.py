@@ -146,7 +146,8 @@ def judge(blank: Verdict, evidence: Evidence, draws: int) -> Verdict:
     answer: Answer = "holds" if for_claim else "does not hold"
     reason = _counted(comparisons[k], effects, evidence.denied)
     if same:
-        reason += f"; {len(same)} pairs have identical results, such as {' and '.join(same[0])}"
+        pairs = "1 pair has" if len(same) == 1 else f"{len(same)} pairs have"
+        reason += f"; {pairs} identical results, such as {' and '.join(same[0])}"
     if positive and evidence.blocking:
         answer, reason = "undecided", f"{reason}; cells that it names as better diverged"
     some = next(iter(comparisons[k].differences.values()))
