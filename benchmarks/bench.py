@@ -23,22 +23,25 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import peers
 import report
 import torch
 from bench_quick import BATCH, CLIENTS, FORECASTER, YEAR, PlainLoop, local_task, random_dataset
 
-from plfl import methods
+from plfl import federation, methods
 from plfl.clients.adam import Adam
 from plfl.data.windows import Dataset
 from plfl.errors import ConfigError
-from plfl.experiment import train
+from plfl.experiment import federation_of, train
 from plfl.files import atomic
+from plfl.fleet import Fleet
+from plfl.forecaster import Forecaster
 from plfl.study import Cell, Study
+from plfl.training import engine
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
@@ -156,13 +159,15 @@ def _flops() -> int:
     return 2 * BATCH * (3 * forward - inputs)
 
 
-def others() -> dict[str, str]:
-    """Other tools: measured by benchmarks of their own in their own environments."""
-    tools = {"Flower": "flwr", "Apple pfl": "pfl"}
-    return {
-        tool: "installed, but there is no benchmark of it here" if find_spec(package) else "skipped"
-        for tool, package in tools.items()
-    }
+def others() -> dict[str, float | str]:
+    """Client-steps per second of other tools' simulations, and of the plain loop beside them."""
+    rates: dict[str, float | str] = {report.PLAIN: in_a_process(peers.plain)}
+    for tool, (measure, packages) in peers.TOOLS.items():
+        try:
+            rates[tool] = peers.lacking(packages) or in_a_process(measure)
+        except RuntimeError as error:  # Ray does not start on a machine that is too busy
+            rates[tool] = str(error)
+    return rates
 
 
 def growth(clients: int, cells: int) -> Numbers:
@@ -204,7 +209,7 @@ def by_method() -> dict[str, float | str]:
             except ConfigError as error:
                 reason = str(error).strip().splitlines()[-1].split("makes no sense: ")[-1]
                 continue
-            plain, own = (statistics.median(_rounds(s, s.cells, dataset)) for s in both)
+            plain, own = _side_by_side(both, dataset)
             ratios[name] = plain / own
             break
         else:
@@ -292,6 +297,23 @@ def _rounds(study: Study, cells: list[Cell], dataset: Dataset) -> list[float]:
     ends: list[float] = []
     train(study, cells, dataset, lambda t: ends.append(time.perf_counter()))
     return [after - before for before, after in itertools.pairwise(ends)][:-1]
+
+
+def _side_by_side(studies: list[Study], dataset: Dataset) -> list[float]:
+    """Median seconds of a round of the first cell of each study; their rounds alternate."""
+    runs = []
+    for study in studies:
+        torch.set_num_threads(study.compute.threads)
+        forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
+        machine, cell = engine(study.compute, forecaster, dataset), study.cells[0]
+        fleet = Fleet(dataset, machine, study.federation, cell.seed)
+        f = federation_of(study, cell, study.candidates(cell)[0], forecaster, fleet)
+        runs.append(partial(federation.run, [f], machine, study.federation))
+    seconds: list[list[float]] = [[] for _ in runs]
+    for t in range(1, ROUNDS + 2):
+        for run, own in zip(runs, seconds, strict=True):
+            own.append(_seconds(partial(run, range(t, t + 1), lambda finished: None)))
+    return [statistics.median(own[1:]) for own in seconds]
 
 
 def _dataset(clients: int, evaluated: int) -> Dataset:

@@ -99,14 +99,17 @@ def tables(results: dict[str, Any]) -> str:
         if max(load.values()) > m["cores"] + 1
         else "",
         *(_speed(int(n), measured) for n, measured in results["speed"].items()),
-        "\n".join(f"{tool}: {outcome}." for tool, outcome in results["others"].items()),
+        "Other tools' simulations of the same rounds, one worker with one thread:",
+        _others(results["others"]),
         "### As the work grows",
         "Whole rounds of 25 local steps on one thread, each in a process of its own; a client has "
         "a year of data.",
         _growth("clients", results["clients"]),
         _growth("cells", results["cells"]),
         "### Methods",
-        "Client-steps per second of whole rounds, relative to `fedopt` with the same optimisers.",
+        "Client-steps per second of whole rounds, relative to `fedopt` with the same optimisers, "
+        "in rounds that alternate. `fafed` takes two gradients a step, so half is the most it "
+        "could reach; `moon`, `fedgkd` and `fedadc_plus` ask other models too.",
         _table(
             ["method", "relative to fedopt"],
             [[f"`{n}`", _ratio(x)] for n, x in results["methods"].items()],
@@ -138,6 +141,17 @@ def _speed(threads: int, measured: dict[str, Any]) -> str:
     ]
     title = f"{threads} thread{'s' if threads > 1 else ''} ({gflops:,.0f} GFLOP/s)"
     return _table([title, "client-steps/s", "/ plain fused loop", "share"], rows)
+
+
+def _others(rates: dict[str, float | str]) -> str:
+    rows = []
+    for tool, rate in rates.items():
+        if isinstance(rate, str):
+            rows.append([tool, f"not measured: {rate}", ""])
+        else:
+            ratio = rate / float(rates[PLAIN])
+            rows.append([tool, f"{rate:,.0f}", f"{ratio:.2f}"])
+    return _table(["tool", "client-steps/s", "/ plain fused loop"], rows)
 
 
 def _growth(what: str, measured: dict[str, Any]) -> str:

@@ -108,6 +108,8 @@ class Federation:
     def full(self, values: "Tensor | float") -> Tensor:
         """Numbers for the shared parameters, (d_s,) or (n, d_s), as such for all: 0 elsewhere."""
         values = torch.as_tensor(values, dtype=self.initial.dtype, device=self.initial.device)
+        if values.shape[-1:] == self.shared.shape:
+            return values
         rows = values.new_zeros(*values.shape[:-1], len(self.shared))
         rows[..., self.columns] = values
         return rows
@@ -116,7 +118,7 @@ class Federation:
         """Optimiser state of the clients `present` for a round, and the steps it has behind it."""
         steps = self.steps[present]
         if self.opt_state == "reset":
-            return self.client_opt.init(self.local[present]), steps
+            return self.client_opt.init(self.local[: len(present)]), steps
         state = {name: rows[present] for name, rows in self.moments.items()}
         if self.opt_state == "keep_personal":
             for rows in state.values():

@@ -130,7 +130,7 @@ class _Part:
         f.local[self.clients] = trained
         f.keep_moments(self.clients, {n: r[index] for n, r in task.state.items()}, steps)
         columns = f.columns
-        turn.displacement[self.index] = trained[:, columns] - self.start[:, columns]
+        torch.sub(trained[:, columns], self.start[:, columns], out=turn.displacement[self.index])
         if turn.gradients is not None:
             if task.gradients is not None:
                 means = task.gradients[index] / steps[:, None]

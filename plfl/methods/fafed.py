@@ -14,8 +14,9 @@ server: x̄ ← x + D̄;  m ← mean m_i;  v ← mean v_i;  x ← x̄ − η A�
 
 η is the rate of `sgd`. The equations are from memory: of the paper only the abstract could be read
 when this was written. Ours are the defaults, where m and v begin, and that personal parameters take
-plain steps −η g. Each step costs two gradients, so on the simulated clock it takes twice as long.
-It is slow here beyond that, since the engine is asked for the gradients of one step at a time.
+plain steps −η g. Each step costs two gradients but counts as one: on the simulated clock it takes
+twice as long, and half of the client-steps per second of other methods is the most it could reach.
+It stays far below, since the engine is asked for the gradients of one step at a time.
 """
 
 from functools import partial

@@ -82,16 +82,13 @@ class FedAC(Method):
         import torch
 
         common = f.memory["Phi"].expand(len(clients), -1)
-        Omega, (Phi,) = f.channel.send("down", clients, self.held(f)[clients], [common])
+        Omega, (Phi,) = f.channel.send("down", clients, self._held(f, clients), [common])
         start = f.local[clients][:, f.columns]
         phi = self._embedding(f)
-        anchor = start.clone()
-        anchor[:, phi] = Phi
-        return Local(
-            start,
-            pull=torch.where(phi, self.mu + self.lam, self.mu).to(start),
-            constant=self.mu * (start - Omega) + self.lam * (start - anchor),
-        )
+        constant = torch.sub(start, Omega).mul_(self.mu)
+        constant[:, phi] += self.lam * (start[:, phi] - Phi)
+        pull = torch.where(phi, self.mu + self.lam, self.mu).to(start)
+        return Local(start, pull=pull, constant=constant)
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
         omega = f.memory["omega"]
@@ -106,7 +103,7 @@ class FedAC(Method):
                 self._centre(f, clients, k_means(f, clients, sent, k))
         if "components" in f.memory:
             self._centre(f, f.everyone, nearest(omega, f.server_state["x"], f.memory["components"]))
-            if len(f.server_state["x"]) > 1:
+            if len(f.server_state["x"]) > 1 and (self.merge_below or self.split_above):
                 self._tune(f)
 
     def _centre(self, f: "Federation", clients: "Tensor", cluster: "Tensor") -> None:
@@ -137,7 +134,10 @@ class FedAC(Method):
         self._centre(f, f.everyone, cluster)
 
     def held(self, f: "Federation") -> "Tensor":
-        return f.server_state["x"][f.memory["cluster"]]
+        return self._held(f, f.everyone)
+
+    def _held(self, f: "Federation", clients: "Tensor") -> "Tensor":
+        return f.server_state["x"][f.memory["cluster"][clients]]
 
 
 def components(rows: "Tensor") -> "Tensor":

@@ -49,12 +49,14 @@ class FedDyn(FedOpt):
 
     def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
         local = super().down(f, t, clients)
-        local.pull, local.constant = self.alpha, -f.memory["h_i"][clients]
+        local.pull, local.constant = self.alpha, f.memory["h_i"][clients].neg_()
         return local
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
         f.memory["h_i"][clients] -= self.alpha * done.displacement
         D, _ = f.channel.send("up", clients, done.displacement)
-        mean = weighted_sum(f.weights_of(f.everyone)[clients], D)
-        h = f.memory["h"].sub_(mean, alpha=self.alpha)
-        f.server_opt.receive(f.server_state, clients, D - h / self.alpha, f.weights_of(clients), t)
+        weights = f.weights_of(f.everyone)[clients]
+        share = weighted_sum(weights, D)
+        h = f.memory["h"].sub_(share, alpha=self.alpha)
+        mean = (share.double() / weights.sum()).to(h)
+        f.server_opt.step(f.server_state, mean - h / self.alpha)

@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <new>
@@ -67,6 +68,7 @@ constexpr int kVectors = kLanes / W;
 constexpr int kPanel = 16;      // columns of a panel
 constexpr int kBlock = kLanes * kPanel;
 constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kStrengths = 4;  // most strengths of a pull that are kept as masks
 
 typedef float V __attribute__((vector_size(4 * W), may_alias));
 typedef std::int32_t VI __attribute__((vector_size(4 * W), may_alias));
@@ -679,13 +681,20 @@ struct Correction {
   float step_size, vmax_scale, eps, take;
 };
 
+// One strength a of a·(y − y⁰), and the mask of the parameters that it acts on.
+struct Pull {
+  float strength;
+  const std::uint16_t* where;
+};
+
 // What moves a model: its optimiser at one step, and the terms of its row. Arrays are laid out like
 // the model; null where there is no such term.
 struct Optimiser {
   float *y, *m, *v, *vmax, *gradients;
   const float *anchor, *pull, *constant, *displacement;
+  const Pull* pulls;            // instead of `pull`, which has a strength for each parameter
+  int pull_count;
   const std::uint16_t *shared, *frozen;
-  float proximal;               // acts on shared parameters
   float lr, keep1, take1, keep2, take2;
   Correction correction;        // of shared parameters, or of all
   bool mixed;                   // whether the others have one of their own:
@@ -699,35 +708,39 @@ inline VI lanes_of(unsigned bits) {
   return ((VI{} + std::int32_t(bits)) & lane) != 0;
 }
 
-// Which terms a row has beyond the gradient of the loss: the more there may be, the slower.
-enum Terms {
-  kNone,
-  kUsual,  // proximal, constant, displacement; corrections that differ
-  kAll,
-};
+// Whether the lanes of y[k : k + W] are in a mask.
+inline VI lanes_of(const std::uint16_t* mask, std::ptrdiff_t k) {
+  return lanes_of(mask[std::size_t(k) / kPanel] >> (std::size_t(k) % kPanel));
+}
+
+// Terms that a row has beyond the gradient of the loss; `apply` looks for no others, since a look
+// at each vector for all that there might be takes as long as an optimiser.
+enum Terms { kPulled = 1, kConstant = 2, kOther = 4, kAllTerms = 8 };
 
 // Steps of y[at : at + count] along `gradient`.
-template <int kind, bool nesterov, Terms which>
+template <int kind, bool nesterov, int terms>
 void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient, int count) {
-  constexpr bool terms = which != kNone, all = which == kAll;
+  constexpr bool other = terms & kOther;
   const Optimiser o = optimiser;  // a copy, as far as the compiler knows no store below changes it
   for (int i = 0; i < count; i += W) {
     const std::ptrdiff_t k = at + i;
     const V before = load(o.y + k);
     V y = before, g = load(gradient + i);
-    const VI shared = terms ? lanes_of(o.shared[k / kPanel] >> (k % kPanel)) : VI{};
-    if (all && o.gradients) store(o.gradients + k, load(o.gradients + k) + g);
-    if (terms && o.anchor) {
+    const bool mixed = other && o.mixed;
+    const VI shared = mixed ? lanes_of(o.shared, k) : VI{};
+    if (other && o.gradients) store(o.gradients + k, load(o.gradients + k) + g);
+    if (terms & kPulled) {
       const V way = y - load(o.anchor + k);
-      g += (V)((VI)(o.proximal * way) & shared);
-      if (all && o.pull) g += load(o.pull + k) * way;
+      for (int p = 0; p < o.pull_count; ++p)
+        g += (V)((VI)(o.pulls[p].strength * way) & lanes_of(o.pulls[p].where, k));
+      if (other && o.pull) g += load(o.pull + k) * way;
     }
-    if (terms && o.constant) g += load(o.constant + k);
+    if (terms & kConstant) g += load(o.constant + k);
     if (kind == kSgd) {
       y -= o.lr * g;
     } else if (kind == kMomentum) {
       V take = splat(o.correction.take);
-      if (terms && o.mixed) take = shared ? take : splat(o.personal.take);
+      if (mixed) take = shared ? take : splat(o.personal.take);
       const V m = o.keep1 * load(o.m + k) + take * g;
       store(o.m + k, m);
       y -= o.lr * (nesterov ? g + o.keep1 * m : m);
@@ -738,7 +751,7 @@ void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient,
       store(o.v + k, v);
       V step_size = splat(o.correction.step_size), eps = splat(o.correction.eps);
       V vmax_scale = splat(o.correction.vmax_scale);
-      if (terms && o.mixed) {
+      if (mixed) {
         step_size = shared ? step_size : splat(o.personal.step_size);
         eps = shared ? eps : splat(o.personal.eps);
         vmax_scale = shared ? vmax_scale : splat(o.personal.vmax_scale);
@@ -750,22 +763,29 @@ void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient,
       // The root of anything below the smallest normal number is nothing beside ε.
       y -= step_size * (m * reciprocal(square_root(larger(splat(1.17549435e-38f), v)) + eps));
     }
-    if (terms && o.displacement) y += load(o.displacement + k);
-    if (all && o.frozen) y = lanes_of(o.frozen[k / kPanel] >> (k % kPanel)) ? before : y;
+    if (other && o.displacement) y += load(o.displacement + k);
+    if (other && o.frozen) y = lanes_of(o.frozen, k) ? before : y;
     store(o.y + k, y);
   }
 }
 
 typedef void (*Apply)(const Optimiser&, std::ptrdiff_t, const float*, int);
 
-template <Terms terms>
-Apply apply_of(const PlflRule& rule) {
+template <int kind, bool nesterov, int... terms>
+Apply apply_of(int which, std::integer_sequence<int, terms...>) {
+  static constexpr Apply table[] = {apply<kind, nesterov, terms>...};
+  return table[which];
+}
+
+Apply apply_of(const PlflRule& rule, int which) {
+  constexpr auto all = std::make_integer_sequence<int, kAllTerms>{};
   switch (rule.kind) {
-    case kSgd: return apply<kSgd, false, terms>;
+    case kSgd: return apply_of<kSgd, false>(which, all);
     case kMomentum:
-      return rule.variant ? apply<kMomentum, true, terms> : apply<kMomentum, false, terms>;
-    case kAdam: return apply<kAdam, false, terms>;
-    default: return apply<kAdamAms, false, terms>;
+      return rule.variant ? apply_of<kMomentum, true>(which, all)
+                          : apply_of<kMomentum, false>(which, all);
+    case kAdam: return apply_of<kAdam, false>(which, all);
+    default: return apply_of<kAdamAms, false>(which, all);
   }
 }
 
@@ -806,7 +826,7 @@ class Trainer {
         frozen_(layout.mask(job.frozen)) {
     for (std::int64_t first = 0; first < job.batch; first += kLanes)
       groups_.emplace_back(layout, at_, memory_.get() + at_.size * std::int64_t(groups_.size()));
-    if (job.pull) layout.read(job.pull, 0, pull_.get());
+    if (job.pull) read_pull();
   }
 
   void train(std::int64_t row) {
@@ -818,12 +838,15 @@ class Trainer {
     if (job_.constant) layout_.read(job_.constant, row, constant_.get());
     if (job_.displacement) layout_.read(job_.displacement, row, displacement_.get());
     if (job_.gradients) layout_.read(job_.gradients, row, gradients_.get());
-    anchored_ = rule.proximal != 0 || job_.pull;
-    if (anchored_) std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
+    // The optimiser's own pull acts on shared parameters.
+    pulls_[0] = {float(rule.proximal), shared_.data()};
+    const bool pulled = rule.proximal != 0 || job_.pull;
+    if (pulled) std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
     const std::int64_t* taken = job_.taken + 2 * row;
-    const bool any = anchored_ || job_.constant || job_.displacement || taken[0] != taken[1];
-    const bool all = job_.pull || job_.gradients || job_.frozen;
-    apply_ = all ? apply_of<kAll>(rule) : any ? apply_of<kUsual>(rule) : apply_of<kNone>(rule);
+    const bool other = dense_ || job_.displacement || job_.gradients || job_.frozen ||
+                       taken[0] != taken[1];
+    apply_ = apply_of(rule, pulled * kPulled | (job_.constant != nullptr) * kConstant |
+                                other * kOther);
     const std::int64_t steps = job_.row_steps ? job_.row_steps[row] : job_.steps;
     double loss = 0.0;
     for (std::int64_t k = 0; k < steps; ++k) {
@@ -839,6 +862,25 @@ class Trainer {
   }
 
  private:
+  // A pull of few different strengths is kept as masks, which take a 32nd of the memory: another
+  // array would not fit into the cache any more.
+  void read_pull() {
+    const std::size_t parameters = layout_.place.size();
+    std::vector<float> strengths;
+    for (std::size_t p = 0; p < parameters && strengths.size() <= kStrengths; ++p)
+      if (job_.pull[p] != 0 &&
+          std::find(strengths.begin(), strengths.end(), job_.pull[p]) == strengths.end())
+        strengths.push_back(job_.pull[p]);
+    dense_ = strengths.size() > kStrengths;
+    if (dense_) return layout_.read(job_.pull, 0, pull_.get());
+    std::vector<std::uint8_t> where(parameters);
+    for (const float strength : strengths) {
+      for (std::size_t p = 0; p < parameters; ++p) where[p] = job_.pull[p] == strength;
+      masks_.push_back(layout_.mask(where.data()));
+      pulls_.push_back({strength, masks_.back().data()});
+    }
+  }
+
   Optimiser at_step(const PlflRule& rule, std::int64_t shared, std::int64_t personal) const {
     Optimiser o{};
     o.y = y_.get();
@@ -846,13 +888,15 @@ class Trainer {
     o.v = v_.get();
     o.vmax = vmax_.get();
     o.gradients = gradients_.get();
-    o.anchor = anchored_ ? anchor_.get() : nullptr;
-    o.pull = pull_.get();
+    o.anchor = anchor_.get();
+    o.pull = dense_ ? pull_.get() : nullptr;
+    const bool proximal = rule.proximal != 0;
+    o.pulls = pulls_.data() + !proximal;
+    o.pull_count = int(pulls_.size()) - !proximal;
     o.constant = constant_.get();
     o.displacement = displacement_.get();
     o.shared = shared_.data();
     o.frozen = frozen_.data();
-    o.proximal = float(rule.proximal);
     o.lr = float(rule.lr);
     o.keep1 = float(rule.beta1);
     o.take1 = float(1 - rule.beta1);
@@ -967,7 +1011,9 @@ class Trainer {
   std::vector<Group> groups_;
   Optimiser optimiser_{};
   Apply apply_ = nullptr;
-  bool anchored_ = false;  // whether a term pulls towards the start
+  std::vector<Pull> pulls_{1};  // the optimiser's, then those of `job_.pull`
+  std::deque<Mask> masks_;      // of these
+  bool dense_ = false;          // whether they are in `pull_` instead
 };
 
 // ---------------------------------------------------------------------------------------------

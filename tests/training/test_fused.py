@@ -143,6 +143,23 @@ def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(optimiser)
 
 
 @needs_kernel
+@pytest.mark.parametrize("optimiser", [Sgd(lr=0.1), Adam(), ProxAdam(mu=0.5)], ids=repr)
+@pytest.mark.parametrize("strengths", [1, 2, 4, 5])
+def test_a_pull_of_few_strengths_agrees_with_the_reference(optimiser, strengths, instructions):
+    """Those of at most four are kept in another form."""
+    data = dataset(SMALL)
+    pull = torch.arange(task(SMALL, optimiser).rows.shape[1]) % (strengths + 1) / 2
+    ours, theirs = (replace(task(SMALL, optimiser), pull=pull) for _ in range(2))
+    start = ours.rows.clone()
+    loss = Fused(SMALL, data, CPU, instructions=instructions).train(ours)
+    torch.testing.assert_close(loss, Reference(SMALL, data, CPU).train(theirs), rtol=1e-5, atol=0)
+    assert error(ours.rows, theirs.rows, start) < 1e-5
+    without = task(SMALL, optimiser)
+    Fused(SMALL, data, CPU, instructions=instructions).train(without)
+    assert not torch.equal(ours.rows, without.rows)
+
+
+@needs_kernel
 @pytest.mark.parametrize("size", [1, 5, 16, 19, 40])
 @pytest.mark.parametrize(
     "forecaster",
