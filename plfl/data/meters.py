@@ -21,6 +21,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plfl.data.checks import check_finite, check_load
@@ -203,11 +204,20 @@ def _read_columns(path: Path, columns: dict[str, str]) -> pd.DataFrame:
 def _read_parquet(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     with pq.ParquetFile(path) as file:
         _check_columns(path, columns, file.schema_arrow.names)
-        # Without the pandas metadata an index is a column as any other.
-        frame = file.read(columns=list(columns.values())).to_pandas(ignore_metadata=True)
+        table = file.read(columns=list(columns.values()))
+    # Some programs write text without saying that it is text.
+    text = [
+        field.with_type(pa.string()) if _is_bytes(field.type) else field for field in table.schema
+    ]
+    # Without the pandas metadata an index is a column as any other.
+    frame = table.cast(pa.schema(text)).to_pandas(ignore_metadata=True)
     raw = pd.DataFrame({role: frame[column] for role, column in columns.items()})
     raw.index = pd.Index([f"row {number}" for number in range(1, len(raw) + 1)])
     return raw
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
+from tokenize import TokenError
 from typing import Any, Literal
 from zipfile import BadZipFile
 
@@ -24,7 +25,11 @@ Split = Literal["train", "validation", "test"]
 WEEK = 7 * 24 * 60
 """Minutes."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
-_DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error)
+_DAMAGE = (
+    *(OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error),
+    # Of headers that NumPy and zipfile only half understand.
+    *(SyntaxError, TokenError, RuntimeError, ArithmeticError, MemoryError),
+)
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Minimum and maximum of each feature."""
 

@@ -68,9 +68,9 @@ def compare(a: str, b: str, chosen: Chosen = "last") -> Compared:
         raise ResultsError(
             f"{a} and {b}: one is a study, the other a cell; name two folders, or FOLDER:CELL twice"
         )
-    notes: list[str] = list(_data_notes(*sides))
     rows, clients, comparisons = [], [], []
     with fitting(*(side.tables.folder for side in sides)):
+        notes: list[str] = list(_data_notes(*sides))
         for model in MODELS:
             cells = [_cells(side, scores(side.tables, model, chosen)) for side in sides]
             pairs = list(_pairs(sides, cells, notes if model == MODELS[0] else []))

@@ -152,10 +152,12 @@ class Tables:
 
     def optimisers(self, cell: Cell) -> str:
         """The optimisers of a cell in words; no ServerOpt where nothing is shared."""
-        client = self.client_side(cell.method, cell.client_opt)
-        if self.study.shares_nothing(cell.personalization):
-            return client
-        return f"{client} + {server_label(cell.server_opt)}"
+        # Names that nobody knows can come from a summary that was changed.
+        with _readable(self._file("summary.csv")):
+            client = self.client_side(cell.method, cell.client_opt)
+            if self.study.shares_nothing(cell.personalization):
+                return client
+            return f"{client} + {server_label(cell.server_opt)}"
 
     def client_side(self, method: str, client_opt: str) -> str:
         """A ClientOpt in print, with its method where the study has others than the plain round."""

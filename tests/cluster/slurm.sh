@@ -75,7 +75,8 @@ JobAcctGatherParams=OverMemoryKill
 # A node that is silent for ten seconds is down.
 SlurmdTimeout=10
 ReturnToService=2
-MinJobAge=300
+# The tests look at jobs that finished long ago, if the machine is a busy one.
+MinJobAge=7200
 SlurmdParameters=config_overrides
 NodeName=node1 NodeHostname=$host NodeAddr=127.0.0.1 Port=17001 CPUs=2 RealMemory=8000
 NodeName=node2 NodeHostname=$host NodeAddr=127.0.0.1 Port=17002 CPUs=2 RealMemory=8000

@@ -177,7 +177,7 @@ def test_the_smoke_study(tmp_path: Path, api: Api, bucket: str) -> None:
         container = pod["containers"][0]
         assert container["image"] == IMAGE
         requests = container["resources"]["requests"]
-        assert requests["memory"] == "1024M"  # 1000 + 2 for each of 12 models
+        assert requests["memory"] == "2021M"  # 2000 + 4 · 3 clients + 0.75 · 12 models
         assert requests["cpu"] == "950m"
         assert pod["restartPolicy"] == "Never"
         assert "key" not in {variable.get("value") for variable in container["env"]}

@@ -22,6 +22,9 @@ BRISK = [
     "--slurm-init-seconds-before-status-checks=2",
     "--latency-wait=5",
 ]
+PATIENCE = 2400
+"""Seconds after which a run is taken to hang; a busy machine may be slow."""
+UP_TO_RECORDS = ["--until", "collect"]
 
 
 def snakemake(folder: Path, study: Path, *options: str) -> subprocess.Popen[str]:
@@ -44,7 +47,7 @@ def on_slurm(folder: Path, study: Path, *options: str) -> subprocess.Popen[str]:
 
 def output(process: subprocess.Popen[str]) -> str:
     """What a run printed; it must have succeeded."""
-    text, _ = process.communicate(timeout=900)
+    text, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, text
     return text
 
@@ -56,7 +59,7 @@ def records(folder: Path, study: Path) -> bytes:
 
 def local_records(folder: Path, study: Path) -> bytes:
     """The same study on this machine alone."""
-    output(snakemake(folder, study, "--workflow-profile=none", "--cores=2"))
+    output(snakemake(folder, study, "--workflow-profile=none", "--cores=2", *UP_TO_RECORDS))
     return records(folder, study)
 
 
@@ -82,12 +85,12 @@ def test_a_job_that_takes_more_memory_than_it_asked_for_is_retried_with_more(
     tmp_path: Path, smoke_records: bytes
 ) -> None:
     """The trainings ask for far too little; what SLURM kills comes back asking for more."""
-    too_little = [f"{rule}:mem_mb=300+1000*(attempt-1)" for rule in ("train", "train_local")]
-    text = output(on_slurm(tmp_path, SMOKE, "--set-resources", *too_little))
+    too_little = [f"{rule}:mem_mb=300+3000*(attempt-1)" for rule in ("train", "train_local")]
+    text = output(on_slurm(tmp_path, SMOKE, *UP_TO_RECORDS, "--set-resources", *too_little))
     assert text.count("Trying to restart job") == 3, text
     assert submitted(text) == 6
     jobs = squeue("%T %m")
-    assert (jobs.count("FAILED 300M"), jobs.count("COMPLETED 1300M")) == (3, 3), jobs
+    assert (jobs.count("FAILED 300M"), jobs.count("COMPLETED 3300M")) == (3, 3), jobs
     assert records(tmp_path, SMOKE) == smoke_records
 
 
@@ -100,7 +103,7 @@ def test_a_node_that_goes_down_in_the_middle(
     settings["tracking"] = {"enabled": False}
     study.write_text(yaml.safe_dump(settings), encoding="utf-8")
 
-    run = on_slurm(tmp_path, study)
+    run = on_slurm(tmp_path, study, *UP_TO_RECORDS)
     try:
         dead = wait_for_training(run)
         end_node(dead)

@@ -228,6 +228,16 @@ def test_parquet_index_is_a_column_too(tmp_path: Path) -> None:
     assert read(tmp_path / "m.parquet").index.equals(stamps())
 
 
+def test_bytes_in_parquet_are_text_or_refused(tmp_path: Path) -> None:
+    table = frame(stamps())
+    loads = [str(value).encode() for value in table["load"]]
+    table.assign(load=loads).to_parquet(tmp_path / "m.parquet")
+    assert np.allclose(read(tmp_path / "m.parquet")["load"], table["load"])
+    table.assign(load=b"\xff").to_parquet(tmp_path / "m.parquet")
+    with pytest.raises(DataError, match=r"m\.parquet: cannot be read .*replace the file"):
+        read(tmp_path / "m.parquet")
+
+
 def test_a_static_column_may_be_given_once(meter: Callable[..., Path]) -> None:
     area = [np.nan, 1200.0, *[np.nan] * 94]
     columns = {"timestamp": "timestamp", "load": "load", "floor_area": "floor_area"}

@@ -68,6 +68,11 @@ class Subject:
     structured: bool = True
     """Whether the structure is spoilt too: no checksum tells a file that was written anew."""
 
+    @property
+    def spoilt(self) -> tuple[str, ...]:
+        """The files that are spoilt."""
+        return self.victims or tuple(self.files)
+
 
 # -- spoiling ------------------------------------------------------------------------------------
 
@@ -256,18 +261,35 @@ _STRUCTURES: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
 
 
 def survive(subject: Subject, dice: random.Random, sandbox: Path) -> str | None:
-    """Spoil a file of the subject and read it; returns the message if it was refused.
+    """Spoil a file of the subject and read it; see `judge`."""
+    victim = dice.choice(subject.spoilt)
+    content = spoil(subject.files[victim], victim, dice, subject.structured)
+    return judge(subject, victim, content, dice, sandbox)
+
+
+def judge(
+    subject: Subject, victim: str, content: bytes, dice: random.Random, sandbox: Path
+) -> str | None:
+    """Read the subject's files, one of which has other content.
+
+    Args:
+        subject: what is read.
+        victim: the file that is changed.
+        content: what it has.
+        dice: draws the settings of the reader.
+        sandbox: a folder for this alone.
+
+    Returns:
+        The message if it was refused.
 
     Raises:
         AssertionError: it ended otherwise, and how.
     """
     work = sandbox / "work"
-    for name, content in subject.files.items():
+    for name, whole in subject.files.items():
         path = work / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    victim = dice.choice(subject.victims or tuple(subject.files))
-    (work / victim).write_bytes(spoil(subject.files[victim], victim, dice, subject.structured))
+        path.write_bytes(content if name == victim else whole)
     said = None
     with _inside(work), _deadline():
         try:

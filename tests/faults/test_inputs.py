@@ -6,6 +6,7 @@
 import math
 import pickle
 import random
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from plfl.results.trained import Trained
 from plfl.study import Study
 from tests import fake_results, tiny
 from tests.data.comstock_files import COUNTIES, areas, study, write_metadata, write_store
+from tests.faults import fuzz
 from tests.faults.inputs import NASTY_YAML, SUBJECTS, Subject, survive
 
 
@@ -54,6 +56,13 @@ def test_the_files_that_are_spoilt_can_be_read(subject: Subject, tmp_path: Path)
     whole = Subject(subject.name, files, subject.read, (".other",))
     draws = (survive(whole, random.Random(seed), tmp_path / "sandbox") for seed in range(9))
     assert None in draws
+
+
+@pytest.mark.skipif(not fuzz.available(), reason="needs atheris, the extra `torture`")
+def test_files_that_are_spoilt_as_coverage_leads() -> None:
+    assert fuzz.survive("receipt", runs=100, seed=1) is None
+    # What is found is told: here that there is no such subject.
+    assert "KeyError: 'nothing'" in (fuzz.survive("nothing", runs=1, seed=1) or "")
 
 
 # -- configurations ------------------------------------------------------------------------------
@@ -196,6 +205,16 @@ def test_a_dataset_cannot_run_code(tmp_path: Path) -> None:
     assert not canary.exists()
 
 
+@pytest.mark.parametrize("shape", ["(3,", "(3,)}}", "(9000000000000000,)}", "(1e99,)}", "\n  1"])
+def test_a_dataset_whose_header_makes_no_sense_is_refused(shape: str, tmp_path: Path) -> None:
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}\n".encode()
+    path = tmp_path / "CA.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("load.npy", b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(DataError, match=r"CA\.npz: is damaged"):
+        Dataset.load_file(path)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"files": {"a": 1}}', '{"files": 3}', "\xff"])
 def test_a_damaged_receipt_is_told(text: str, tmp_path: Path) -> None:
     path = tmp_path / "CA.files.json"
@@ -285,6 +304,17 @@ def test_results_without_what_is_asked_for(
         path.write_text('{"format": 1}' if path.suffix == ".json" else "other\n1\n")
     with pytest.raises(ResultsError, match=name):
         ask(Tables(tmp_path))
+
+
+def test_a_summary_with_a_name_that_nobody_knows_is_told(tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.TINY)
+    path = tmp_path / "summary.csv"
+    path.write_text(path.read_text().replace(",adam,", ",adm,"))
+    tables = Tables(tmp_path)
+    best = tables.best("local")
+    assert best
+    with pytest.raises(ResultsError, match=r"summary\.csv: cannot be read .*'adm'"):
+        tables.optimisers(best)
 
 
 # -- the command ---------------------------------------------------------------------------------

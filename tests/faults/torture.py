@@ -1,7 +1,7 @@
 """`make torture`: seeded campaigns against downloads, trainings and readers, side by side.
 
-Each try has a seed of its own, which is told when it was not survived. The last line counts what
-was survived of what was tried.
+Each try has a seed of its own, which is told when it was not survived. The last lines count what
+was survived of what was tried. `python -m tests.faults.torture kills inputs` runs these alone.
 """
 
 import argparse
@@ -37,10 +37,14 @@ class Extent:
     """`kill -9` of a job, of Snakemake, or of both."""
     inputs: int
     """Spoilt files."""
+    interrupts: int
+    """Times that Ctrl-C is pressed."""
+    guided: int
+    """Files of each kind that are spoilt as coverage leads, with atheris."""
 
 
-QUICK = Extent(faults=12, kills=5, workflow_kills=0, inputs=450)
-LONG = Extent(faults=300, kills=45, workflow_kills=9, inputs=4500)
+QUICK = Extent(faults=12, kills=5, workflow_kills=0, inputs=450, interrupts=0, guided=0)
+LONG = Extent(faults=300, kills=45, workflow_kills=9, inputs=4500, interrupts=20, guided=2000)
 
 
 @dataclass
@@ -124,12 +128,30 @@ def kills(extent: Extent, folder: Path) -> Iterator[Outcome]:
                 return
         else:
             yield counts.total() - before, None
-    try:
-        met = kills.survive_interrupts(run, folder / "interrupted")
-    except Exception as error:
-        yield 1, _outcome(error, "of Ctrl-C")
-    else:
-        print(f"Ctrl-C in {met} phases survived", flush=True)
+
+
+def interrupts(extent: Extent, folder: Path) -> Iterator[Outcome]:
+    """Ctrl-C in every phase of one study after the other."""
+    from tests.faults import kills
+
+    run = kills.undisturbed(folder / "undisturbed")
+    seed = pressed = 0
+    while pressed < extent.interrupts:
+        try:
+            # Figures and pages take most of the time of a small study: once is enough.
+            target = kills.RECORDS if seed else "all"
+            most = extent.interrupts - pressed
+            times = kills.survive_interrupts(
+                random.Random(seed), most, target, run, folder / f"study {seed}"
+            )
+            assert times, "the study had finished before"
+        except Exception as error:
+            times = 1
+            yield times, _outcome(error, seed)
+        else:
+            yield times, None
+        pressed += times
+        seed += 1
 
 
 def inputs(extent: Extent, folder: Path) -> Iterator[Outcome]:
@@ -147,7 +169,27 @@ def inputs(extent: Extent, folder: Path) -> Iterator[Outcome]:
             yield 1, None
 
 
-CAMPAIGNS = {"faults": faults, "kills": kills, "inputs": inputs}
+def guided(extent: Extent, folder: Path) -> Iterator[Outcome]:
+    """Spoilt files again, led by coverage."""
+    from tests.faults import fuzz
+
+    if not fuzz.available():
+        print("guided: no atheris; `pip install -e '.[torture]'` brings it", flush=True)
+        return
+    for subject in fuzz.SUBJECTS:
+        yield extent.guided, fuzz.survive(subject, extent.guided, seed=1)
+
+
+CAMPAIGNS = {
+    "interrupts": interrupts,
+    "guided": guided,
+    "faults": faults,
+    "kills": kills,
+    "inputs": inputs,
+}
+BESIDE = ("interrupts", "guided")
+"""The long ones that are told a line before the others."""
+AT_A_TIME = 3
 
 
 def run(name: str, extent: Extent) -> Tally:
@@ -171,16 +213,28 @@ def run(name: str, extent: Extent) -> Tally:
 
 
 def main() -> int:
-    """Run all campaigns; 1 if anything was not survived."""
+    """Run the campaigns; 1 if anything was not survived."""
     parser = argparse.ArgumentParser(prog="make torture", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a sample of each, under a minute")
-    extent = QUICK if parser.parse_args().quick else LONG
+    parser.add_argument("campaigns", nargs="*", help=f"of {', '.join(CAMPAIGNS)}; else all")
+    options = parser.parse_args()
+    if unknown := set(options.campaigns) - set(CAMPAIGNS):
+        parser.error(f"no campaign {', '.join(sorted(unknown))}")
+    extent = QUICK if options.quick else LONG
+    chosen = [
+        name
+        for name in CAMPAIGNS
+        if name in (options.campaigns or CAMPAIGNS) and getattr(extent, name)
+    ]
     begun = time.monotonic()
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(len(CAMPAIGNS), context) as pool:
-        tallies = dict(zip(CAMPAIGNS, pool.map(run, CAMPAIGNS, [extent] * 3), strict=True))
+    with ProcessPoolExecutor(AT_A_TIME, context) as pool:
+        tallies = dict(zip(chosen, pool.map(run, chosen, [extent] * len(chosen)), strict=True))
     print(f"{time.monotonic() - begun:.0f} s")
-    print(", ".join(f"{name} {tally}" for name, tally in tallies.items()))
+    for names in (BESIDE, [name for name in CAMPAIGNS if name not in BESIDE]):
+        told = [f"{name} {tallies[name]}" for name in names if name in tallies]
+        if told:
+            print(", ".join(told))
     whole = all(tally.survived == tally.tried for tally in tallies.values())
     return 0 if whole else 1
 

@@ -111,6 +111,14 @@ def test_another_rod_is_named(folder: Path, tmp_path: Path) -> None:
     assert not any("rod" in note for note in compare(str(folder), str(folder)).notes)
 
 
+def test_a_table_of_clients_without_its_rod_is_told(folder: Path, tmp_path: Path) -> None:
+    _other(tmp_path)
+    path = tmp_path / "clients.parquet"
+    pd.read_parquet(path).drop(columns="persistence_mae_test").to_parquet(path)
+    with pytest.raises(ResultsError, match="the tables do not fit together"):
+        compare(str(folder), str(tmp_path))
+
+
 def test_a_diverged_cell_has_no_difference(folder: Path, tmp_path: Path) -> None:
     def broken(cell: dict[str, Any], *rest: Any) -> float:
         return np.nan if cell["personalization"] == "P1" else level(cell, *rest)

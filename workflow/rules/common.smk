@@ -64,11 +64,12 @@ def models_of(wildcards):
 def training_memory(wildcards, attempt):
     """Megabytes that a training job may take.
 
-    The demo's largest jobs, 240 models of 1,000 steps, took 0.7 GB and 18 s of one core, its smallest
-    0.4 GB; the Snakemakes that lead a job on a node of a cluster take 0.3 GB besides. What is asked
-    for leaves room for slower machines and engines, and a retry asks for more.
+    Measured with the paper's model and a year of quarter hours: 0.4 GB for 12 models, 3.1 MB for each
+    client's data, 0.3 to 1.1 MB for each model, less the more there are; and 0.5 GB for each of the
+    two Snakemakes that lead a job on a node of a cluster (docs/clusters.md). A retry asks for more.
     """
-    return attempt * (1000 + 2 * models_of(wildcards))
+    models = models_of(wildcards)
+    return attempt * (2000 + 4 * study.data.clients + 3 * models // 4)
 
 
 def training_minutes(wildcards, attempt):

@@ -1,0 +1,52 @@
+"""The same study gives the same bits on any number of cores, and near ones with another engine."""
+
+import pandas as pd
+import pytest
+import torch
+
+from plfl.experiment import train
+from plfl.study import Study
+from plfl.training import choose
+from tests import tiny
+
+DATASET = tiny.dataset()
+ENGINES = ["fused", "stacked"]
+"""`reference` is an oracle, and slow."""
+
+
+def study(engine: str, threads: int) -> Study:
+    """With the paper's model: smaller matrices are never shared out between cores."""
+    return tiny.study(
+        model={"hidden": 25, "mlp": [150, 75]},
+        grid={"personalization": ["P2"], "client_opt": ["adam"], "server_opt": ["fedyogi"]},
+        federation={"rounds": 2, "local_steps": 2, "batch_size": 64},
+        compute={"device": "cpu", "engine": engine, "threads": threads},
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_core_and_two_give_the_same_bits(engine: str) -> None:
+    if choose(study(engine, 1).compute)[0] != engine:
+        pytest.skip("this engine does not run here")
+    before = torch.get_num_threads()
+    try:
+        one, two = (train(s, s.cells, DATASET) for s in (study(engine, 1), study(engine, 2)))
+    finally:
+        torch.set_num_threads(before)
+    for cell, result in one.items():
+        pd.testing.assert_frame_equal(result.records, two[cell].records, check_exact=True)
+        pd.testing.assert_frame_equal(result.forecasts, two[cell].forecasts, check_exact=True)
+
+
+def test_engines_agree_on_the_scores() -> None:
+    """They round differently, as processors of other families do: here after three rounds."""
+    if choose(study("fused", 1).compute)[0] != "fused":
+        pytest.skip("there is no compiler")
+    scores = []
+    for engine in ENGINES:
+        small = tiny.study(
+            grid={"personalization": ["P2"]}, compute={"device": "cpu", "engine": engine}
+        )
+        results = train(small, small.cells, DATASET)
+        scores.append(pd.concat([results[cell].records["mase"] for cell in small.cells]))
+    pd.testing.assert_series_equal(*scores, rtol=1e-5)
