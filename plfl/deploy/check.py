@@ -1,5 +1,6 @@
 """Whether a federation among real processes gives the simulator's bits, on sample data."""
 
+import json
 import shutil
 import tempfile
 import time
@@ -13,15 +14,19 @@ import yaml
 
 from plfl.data import source, windows
 from plfl.deploy import agreement
+from plfl.deploy.client import LATEST
 from plfl.deploy.launch import Place, federate
 from plfl.deploy.replay import replay
 from plfl.deploy.server import MODEL
-from plfl.deploy.terms import Terms
+from plfl.deploy.terms import Taken, Terms
 from plfl.errors import PlflError
 from plfl.federation import Federation
 from plfl.results.records import CellResult
 from plfl.results.tables import Tables
 from plfl.study import Study
+
+PATIENCE = 900.0
+"""Seconds to wait for the clients: the machine may be busy."""
 
 
 def study_of(clients: int, rounds: int, folder: Path) -> dict[str, object]:
@@ -61,7 +66,8 @@ def check(clients: int, rounds: int, tell: Callable[[str], None]) -> None:
     place = Place(study, study.cells[0], here)
     source.fetch(study.data, place.cell.state)
     begun = time.monotonic()
-    federate(config, place, agreement.roster(study, place.cell), Terms(clients), tell=tell)
+    terms = Terms(clients, patience=PATIENCE)
+    federate(config, place, agreement.roster(study, place.cell), terms, tell=tell)
     deployed = time.monotonic() - begun
     dataset = windows.build(source.load(study.data, place.cell.state), study.windows)
     begun = time.monotonic()
@@ -75,10 +81,10 @@ def check(clients: int, rounds: int, tell: Callable[[str], None]) -> None:
 
 def compare(place: Place, result: CellResult, f: Federation) -> Iterator[str]:
     """What differs between a deployed cell on this machine and a simulated one."""
-    tables = Tables(place.results)
-    columns = result.records.columns.tolist()
+    found = Tables(place.results).records(result.records.columns.tolist())
+    simulated = _scored(result.records, found, place.history)
     try:
-        pd.testing.assert_frame_equal(tables.records(columns), result.records, check_exact=True)
+        pd.testing.assert_frame_equal(found, simulated, check_exact=True)
     except AssertionError as error:
         yield f"records: {error}"
     shared = safetensors.torch.load_file(place.server / MODEL)
@@ -86,12 +92,20 @@ def compare(place: Place, result: CellResult, f: Federation) -> Iterator[str]:
         if not same(shared[name], expected):
             yield f"the server's {name}"
     for i, name in enumerate(f.fleet.names):
-        (folder,) = (path.parent for path in place.client(name).glob("*/limits.safetensors"))
+        folder = place.client(name)
+        run, _ = json.loads((folder / LATEST).read_text(encoding="utf-8"))
         taken = [taken.t for taken in place.history if name in taken.took_part]
-        last = folder / f"round-{max(taken)}.safetensors"
-        held = safetensors.torch.load_file(last)
+        held = safetensors.torch.load_file(folder / run / f"round-{max(taken)}.safetensors")
         if not same(held["0/local"][0], f.local[i]):
             yield f"the parameters of client {name}"
+
+
+def _scored(simulated: pd.DataFrame, found: pd.DataFrame, history: list[Taken]) -> pd.DataFrame:
+    """Simulated records without scores that a client was not there for: a simulation has all."""
+    took_part = {(taken.t, name) for taken in history for name in taken.took_part}
+    there = took_part | set(zip(found["round"], found["client"], strict=True))
+    kept = [key in there for key in zip(simulated["round"], simulated["client"], strict=True)]
+    return simulated[kept].reset_index(drop=True)
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:

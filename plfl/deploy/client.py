@@ -21,7 +21,14 @@ from plfl.checkpoint import restore, tensors
 from plfl.data.windows import Dataset, Limits, build, limits_of
 from plfl.deploy import agreement
 from plfl.deploy.private import private, private_folder
-from plfl.deploy.sides import ClientChannel, Sent, alone, arrays_as_rows, rows_as_arrays
+from plfl.deploy.sides import (
+    ClientChannel,
+    Sent,
+    alone,
+    arrays_as_rows,
+    calibrated,
+    rows_as_arrays,
+)
 from plfl.deploy.wire import Message, WireError
 from plfl.errors import PlflError
 from plfl.experiment import Examiner, federation_of
@@ -35,6 +42,9 @@ from plfl.turns import Turn, train_turns
 
 log = logging.getLogger(__name__)
 
+LATEST = "latest.json"
+"""File of a client's folder: run and epoch of the server that it follows."""
+
 
 class Client:
     """Answers the server's messages for one building.
@@ -45,11 +55,20 @@ class Client:
         name: the building's name.
         table: its series, see `features.assemble`.
         folder: its folder; nobody else may read it.
+        calibrate: passes over its data by which it prepares its personal part, if it comes late.
     """
 
-    def __init__(self, study: Study, cell: Cell, name: str, table: pd.DataFrame, folder: Path):
+    def __init__(
+        self,
+        study: Study,
+        cell: Cell,
+        name: str,
+        table: pd.DataFrame,
+        folder: Path,
+        calibrate: int = 0,
+    ):
         self.study, self.cell, self.name = study, cell, name
-        self.table, self.folder = table, folder
+        self.table, self.folder, self.calibrate = table, folder, calibrate
         self.windows = {name: table}
         torch.set_num_threads(study.compute.threads)
         private_folder(folder)
@@ -121,11 +140,15 @@ class Client:
         return {"low": torch.from_numpy(low), "high": torch.from_numpy(high)}
 
     def _train(self, message: Message) -> Message:
-        t = int(message.about["round"])
+        t, before = int(message.about["round"]), int(message.about["from"])
         f = self._at(message)
-        self._channel(f).inbox = arrays_as_rows(message.arrays)
+        inbox = self._channel(f).inbox = arrays_as_rows(message.arrays)
         # From here on the federation is ahead of what is on disk.
         self._f = None
+        late = {}
+        if self.calibrate and f.channel.shared and t > 1 and not before:
+            late = {"calibrated": self.calibrate}
+            f.local = calibrated(f, inbox[0][None].to(f.local.device), self.calibrate)
         asked = Turn(f, t, f.everyone, self.study.federation, stay=True)
         (turn,) = train_turns([asked], self.bench.engine)
         rows: list[Tensor] = []
@@ -133,8 +156,8 @@ class Client:
             turn.close()
         except Sent as sent:
             rows = sent.rows
-        self._keep(f, t, int(message.about["from"]))
-        return Message({"round": t, "loss": float(turn.losses[0])}, rows_as_arrays(rows))
+        self._keep(f, t, before)
+        return Message({"round": t, "loss": float(turn.losses[0]), **late}, rows_as_arrays(rows))
 
     def _evaluate(self, message: Message) -> Message:
         f = self._at(message)
@@ -212,7 +235,7 @@ class Client:
 
     @property
     def _latest(self) -> Path:
-        return self.folder / "latest.json"
+        return self.folder / LATEST
 
     @property
     def _agreed(self) -> Path:

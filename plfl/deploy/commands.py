@@ -47,6 +47,14 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
         help="seconds to go on asking a server that refuses this client",
     )
 
+    client.add_argument(
+        "--calibrate",
+        type=int,
+        default=0,
+        metavar="EPOCHS",
+        help="passes over its data to prepare its personal part, if it comes late (default: none)",
+    )
+
     keys = single.add_parser("keys", help="certificates of the server, a key pair for each client")
     keys.add_argument("--folder", type=Path, default=Path("keys"))
     keys.add_argument("--client", action="append", default=[], metavar="NAME")
@@ -147,7 +155,7 @@ def _attend(options: argparse.Namespace) -> None:
         keys = ClientKeys.of(options.keys)
     folder = options.folder or Place(study, cell).client(options.building)
     name, server = options.building, options.server
-    attend(study, cell, name, folder, server, keys, options.persistence)
+    attend(study, cell, name, folder, server, keys, options.persistence, options.calibrate)
 
 
 def _keys(options: argparse.Namespace) -> None:

@@ -1,8 +1,9 @@
 """All that depends on Flower's private parts, its commands and its process environment.
 
 Written for flwr 1.41.0, to which the extra `plfl[deploy]` pins it. Private are the modules that
-are changed below (a SuperNode's pauses and how it returns, what a SuperLink answers to whom), the
-registration of keys, and what is said here about the order in which processes end.
+are changed below (a SuperNode's pauses and how it returns, how its ClientApps are started, what a
+SuperLink answers to whom), the registration of keys, and what is said here about the order in which
+processes end.
 """
 
 import importlib.metadata
@@ -12,7 +13,10 @@ import os
 import re
 import subprocess
 import sys
+import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +24,8 @@ from typing import Any
 from plfl.errors import PlflError
 
 VERSION = "1.41.0"
+OURS = [sys.executable, "-m", "plfl.deploy.flower"]
+"""Flower's commands as they are changed here."""
 FOLDER = "PLFL_SERVER_FOLDER"
 """Environment variable that tells the ServerApp its folder; the run's configuration would go to the
 clients too."""
@@ -44,11 +50,16 @@ SWITCHES = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.05",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
     "NO_COLOR": "1",
 }
-SLEEPS = {3: 0.1, 0.5: 0.05}
-"""What a SuperNode's fixed pauses, in seconds, are replaced by."""
+LOOK, REPLY = 3, 0.5
+"""A SuperNode's fixed pauses, in seconds: between two looks for messages, and for a reply."""
+LEAST, FACTOR = 0.5, 10.0
+"""Between two looks it shall wait these seconds at least, and so many times what a look takes: a
+server that is busy is asked less often."""
+TIMEOUT = 300.0
+"""Seconds within which a command of Flower's has to answer."""
 FLEET = "/v1/fleet/"
 """What of a SuperLink other machines may use: it is where node authentication is. Everything else,
 such as starting a run or registering a key, asks for no proof."""
@@ -107,7 +118,7 @@ def superlink(
     certificates: tuple[Path, Path, Path] | None = None,
 ) -> list[str]:
     """Command of a SuperLink; `certificates` are those of the CA and the server, and its key."""
-    command = [sys.executable, "-m", "plfl.deploy.flower", "superlink"]
+    command = [*OURS, "superlink"]
     command += ["--host", host, "--port", str(port)]
     # Otherwise it starts its SuperExec in a session that nobody here can end.
     command += ["--isolation", "process"]
@@ -129,7 +140,7 @@ def superexec(link: Link) -> list[str]:
 
 def supernode(link: Link, port: int, folder: Path, key: Path | None = None) -> list[str]:
     """Command of the SuperNode of a worker's `folder`; `port` is for its own processes alone."""
-    command = [sys.executable, "-m", "plfl.deploy.flower", "supernode"]
+    command = [*OURS, "supernode"]
     command += ["--superlink", link.address]
     command += ["--host", "127.0.0.1", "--port", str(port)]
     command += ["--node-config", f"folder={json.dumps(str(folder.resolve()))}"]
@@ -151,7 +162,7 @@ def register(link: Link, home: Path, keys: Mapping[str, str]) -> dict[int, str]:
     Raises:
         PlflError: it does not take them.
     """
-    command = [sys.executable, "-m", "plfl.deploy.flower", "register", link.address]
+    command = [*OURS, "register", link.address]
     command += [str(link.root_certificates or "")]
     ran = subprocess.run(
         command,
@@ -159,7 +170,7 @@ def register(link: Link, home: Path, keys: Mapping[str, str]) -> dict[int, str]:
         capture_output=True,
         text=True,
         env=environment(home),
-        timeout=120,
+        timeout=TIMEOUT,
         check=False,
     )
     if ran.returncode:
@@ -199,10 +210,18 @@ def status(run: str, home: Path) -> str:
     return next((str(one["status"]) for one in runs if str(one["run-id"]) == run), "unknown")
 
 
+def push_error() -> type[Exception]:
+    """What Flower's grid raises when the SuperLink was lost while it took a message."""
+    from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
+
+    found: type[Exception] = ObjectPushError
+    return found
+
+
 def _flwr(arguments: list[str], home: Path) -> dict[str, Any]:
     command = [_program("flwr"), *arguments]
     ran = subprocess.run(
-        command, capture_output=True, text=True, env=environment(home), timeout=120, check=False
+        command, capture_output=True, text=True, env=environment(home), timeout=TIMEOUT, check=False
     )
     try:
         answer = json.loads(ran.stdout)
@@ -216,17 +235,32 @@ def _program(name: str) -> str:
 
 
 class _Clock:
-    """The module `time`, but with short sleeps."""
+    """The module `time`, but with shorter sleeps."""
+
+    def __init__(self) -> None:
+        self.woke = time.monotonic()
 
     def __getattr__(self, name: str) -> object:
-        import time
-
         return getattr(time, name)
 
     def sleep(self, seconds: float) -> None:
-        import time
+        if seconds == LOOK:
+            took = time.monotonic() - self.woke
+            seconds = min(LOOK, max(LEAST, FACTOR * took))
+        elif seconds == REPLY:
+            seconds = 0.1
+        time.sleep(seconds)
+        self.woke = time.monotonic()
 
-        time.sleep(SLEEPS.get(seconds, seconds))
+
+class _Starter:
+    """The module `subprocess`, of which only how a process is started is used, and changed."""
+
+    def __init__(self, start: Callable[[list[str]], object]):
+        self.start = start
+
+    def Popen(self, command: list[str], **options: object) -> object:  # noqa: N802 - its name
+        return self.start(command)
 
 
 Scope = MutableMapping[str, Any]
@@ -234,20 +268,22 @@ Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 def _run_supernode() -> None:
-    """A SuperNode that looks for messages ten times a second instead of every three seconds."""
+    """A SuperNode that looks for messages twice a second, as long as the server is quick."""
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
     from flwr.supernode.fleet_http_client import FleetHttpClient
 
+    def start_superexec(command: list[str]) -> object:
+        return subprocess.Popen([*OURS, "superexec", *command[1:]])
+
     setattr(start_client_internal, "time", _Clock())  # noqa: B010 - it is not exported
+    setattr(start_client_internal, "subprocess", _Starter(start_superexec))  # noqa: B010
     setattr(FleetHttpClient, "ActivateNode", _returning(FleetHttpClient.ActivateNode))  # noqa: B010
     flower_supernode()
 
 
 def _returning(activate: Callable[..., Any]) -> Callable[..., Any]:
     """A SuperNode that was killed counts as there for a minute: it has to leave to come again."""
-    import time
-
     import httpx
     from flwr.proto.fleet_pb2 import DeactivateNodeRequest
 
@@ -267,6 +303,39 @@ def _returning(activate: Callable[..., Any]) -> Callable[..., Any]:
         return response
 
     return returning
+
+
+def _run_superexec() -> None:
+    """A SuperExec of a SuperNode that has imported what a ClientApp needs, and copies itself.
+
+    A process for every message stays, but it is there in milliseconds instead of a second.
+    """
+    from flwr.supercore.cli import flower_superexec
+    from flwr.supercore.superexec.executor import subprocess_executor
+    from flwr.supernode.cli import flwr_clientapp
+
+    import plfl.deploy.relay  # noqa: F401 - what the ClientApp will load
+
+    def start_clientapp(command: list[str]) -> None:
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if os.fork():
+            return
+        status = 1
+        try:
+            sys.argv = command
+            flwr_clientapp()
+        except SystemExit as end:
+            status = 0 if end.code in (None, 0) else 1
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            # Nothing of the parent's end is the child's.
+            os._exit(status)
+
+    setattr(subprocess_executor, "subprocess", _Starter(start_clientapp))  # noqa: B010
+    flower_superexec()
 
 
 def _run_superlink() -> None:
@@ -326,7 +395,10 @@ def _register(address: str, root: str) -> None:
 if __name__ == "__main__":
     what = sys.argv.pop(1)
     sys.argv[0] = f"flower-{what}"
-    if what == "register":
-        _register(*sys.argv[1:])
-    else:
-        {"supernode": _run_supernode, "superlink": _run_superlink}[what]()
+    programs = {
+        "register": lambda: _register(*sys.argv[1:]),
+        "superexec": _run_superexec,
+        "superlink": _run_superlink,
+        "supernode": _run_supernode,
+    }
+    programs[what]()

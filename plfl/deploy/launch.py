@@ -3,11 +3,13 @@
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,12 +30,14 @@ log = logging.getLogger(__name__)
 
 PLAN, PROGRESS, OUTCOME = "plan.json", "progress.jsonl", "outcome.json"
 """Files of a server's folder: what to do, the rounds so far, and what came of it."""
+CHECKPOINT = "checkpoint"
+"""Folder in it: what the rounds go on from."""
 AT_WORK, BEGUN = "at-work.lock", "begun"
 """Files of a server's folder: what a ServerApp locks for as long as it lives, and its sign that it
 has done so."""
 MENDS = 6
 """How often the processes of a server are started again before it gives up."""
-START = 60.0
+START = 300.0
 """Seconds within which a SuperLink has to listen."""
 PAUSE = 0.2
 """Seconds between two looks at a process or file."""
@@ -92,21 +96,15 @@ def serve(
         PlflError: something went wrong; nothing is left running.
     """
     flower.require()
-    with hold(place.server / ".lock", busy="another server is at work in this folder"):
-        _serve(place, terms, host, port, keys, tell)
-
-
-def _serve(
-    place: Place,
-    terms: Terms,
-    host: str,
-    port: int,
-    keys: "ServerKeys | None",
-    tell: Callable[[Taken], None],
-) -> None:
     folder = place.server
-    for name in (PROGRESS, OUTCOME):
-        (folder / name).unlink(missing_ok=True)
+    busy = "another server is at work in this folder"
+    with hold(folder / ".lock", busy=busy), linked(folder, host, port, keys) as crew:
+        run_rounds(crew, place, terms, tell)
+
+
+@contextmanager
+def linked(folder: Path, host: str, port: int, keys: "ServerKeys | None") -> Iterator["Crew"]:
+    """A SuperLink that listens and knows its clients' keys; all processes end with the block."""
     certificates = None if keys is None else keys.certificates
     root = None if certificates is None else certificates[0].resolve()
     address = f"{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
@@ -116,25 +114,44 @@ def _serve(
         environment = flower.environment(home, **{flower.FOLDER: str(folder.resolve())})
         # What a SuperLink that is started again goes on from; it ends with this server.
         database = home / "link.db"
+        home.mkdir(parents=True, exist_ok=True)
         _forget(database)
         command = flower.superlink(host, port, database, certificates)
         crew = Crew(processes, link, home, environment, command)
         crew.start_link()
-        plan = {
-            "study": place.study.model_dump(mode="json"),
-            "cell": str(place.cell),
-            "terms": asdict(terms),
-            "results": str(place.results.resolve()),
-            "nodes": None if keys is None else flower.register(link, home, keys.clients),
-        }
-        with atomic(folder / PLAN) as temporary:
-            temporary.write_text(json.dumps(plan), encoding="utf-8")
+        if keys is not None:
+            crew.nodes = flower.register(link, home, keys.clients)
         try:
-            crew.start_rounds(folder)
-            _watch(crew, place, tell)
+            yield crew
         finally:
             processes.stop(*reversed(processes.running))
             _forget(database)
+
+
+def run_rounds(
+    crew: "Crew", place: Place, terms: Terms, tell: Callable[[Taken], None] = lambda taken: None
+) -> None:
+    """Let the processes of a server run the rounds of a cell.
+
+    Raises:
+        PlflError: see `serve`.
+    """
+    folder = place.server
+    for name in (PROGRESS, OUTCOME):
+        (folder / name).unlink(missing_ok=True)
+    plan = {
+        "study": place.study.model_dump(mode="json"),
+        "cell": str(place.cell),
+        "terms": asdict(terms),
+        "results": str(place.results.resolve()),
+        "nodes": crew.nodes,
+    }
+    with atomic(folder / PLAN) as temporary:
+        temporary.write_text(json.dumps(plan), encoding="utf-8")
+    crew.start_rounds(folder)
+    _watch(crew, place, tell)
+    # Not before its results are there: a ServerApp that is killed on the way goes on from it.
+    shutil.rmtree(folder / CHECKPOINT)
 
 
 def _forget(database: Path) -> None:
@@ -152,6 +169,8 @@ class Crew:
     environment: dict[str, str]
     superlink: list[str]
     """Command of the SuperLink."""
+    nodes: dict[int, str] | None = None
+    """Names of the clients by the nodes that their keys are; None: insecure."""
     run: str = ""
     """Flower's number of the run."""
     mends: int = 0
@@ -256,12 +275,14 @@ def attend(
     address: str,
     keys: "ClientKeys | None" = None,
     persistence: float = PERSISTENCE,
+    calibrate: int = 0,
 ) -> None:
     """Run the worker of a building and its SuperNode until this process is ended.
 
     A SuperNode that ends, whatever its exit status, is started again: the building shall be there
     for as long as its worker is. Only when the server at `address` has refused it for some seconds
-    (`persistence`), or cannot prove to be the one that `keys` trust, is that the end.
+    (`persistence`), or cannot prove to be the one that `keys` trust, is that the end. For
+    `calibrate` see `client.Client`.
 
     Raises:
         PlflError: the server is not trusted, or refuses this client; see also `worker.work`.
@@ -305,7 +326,7 @@ def attend(
             threading.Thread(target=supervise, daemon=True).start()
 
         try:
-            work(study, cell, building, folder, ready)
+            work(study, cell, building, folder, ready, calibrate)
         except SystemExit:
             if reasons:
                 raise PlflError(reasons[0]) from None

@@ -9,6 +9,7 @@ from plfl import federation
 from plfl.clock import Clock
 from plfl.data.windows import Dataset
 from plfl.deploy import agreement
+from plfl.deploy.sides import calibrated
 from plfl.deploy.terms import Taken
 from plfl.experiment import Examiner, Recorder, clusters_of, federation_of
 from plfl.federation import Federation, Round
@@ -57,6 +58,10 @@ def replay(
             examined = examiner.examine(f.local, received)
             recorder.evaluate(done.t, examined, done.bytes[0], clusters_of(f))
 
-    federation.run([f], machine, settings, range(1, settings.rounds + 1), report)
+    for taken in clock.history.values():
+        for name, epochs in taken.calibrated.items():
+            i = fleet.names.index(name)
+            f.local[i] = calibrated(f, f.method.held(f), epochs)[i]
+        federation.run([f], machine, settings, range(taken.t, taken.t + 1), report)
     rates = agreement.rates(study, cell)
     return recorder.result(cell, rates), f

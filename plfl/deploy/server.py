@@ -116,6 +116,7 @@ class Server:
         self._strangers: dict[Node, float] = {}
         self._retired: set[Node] = set()
         self._told: set[str] = set()
+        self._calibrated: dict[str, int] = {}
         # What resuming needs beside tensors and records.
         self.run_id, self.epoch = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{secrets.token_hex(4)}", 1
         self.accepted = dict.fromkeys(self.names, 0)
@@ -124,6 +125,8 @@ class Server:
 
     def run(self, progress: Callable[[Taken], None] = lambda taken: None) -> CellResult:
         """Run the rounds that are still to be run; the records of all of them.
+
+        The checkpoint stays: who keeps the records safe removes it.
 
         Raises:
             PlflError: too few clients came, or none answered.
@@ -136,11 +139,9 @@ class Server:
         for t in range(after + 1, settings.rounds + 1):
             self.gather()
             self._round(f, t, progress)
-            if t < settings.rounds:
-                self._save(f, t)
+            self._save(f, t)
         with atomic(self.checkpoint.folder.parent / MODEL) as temporary:
             temporary.write_bytes(safetensors.torch.save(f.server_state))
-        self.checkpoint.remove()
         return self.recorder.result(self.cell, agreement.rates(self.study, self.cell))
 
     @property
@@ -235,6 +236,7 @@ class Server:
             f.fleet.windows[self.names.index(name)] = one.windows
         present = federation.present_in(f, t, self.study.federation)
         losses: dict[int, float] = {}
+        self._calibrated = {}
         for clients in federation.cycles_of(f, t, present):
             losses |= self._turn(f, t, clients)
         taken = Taken(
@@ -242,6 +244,7 @@ class Server:
             [self.names[i] for i in present.tolist()],
             [self.names[i] for i in sorted(losses)],
             time.monotonic() - begun,
+            self._calibrated,
         )
         self.history.append(taken)
         numbers = np.array(sorted(losses), dtype=np.int64)
@@ -277,8 +280,10 @@ class Server:
             channel.inbox = arrays
             kept = torch.tensor(arrived)
             f.method.up(f, t, kept, done_elsewhere(f, kept, local))
-        for i in arrived:
-            self.accepted[self.names[i]] = t
+        for name in (self.names[i] for i in arrived):
+            self.accepted[name] = t
+            if epochs := answers[name].about.get("calibrated"):
+                self._calibrated[name] = int(epochs)
         return {i: float(answers[self.names[i]].about["loss"]) for i in arrived}
 
     def _examine(self, f: federation.Federation, t: int) -> Examined:

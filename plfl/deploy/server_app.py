@@ -16,8 +16,8 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
 from plfl.deploy import agreement, results
-from plfl.deploy.flower import FOLDER
-from plfl.deploy.launch import AT_WORK, BEGUN, OUTCOME, PLAN, PROGRESS
+from plfl.deploy.flower import FOLDER, push_error
+from plfl.deploy.launch import AT_WORK, BEGUN, CHECKPOINT, OUTCOME, PLAN, PROGRESS
 from plfl.deploy.processes import end_with_parent
 from plfl.deploy.relay import FIELD, RECORD, message_in
 from plfl.deploy.server import Node, Server
@@ -29,7 +29,7 @@ from plfl.study import Study
 
 log = logging.getLogger(__name__)
 
-POLL = 0.1
+POLL = 0.5
 """Seconds between two looks for answers."""
 
 app = ServerApp()
@@ -70,7 +70,7 @@ def _run(grid: Grid, folder: Path) -> None:
     cell = agreement.deployable(study, plan["cell"], str(folder / PLAN))
     terms = Terms(**plan["terms"])
     nodes = None if plan["nodes"] is None else {int(n): name for n, name in plan["nodes"].items()}
-    server = Server(study, cell, FlowerGrid(grid, nodes), folder / "checkpoint", terms)
+    server = Server(study, cell, FlowerGrid(grid, nodes), folder / CHECKPOINT, terms)
 
     def tell(taken: Taken) -> None:
         # With the rounds before a restart, if there was one.
@@ -103,15 +103,9 @@ class FlowerGrid:
     def exchange(
         self, messages: Mapping[Node, bytes], timeout: float, kind: str
     ) -> dict[Node, bytes]:
-        sent = {}
-        for node, data in messages.items():
-            content = RecordDict({RECORD: ConfigRecord({FIELD: data})})
-            # The time to live holds for the answer too; it shall not end before our own wait.
-            message = Message(content, dst_node_id=node, message_type=kind, ttl=timeout + 60)
-            (number,) = self.grid.push_messages([message])
-            sent[number] = node
-        answers: dict[Node, bytes] = {}
         end = time.monotonic() + timeout
+        sent = {self._push(node, data, timeout, kind): node for node, data in messages.items()}
+        answers: dict[Node, bytes] = {}
         while sent and time.monotonic() < end:
             for reply in self.grid.pull_messages(list(sent)):
                 node = sent.pop(reply.metadata.reply_to_message_id)
@@ -122,3 +116,17 @@ class FlowerGrid:
             if sent:
                 time.sleep(POLL)
         return answers
+
+    def _push(self, node: Node, data: bytes, timeout: float, kind: str) -> str:
+        """Send a message, and again if the SuperLink was lost meanwhile; Flower's number of it."""
+        content = RecordDict({RECORD: ConfigRecord({FIELD: data})})
+        while True:
+            # The time to live holds for the answer too; it shall not end before our own wait.
+            message = Message(content, dst_node_id=node, message_type=kind, ttl=timeout + 60)
+            try:
+                (number,) = self.grid.push_messages([message])
+            except push_error() as error:
+                log.warning("node %s: %s It is sent again.", node, error)
+                time.sleep(POLL)
+            else:
+                return str(number)

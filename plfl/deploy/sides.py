@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from plfl.calibration import calibrate
 from plfl.channel import Channel, Direction
 from plfl.deploy.wire import WireError
 from plfl.federation import Federation
@@ -130,6 +131,19 @@ def alone(f: Federation) -> Federation:
     """Give the federation of a single client the client's end of the channel."""
     f.channel = ClientChannel(f.channel.shared, 1)
     return f
+
+
+def calibrated(f: Federation, shared: Tensor, epochs: int) -> Tensor:
+    """Models (N, P) with which clients begin late: the server's shared part, as it is, and personal
+    parts (initially those of the initial model) that some passes over their own data have trained.
+
+    Args:
+        f: the federation.
+        shared: shared parameters (N, d_s) as the server has sent them.
+        epochs: number of passes.
+    """
+    models = f.models(f.everyone, shared)
+    return calibrate(models, f.fleet, ~f.shared, f.client_opt, epochs=epochs)
 
 
 def rows_as_arrays(rows: Sequence[Tensor]) -> dict[str, Tensor]:

@@ -1,6 +1,6 @@
 """What is said about rounds before and after them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -24,3 +24,5 @@ class Taken:
     took_part: list[str]
     seconds: float
     """From the first message to the last answer and the server's step."""
+    calibrated: dict[str, int] = field(default_factory=dict)
+    """Who came late and calibrated its personal part, and in how many passes over its data."""

@@ -18,10 +18,17 @@ from plfl.locks import hold
 from plfl.study import Cell, Study
 
 
-def work(study: Study, cell: Cell, building: str, folder: Path, ready: Callable[[], None]) -> None:
+def work(
+    study: Study,
+    cell: Cell,
+    building: str,
+    folder: Path,
+    ready: Callable[[], None],
+    calibrate: int = 0,
+) -> None:
     """Answer whoever asks at the socket, one after the other, until this process is ended.
 
-    `ready` is called once there is a socket.
+    `ready` is called once there is a socket; for `calibrate` see `Client`.
 
     Raises:
         PlflError: another worker holds the folder, others can read it, or the data are of no use.
@@ -29,7 +36,8 @@ def work(study: Study, cell: Cell, building: str, folder: Path, ready: Callable[
     os.umask(0o077)
     private_folder(folder)
     with hold(folder / ".lock", busy="another worker is at work in this folder; end it first"):
-        client = Client(study, cell, building, series(study, cell, building, folder), folder)
+        table = series(study, cell, building, folder)
+        client = Client(study, cell, building, table, folder, calibrate)
         with listen(folder) as listener:
             ready()
             while True:
@@ -60,8 +68,10 @@ def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFram
     if data.source != "meters":
         only = {cell.state: [int(building)]}
         data = data.model_copy(update={"clients": 1, "buildings": only})
-    source.fetch(data, cell.state)
-    tables = source.load(data, cell.state)
+    # Clients of one machine share the folder, and fetching sweeps what others have half-written.
+    with hold(data.folder / ".clients.lock"):
+        source.fetch(data, cell.state)
+        tables = source.load(data, cell.state)
     if building not in tables:
         raise DataError(f"client {building}: {data.source} has no series of it")
     with private(path) as temporary:

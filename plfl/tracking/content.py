@@ -29,9 +29,11 @@ SCORES = {
 COSTS = {"staleness": "traffic/staleness", "seconds": "time/seconds", "waiting": "time/waiting"}
 PRICES = {"rounds": "rounds", "bytes": "mb", "seconds": "seconds"}
 """What it took until the target MASE was reached; the last is there if time was simulated."""
+SENT = {"bytes_down": "mb_down", "bytes_up": "mb_up"}
+WIRE = {"wire_down": "wire_mb_down", "wire_up": "wire_mb_up"}
+"""Whole messages, which a deployed study has measured besides."""
 MEGABYTE = 1e6
 _RECORDS = ["round", "client", "split", "model", "loss", "mae", "rmse", "mase"]
-_RECORDS += ["bytes_down", "bytes_up"]
 _POINT = ["cell", "key", "round", "value"]
 
 
@@ -67,6 +69,11 @@ def title(tables: Tables) -> str:
     return f"{tables.study.name} (sample data)" if tables.is_sample else tables.study.name
 
 
+def engine(tables: Tables) -> str:
+    """What ran the rounds: `simulator` or `flower`."""
+    return str(tables.about.get("engine", "simulator"))
+
+
 def runs(tables: Tables) -> Iterator[Run]:
     """Every cell of the study that has records, in the study's order.
 
@@ -82,7 +89,8 @@ def runs(tables: Tables) -> Iterator[Run]:
 
 def _of_state(tables: Tables, state: str, summary: pd.DataFrame) -> Iterator[Run]:
     study, hashes = tables.study, tables.about["cells"]
-    records = _named(tables.records([*CELL, *_RECORDS], state=state))
+    sent = SENT if engine(tables) == "simulator" else SENT | WIRE
+    records = _named(tables.records([*CELL, *_RECORDS, *sent], state=state))
     points = _by_cell(_points(records, summary))
     diverged = _broken(records).groupby("cell")["round"].min().to_dict()
     sound = _last_sound_round(records)
@@ -169,15 +177,20 @@ def _curves(records: pd.DataFrame) -> Iterator[pd.DataFrame]:
     train = records[records["split"] == "train"]
     loss = train.assign(value=train["loss"].fillna(np.inf))
     yield _over_clients(loss, rounds, "mean").assign(key="train/loss")
-    for way in ("down", "up"):
-        sent = train.assign(value=train[f"bytes_{way}"] / MEGABYTE)
-        yield _over_clients(sent, rounds, "sum").assign(key=f"traffic/mb_{way}")
+    for column, name in _sent(train).items():
+        sent = train.assign(value=train[column] / MEGABYTE)
+        yield _over_clients(sent, rounds, "sum").assign(key=f"traffic/{name}")
     scored = records[records["split"] != "train"]
     # A client without persistence error has no MASE and drops out of the mean; one whose error is
     # not a number has diverged and must not.
     scored = scored.assign(value=scored["mase"].where(np.isfinite(scored["mae"]), np.inf))
     means = _over_clients(scored, [*rounds, "split", "model"], "mean")
     yield means.assign(key=means["split"].map(CURVES) + "/mase_" + means["model"])
+
+
+def _sent(records: pd.DataFrame) -> dict[str, str]:
+    """The columns of bytes that there are, and what each is called in megabytes."""
+    return {column: name for column, name in (SENT | WIRE).items() if column in records}
 
 
 def _over_clients(table: pd.DataFrame, by: list[str], how: str) -> pd.DataFrame:
@@ -220,12 +233,13 @@ def _last_sound_round(records: pd.DataFrame) -> dict[str, int]:
 def _clients(records: pd.DataFrame, at: dict[str, int]) -> pd.DataFrame:
     """A row for each cell and client: its test scores at the cell's round and its traffic."""
     keys = ["cell", "client"]
-    sent = records[records["split"] == "train"].groupby(keys)[["bytes_down", "bytes_up"]].sum()
-    sent = (sent / MEGABYTE).set_axis(["mb_down", "mb_up"], axis="columns")
+    ways = _sent(records)
+    sent = records[records["split"] == "train"].groupby(keys)[list(ways)].sum() / MEGABYTE
+    sent = sent.rename(columns=ways)
     test = records[(records["split"] == "test") & (records["round"] == records["cell"].map(at))]
     scores = test.pivot(index=keys, columns="model", values=["mase", "mae", "rmse"])
     scores.columns = scores.columns.map("_".join)
     order = [f"{s}_{m}" for m in ("local", "global") for s in ("mase", "mae", "rmse")]
     table = scores.reindex(columns=order).join(sent, how="outer")
-    table = table.fillna({"mb_down": 0, "mb_up": 0})
+    table = table.fillna(dict.fromkeys(ways.values(), 0))
     return table.map(_rounded).reset_index()

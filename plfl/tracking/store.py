@@ -26,7 +26,7 @@ from plfl.errors import ResultsError
 from plfl.files import atomic
 from plfl.results.tables import Tables
 from plfl.study import digest
-from plfl.tracking.content import Run, runs, title
+from plfl.tracking.content import Run, engine, runs, title
 from plfl.tracking.views import OVERVIEW, OWN, TAG, WORKFLOW, presets
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -271,6 +271,7 @@ def _data(tables: Tables) -> str:
 
 def _tags(tables: Tables, note: str) -> dict[str, str]:
     tags = {
+        "engine": engine(tables),
         "plfl.data": _data(tables),
         "plfl.version": tables.about["version"],
         "mlflow.source.name": "plfl",

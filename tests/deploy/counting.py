@@ -9,13 +9,19 @@ from plfl.deploy.processes import free_port
 
 TRAIN = {"up": b'\\"loss\\"', "down": b'\\"kind\\":\\"train\\"'}
 """What the facts of a message of a training round have in them, as safetensors writes them."""
+MESSAGE = b'"__metadata__":{"plfl":'
+"""What any message of plfl has in it."""
+_RECORD, _TYPE_AND_TAG, _DATA = 5, 17, 23
+"""Bytes of a TLS record's header; those that are added to its content; its kind, if it is data."""
+KINDS = ["train", "other messages", "wrapping", "headers", "protocol", "polling", "app"]
+"""What bytes are for, see `Proxy.parts`."""
 
 
 class Proxy:
     """Listens at `port` of this machine and passes everything on to `target`, and back."""
 
-    def __init__(self, target: tuple[str, int], keep: bool = True):
-        self.target, self.keep, self.port = target, keep, free_port()
+    def __init__(self, target: tuple[str, int]):
+        self.target, self.port = target, free_port()
         self.bytes = Counter[str]()
         self.connections: list[dict[str, bytearray]] = []
         self._lock = threading.Lock()
@@ -43,8 +49,7 @@ class Proxy:
             while data := one.recv(1 << 16):
                 with self._lock:
                     self.bytes[way] += len(data)
-                    if self.keep:
-                        kept[way] += data
+                    kept[way] += data
                 other.sendall(data)
             other.shutdown(socket.SHUT_WR)
         except OSError:
@@ -54,10 +59,11 @@ class Proxy:
     def parts(self) -> Counter[tuple[str, str]]:
         """Bytes by direction and by what they are for; plain HTTP only.
 
-        `train` are the objects that hold a training round's numbers, `other objects` those that
-        Flower wraps around them and those of other messages; `headers` are the rest of the same
-        requests. Requests that carry no object are `polling` (looking for messages, heartbeats),
-        `app` (Flower's copy of its application) or `protocol`.
+        `train` are the objects that hold a training round's numbers, `other messages` those by
+        which clients join and are scored, `wrapping` those that Flower puts around both; `headers`
+        are the rest of the same requests. Requests that carry no object are `polling` (looking for
+        messages, heartbeats), `app` (Flower's copy of its application) or `protocol`. How many
+        messages of plfl there were, and how many requests of polling, are `messages` and `polls`.
         """
         found = Counter[tuple[str, str]]()
         for kept in self.connections:
@@ -68,16 +74,38 @@ class Proxy:
                 path = head.split(b" ", 2)[1].decode()
                 for way, top, content in (("up", head, body), ("down", head_back, body_back)):
                     carries = path.endswith("push-object" if way == "up" else "pull-object")
-                    if carries and TRAIN[way] in content:
-                        found[way, "train"] += len(content)
-                        found[way, "messages"] += 1
-                        found[way, "headers"] += len(top)
-                    elif carries:
-                        found[way, "other objects"] += len(content)
+                    if carries:
+                        found[way, _content(content, way)] += len(content)
+                        found[way, "messages"] += MESSAGE in content
                         found[way, "headers"] += len(top)
                     else:
-                        found[way, _purpose(path)] += len(top) + len(content)
+                        purpose = _purpose(path)
+                        found[way, purpose] += len(top) + len(content)
+                        found[way, "polls"] += purpose == "polling"
         return found
+
+    def encryption(self) -> Counter[str]:
+        """What encryption alone costs, in bytes by direction; TLS 1.3 only.
+
+        Of each record of data these are its header, its type and its tag; other records are all
+        handshake. The server's certificates come as data, so they are left out.
+        """
+        found = Counter[str]()
+        for kept in self.connections:
+            for way, stream in kept.items():
+                start = 0
+                while start + _RECORD <= len(stream):
+                    length = int.from_bytes(stream[start + 3 : start + _RECORD], "big")
+                    is_data = stream[start] == _DATA
+                    found[way] += _RECORD + (_TYPE_AND_TAG if is_data else length)
+                    start += _RECORD + length
+        return found
+
+
+def _content(content: bytes, way: str) -> str:
+    if MESSAGE not in content:
+        return "wrapping"
+    return "train" if TRAIN[way] in content else "other messages"
 
 
 def _purpose(path: str) -> str:

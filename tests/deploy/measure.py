@@ -4,12 +4,15 @@ Three clients of sample data with real Flower, each through a counting proxy of 
 without TLS, so that what crosses can be read, then with it. `--no-tls` leaves out the second run.
 """
 
+import mmap
 import os
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,19 +23,28 @@ from numpy.typing import NDArray
 from plfl.data import source, windows
 from plfl.deploy import agreement
 from plfl.deploy.check import compare, study_of
+from plfl.deploy.client import Bench
 from plfl.deploy.keys import throw_away
-from plfl.deploy.launch import Place
+from plfl.deploy.launch import CHECKPOINT, Place
 from plfl.deploy.processes import GRACE, Processes, free_port
 from plfl.deploy.replay import replay
+from plfl.deploy.server import MODEL
+from plfl.experiment import federation_of
+from plfl.fleet import Fleet
 from plfl.results.tables import Tables
 from plfl.study import Study
-from tests.deploy.counting import Proxy
+from tests.deploy.counting import KINDS, Proxy
 
 CLIENTS, ROUNDS = 3, 3
+CHUNK = 1 << 20
+"""Pairs that are looked at together."""
+PROCESSES = ("flwr-serverapp", "superlink")
+"""Those of a server that see messages; words of their command lines."""
+LOW = np.uint64(0xFFFFFF)
 
 
-def run(split: str, here: Path, tls: bool) -> tuple[Place, list[Proxy], Counter[str]]:
-    """A federation through proxies; also how often personal numbers were in the server's memory."""
+def run(split: str, here: Path, tls: bool) -> tuple[Place, list[Proxy]]:
+    """A federation through proxies; its server's memory in the last round is left in `here`."""
     raw = study_of(CLIENTS, ROUNDS, here / "data")
     raw["grid"] = {**raw["grid"], "method": ["fedopt"], "personalization": [split]}  # type: ignore[dict-item]
     study = Study.parse(raw, "measure")
@@ -41,8 +53,8 @@ def run(split: str, here: Path, tls: bool) -> tuple[Place, list[Proxy], Counter[
     source.fetch(study.data, place.cell.state)
     names = agreement.roster(study, place.cell)
     throw_away(here / "keys", names)
-    port, seen = free_port(), Counter[str]()
-    proxies = [Proxy(("127.0.0.1", port), keep=not tls) for _ in names]
+    port = free_port()
+    proxies = [Proxy(("127.0.0.1", port)) for _ in names]
 
     def command(what: str, keys: str) -> list[str]:
         secured = ["--keys", str(here / "keys" / keys)] if tls else ["--insecure"]
@@ -50,7 +62,7 @@ def run(split: str, here: Path, tls: bool) -> tuple[Place, list[Proxy], Counter[
         return [*start, *secured]
 
     with Processes(here / "logs", 3 * GRACE) as processes:
-        server = [*command("server", "server"), "--port", str(port)]
+        server = [*command("server", "server"), "--port", str(port), "--patience", "900"]
         running = processes.start("server", server, folder=here)
         for name, proxy in zip(names, proxies, strict=True):
             client = [*command("client", f"clients/{name}"), "--building", name]
@@ -58,125 +70,141 @@ def run(split: str, here: Path, tls: bool) -> tuple[Place, list[Proxy], Counter[
             processes.start(name, client, folder=here)
         looked = tls
         while running.poll() is None:
-            if not looked and len(place.history) >= ROUNDS - 2:
-                looked, seen = True, in_memory(place, names)
+            saved = place.server / CHECKPOINT / f"{ROUNDS - 1}-0.safetensors"
+            if not looked and saved.exists():
+                looked = True
+                snapshot(place, saved, here / "memory")
             time.sleep(0.1)
         if running.returncode:
             raise SystemExit(processes.tail("server", 20))
-    return place, proxies, seen
+    return place, proxies
 
 
-def numbers(place: Place, name: str) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Pairs of neighbouring numbers of a client's model, as they lie in memory: personal, shared.
+def pairs(row: NDArray[np.float32], chosen: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Pairs of neighbouring numbers as they lie in memory, both of them `chosen`."""
+    both = chosen[:-1] & chosen[1:]
+    two = np.stack([row[:-1], row[1:]], 1)[both]
+    return np.unique(np.ascontiguousarray(two).view(np.uint64).ravel())
 
-    Of the personal ones only those that training has changed: with the others all begin.
+
+def personal(place: Place, names: list[str]) -> list[NDArray[np.uint64]]:
+    """Pairs of the clients' personal parameters, after the last two rounds.
+
+    Only of those that training has changed: with the others all begin.
     """
-    from plfl.deploy.client import Bench
-
     dataset = windows.build(source.load(place.study.data, place.cell.state), place.study.windows)
     bench = Bench.of(place.study, dataset)
-    from plfl.experiment import federation_of
-    from plfl.fleet import Fleet
-
     fleet = Fleet(dataset, bench.engine, place.study.federation, place.cell.seed)
     rates = agreement.candidate(place.study, place.cell)
     f = federation_of(place.study, place.cell, rates, bench.forecaster, fleet)
-    files = place.client(name).glob("*/round-*.safetensors")
+    own, initial = ~f.shared.numpy(), f.initial.numpy()
+    files = [path for name in names for path in place.client(name).glob("*/round-*.safetensors")]
     rows = [safetensors.torch.load_file(path)["0/local"][0].numpy() for path in files]
-    shared, initial = f.shared.numpy(), f.initial.numpy()
-
-    def pairs(row: NDArray[np.float32], chosen: NDArray[np.bool_]) -> NDArray[np.uint64]:
-        both = (chosen & (row != initial))[:-1] & (chosen & (row != initial))[1:]
-        two = np.stack([row[:-1], row[1:]], 1)[both]
-        return np.ascontiguousarray(two).view(np.uint64).ravel()
-
-    found = [np.concatenate([pairs(row, which) for row in rows]) for which in (~shared, shared)]
-    return np.unique(found[0]), np.unique(found[1])
+    return [pairs(row, own & (row != initial)) for row in rows]
 
 
-def count(data: bytes, wanted: NDArray[np.uint64], step: int = 1) -> int:
-    """How many places of `data`, `step` bytes apart, hold one of the `wanted` pairs."""
-    if not len(wanted):
-        return 0
+def model(file: Path, name: str) -> NDArray[np.uint64]:
+    """Pairs of the server's model in a file: what has to be found, if the search is any good."""
+    row = safetensors.torch.load_file(file)[name].numpy()
+    return pairs(row, row != 0)
+
+
+def count(data: bytes | NDArray[np.uint8], wanted: NDArray[np.uint64]) -> int:
+    """How many places of `data` hold one of the `wanted` pairs (sorted), wherever they begin."""
     sieve = np.zeros(1 << 24, dtype=bool)
-    sieve[(wanted & np.uint64(0xFFFFFF)).astype(np.int64)] = True
+    sieve[(wanted & LOW).astype(np.int64)] = True
     hits = 0
-    for offset in range(0, min(8, len(data)), step):
+    for offset in range(min(8, len(data))):
         view = np.frombuffer(data, np.uint64, (len(data) - offset) // 8, offset)
-        some = view[sieve[(view & np.uint64(0xFFFFFF)).astype(np.int64)]]
-        hits += int(np.isin(some, wanted).sum())
+        for start in range(0, len(view), CHUNK):
+            some = view[start : start + CHUNK]
+            some = some[sieve[(some & LOW).astype(np.int64)]]
+            nearest = np.minimum(np.searchsorted(wanted, some), len(wanted) - 1)
+            hits += int((wanted[nearest] == some).sum())
     return hits
 
 
-def in_memory(place: Place, names: list[str]) -> Counter[str]:
-    """Places in the memory of the server's processes that hold numbers of clients' models."""
-    found = Counter[str]()
-    wanted = [numbers(place, name) for name in names]
-    personal, shared = (np.unique(np.concatenate(some)) for some in zip(*wanted, strict=True))
-    found["personal pairs searched for"] = len(personal)
+def snapshot(place: Place, checkpoint: Path, out: Path) -> None:
+    """Copy a checkpoint, and the server's files and its processes' memory at the same moment."""
+    out.mkdir()
+    shutil.copy(checkpoint, out / "checkpoint.safetensors")
+    with (out / "files").open("wb") as copy:
+        for path in filter(Path.is_file, place.server.rglob("*")):
+            with suppress(FileNotFoundError):
+                copy.write(path.read_bytes())
     for path in Path("/proc").glob("[0-9]*"):
         try:
             words = (path / "cmdline").read_bytes()
             ours = str(place.server).encode() in (path / "environ").read_bytes()
         except OSError:
             continue
-        if not ours or not (b"flwr-serverapp" in words or b"superlink" in words):
-            continue
-        found["processes"] += 1
-        for data in _memory(path):
-            found["megabytes"] += len(data) // 1_000_000
-            found["personal"] += count(data, personal, 4)
-            found["shared"] += count(data, shared, 4)
-    return found
+        what = [name for name in PROCESSES if name.encode() in words]
+        if ours and what:
+            with (out / what[0]).open("wb") as copy:
+                copy.writelines(_memory(path))
 
 
-def _memory(path: Path) -> "list[bytes]":
-    regions = []
+def _memory(path: Path) -> Iterator[bytes]:
+    """What a process may write to, without the pages that are empty."""
     with (path / "mem").open("rb", 0) as memory:
         for line in (path / "maps").read_text().splitlines():
-            span, rights, *_, _inode = line.split()[:5]
+            span, rights, *_ = line.split()
             # What comes from a file was there before any training.
             if not rights.startswith("rw"):
                 continue
             low, high = (int(end, 16) for end in span.split("-"))
-            try:
+            with suppress(OSError, ValueError, OverflowError):
                 memory.seek(low)
-                regions.append(memory.read(high - low))
-            except (OSError, ValueError, OverflowError):
-                continue
-    return regions
+                pages = np.frombuffer(memory.read(high - low), np.uint8).reshape(-1, mmap.PAGESIZE)
+                yield pages[pages.any(1)].tobytes()
 
 
-def tell(split: str, place: Place, proxies: list[Proxy], seen: Counter[str]) -> None:
+def tell(split: str, place: Place, proxies: list[Proxy], memory: Path) -> None:
     """Print what was counted."""
-    records = Tables(place.results).records(
-        ["stage", "client", "bytes_down", "bytes_up", "wire_down", "wire_up"]
-    )
-    train = records[records["stage"] == "train"].groupby("client").sum(numeric_only=True)
+    columns = ["client", "bytes_down", "bytes_up"]
+    train = Tables(place.results).records(columns, split="train").groupby("client").sum()
     names = agreement.roster(place.study, place.cell)
-    whole = b"".join(bytes(k[w]) for p in proxies for k in p.connections for w in ("up", "down"))
+    by_client = {name: proxy.parts() for name, proxy in zip(names, proxies, strict=True)}
     for way in ("down", "up"):
-        parts = sum((p.parts() for p in proxies), Counter[tuple[str, str]]())
-        ledger = int(train[f"bytes_{way}"].sum())
-        crossed = sum(p.bytes[way] for p in proxies)
-        messages = parts[way, "messages"]
-        print(f"{split} {way}: ledger {ledger:,}, {messages} messages of a round")
+        whole = sum(by_client.values(), Counter[tuple[str, str]]())
+        ledger = train[f"bytes_{way}"]
+        for (name, parts), proxy in zip(by_client.items(), proxies, strict=True):
+            of_ledger = parts[way, "train"] / ledger[name] - 1
+            print(
+                f"{split} {way}, client {name}: ledger {ledger[name]:,}, its numbers' objects "
+                f"{parts[way, 'train']:,} ({of_ledger:+.2%}), all that crossed {proxy.bytes[way]:,}"
+            )
+        for kind in KINDS:
+            print(f"  of all clients, {kind}: {whole[way, kind]:,}")
+        fixed = sum(whole[way, kind] for kind in ("wrapping", "headers", "protocol"))
         print(
-            f"  objects with its numbers {parts[way, 'train']:,} "
-            f"({parts[way, 'train'] / max(ledger, 1) - 1:+.2%})"
+            f"  fixed cost of each of {whole[way, 'messages']} messages "
+            f"{fixed / whole[way, 'messages']:,.0f}, of each of {whole[way, 'polls']} polls "
+            f"{whole[way, 'polling'] / whole[way, 'polls']:,.0f}"
         )
-        for what in ("other objects", "headers", "protocol", "polling", "app"):
-            print(f"  {what} {parts[way, what]:,}")
-        print(f"  all that crossed {crossed:,}")
-    for name in names:
-        personal, shared = numbers(place, name)
-        files = b"".join(p.read_bytes() for p in place.server.rglob("*") if p.is_file())
+    search(place, names, proxies, memory)
+
+
+def search(place: Place, names: list[str], proxies: list[Proxy], memory: Path) -> None:
+    """Look for personal parameters in all that crossed, and in what the server had meanwhile."""
+    with (memory / "traffic").open("wb") as copy:
+        for kept in (kept for proxy in proxies for kept in proxy.connections):
+            copy.write(kept["up"] + kept["down"])
+    last = model(place.server / MODEL, "x")
+    saved = model(memory / "checkpoint.safetensors", "0/server_state/x")
+    wanted = np.unique(np.concatenate(personal(place, names)))
+    print(f"{len(wanted):,} pairs of personal parameters of {len(names)} clients:")
+    for file, control in (
+        ("traffic", last),
+        ("files", saved),
+        ("flwr-serverapp", saved),
+        ("superlink", saved),
+    ):
+        data = np.memmap(memory / file, mode="r")
         print(
-            f"client {name}: {len(personal):,} personal pairs; in the traffic "
-            f"{count(whole, personal)}, in the server's files {count(files, personal)}; "
-            f"shared pairs in the traffic {count(whole, shared):,}"
+            f"  in {file} ({len(data) / 1e6:,.1f} MB) {count(data, wanted)}; of the server's "
+            f"own {len(control):,} pairs {count(data, control):,}"
         )
-    print("server's memory:", dict(seen))
 
 
 def main(split: str, tls: bool) -> None:
@@ -185,18 +213,21 @@ def main(split: str, tls: bool) -> None:
     for secure in [False, True] if tls else [False]:
         here = Path(tempfile.mkdtemp(prefix="plfl-wire-"))
         begun = time.monotonic()
-        place, proxies, seen = run(split, here, secure)
+        place, proxies = run(split, here, secure)
         took = time.monotonic() - begun
         if secure:
             shutil.rmtree(here)
             crossed = {way: sum(p.bytes[way] for p in proxies) for way in ("down", "up")}
-            print(f"{split} with TLS, {took:.0f} s: all that crossed {crossed}")
+            of_it = sum((p.encryption() for p in proxies), Counter[str]())
+            print(
+                f"{split} with TLS, {took:.0f} s: all that crossed {crossed}, of it for TLS {of_it}"
+            )
             continue
         print(
             f"{split} without TLS, {took:.0f} s; seconds per round "
             f"{[round(taken.seconds, 1) for taken in place.history]}"
         )
-        tell(split, place, proxies, seen)
+        tell(split, place, proxies, here / "memory")
         dataset = windows.build(
             source.load(place.study.data, place.cell.state), place.study.windows
         )

@@ -1,5 +1,7 @@
 """Lost answers, crashes on both sides, latecomers, impostors: who took part is what counts."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -75,6 +77,16 @@ def test_a_server_that_crashed_goes_on(deployed):
     pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
 
 
+def test_a_server_that_crashed_before_its_results_were_safe_has_them(deployed):
+    found = deployed.run()
+    deployed.server = deployed.new_server()
+    crossed = deployed.loopback.crossed
+    crossed.clear()
+    pd.testing.assert_frame_equal(deployed.run(), found, check_exact=True)
+    kinds = {Message.unpack(data).about.get("kind", "answer") for data in crossed}
+    assert kinds == {"join", "answer"}, "nobody trains again"
+
+
 def test_a_server_that_was_replaced_is_refused(deployed):
     replaced = deployed.server
     later = deployed.new_server()
@@ -103,6 +115,26 @@ def test_a_client_that_comes_late_begins_with_the_initial_model(tmp_path):
     sizes = [len(taken.took_part) for taken in deployed.server.history]
     assert sizes == [3, 3, 4, 4, 4]
     pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+
+
+@pytest.mark.parametrize("method", ["fedopt", "scaffold", "fedadc"])
+def test_a_client_that_comes_late_may_calibrate_its_personal_part(method, tmp_path):
+    of = study(grid={"method": [method]}, federation=FEDERATION, windows={"scaling": "per_client"})
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
+    for client in deployed.loopback.clients.values():
+        client.calibrate = 2
+    deployed.loopback.absent = {"102"}
+
+    def arrive(taken):
+        if taken.t == 2:
+            deployed.loopback.absent = set()
+
+    found = deployed.run(arrive)
+    history = deployed.server.history
+    assert [taken.calibrated for taken in history] == [{}, {}, {"102": 2}, {}, {}]
+    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+    without = [replace(taken, calibrated={}) for taken in history]
+    assert not found.equals(replayed(deployed, without))
 
 
 def test_who_uses_the_key_of_another_is_left_out(deployed):

@@ -25,22 +25,23 @@ from plfl.study import Study
 
 KINDS = {
     "SuperNode": "plfl.deploy.flower supernode",
-    "ClientApp": "flwr-clientapp",
+    "ClientApp": "plfl.deploy.flower superexec",
     "ServerApp": "flwr-serverapp",
     "SuperLink": "plfl.deploy.flower superlink",
 }
-"""Whom to kill, and what its command line has in it."""
-CLIENTS, ROUNDS, LIMIT = 3, 10, 600
+"""Whom to kill, and what its command line has in it; a ClientApp is a copy of its SuperExec."""
+CLIENTS, ROUNDS, STEPS, LIMIT = 3, 10, 200, 3600
 
 
-def processes(folder: Path) -> dict[int, str]:
-    """Command lines of the processes that work in `folder`, by number."""
+def processes(folder: Path) -> dict[int, tuple[str, int]]:
+    """Command lines of the processes that work in `folder`, by number, and their parents."""
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
             if str(folder).encode() in (path / "environ").read_bytes():
                 command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                found[int(path.name)] = command
+                parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
+                found[int(path.name)] = command, int(parent)
         except OSError:
             continue
     return found
@@ -48,7 +49,10 @@ def processes(folder: Path) -> dict[int, str]:
 
 def kill(kind: str, folder: Path, chance: random.Random) -> str | None:
     """Kill a process of a kind; what it was, or None if there is none."""
-    numbers = [n for n, command in processes(folder).items() if KINDS[kind] in command]
+    there = processes(folder)
+    numbers = [n for n, (command, _) in there.items() if KINDS[kind] in command]
+    if kind == "ClientApp":
+        numbers = [n for n in numbers if there[n][1] in numbers]
     if not numbers:
         return None
     number = chance.choice(sorted(numbers))
@@ -60,14 +64,15 @@ def torment(seed: int, kinds: list[str]) -> int:
     """One run; how many were killed in it."""
     chance = random.Random(seed)
     chance.shuffle(kinds)
-    here = Path(tempfile.mkdtemp(prefix="plfl-torture-"))
+    here = Path(tempfile.mkdtemp(prefix="plfl-deploy-torture-"))
     raw = study_of(CLIENTS, ROUNDS, here / "data")
+    raw["federation"] = {"rounds": ROUNDS, "local_steps": STEPS, "evaluate_every": ROUNDS}
     study = Study.parse(raw, "torture")
     place = Place(study, study.cells[0], here)
     (here / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
     source.fetch(study.data, place.cell.state)
     command = [sys.executable, "-m", "plfl", "deploy", "--config", str(here / "study.yaml")]
-    command += ["--minimum", "2", "--timeout", "15"]
+    command += ["--minimum", "2", "--timeout", "60", "--patience", "900"]
     begun, killed = time.monotonic(), 0
     environment = os.environ | {"PLFL_TORTURE": str(here)}
     with (here / "log").open("wb") as log:
@@ -92,7 +97,7 @@ def torment(seed: int, kinds: list[str]) -> int:
         dataset = windows.build(source.load(study.data, place.cell.state), study.windows)
         problems = list(compare(place, *replay(study, place.cell, dataset, place.history)))
     time.sleep(1)
-    problems += [f"left over: {command}" for command in processes(here).values()]
+    problems += [f"left over: {command}" for command, _ in processes(here).values()]
     took = [len(taken.took_part) for taken in place.history]
     print(f"seed {seed}: {time.monotonic() - begun:.0f} s, took part: {took}", flush=True)
     for problem in problems:

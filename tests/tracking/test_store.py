@@ -146,6 +146,14 @@ def test_runs_of_others_are_left_alone(results):
     assert by_name(results)["mine"].info.run_id == other.info.run_id
 
 
+def test_a_database_that_is_gone_is_made_anew_from_the_tables(results):
+    whole = content(results)
+    (results / "mlflow.db").unlink()
+    shutil.rmtree(results / "mlartifacts")
+    track(results)
+    assert content(results) == whole
+
+
 def test_a_study_that_was_deleted_in_the_browser_returns(results):
     client = store.connect(results / "mlflow.db")
     client.delete_experiment(experiment(results).experiment_id)
