@@ -105,10 +105,12 @@ def log_if_wide(
 ) -> bool:
     """Give `axes` a logarithmic y when positive `values` span more than `ratio`; tell whether."""
     values = values[np.isfinite(values)]
-    wide = bool(values.size and values.min() > 0 and values.max() / values.min() > ratio)
+    spanned = values.max() / values.min() if values.size and values.min() > 0 else 1
+    wide = bool(spanned > ratio)
     for axis in axes if wide else ():
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(subs=ticks))
+        # Over two decades more labels than these would lie on each other.
+        axis.yaxis.set_major_locator(LogLocator(subs=ticks if spanned < 100 else (1, 3)))
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter(NullFormatter())
     return wide
