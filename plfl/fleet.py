@@ -113,26 +113,24 @@ class Fleet:
         without one.
         """
         trained = rows.clone()
-        task = self._task(trained, self.minibatches(clients, t, steps), optimiser)
+        task = self._task(trained, clients, optimiser, t, steps)
         self.engine.train(task if shared is None else replace(task, shared=shared))
         return trained
 
     def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int) -> Tensor:
         """Mean gradient (n, P) of the models `rows` over the first minibatches of round `t`."""
-        return self.gradients_on(rows, self.minibatches(clients, t, steps))[1]
-
-    def gradients_on(self, rows: Tensor, batches: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean losses (n,) and gradients (n, P) of the models `rows` on minibatches (n, K, B)."""
-        task = self._task(rows.clone(), batches, Sgd.model_construct(lr=0.0))
         gradients = torch.zeros_like(rows)
-        losses = self.engine.train(replace(task, gradients=gradients))
-        return losses, gradients / batches.shape[1]
+        task = self._task(rows.clone(), clients, Sgd.model_construct(lr=0.0), t, steps)
+        self.engine.train(replace(task, gradients=gradients))
+        return gradients / steps
 
-    def _task(self, rows: Tensor, batches: Tensor, optimiser: ClientOpt) -> LocalTask:
+    def _task(
+        self, rows: Tensor, clients: Tensor, optimiser: ClientOpt, t: int, steps: int
+    ) -> LocalTask:
         return LocalTask(
             optimiser=optimiser,
             rows=rows,
-            batches=batches,
+            batches=self.minibatches(clients, t, steps),
             shared=torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device),
             state=optimiser.init(rows),
             steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),

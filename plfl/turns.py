@@ -35,6 +35,8 @@ class Turn:
         width = (len(clients), f.channel.shared if stay else 0)
         self.displacement = f.initial.new_empty(width)
         self.gradients = None if self.local.gradients == "none" else f.initial.new_empty(width)
+        recursion = self.local.recursion
+        self.recursion = recursion and recursion.map(torch.clone)
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -45,9 +47,8 @@ class Turn:
         terms = (local.displaced_first, *(x is not None for x in given))
         mask = f.shared.cpu().numpy().tobytes()
         loss = (local.loss_scale, local.contrast, local.gradients)
-        # Steps of a method's own are those of one federation.
-        own = None if local.own_steps is None else f
-        return (f.client_opt, mask, pull, *terms, *loss, own, self.most)
+        recursion = local.recursion and (local.recursion.a, local.recursion.beta)
+        return (f.client_opt, mask, pull, *terms, *loss, recursion, self.most)
 
     def close(self) -> None:
         """Hand what the clients did to the method."""
@@ -55,7 +56,7 @@ class Turn:
         steps = (self.steps + self.local.skip).cpu().double().numpy()
         self.f.clock.work(clients, steps * self.f.clock.progress(self.t)[clients])
         if self.stay and self.f.channel.shared:
-            done = Done(self.local, self.steps, self.displacement, self.gradients)
+            done = Done(self.local, self.steps, self.displacement, self.gradients, self.recursion)
             self.f.method.up(self.f, self.t, self.clients, done)
 
 
@@ -79,6 +80,7 @@ class _Part:
         f, local, steps = self.turn.f, self.turn.local, self.turn.steps[self.index]
         self.start = f.models(self.clients, self._of(local.start))
         self.state, behind = f.open_moments(self.clients)
+        self.recursion = local.recursion and local.recursion.map(lambda x: f.full(x[self.index]))
         skip = local.skip
         batches = f.fleet.minibatches(self.clients, self.turn.t, skip + self.turn.most)[:, skip:]
         rows = self.start.clone()
@@ -137,6 +139,9 @@ class _Part:
             else:
                 means = f.fleet.gradients(self.start, self.clients, turn.t, turn.most)
             turn.gradients[self.index] = means[:, columns]
+        if turn.recursion is not None and task.recursion is not None:
+            turn.recursion.momentum[self.index] = task.recursion.momentum[index, columns]
+            turn.recursion.square[self.index] = task.recursion.square[index, columns]
 
 
 def train_turns(turns: Iterable[Turn], engine: Engine) -> Iterator[Turn]:
@@ -170,6 +175,7 @@ def _train(parts: list[_Part], engine: Engine) -> None:
     f, local = parts[0].turn.f, parts[0].turn.local
     terms = [part.terms(engine) for part in parts]
     joined = {name: _joined([t[name] for t in terms]) for name in terms[0]}
+    recursions = [part.recursion for part in parts if part.recursion is not None]
     task = LocalTask(
         optimiser=f.client_opt,
         shared=f.shared,
@@ -177,12 +183,10 @@ def _train(parts: list[_Part], engine: Engine) -> None:
         pull=None if isinstance(local.pull, float) and not local.pull else _pull(f, local),
         loss_scale=local.loss_scale,
         contrast=local.contrast,
+        recursion=None if not recursions else recursions[0].map(_cat, *recursions[1:]),
         **joined,  # type: ignore[arg-type]
     )
-    if local.own_steps is None:
-        losses = engine.train(task)
-    else:
-        losses = local.own_steps(task, torch.cat([part.clients for part in parts]))
+    losses = engine.train(task)
     first = 0
     for part in parts:
         part.take(task, slice(first, first + len(part)), losses)
@@ -192,6 +196,10 @@ def _train(parts: list[_Part], engine: Engine) -> None:
 def _joined(rows: list[Tensor | None]) -> Tensor | None:
     """The rows of all, of which there are some for each or for none."""
     return rows[0] if len(rows) == 1 or rows[0] is None else torch.cat(rows)  # type: ignore[arg-type]
+
+
+def _cat(*rows: Tensor) -> Tensor:
+    return torch.cat(rows)
 
 
 def _pull(f: "Federation", local: Local) -> Tensor:

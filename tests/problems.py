@@ -38,10 +38,20 @@ class Quadratic:
             torch.full(client.shape, task.batches.shape[1]) if task.steps is None else task.steps
         )
         pull = task.optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
+        recursion = task.recursion
+        if recursion is not None:
+            before = start + task.shared * recursion.scale * recursion.momentum
         for k in range(1, int(steps.max()) + 1):
             on = steps >= k
             y = task.rows[on]
             g = task.loss_scale * self.gradients(y, client[on])
+            if recursion is not None:
+                old = task.loss_scale * self.gradients(before[on], client[on])
+                m, v = recursion.momentum[on], recursion.square[on]
+                m = g + (1 - recursion.a) * (m - old)
+                v = recursion.beta * v + (1 - recursion.beta) * g**2
+                ahead = y - (steps[on] > k)[:, None] * recursion.scale[on] * m
+                recursion.momentum[on], recursion.square[on], before[on] = m, v, y
             if task.gradients is not None:
                 task.gradients[on] += g
             g = g + pull * (y - start[on])
@@ -51,6 +61,8 @@ class Quadratic:
             task.optimiser.step(y, g, state, task.steps_taken[on] + k)
             for name, rows in task.state.items():
                 rows[on] = state[name]
+            if recursion is not None:
+                y = torch.where(task.shared, ahead, y)
             task.rows[on] = y if task.displacement is None else y + task.displacement[on]
         return torch.zeros(len(client), dtype=torch.float64)
 

@@ -25,13 +25,10 @@ if TYPE_CHECKING:
     from plfl.clients import ClientOpt
     from plfl.federation import Federation
     from plfl.servers import ServerOpt
-    from plfl.training import Contrast, LocalTask
+    from plfl.training import Contrast, Recursion
 
 Retarget = Callable[["Tensor", "Tensor", "Tensor"], "Tensor"]
 """(forecasts of the teachers, targets, clients) → targets to train on; the first two (n, K, B)."""
-
-OwnSteps = Callable[["LocalTask", "Tensor"], "Tensor"]
-"""(task, clients) → mean minibatch losses (n,); trains the rows of the task in place."""
 
 
 @dataclass
@@ -70,9 +67,8 @@ class Local:
     previous: "Tensor | None" = None
     """Shared parameters (n, d_s) of the models from whose features `contrast` pushes away; they
     too have the client's own personal part as it is at the start of the round."""
-    own_steps: "OwnSteps | None" = None
-    """What takes the local steps in the engine's place, for a method whose steps are of another
-    form than the one above."""
+    recursion: "Recursion | None" = None
+    """Steps of the shared parameters in the ClientOpt's place; its tensors are (n, d_s)."""
     gradients: Literal["none", "steps", "start"] = "none"
     """Which `Done.gradients` are wanted: those of the local steps, or those at the start."""
 
@@ -90,6 +86,8 @@ class Done:
     gradients: "Tensor | None"
     """Mean over the steps (n, d_s) of the minibatch gradients, without any terms of the method: on
     the way of the local steps, or all of them at the start."""
+    recursion: "Recursion | None" = None
+    """What the steps have made of `local.recursion`."""
 
 
 class Method(registry.Method):

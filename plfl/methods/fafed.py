@@ -16,10 +16,8 @@ server: x̄ ← x + D̄;  m ← mean m_i;  v ← mean v_i;  x ← x̄ − η A�
 when this was written. Ours are the defaults, where m and v begin, and that personal parameters take
 plain steps −η g. Each step costs two gradients but counts as one: on the simulated clock it takes
 twice as long, and half of the client-steps per second of other methods is the most it could reach.
-It stays far below, since the engine is asked for the gradients of one step at a time.
 """
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from plfl.clients import ClientOpt
     from plfl.federation import Federation
     from plfl.servers import ServerOpt
-    from plfl.training import LocalTask
 
 
 class FaFed(FedOpt):
@@ -65,7 +62,6 @@ class FaFed(FedOpt):
         gradients = f.fleet.gradients(f.local, f.everyone, 0, 1)[:, f.columns]
         f.clock.work(f.everyone.cpu().numpy(), f.everyone.cpu().double().numpy() * 0 + 1)
         g, square = f.channel.send_extras("up", f.everyone, [gradients, gradients**2])
-        f.memory |= {"m_i": g.clone(), "v_i": square.clone()}
         self._step(f, f.everyone, f.x0, g, (1 - self.beta) * square)
 
     def _step(
@@ -81,43 +77,21 @@ class FaFed(FedOpt):
         return v.sqrt() + self.rho
 
     def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
+        from plfl.training import Recursion
+
         x, m, v = (
             row.expand(len(clients), -1)
             for row in (f.server_state["x"], f.memory["m"], f.memory["v"])
         )
         x, (m, v) = f.channel.send("down", clients, x, [m, v])
-        f.memory["m_i"][clients], f.memory["v_i"][clients] = m, v
-        return Local(x, own_steps=partial(self._train, f))
-
-    def _train(self, f: "Federation", task: "LocalTask", clients: "Tensor") -> "Tensor":
-        import torch
-
-        eta, shared = f.client_opt.lr, f.columns
-        m, v = f.memory["m_i"][clients], f.memory["v_i"][clients]
-        A = self._root(v)
-        y, K = task.rows, task.batches.shape[1]
-        before = y.clone()
-        before[:, shared] += eta * m / A
-        total = torch.zeros(len(y), dtype=torch.float64, device=y.device)
-        for k in range(K):
-            batch = task.batches[:, k : k + 1]
-            both = torch.cat([y, before]), torch.cat([batch, batch])
-            losses, gradients = f.fleet.gradients_on(*both)
-            g, old = gradients.chunk(2)
-            m = g[:, shared] + (1 - self.a) * (m - old[:, shared])
-            v = self.beta * v + (1 - self.beta) * g[:, shared] ** 2
-            before.copy_(y)
-            moved = y[:, shared] - eta * m / A if k < K - 1 else y[:, shared].clone()
-            y -= eta * g
-            y[:, shared] = moved
-            total += losses[: len(y)].to(total)
-        f.memory["m_i"][clients], f.memory["v_i"][clients] = m, v
-        return total / K
+        scale = f.client_opt.lr / self._root(v)
+        return Local(x, recursion=Recursion(m, v, scale, self.a, self.beta))
 
     def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
         # Half of the gradients are taken at the point before.
         f.clock.work(clients.cpu().numpy(), done.steps.cpu().double().numpy())
-        mine = [f.memory["m_i"][clients], f.memory["v_i"][clients]]
+        assert done.recursion is not None
+        mine = [done.recursion.momentum, done.recursion.square]
         D, (m, v) = f.channel.send("up", clients, done.displacement, mine)
         x = f.server_state["x"] + weighted_sum(f.weights_of(clients), D)
         self._step(f, clients, x, m, v)

@@ -4,8 +4,10 @@ An engine is given the work of one round for a stack of models and trains them i
 touch each other, so a result does not depend on the company a row was trained in.
 """
 
+import itertools
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
@@ -38,11 +40,41 @@ class Contrast:
 
 
 @dataclass(frozen=True)
+class Recursion:
+    """STORM's steps (arXiv 1905.10018), which shared parameters take in the optimiser's place.
+
+    Each minibatch gives gradients g of the loss at y and g⁻ at y⁻, the point before:
+
+        m ← g + (1 − a) (m − g⁻);  v ← β v + (1 − β) g²;  y⁻ ← y;  y ← y − s m
+
+    but a row's last step leaves y alone: it belongs to whoever gets m. So does the one that has led
+    to the start, and a round begins with y⁻ = start + s m. `pull` and `constant` do not act here.
+    """
+
+    momentum: Tensor
+    """m (S, P), advanced in place where shared."""
+    square: Tensor
+    """v (S, P), advanced in place where shared."""
+    scale: Tensor
+    """s (S, P)."""
+    a: float
+    """Share of the new gradient in m; 1: plain gradients."""
+    beta: float
+    """Decay β of v."""
+
+    def map(self, change: Callable[..., Tensor], *others: "Recursion") -> "Recursion":
+        """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
+        tensors = ((r.momentum, r.square, r.scale) for r in (self, *others))
+        m, v, s = itertools.starmap(change, zip(*tensors, strict=True))
+        return replace(self, momentum=m, square=v, scale=s)
+
+
+@dataclass(frozen=True)
 class LocalTask:
     """What one round asks of S models that share a ClientOpt.
 
     Every local step is: gradient of the mean squared error (and of `contrast`) + proximal and
-    `pull` terms + `constant`, through the optimiser, then `displacement`.
+    `pull` terms + `constant`, through the optimiser or a `recursion`, then `displacement`.
     """
 
     optimiser: ClientOpt
@@ -76,6 +108,8 @@ class LocalTask:
     """Models (S, P) from whose features `contrast` pushes away."""
     frozen: Tensor | None = None
     """Mask (P,) of parameters that stay as they are."""
+    recursion: Recursion | None = None
+    """How the shared parameters step, instead of by the optimiser."""
 
 
 class Engine(Protocol):

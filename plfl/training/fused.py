@@ -96,12 +96,15 @@ class Fused:
         trained |= {_KERNEL_STATE[name]: x for name, x in task.state.items()}
         if task.gradients is not None:
             trained["gradients"] = task.gradients
+        if task.recursion is not None:
+            trained |= {"momentum": task.recursion.momentum, "square": task.recursion.square}
         results = {name: self._numbers(x, (S, P)) for name, x in trained.items()}
         terms = {
             "pull": (task.pull, (P,)),
             "constant": (task.constant, (S, P)),
             "displacement": (task.displacement, (S, P)),
             "targets": (task.targets, (S, K, B)),
+            "scale": (None if task.recursion is None else task.recursion.scale, (S, P)),
         }
         arrays = results | {
             "table": self._table,
@@ -124,6 +127,8 @@ class Fused:
             threads=self.threads,
             rules=(_Rule * S)(*[rule] * S),
             loss_scale=task.loss_scale,
+            a=0.0 if task.recursion is None else task.recursion.a,
+            beta=0.0 if task.recursion is None else task.recursion.beta,
             **{name: x.data_ptr() for name, x in arrays.items()},
         )
         self._run("plfl_train", job)
@@ -247,9 +252,10 @@ class _Training(Structure):
         *((name, c_void_p) for name in ("theta", "table", "starts")),
         ("rules", POINTER(_Rule)),
         *((name, c_void_p) for name in ("taken", "shared", "m", "v", "vmax", "losses")),
-        ("loss_scale", c_double),
+        *((name, c_double) for name in ("loss_scale", "a", "beta")),
         *((name, c_void_p) for name in ("pull", "constant", "displacement", "targets")),
         *((name, c_void_p) for name in ("row_steps", "gradients", "frozen")),
+        *((name, c_void_p) for name in ("momentum", "square", "scale")),
     )
 
 

@@ -691,7 +691,8 @@ struct Pull {
 // the model; null where there is no such term.
 struct Optimiser {
   float *y, *m, *v, *vmax, *gradients;
-  const float *anchor, *pull, *constant, *displacement;
+  float *momentum, *square, *previous;  // of the recursion
+  const float *anchor, *pull, *constant, *displacement, *scale;
   const Pull* pulls;            // instead of `pull`, which has a strength for each parameter
   int pull_count;
   const std::uint16_t *shared, *frozen;
@@ -699,6 +700,8 @@ struct Optimiser {
   Correction correction;        // of shared parameters, or of all
   bool mixed;                   // whether the others have one of their own:
   Correction personal;
+  float recall, decay, renew;   // 1 − a, β, 1 − β of the recursion
+  bool moves;                   // whether its step is not the last
 };
 
 // Lanes whose bit is set.
@@ -715,7 +718,7 @@ inline VI lanes_of(const std::uint16_t* mask, std::ptrdiff_t k) {
 
 // Terms that a row has beyond the gradient of the loss; `apply` looks for no others, since a look
 // at each vector for all that there might be takes as long as an optimiser.
-enum Terms { kPulled = 1, kConstant = 2, kOther = 4, kAllTerms = 8 };
+enum Terms { kPulled = 1, kConstant = 2, kOther = 4, kRecursion = 8, kAllTerms = 16 };
 
 // Steps of y[at : at + count] along `gradient`.
 template <int kind, bool nesterov, int terms>
@@ -727,8 +730,16 @@ void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient,
     const V before = load(o.y + k);
     V y = before, g = load(gradient + i);
     const bool mixed = other && o.mixed;
-    const VI shared = mixed ? lanes_of(o.shared, k) : VI{};
+    const VI shared = mixed || (terms & kRecursion) ? lanes_of(o.shared, k) : VI{};
     if (other && o.gradients) store(o.gradients + k, load(o.gradients + k) + g);
+    V ahead = before;
+    if (terms & kRecursion) {
+      const V m = load(o.momentum + k), v = load(o.square + k), newer = m + g;
+      store(o.momentum + k, shared ? newer : m);
+      store(o.square + k, shared ? o.decay * v + o.renew * (g * g) : v);
+      store(o.previous + k, before);
+      if (o.moves) ahead -= load(o.scale + k) * newer;
+    }
     if (terms & kPulled) {
       const V way = y - load(o.anchor + k);
       for (int p = 0; p < o.pull_count; ++p)
@@ -763,9 +774,19 @@ void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient,
       // The root of anything below the smallest normal number is nothing beside ε.
       y -= step_size * (m * reciprocal(square_root(larger(splat(1.17549435e-38f), v)) + eps));
     }
+    if (terms & kRecursion) y = shared ? ahead : y;
     if (other && o.displacement) y += load(o.displacement + k);
     if (other && o.frozen) y = lanes_of(o.frozen, k) ? before : y;
     store(o.y + k, y);
+  }
+}
+
+// What a gradient at the point before does to the recursion's momentum.
+void recall(const Optimiser& o, std::ptrdiff_t at, const float* gradient, int count) {
+  for (int i = 0; i < count; i += W) {
+    const V m = load(o.momentum + at + i);
+    const V kept = o.recall * (m - load(gradient + i));
+    store(o.momentum + at + i, lanes_of(o.shared, at + i) ? kept : m);
   }
 }
 
@@ -802,7 +823,7 @@ extern "C" struct PlflTraining {
   const std::uint8_t* shared;    // [parameters]
   float *m, *v, *vmax;           // [rows][parameters], state in and out; null: zero at first
   double* losses;                // [rows], means over the steps
-  double loss_scale;
+  double loss_scale, a, beta;    // the latter two: of the recursion
   // Null where there is no such term:
   const float* pull;             // [parameters], a of a·(y − y⁰) in every gradient
   const float* constant;         // [rows][parameters], added to every gradient
@@ -811,6 +832,8 @@ extern "C" struct PlflTraining {
   const std::int64_t* row_steps; // [rows] steps to take, at most `steps`; without: `steps`
   float* gradients;              // [rows][parameters], to which bare gradients are added
   const std::uint8_t* frozen;    // [parameters] that stay as they are
+  float *momentum, *square;      // [rows][parameters], a recursion's m and v in and out
+  const float* scale;            // [rows][parameters], its s
 };
 
 class Trainer {
@@ -822,8 +845,10 @@ class Trainer {
         anchor_(layout.size), pull_(job.pull ? layout.size : 0),
         constant_(job.constant ? layout.size : 0),
         displacement_(job.displacement ? layout.size : 0),
-        gradients_(job.gradients ? layout.size : 0), shared_(layout.mask(job.shared)),
-        frozen_(layout.mask(job.frozen)) {
+        gradients_(job.gradients ? layout.size : 0),
+        momentum_(job.momentum ? layout.size : 0), square_(job.momentum ? layout.size : 0),
+        previous_(job.momentum ? layout.size : 0), scale_(job.momentum ? layout.size : 0),
+        shared_(layout.mask(job.shared)), frozen_(layout.mask(job.frozen)) {
     for (std::int64_t first = 0; first < job.batch; first += kLanes)
       groups_.emplace_back(layout, at_, memory_.get() + at_.size * std::int64_t(groups_.size()));
     if (job.pull) read_pull();
@@ -838,6 +863,7 @@ class Trainer {
     if (job_.constant) layout_.read(job_.constant, row, constant_.get());
     if (job_.displacement) layout_.read(job_.displacement, row, displacement_.get());
     if (job_.gradients) layout_.read(job_.gradients, row, gradients_.get());
+    if (job_.momentum) read_recursion(row);
     // The optimiser's own pull acts on shared parameters.
     pulls_[0] = {float(rule.proximal), shared_.data()};
     const bool pulled = rule.proximal != 0 || job_.pull;
@@ -846,12 +872,14 @@ class Trainer {
     const bool other = dense_ || job_.displacement || job_.gradients || job_.frozen ||
                        taken[0] != taken[1];
     apply_ = apply_of(rule, pulled * kPulled | (job_.constant != nullptr) * kConstant |
-                                other * kOther);
+                                other * kOther | (job_.momentum != nullptr) * kRecursion);
     const std::int64_t steps = job_.row_steps ? job_.row_steps[row] : job_.steps;
     double loss = 0.0;
     for (std::int64_t k = 0; k < steps; ++k) {
-      optimiser_ = at_step(rule, taken[0] + k + 1, taken[1] + k + 1);
-      loss += step(row, k, k + 1 == steps);
+      const bool last = k + 1 == steps;
+      optimiser_ = at_step(rule, taken[0] + k + 1, taken[1] + k + 1, last);
+      if (job_.momentum) pass(previous_.get(), recall, row, k, true);
+      loss += pass(y_.get(), apply_, row, k, last);
     }
     job_.losses[row] = loss / double(steps);
     layout_.write(y_.get(), row, job_.theta);
@@ -859,6 +887,9 @@ class Trainer {
     if (job_.v) layout_.write(v_.get(), row, job_.v);
     if (job_.vmax) layout_.write(vmax_.get(), row, job_.vmax);
     if (job_.gradients) layout_.write(gradients_.get(), row, job_.gradients);
+    if (!job_.momentum) return;
+    layout_.write(momentum_.get(), row, job_.momentum);
+    layout_.write(square_.get(), row, job_.square);
   }
 
  private:
@@ -881,7 +912,19 @@ class Trainer {
     }
   }
 
-  Optimiser at_step(const PlflRule& rule, std::int64_t shared, std::int64_t personal) const {
+  void read_recursion(std::int64_t row) {
+    layout_.read(job_.momentum, row, momentum_.get());
+    layout_.read(job_.square, row, square_.get());
+    layout_.read(job_.scale, row, scale_.get());
+    for (std::ptrdiff_t k = 0; k < layout_.size; k += W) {
+      const V y = load(y_.get() + k);
+      const V ahead = y + load(scale_.get() + k) * load(momentum_.get() + k);
+      store(previous_.get() + k, lanes_of(shared_.data(), k) ? ahead : y);
+    }
+  }
+
+  Optimiser at_step(const PlflRule& rule, std::int64_t shared, std::int64_t personal,
+                    bool last) const {
     Optimiser o{};
     o.y = y_.get();
     o.m = m_.get();
@@ -905,6 +948,14 @@ class Trainer {
     o.correction = correction(rule, shared);
     o.mixed = shared != personal;
     if (o.mixed) o.personal = correction(rule, personal);
+    o.momentum = momentum_.get();
+    o.square = square_.get();
+    o.previous = previous_.get();
+    o.scale = scale_.get();
+    o.recall = float(1 - job_.a);
+    o.decay = float(job_.beta);
+    o.renew = float(1 - job_.beta);
+    o.moves = !last;
     return o;
   }
 
@@ -920,28 +971,28 @@ class Trainer {
     return {float(rule.lr * std::sqrt(c2) / c1), 1.0f, float(rule.eps * std::sqrt(c2)), 0.0f};
   }
 
-  // Local step k of a row; returns the loss of its minibatch.
-  float step(std::int64_t row, std::int64_t k, bool last) {
+  // Hand the gradient of minibatch k of a row at `model` to `apply`; returns the loss there.
+  float pass(const float* model, Apply apply, std::int64_t row, std::int64_t k, bool last) {
     const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
     const std::int64_t* starts = job_.starts + at;
     const float scale = float(job_.loss_scale) / float(batch);
     float sum = 0.0f;
     for_each_group([&](Group& group, std::int64_t first, int count) {
-      group.forward(y_.get(), job_.table, starts + first, count);
+      group.forward(model, job_.table, starts + first, count);
       const float* targets = job_.targets ? job_.targets + at + first : nullptr;
       sum += group.loss(job_.table, starts + first, targets, count, 2.0f * scale);
     });
     for (int j = layout_.hidden_layers(); j >= 0; --j) {
-      for (Group& group : groups_) group.mlp_backward(y_.get(), j);
-      update_mlp(j);
+      for (Group& group : groups_) group.mlp_backward(model, j);
+      update_mlp(j, apply);
     }
     if (!last) {  // late enough to be still in the cache when the next step begins
       for_each_group([&](Group& group, std::int64_t first, int count) {
         group.prefetch(job_.table, starts + batch + first, count);
       });
     }
-    for (Group& group : groups_) group.lstm_backward(y_.get());
-    update_lstm();
+    for (Group& group : groups_) group.lstm_backward(model);
+    update_lstm(apply);
     return sum * scale;
   }
 
@@ -955,24 +1006,25 @@ class Trainer {
     }
   }
 
-  void update_mlp(int j) {
+  void update_mlp(int j, Apply apply) {
     const Matrix& matrix = layout_.mlp[j];
     const Samples samples{int(groups_.size()), 1, at_.size, 0, 0};
     const bool has_slopes = j < layout_.hidden_layers();
     update(matrix, samples, memory_.get() + at_.dx[j + 1], memory_.get() + at_.xt[j],
-           has_slopes ? j : -1);
+           has_slopes ? j : -1, apply);
   }
 
-  void update_lstm() {
+  void update_lstm(Apply apply) {
     const std::ptrdiff_t left = std::ptrdiff_t(layout_.lstm_inputs()) * kLanes;
     const std::ptrdiff_t right = std::ptrdiff_t(at_.gate_rows) * kLanes;
     const Samples samples{int(groups_.size()), layout_.steps, at_.size, left, right};
-    update(layout_.lstm, samples, memory_.get() + at_.inputs, memory_.get() + at_.gates, -1);
+    update(layout_.lstm, samples, memory_.get() + at_.inputs, memory_.get() + at_.gates, -1,
+           apply);
   }
 
-  // The gradient Σ left·rightᵀ of a matrix, tile by tile, each handed to the optimiser at once.
+  // The gradient Σ left·rightᵀ of a matrix, tile by tile, each handed to `apply` at once.
   void update(const Matrix& matrix, const Samples& samples, const float* left, const float* right,
-              int slope_layer) {
+              int slope_layer, Apply apply) {
     alignas(kAlignment) float tile[kGradientPanels * kGradientRows * kPanel];
     in_pieces(matrix.panels(), kGradientPanels, [&](int panel, int panels) {
       in_pieces(matrix.rows, kGradientRows, [&](int row, int rows) {
@@ -983,7 +1035,7 @@ class Trainer {
           float* gradient = tile + p * rows * kPanel;
           if (slope_layer >= 0 && panel + p == (matrix.columns - 1) / kPanel)
             add_slopes(slope_layer, row, rows, gradient + (matrix.columns - 1) % kPanel);
-          apply_(optimiser_, matrix.panel(panel + p) + row * kPanel, gradient, rows * kPanel);
+          apply(optimiser_, matrix.panel(panel + p) + row * kPanel, gradient, rows * kPanel);
         }
       });
     });
@@ -1007,6 +1059,7 @@ class Trainer {
   const PlflTraining& job_;
   const GroupLayout at_;
   Floats memory_, y_, m_, v_, vmax_, anchor_, pull_, constant_, displacement_, gradients_;
+  Floats momentum_, square_, previous_, scale_;  // of the recursion
   const Mask shared_, frozen_;
   std::vector<Group> groups_;
   Optimiser optimiser_{};

@@ -99,18 +99,26 @@ class Reference:
         others = []
         if task.previous is not None:
             others = [self._module(row) for row in (start, task.previous[s])]
+        recursion = task.recursion and task.recursion.map(lambda rows: rows[s])
+        if recursion is not None:
+            before = start + torch.where(task.shared, recursion.scale * recursion.momentum, 0)
         for k, windows in enumerate(task.batches[s][:steps], 1):
             target = self.features[self.dataset.target_rows(windows), 0]
             if task.targets is not None:
                 target = task.targets[s, k - 1].to(self.dtype)
-            self.module.zero_grad()
-            forecast = self.module(self._inputs(windows))
-            loss = task.loss_scale * nn.functional.mse_loss(forecast, target)
-            if task.contrast is not None:
-                loss = loss + self._contrastive(task.contrast, self._inputs(windows), others)
-            loss.backward()
             y = nn.utils.parameters_to_vector(parameters).detach()
-            g = torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
+            if recursion is not None:
+                nn.utils.vector_to_parameters(before, parameters)
+                _, old = self._gradient(task, windows, target, others)
+                nn.utils.vector_to_parameters(y, parameters)
+            loss, g = self._gradient(task, windows, target, others)
+            ahead = before = y.clone()
+            if recursion is not None:
+                m, v = recursion.momentum, recursion.square
+                m[task.shared] = (g + (1 - recursion.a) * (m - old))[task.shared]
+                v[task.shared] = (recursion.beta * v + (1 - recursion.beta) * g**2)[task.shared]
+                if k < steps:
+                    ahead = y - recursion.scale * m
             if task.gradients is not None:
                 task.gradients[s] += g
             g += pull * (y - start)
@@ -123,14 +131,29 @@ class Reference:
             else:
                 state = {name: rows[s : s + 1] for name, rows in task.state.items()}
                 task.optimiser.step(y[None], g[None], state, k)
+            if task.recursion is not None:
+                y = torch.where(task.shared, ahead, y)
             if task.displacement is not None:
                 y = y + task.displacement[s]
             if task.frozen is not None:
                 y = torch.where(task.frozen, start, y)
             nn.utils.vector_to_parameters(y, parameters)
-            total += loss.item()
+            total += loss
         task.rows[s] = nn.utils.parameters_to_vector(parameters).detach()
         return total / steps
+
+    def _gradient(
+        self, task: LocalTask, windows: Tensor, target: Tensor, others: list[Module]
+    ) -> tuple[float, Tensor]:
+        """Loss of the module on a minibatch, and its gradient (P,)."""
+        self.module.zero_grad()
+        forecast = self.module(self._inputs(windows))
+        loss = task.loss_scale * nn.functional.mse_loss(forecast, target)
+        if task.contrast is not None:
+            loss = loss + self._contrastive(task.contrast, self._inputs(windows), others)
+        loss.backward()
+        grads = [p.grad.flatten() for p in self.module.parameters() if p.grad is not None]
+        return loss.item(), torch.cat(grads)
 
     def _module(self, row: Tensor) -> Module:
         module = deepcopy(self.module).requires_grad_(False)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from plfl.data.windows import Dataset
 from plfl.forecaster import Forecaster
-from plfl.training import Contrast, LocalTask, passes
+from plfl.training import Contrast, LocalTask, Recursion, passes
 from plfl.training.losses import contrastive
 
 CHUNK = 12
@@ -57,6 +57,9 @@ class Stacked:
             rows.copy_(twins.state[name][:1])
         if task.gradients is not None and twins.gradients is not None:
             task.gradients.copy_(twins.gradients[:1])
+        if task.recursion is not None and twins.recursion is not None:
+            task.recursion.momentum.copy_(twins.recursion.momentum[:1])
+            task.recursion.square.copy_(twins.recursion.square[:1])
         return loss
 
     @torch.inference_mode()
@@ -80,10 +83,21 @@ class Stacked:
         always, most = bool((steps == steps[0]).all()), int(steps.max())
         total = torch.zeros(len(y), dtype=torch.float64, device=self.device)
         g = torch.empty_like(y)
+        recursion = task.recursion and task.recursion.map(lambda rows: rows[chunk])
+        if recursion is not None:
+            before = y + task.shared * recursion.scale * recursion.momentum
+            old = torch.empty_like(y)
         for k in range(1, most + 1):
-            inputs = self._inputs(batches[:, k - 1])
-            losses = self._gradient(y, inputs, targets[:, k - 1], task, chunk, start, g)
+            minibatch = (self._inputs(batches[:, k - 1]), targets[:, k - 1], task, chunk, start)
+            losses = self._gradient(y, *minibatch, g)
             active = None if always else steps >= k
+            if recursion is not None:
+                self._gradient(before, *minibatch, old)
+                mine = task.shared if active is None else task.shared & active[:, None]
+                _recur(recursion, g, old, mine)
+                before.copy_(y)
+                way = recursion.scale * recursion.momentum
+                ahead = y - torch.where((steps > k)[:, None], way, 0)
             if gradients is not None:
                 gradients += g if active is None else g * active[:, None]
             if pulls:
@@ -94,6 +108,8 @@ class Stacked:
             with _only(active, y, state) as (rows, moments):
                 now = slice(None) if active is None else active
                 optimiser.step(rows, g[now], moments, _part(behind, now) + k)
+                if recursion is not None:
+                    rows.copy_(torch.where(task.shared, ahead[now], rows))
                 if displacement is not None:
                     rows += displacement[now]
                 if task.frozen is not None:
@@ -149,6 +165,12 @@ def _contrast(h: Tensor, near: Tensor, far: Tensor, contrast: Contrast) -> tuple
     return added.detach(), by_leaf.mT
 
 
+def _recur(r: Recursion, g: Tensor, old: Tensor, where: Tensor) -> None:
+    """Take the gradients at the point and at the one before into m and v, `where` they are to."""
+    r.momentum.copy_(torch.where(where, g + (1 - r.a) * (r.momentum - old), r.momentum))
+    r.square.copy_(torch.where(where, r.beta * r.square + (1 - r.beta) * g * g, r.square))
+
+
 def _steps(task: LocalTask) -> Tensor:
     """Steps (S,) of each row."""
     if task.steps is not None:
@@ -167,6 +189,7 @@ def _taken(task: LocalTask, index: Tensor) -> LocalTask:
         if name in per_row
     }
     chosen["state"] = {name: rows[index] for name, rows in task.state.items()}
+    chosen["recursion"] = task.recursion and task.recursion.map(lambda rows: rows[index])
     chosen["steps_taken"] = task.steps_taken.expand(len(task.rows), -1)[index]
     return replace(task, **chosen)
 

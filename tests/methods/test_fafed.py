@@ -1,5 +1,6 @@
 """FAFED on problems with known answers."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from math import sqrt
 from typing import Any
@@ -9,7 +10,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
+from plfl.channel import Channel, Direction
 from plfl.clients.adam import Adam
 from plfl.clients.prox import Prox
 from plfl.clients.sgd import Sgd
@@ -25,8 +28,22 @@ SGD, AVG = Sgd(lr=0.1), FedAvg()
 FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
 
 
-def kept(seen: list[Federation]) -> Any:
-    return seen.append
+class Watched(Channel):
+    """A channel that keeps the last message."""
+
+    def carry(self, direction: Direction, clients: Tensor, rows: list[Tensor]) -> list[Tensor]:
+        self.last = direction, clients, rows
+        return super().carry(direction, clients, rows)
+
+
+def watched(seen: list[Federation]) -> Callable[[Federation], None]:
+    """What gives a federation such a channel and adds it to `seen`."""
+
+    def watch(f: Federation) -> None:
+        f.channel = Watched(f.channel.shared, f.channel.clients)
+        seen.append(f)
+
+    return watch
 
 
 @pytest.mark.parametrize("a", [0.1, 1.0])
@@ -95,16 +112,18 @@ def test_under_random_participation(share: float, a: float, seed: int) -> None:
         rounds=4,
         participation=share,
         seed=seed,
-        made=kept(seen),
+        made=watched(seen),
     )
     for before, after in pairwise(path):
         away = np.setdiff1d(np.arange(4), after.report.present[0])
         assert torch.equal(before.local[away], after.local[away])
     (f,) = seen
-    present = path[-1].report.present[0]
-    for name in ("m", "v"):
-        mean = f.memory[f"{name}_i"][present].mean(0)
-        torch.testing.assert_close(f.memory[name], mean)
+    assert isinstance(f.channel, Watched)
+    direction, clients, (_, m, v) = f.channel.last
+    assert direction == "up"
+    assert clients.tolist() == path[-1].report.present[0].tolist()
+    torch.testing.assert_close(f.memory["m"], m.mean(0))
+    torch.testing.assert_close(f.memory["v"], v.mean(0))
 
 
 def test_the_order_of_clients_does_not_matter() -> None:
@@ -126,7 +145,12 @@ def test_what_makes_no_sense_is_refused() -> None:
 def test_on_the_real_forecaster() -> None:
     """Finite, twice the work, and the same in company as alone."""
     study = tiny.study(
-        grid={"method": ["fedopt", "fafed"], "client_opt": ["sgd"], "server_opt": ["fedavg"]},
+        grid={
+            "method": ["fedopt", "fafed"],
+            "client_opt": ["sgd"],
+            "server_opt": ["fedavg"],
+            "seeds": [10, 11],
+        },
         federation={"simulation": {"step_seconds": 1.0}},
     )
     company = train(study, study.cells, tiny.dataset())

@@ -12,11 +12,12 @@ from plfl.clients.adam import Adam
 from plfl.clients.adamams import AdamAMS
 from plfl.clients.prox import Prox
 from plfl.clients.proxadam import ProxAdam
+from plfl.clients.sgd import Sgd
 from plfl.clients.sgdm import SgdMomentum
 from plfl.data.windows import build
 from plfl.forecaster import Forecaster
 from plfl.study import Windows
-from plfl.training import LocalTask
+from plfl.training import LocalTask, Recursion
 from plfl.training.reference import Module, Reference
 from plfl.training.stacked import Stacked
 
@@ -59,7 +60,21 @@ TERMS = [
     "steps",
     "gradients",
     "frozen",
+    "recursion",
 ]
+
+PER_ROW = ["rows", "batches", "steps_taken", "constant", "displacement", "targets", "steps"]
+
+
+def part(whole, rows):
+    """The task of some rows of another, as copies."""
+
+    def some(x):
+        return x[rows].clone()
+
+    given = {n: some(x) for n in [*PER_ROW, "gradients"] if (x := getattr(whole, n)) is not None}
+    given["state"] = {name: some(x) for name, x in whole.state.items()}
+    return replace(whole, recursion=whole.recursion and whole.recursion.map(some), **given)
 
 
 def with_terms(whole, names, seed=1):
@@ -79,6 +94,13 @@ def with_terms(whole, names, seed=1):
         "steps": torch.tensor([K - s % min(K, 3) for s in range(S)]),
         "gradients": normal(rows.shape),
         "frozen": torch.rand(rows.shape[1], generator=generator) < 0.3,
+        "recursion": Recursion(
+            momentum=0.1 * normal(rows.shape),
+            square=normal(rows.shape).abs(),
+            scale=1e-2 * normal(rows.shape).abs(),
+            a=0.2,
+            beta=0.9,
+        ),
     }
     return replace(whole, **{name: terms[name] for name in names})
 
@@ -157,6 +179,41 @@ def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
     if "gradients" in terms:
         torch.testing.assert_close(ours.gradients, theirs.gradients, rtol=0, atol=1e-9)
+    if "recursion" in terms:
+        for name in ("momentum", "square"):
+            got, expected = (getattr(t.recursion, name) for t in (ours, theirs))
+            torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("engine", [Stacked, Reference])
+def test_a_recursion_by_hand(engine):
+    """Two steps, of which the last moves what is not shared alone."""
+    data, rate = dataset(SMALL), 0.1
+    fresh = task(SMALL, Sgd(lr=rate), rows=1, steps=2)
+    whole = with_terms(fresh, ["recursion"])
+    r, shared, ours = whole.recursion, whole.shared, part(whole, slice(None))
+    machine = engine(SMALL, data, CPU, torch.float64)
+    machine.train(ours)
+
+    def gradient(y, k):
+        still = Sgd.model_construct(lr=0.0)
+        gradients, batch = torch.zeros_like(y), fresh.batches[:, k : k + 1]
+        machine.train(
+            replace(fresh, optimiser=still, rows=y.clone(), batches=batch, gradients=gradients)
+        )
+        return gradients
+
+    y = whole.rows
+    first = gradient(y, 0)
+    m = first + 0.8 * (r.momentum - gradient(torch.where(shared, y + r.scale * r.momentum, y), 0))
+    v = 0.9 * r.square + 0.1 * first**2
+    before, y = y, y - torch.where(shared, r.scale * m, rate * first)
+    second = gradient(y, 1)
+    m = second + 0.8 * (m - gradient(before, 1))
+    v = 0.9 * v + 0.1 * second**2
+    torch.testing.assert_close(ours.rows, torch.where(shared, y, y - rate * second))
+    torch.testing.assert_close(ours.recursion.momentum, torch.where(shared, m, r.momentum))
+    torch.testing.assert_close(ours.recursion.square, torch.where(shared, v, r.square))
 
 
 def test_linear_output_and_no_hidden_layer():
@@ -179,22 +236,19 @@ def test_forecasts_agree():
         torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
 
 
-def test_a_row_trains_to_the_same_bits_in_any_company():
+@pytest.mark.parametrize("terms", [[], ["recursion", "steps"]], ids=["plain", "terms"])
+def test_a_row_trains_to_the_same_bits_in_any_company(terms):
     data = dataset(PAPER)
-    whole = task(PAPER, Adam(), rows=15, steps=4, size=16, dtype=torch.float32)
+    fresh = with_terms(task(PAPER, Adam(), rows=15, steps=4, size=16, dtype=torch.float32), terms)
+    whole = part(fresh, slice(None))
     Stacked(PAPER, data, CPU).train(whole)
     for columns in (slice(0, 1), slice(7, 9), slice(3, 14)):
-        part = task(PAPER, Adam(), rows=15, steps=4, size=16, dtype=torch.float32)
-        fewer = LocalTask(
-            part.optimiser,
-            part.rows[columns].clone(),
-            part.batches[columns],
-            part.shared,
-            {name: rows[columns].clone() for name, rows in part.state.items()},
-            part.steps_taken[columns],
-        )
+        fewer = part(fresh, columns)
         Stacked(PAPER, data, CPU).train(fewer)
         assert torch.equal(fewer.rows, whole.rows[columns])
+        if terms:
+            assert torch.equal(fewer.recursion.momentum, whole.recursion.momentum[columns])
+            assert torch.equal(fewer.recursion.square, whole.recursion.square[columns])
 
 
 def test_a_diverging_row_leaves_the_others_alone():

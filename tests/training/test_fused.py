@@ -26,7 +26,7 @@ from plfl.training import LocalTask, compile
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
-from tests.training.test_engines import TERMS, with_terms
+from tests.training.test_engines import TERMS, part, with_terms
 
 CPU = torch.device("cpu")
 PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
@@ -81,22 +81,13 @@ def task(forecaster, optimiser, rows=3, steps=5, size=16, dtype=torch.float32):
     )
 
 
-PER_ROW = ["rows", "batches", "steps_taken", "constant", "displacement", "targets", "steps"]
-
-
-def part(whole, rows):
-    """The task of some rows of another, as copies."""
-    given = {n: x for n in [*PER_ROW, "gradients"] if (x := getattr(whole, n)) is not None}
-    state = {name: x[rows].clone() for name, x in whole.state.items()}
-    return replace(whole, state=state, **{name: x[rows].clone() for name, x in given.items()})
-
-
 def in_double(t):
     """A copy of a task in double precision."""
     given = {n: x for n, x in vars(t).items() if isinstance(x, torch.Tensor)}
     doubles = {n: x.double() for n, x in given.items() if x.dtype == torch.float32}
     state = {name: x.double() for name, x in t.state.items()}
-    return replace(t, state=state, **doubles)
+    recursion = t.recursion and t.recursion.map(torch.Tensor.double)
+    return replace(t, state=state, recursion=recursion, **doubles)
 
 
 def error(got, expected, start):
@@ -225,6 +216,10 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
     assert error(ours.rows, theirs.rows, start) < 1e-5
     if before is not None:
         assert error(ours.gradients, theirs.gradients, before) < 1e-5
+    if ours.recursion is not None:
+        for name in ("momentum", "square"):
+            got, expected = (getattr(t.recursion, name) for t in (ours, theirs))
+            assert error(got, expected, torch.zeros_like(got)) < 1e-5
     if ours.frozen is not None:
         assert torch.equal(ours.rows[:, ours.frozen], start[:, ours.frozen])
 
@@ -259,6 +254,8 @@ def test_a_row_trains_to_the_same_bits_in_any_company(optimiser, terms, instruct
             assert torch.equal(some.rows, whole.rows[rows])
             if terms:
                 assert torch.equal(some.gradients, whole.gradients[rows])
+                assert torch.equal(some.recursion.momentum, whole.recursion.momentum[rows])
+                assert torch.equal(some.recursion.square, whole.recursion.square[rows])
             for name, x in some.state.items():
                 assert torch.equal(x, whole.state[name][rows])
         machine = Fused(PAPER, data, CPU, threads=threads)
@@ -346,6 +343,7 @@ def test_only_float32_on_the_cpu():
 @needs_kernel
 def test_arrays_of_another_size_are_refused():
     machine, whole = Fused(SMALL, dataset(SMALL), CPU), task(SMALL, Adam())
+    recursive = with_terms(whole, ["recursion"])
     for wrong in (
         replace(whole, rows=whole.rows[:, 1:]),
         replace(whole, batches=whole.batches.repeat(2, 1, 1)),
@@ -356,6 +354,10 @@ def test_arrays_of_another_size_are_refused():
         replace(whole, frozen=whole.shared[1:]),
         replace(whole, shared=whole.shared[1:]),
         replace(whole, steps=torch.tensor([1, 6, 1])),
+        *(
+            replace(recursive, recursion=replace(recursive.recursion, **{n: whole.rows[1:]}))
+            for n in ("momentum", "square", "scale")
+        ),
     ):
         with pytest.raises(ValueError, match="are needed, not"):
             machine.train(wrong)
