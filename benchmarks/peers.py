@@ -6,6 +6,7 @@ The plain loop's model, minibatches and `Adam(fused=True)`, federated averaging,
 thread. What a tool takes to start is left out, as is its first round, which warms up.
 """
 
+import multiprocessing
 import statistics
 import time
 from collections.abc import Callable
@@ -99,6 +100,9 @@ def _tasks() -> tuple[PlainLoop, Callable[[int, int], Any]]:
 
 def pfl() -> float:
     """Client-steps per second of Apple pfl's simulated backend, in one process."""
+    # It takes a process of any other name for a worker of its own.
+    multiprocessing.current_process().name = "MainProcess"
+
     from pfl.aggregate.simulate import SimulatedBackend
     from pfl.algorithm import FederatedAveraging, NNAlgorithmParams
     from pfl.callback.base import TrainingProcessCallback
