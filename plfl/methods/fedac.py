@@ -149,7 +149,8 @@ def components(rows: "Tensor") -> "Tensor":
     import torch
 
     count = min(10, len(rows) - 1, rows.shape[1])
-    centred = rows.double() - rows.double().mean(0)
+    exact = rows.double()
+    centred = exact - exact.mean(0)
     values, vectors = torch.linalg.eigh(centred @ centred.T)
     values, vectors = values[-count:].flip(0), vectors[:, -count:].flip(1)
     kept = values > values[0] * 1e-12
