@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from plfl.deploy import flower
 from plfl.deploy.agreement import narrowed
 from plfl.results.collect import conclude, description, summarise
 from plfl.results.records import CellResult, write_table
@@ -24,4 +25,4 @@ def write(
     write_table(clients, folder / "clients.parquet")
     summary = summarise(result.records, study.data.source, study.tracking.target_mase)
     about = {"engine": "flower", "study": description(study), "cells": {str(cell): ""}}
-    conclude(folder, summary, about, git_commit(), ("numpy", "pandas", "torch", "flwr"))
+    conclude(folder, summary, about, git_commit(), {"flwr": flower.VERSION})

@@ -3,7 +3,7 @@
 import json
 import logging
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -168,16 +168,20 @@ def conclude(
     summary: pd.DataFrame,
     about: Mapping[str, Any],
     git: str | None,
-    libraries: Sequence[str] = ("numpy", "pandas", "torch"),
+    engine: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the summary of a study, and `about` it together with the versions it was made by."""
+    """Write the summary of a study, and `about` it together with the versions it was made by.
+
+    `engine` is the name and version of what trained, where that is not the simulator.
+    """
     with atomic(folder / "summary.csv") as temporary:
         summary.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
     made_by = {
         "format": FORMAT,
         "version": __version__,
         "git": git,
-        "versions": {name: version(name) for name in libraries}
+        "versions": {name: version(name) for name in ("numpy", "pandas", "torch")}
+        | (dict(engine) if engine else {})
         | {"python": platform.python_version()},
     }
     with atomic(folder / "study.json") as temporary:
