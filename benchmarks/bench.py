@@ -63,6 +63,7 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     parts: dict[str, Callable[[], object]] = {
         "speed": lambda: {str(n): in_a_process(speed, n) for n in sorted({1, cores})},
+        "scaling": lambda: in_a_process(scaling, cores),
         "others": others,
         "clients": lambda: {str(n): in_a_process(growth, n, 1) for n in (12, 120, 1200)},
         "cells": lambda: {str(n): in_a_process(growth, CLIENTS, n) for n in (1, 20, 180)},
@@ -139,6 +140,29 @@ def speed(threads: int) -> Numbers:
         "product_gflops": 2 * 2048**3 / statistics.median(products[1:]) / 1e9,
         "step_gflop": _flops() / 1e9,
     }
+
+
+def scaling(cores: int) -> Numbers:
+    """How many times faster all cores are than one: in training with `fused`, and in a product.
+
+    One and all alternate, since what else a machine does slows two cores more than one.
+    """
+    adam, dataset = Adam(), random_dataset()
+    engines = {n: Fused(FORECASTER, dataset, CPU, threads=n) for n in (1, cores)}
+    matrix = torch.rand(2048, 2048)
+    training: dict[int, list[float]] = {n: [] for n in engines}
+    products: dict[int, list[float]] = {n: [] for n in engines}
+    for t in range(2 * ROUNDS + 1):
+        for n, fused in engines.items():
+            task = local_task(dataset, adam, t, 125)
+            training[n].append(_seconds(partial(fused.train, task)))
+            torch.set_num_threads(n)
+            products[n].append(_seconds(lambda: matrix @ matrix))
+    ratios = {}
+    for what, seconds in (("fused", training), ("product", products)):
+        one, all_cores = (statistics.median(seconds[n][1:]) for n in (1, cores))
+        ratios[what] = one / all_cores
+    return ratios
 
 
 def _seconds(run: Callable[[], object]) -> float:

@@ -149,12 +149,13 @@ def components(rows: "Tensor") -> "Tensor":
     import torch
 
     count = min(10, len(rows) - 1, rows.shape[1])
-    exact = rows.double()
-    centred = exact - exact.mean(0)
+    centred = rows.double()
+    centred -= centred.mean(0)
     values, vectors = torch.linalg.eigh(centred @ centred.T)
     values, vectors = values[-count:].flip(0), vectors[:, -count:].flip(1)
     kept = values > values[0] * 1e-12
-    found: Tensor = (vectors[:, kept] / values[kept].sqrt()).T @ centred
+    by = (vectors[:, kept] / values[kept].sqrt()).T
+    found: Tensor = by.to(rows.dtype) @ centred.to(rows.dtype)
     return found
 
 
@@ -166,7 +167,7 @@ def nearest(omega: "Tensor", Omega: "Tensor", M: "Tensor") -> "Tensor":
     import torch
     from torch.nn.functional import normalize
 
-    seen, models = (normalize(rows.double() @ M.T) for rows in (omega, Omega))
+    seen, models = (normalize((rows @ M.T).double()) for rows in (omega, Omega))
     best = (seen @ models.T).cpu().numpy().argmax(1)
     return torch.from_numpy(best).to(omega.device)
 

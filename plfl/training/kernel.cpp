@@ -868,10 +868,11 @@ class Trainer {
     pulls_[0] = {float(rule.proximal), shared_.data()};
     const bool pulled = rule.proximal != 0 || job_.pull;
     if (pulled) std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
+    const bool constant = job_.constant && !(pulled && move_anchor(rule.proximal != 0));
     const std::int64_t* taken = job_.taken + 2 * row;
     const bool other = dense_ || job_.displacement || job_.gradients || job_.frozen ||
                        taken[0] != taken[1];
-    apply_ = apply_of(rule, pulled * kPulled | (job_.constant != nullptr) * kConstant |
+    apply_ = apply_of(rule, pulled * kPulled | constant * kConstant |
                                 other * kOther | (job_.momentum != nullptr) * kRecursion);
     const std::int64_t steps = job_.row_steps ? job_.row_steps[row] : job_.steps;
     double loss = 0.0;
@@ -910,6 +911,26 @@ class Trainer {
       masks_.push_back(layout_.mask(where.data()));
       pulls_.push_back({strength, masks_.back().data()});
     }
+  }
+
+  // Make a·(y − anchor) + c a pull to anchor − c / a, which spares the cache an array; false for a
+  // row with a constant where nothing pulls, of which both are left as they are.
+  bool move_anchor(bool proximal) {
+    for (std::ptrdiff_t k = 0; k < layout_.size; k += W) {
+      V strength{};
+      for (std::size_t p = !proximal; p < pulls_.size(); ++p)
+        strength += (V)((VI)splat(pulls_[p].strength) & lanes_of(pulls_[p].where, k));
+      if (dense_) strength += load(pull_.get() + k);
+      const V constant = load(constant_.get() + k), anchor = load(y_.get() + k);
+      const VI pulled = strength != 0.0f;
+      for (int i = 0; i < W; ++i) {
+        if (pulled[i] || constant[i] == 0.0f) continue;
+        std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
+        return false;
+      }
+      store(anchor_.get() + k, pulled ? anchor - constant / strength : anchor);
+    }
+    return true;
   }
 
   void read_recursion(std::int64_t row) {

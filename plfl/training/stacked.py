@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from plfl.data.windows import Dataset
 from plfl.forecaster import Forecaster
@@ -18,6 +19,8 @@ from plfl.training.losses import contrastive
 
 CHUNK = 12
 """Most rows that are trained together on a CPU: as many as its caches like."""
+WINDOWS = 2**20
+"""About as many windows are forecast together on a GPU, which takes some gigabytes."""
 
 
 class Stacked:
@@ -33,6 +36,8 @@ class Stacked:
         self.forecaster = forecaster
         self.device, self.dtype = device, dtype
         self.block = sys.maxsize if device.type == "cuda" else 4 * CHUNK
+        # Those of one row are enough for a CPU.
+        self.windows = WINDOWS if device.type == "cuda" else 1
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.look_back = torch.arange(dataset.look_back, device=device)
         self.target = dataset.look_back - 1 + dataset.look_ahead
@@ -148,11 +153,15 @@ class Stacked:
 
     @torch.inference_mode()
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        views = self.forecaster.layout.views(rows)
-        return [
-            self.forecaster.forward({n: v[s : s + 1] for n, v in views.items()}, inputs)[0]
-            for s, inputs in enumerate(self._inputs(windows)[None] for windows in starts)
-        ]
+        most = max(1, self.windows // max([1, *map(len, starts)]))
+        forecasts: list[Tensor] = []
+        for first in range(0, len(starts), most):
+            some = starts[first : first + most]
+            views = self.forecaster.layout.views(rows[first : first + most])
+            inputs = self._inputs(pad_sequence(some, batch_first=True))
+            padded = self.forecaster.forward(views, inputs)
+            forecasts += [f[: len(own)] for f, own in zip(padded, some, strict=True)]
+        return forecasts
 
 
 def _contrast(h: Tensor, near: Tensor, far: Tensor, contrast: Contrast) -> tuple[Tensor, Tensor]:

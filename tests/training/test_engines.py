@@ -225,11 +225,15 @@ def test_linear_output_and_no_hidden_layer():
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
 
 
-def test_forecasts_agree():
+@pytest.mark.parametrize("together", [1, 50, 10_000])
+def test_forecasts_agree(together):
     data = dataset(SMALL)
     rows = task(SMALL, Adam()).rows
     starts = [torch.arange(3 * i, 3 * i + 20 + i) for i in range(len(rows))]
-    ours = Stacked(SMALL, data, CPU, torch.float64).predict(rows, starts)
+    starts[0] = starts[0][:1]
+    stacked = Stacked(SMALL, data, CPU, torch.float64)
+    stacked.windows = together
+    ours = stacked.predict(rows, starts)
     theirs = Reference(SMALL, data, CPU, torch.float64).predict(rows, starts)
     assert [len(f) for f in ours] == [len(s) for s in starts]
     for a, b in zip(ours, theirs, strict=True):

@@ -136,18 +136,28 @@ def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(optimiser)
 @needs_kernel
 @pytest.mark.parametrize("optimiser", [Sgd(lr=0.1), Adam(), ProxAdam(mu=0.5)], ids=repr)
 @pytest.mark.parametrize("strengths", [1, 2, 4, 5])
-def test_a_pull_of_few_strengths_agrees_with_the_reference(optimiser, strengths, instructions):
-    """Those of at most four are kept in another form."""
+@pytest.mark.parametrize("constant", ["nowhere", "where something pulls", "everywhere"])
+def test_a_pull_of_few_strengths_agrees_with_the_reference(
+    optimiser, strengths, constant, instructions
+):
+    """Those of at most four are kept in another form, as is a constant that comes with a pull."""
     data = dataset(SMALL)
-    pull = torch.arange(task(SMALL, optimiser).rows.shape[1]) % (strengths + 1) / 2
-    ours, theirs = (replace(task(SMALL, optimiser), pull=pull) for _ in range(2))
-    start = ours.rows.clone()
+    start = task(SMALL, optimiser).rows
+    pull = torch.arange(start.shape[1]) % (strengths + 1) / 2
+    terms = {"pull": pull}
+    if constant != "nowhere":
+        where = pull > 0 if constant == "where something pulls" else 1
+        terms["constant"] = (
+            0.1 * where * torch.randn(start.shape, generator=torch.Generator().manual_seed(1))
+        )
+    ours, theirs = (replace(task(SMALL, optimiser), **terms) for _ in range(2))
     loss = Fused(SMALL, data, CPU, instructions=instructions).train(ours)
     torch.testing.assert_close(loss, Reference(SMALL, data, CPU).train(theirs), rtol=1e-5, atol=0)
     assert error(ours.rows, theirs.rows, start) < 1e-5
-    without = task(SMALL, optimiser)
-    Fused(SMALL, data, CPU, instructions=instructions).train(without)
-    assert not torch.equal(ours.rows, without.rows)
+    for name in terms:
+        without = replace(task(SMALL, optimiser), **(terms | {name: None}))
+        Fused(SMALL, data, CPU, instructions=instructions).train(without)
+        assert not torch.equal(ours.rows, without.rows)
 
 
 @needs_kernel
