@@ -1,12 +1,13 @@
 """What the rules of the Snakemake workflow share: how a job logs, fails, and what it depends on."""
 
 import atexit
+import itertools
 import logging
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -71,19 +72,35 @@ class Progress:
     EVERY = 10.0
     """Seconds from one line to the next."""
 
-    def __init__(self, label: str, rounds: int):
-        self.label, self.rounds = label, rounds
+    def __init__(self, label: str, rungs: Sequence[int]):
+        """Begin to count the time.
+
+        Args:
+            label: what is trained.
+            rungs: rounds after which half of what is tried goes on, and the last of all.
+        """
+        self.label, self.rungs = label, rungs
+        self.before: int | None = None
         self.begun = self.told = time.monotonic()
 
     def __call__(self, t: int) -> None:
         """Round `t` is finished."""
-        now = time.monotonic()
-        left = (now - self.begun) / t * (self.rounds - t)
-        log.info("%s: round %d of %d", self.label, t, self.rounds)
-        if now - self.told >= self.EVERY and t < self.rounds:
+        now, rounds = time.monotonic(), self.rungs[-1]
+        if self.before is None:  # not 0 where training goes on from a checkpoint
+            self.before = t - 1
+        log.info("%s: round %d of %d", self.label, t, rounds)
+        if now - self.told >= self.EVERY and t < rounds:
             self.told = now
-            text = f"{self.label}: round {t} of {self.rounds}, about {duration(left)} left"
+            done = self._work(t)
+            speed = (done - self._work(self.before)) / (now - self.begun)
+            left = (self._work(rounds) - done) / speed
+            text = f"{self.label}: round {t} of {rounds}, about {duration(left)} left"
             print(text, file=sys.stderr, flush=True)
+
+    def _work(self, t: int) -> float:
+        """Work up to round `t`, in rounds in which everything is tried."""
+        spans = itertools.pairwise([0, *self.rungs])
+        return sum(max(0, min(t, end) - after) * 0.5**i for i, (after, end) in enumerate(spans))
 
 
 def duration(seconds: float) -> str:

@@ -31,7 +31,7 @@ with job(snakemake) as study:
         every = study.compute.checkpoint_seconds
         checkpoint = Checkpoint(folder / f"{name}.checkpoint", key, every)
         if new:
-            progress = Progress("-".join(snakemake.wildcards), study.federation.rounds)
+            progress = Progress("-".join(snakemake.wildcards), study.rungs)
             results = train(study, new, Dataset.load_file(dataset), progress, checkpoint)
             for cell, result in results.items():
                 trained.keep(digests[cell], result, *wanted[cell])
