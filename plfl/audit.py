@@ -18,7 +18,7 @@ from plfl.experiment import train
 from plfl.files import atomic
 from plfl.methods.authors_code import AuthorsCode
 from plfl.results.collect import summarise
-from plfl.results.records import CELL
+from plfl.results.records import CELL, write_csv
 from plfl.results.tables import MODELS, client_label, server_label
 from plfl.study import ServerOpts, Study, Tuning
 
@@ -294,9 +294,7 @@ def write(study: Study, table: pd.DataFrame) -> list[Path]:
         PlflError: the disk is full or the folder cannot be written.
     """
     paths = [study.results / "audit.csv", study.results / "audit.md"]
-    with atomic(paths[0]) as temporary:
-        named = table.assign(data=study.data.source)
-        named.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
+    write_csv(table.assign(data=study.data.source), paths[0])
     with atomic(paths[1]) as temporary:
         temporary.write_text(as_markdown(study, table), encoding="utf-8")
     return paths

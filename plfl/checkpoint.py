@@ -64,7 +64,7 @@ class Checkpoint:
         for f, path in zip(federations, arrays, strict=True):
             with atomic(path) as temporary:
                 # Not `save_file`, whose error does not tell that the disk is full.
-                temporary.write_bytes(safetensors.torch.save(tensors([f])))
+                temporary.write_bytes(safetensors.torch.save(tensors(f)))
         with atomic(tables) as temporary:
             pq.write_table(table, temporary)
         state = {"key": self.key, "round": t, "note": self.note}
@@ -96,7 +96,7 @@ class Checkpoint:
             log.warning("%s: is damaged (%s); training begins anew", self.folder, error)
             return 0, []
         for f, path in zip(federations, arrays, strict=False):
-            restore([f], safetensors.torch.load_file(path))
+            restore(f, safetensors.torch.load_file(path))
         self.note = state["note"]
         log.info("goes on after round %d", state["round"])
         by_trial = records.groupby("trial", sort=True)
@@ -118,26 +118,23 @@ class Checkpoint:
         return arrays, self.folder / f"{t}.parquet"
 
 
-def tensors(federations: Sequence[Federation]) -> dict[str, Tensor]:
-    """Everything that some federations carry from one round to the next, by name."""
-    found: dict[str, Tensor] = {}
-    for i, f in enumerate(federations):
-        found |= {f"{i}/local": f.local, f"{i}/steps": f.steps}
-        found[f"{i}/now"] = torch.tensor(f.clock.now, dtype=torch.float64)
-        for table in TABLES:
-            found |= {f"{i}/{table}/{name}": x for name, x in getattr(f, table).items()}
+def tensors(f: Federation) -> dict[str, Tensor]:
+    """Everything that a federation carries from one round to the next, by name."""
+    found = {"local": f.local, "steps": f.steps}
+    found["now"] = torch.tensor(f.clock.now, dtype=torch.float64)
+    for table in TABLES:
+        found |= {f"{table}/{name}": x for name, x in getattr(f, table).items()}
     return {name: x.detach().clone().contiguous() for name, x in found.items()}
 
 
-def restore(federations: Sequence[Federation], found: dict[str, Tensor]) -> None:
+def restore(f: Federation, found: dict[str, Tensor]) -> None:
     """Put back what `tensors` found."""
-    for i, f in enumerate(federations):
-        device = f.local.device
-        # What the method did before round 1 was counted before the interruption.
-        f.clock.close_round(f.channel.close_round(), [])
-        f.clock.now = float(found[f"{i}/now"])
-        f.local, f.steps = (found[f"{i}/{name}"].to(device) for name in ("local", "steps"))
-        for table in TABLES:
-            prefix = f"{i}/{table}/"
-            kept = {n.removeprefix(prefix): x for n, x in found.items() if n.startswith(prefix)}
-            setattr(f, table, {name: x.to(device) for name, x in kept.items()})
+    device = f.local.device
+    # What the method did before round 1 was counted before the interruption.
+    f.clock.close_round(f.channel.close_round(), [])
+    f.clock.now = float(found["now"])
+    f.local, f.steps = (found[name].to(device) for name in ("local", "steps"))
+    for table in TABLES:
+        prefix = f"{table}/"
+        kept = {n.removeprefix(prefix): x for n, x in found.items() if n.startswith(prefix)}
+        setattr(f, table, {name: x.to(device) for name, x in kept.items()})

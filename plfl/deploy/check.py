@@ -96,7 +96,7 @@ def compare(place: Place, result: CellResult, f: Federation) -> Iterator[str]:
         run, _ = json.loads((folder / LATEST).read_text(encoding="utf-8"))
         taken = [taken.t for taken in place.history if name in taken.took_part]
         held = safetensors.torch.load_file(folder / run / f"round-{max(taken)}.safetensors")
-        if not same(held["0/local"][0], f.local[i]):
+        if not same(held["local"][0], f.local[i]):
             yield f"the parameters of client {name}"
 
 

@@ -187,7 +187,7 @@ class Client:
                         f"{path}: the state after round {wanted}, which the server wants to go on "
                         "from, is not there; restore the folder, or begin anew"
                     )
-                restore([self._f], safetensors.torch.load(path.read_bytes()))
+                restore(self._f, safetensors.torch.load(path.read_bytes()))
         return self._f
 
     def _federation(self) -> Federation:
@@ -227,7 +227,7 @@ class Client:
     def _keep(self, f: Federation, t: int, before: int) -> None:
         """Save the state after round `t`; of the earlier ones only the one it began from stays."""
         with private(self._file(t)) as temporary:
-            temporary.write_bytes(safetensors.torch.save(tensors([f])))
+            temporary.write_bytes(safetensors.torch.save(tensors(f)))
         for file in self._file(t).parent.glob("round-*.safetensors"):
             if file not in (self._file(t), self._file(before)):
                 file.unlink()

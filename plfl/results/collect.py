@@ -16,7 +16,7 @@ from plfl.data.source import read_receipt
 from plfl.data.windows import SPLITS, Dataset, Split
 from plfl.files import atomic
 from plfl.results import costs, scores
-from plfl.results.records import CELL, cell_digest, join_tables, write_table
+from plfl.results.records import CELL, cell_digest, join_tables, write_csv, write_table
 from plfl.study import FORMAT, Cell, Study
 
 log = logging.getLogger(__name__)
@@ -174,8 +174,7 @@ def conclude(
 
     `engine` is the name and version of what trained, where that is not the simulator.
     """
-    with atomic(folder / "summary.csv") as temporary:
-        summary.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
+    write_csv(summary, folder / "summary.csv")
     made_by = {
         "format": FORMAT,
         "version": __version__,

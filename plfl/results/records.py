@@ -63,6 +63,16 @@ def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:
         pq.write_table(marked, temporary, compression="zstd", write_page_checksum=True)
 
 
+def write_csv(table: pd.DataFrame, path: Path) -> None:
+    """Write a table for people and spreadsheets, of six digits.
+
+    Raises:
+        PlflError: the disk is full or the folder cannot be written.
+    """
+    with atomic(path) as temporary:
+        table.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
+
+
 def read_table(path: Path) -> pd.DataFrame:
     """Read what `write_table` wrote, and make sure that it is still that.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from plfl.figures.style import save, style
-from plfl.files import atomic
+from plfl.results.records import write_csv
 from plfl.scarcity.comparison import as_text, crossings, label, summarise
 from plfl.scarcity.drawing import CAPTION, draw
 from plfl.scarcity.training import WEEKS, measure
@@ -37,9 +37,7 @@ def write(study: Study, table: pd.DataFrame) -> list[Path]:
         PlflError: the disk is full or a folder cannot be written.
     """
     path = study.results / "scarcity.csv"
-    with atomic(path) as temporary:
-        named = table.assign(data=study.data.source)
-        named.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
+    write_csv(table.assign(data=study.data.source), path)
     with style():
         figure = draw(study, table)
     return [path, *save(figure, study.figures / "scarcity")]

@@ -99,7 +99,7 @@ def personal(place: Place, names: list[str]) -> list[NDArray[np.uint64]]:
     f = federation_of(place.study, place.cell, rates, bench.forecaster, fleet)
     own, initial = ~f.shared.numpy(), f.initial.numpy()
     files = [path for name in names for path in place.client(name).glob("*/round-*.safetensors")]
-    rows = [safetensors.torch.load_file(path)["0/local"][0].numpy() for path in files]
+    rows = [safetensors.torch.load_file(path)["local"][0].numpy() for path in files]
     return [pairs(row, own & (row != initial)) for row in rows]
 
 
@@ -191,7 +191,7 @@ def search(place: Place, names: list[str], proxies: list[Proxy], memory: Path) -
         for kept in (kept for proxy in proxies for kept in proxy.connections):
             copy.write(kept["up"] + kept["down"])
     last = model(place.server / MODEL, "x")
-    saved = model(memory / "checkpoint.safetensors", "0/server_state/x")
+    saved = model(memory / "checkpoint.safetensors", "server_state/x")
     wanted = np.unique(np.concatenate(personal(place, names)))
     print(f"{len(wanted):,} pairs of personal parameters of {len(names)} clients:")
     for file, control in (

@@ -37,7 +37,7 @@ def assert_equal_bits(of: Study, tmp_path, splits=("P1", "P2", "P3")) -> None:
 def last_model(folder, initial):
     """The model that a client was left with."""
     files = sorted(folder.glob("*/round-*.safetensors"), key=lambda p: int(p.stem[6:]))
-    return safetensors.torch.load_file(files[-1])["0/local"][0] if files else initial
+    return safetensors.torch.load_file(files[-1])["local"][0] if files else initial
 
 
 def test_what_can_be_deployed():

@@ -29,7 +29,7 @@ def test_no_personal_number_leaves(method, tmp_path):
             rows = [v for v in state.values() if v.shape[-1:] == shared.shape]
             for row in rows:
                 found["personal"] |= numbers(row.numpy()[..., ~shared])
-            found["shared"] |= numbers(state["0/local"].numpy()[..., shared])
+            found["shared"] |= numbers(state["local"].numpy()[..., shared])
 
     deployed.run(collect)
     assert min(map(len, found.values())) > 100
