@@ -20,7 +20,7 @@ from plfl import audit, scarcity
 from plfl.errors import ResultsError
 from plfl.figures import available, caption
 from plfl.files import atomic
-from plfl.portraits import HEIGHT, LEFT, WIDTH, load, portraits, score
+from plfl.portraits import HEIGHT, LEFT, MOST, WIDTH, load, portraits, score
 from plfl.results.claims import describe, verdicts
 from plfl.results.tables import MODELS, Model, Tables, fitting, server_label
 from plfl.study import Cell, Study
@@ -70,7 +70,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"LEFT": LEFT, "WIDTH": WIDTH, "HEIGHT": HEIGHT}
+    environment.globals |= {"LEFT": LEFT, "WIDTH": WIDTH, "HEIGHT": HEIGHT, "MOST": MOST}
     with fitting(results):
         there = {path.name for path in extras(results)}
         configuration = yaml.safe_dump(
@@ -319,7 +319,7 @@ def _clients_of(tables: Tables, state: str) -> Iterator[Client]:
     columns = []
     for split in study.grid.personalization:
         cell = tables.best("local", state=state, personalization=split)
-        columns.append(None if cell is None else _test_scores(tables, cell))
+        columns.append(None if cell is None else tables.test_scores(cell))
     here = tables.clients[tables.clients["state"] == state]
     for number, row in enumerate(here.to_dict("records"), 1):
         scores = [
@@ -334,18 +334,6 @@ def _clients_of(tables: Tables, state: str) -> Iterator[Client]:
             load(row["std"]),
             scores,
         )
-
-
-def _test_scores(tables: Tables, cell: Cell) -> "pd.Series[float]":
-    """Test MASE of the local model of each client of `cell` at the last round."""
-    records = tables.records(
-        ["client", "mase"],
-        split="test",
-        model="local",
-        round=tables.study.federation.rounds,
-        **asdict(cell),
-    )
-    return records.set_index("client")["mase"]
 
 
 def _audit(tables: Tables) -> list[Walk]:

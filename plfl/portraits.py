@@ -15,6 +15,8 @@ from plfl.results.tables import MODELS, Tables, server_label
 
 LEFT, WIDTH, HEIGHT = 44, 672, 120
 """Place of a week's drawing: room for the numbers of its axis, then width and height in px."""
+MOST = 60
+"""Clients of a state that are drawn: a page of a thousand would be slow to open."""
 LINES = ("persistence", "truth", "local")
 """Columns of the forecasts that are drawn, the last one on top."""
 
@@ -63,7 +65,10 @@ class Portrait:
 
 
 def portraits(tables: Tables) -> list[Portrait]:
-    """All clients, states and clients in the order of the study.
+    """The clients, states and clients in the order of the study.
+
+    Of a state with more than `MOST` there are those of the greatest test MASE in the cell that the
+    figure of the week shows.
 
     Raises:
         ResultsError: the results are incomplete or of another format.
@@ -75,11 +80,21 @@ def portraits(tables: Tables) -> list[Portrait]:
         weeks = _weeks(tables, state)
         known = tables.about.get("sources", {}).get(state, {}).get("clients", {})
         here = tables.clients[tables.clients["state"] == state]
+        drawn = _drawn(tables, state, here["client"].tolist())
         for number, row in enumerate(here.to_dict("records"), 1):
             name = str(row["client"])
+            if name not in drawn:
+                continue
             facts = {**known.get(name, {}), **_facts(tables, row)}
             found.append(Portrait(state, number, name, facts, scored[state, name], weeks.get(name)))
     return found
+
+
+def _drawn(tables: Tables, state: str, clients: list[str]) -> set[str]:
+    cell = shown_cell(tables, state)
+    if len(clients) <= MOST or cell is None:
+        return set(clients[:MOST])
+    return set(tables.test_scores(cell).nlargest(MOST).index)
 
 
 def score(value: float) -> str:

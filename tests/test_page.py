@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from plfl import page
+from plfl import page, portraits
 from plfl.errors import ResultsError
 from plfl.figures import available
 from plfl.results.tables import Tables, client_label, server_label
@@ -215,6 +215,26 @@ def test_every_client_has_its_own_part(small: Path, parsed: Page) -> None:
     assert len(weeks) == 9
     assert all(len(week["d"].split("l")[1].split()) == 2 * (7 * 96 - 1) for week in weeks)
     assert "office" in parsed.text, "what the data's receipt says of a client"
+
+
+def test_of_many_clients_the_worst_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portraits, "MOST", 2)
+    out = _write(tmp_path, fake_results.SMALL)
+    parsed, tables = Page(out.read_text(encoding="utf-8")), Tables(out.parent)
+    drawn = [part["id"] for part in parsed.all("details") if part.get("class") == "client"]
+    expected = []
+    for state in ("CA", "IL", "NY"):
+        cell = tables.best("local", state=state, personalization="P2")
+        assert cell is not None
+        least = tables.test_scores(cell).argmin() + 1
+        expected += [f"client-{state}-{number}" for number in (1, 2, 3) if number != least]
+    assert drawn == expected
+    links = [link["href"] for link in parsed.all("a") if link["href"].startswith("#client-")]
+    assert links == [f"#{place}" for place in drawn]
+    (table,) = (rows for caption, rows in parsed.captioned if caption.startswith("Load in"))
+    assert len(table) == 1 + 9, "all are in the table"
 
 
 def test_sources_have_their_checksums(small: Path, parsed: Page) -> None:

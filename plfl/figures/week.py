@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from typing import Any
 
-import pandas as pd
 from matplotlib.dates import DateFormatter, DayLocator
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -81,12 +80,6 @@ def _median_client(tables: Tables, cell: Cell) -> tuple[str, float]:
 
     A client without persistence error has no MASE and comes last.
     """
-    scores: pd.DataFrame = tables.records(
-        ["client", "mase"],
-        split="test",
-        model="local",
-        round=tables.study.federation.rounds,
-        **asdict(cell),
-    ).sort_values("mase", kind="stable")
-    middle = scores.iloc[max(scores["mase"].count() - 1, 0) // 2]
-    return str(middle["client"]), float(middle["mase"])
+    scores = tables.test_scores(cell).sort_values(kind="stable")
+    middle = max(scores.count() - 1, 0) // 2
+    return str(scores.index[middle]), float(scores.iloc[middle])

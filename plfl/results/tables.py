@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -99,6 +99,17 @@ class Tables:
     def records(self, columns: list[str], **equal: object) -> pd.DataFrame:
         """`columns` of those rows of records.parquet that have the values of `equal`."""
         return self._rows("records.parquet", columns, equal)
+
+    def test_scores(self, cell: Cell) -> "pd.Series[float]":
+        """Test MASE of the local model of each client of `cell`, at the last round."""
+        table = self.records(
+            ["client", "mase"],
+            split="test",
+            model="local",
+            round=self.study.federation.rounds,
+            **asdict(cell),
+        )
+        return table.set_index("client")["mase"]
 
     def forecasts(self, columns: list[str], **equal: object) -> pd.DataFrame:
         """As `records`, of forecasts.parquet: a week of the test part, kWh per interval."""
