@@ -36,7 +36,7 @@ from plfl import federation, methods
 from plfl.clients.adam import Adam
 from plfl.data.windows import Dataset
 from plfl.errors import ConfigError
-from plfl.experiment import federation_of, train
+from plfl.experiment import EVALUATED, federation_of, train
 from plfl.files import atomic
 from plfl.fleet import Fleet
 from plfl.forecaster import Forecaster
@@ -138,7 +138,7 @@ def speed(threads: int) -> Numbers:
     return {
         "client_steps_per_second": rates,
         "product_gflops": 2 * 2048**3 / statistics.median(products[1:]) / 1e9,
-        "step_gflop": _flops() / 1e9,
+        "step_gflop": BATCH * _flops(backward=True) / 1e9,
     }
 
 
@@ -171,8 +171,8 @@ def _seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _flops() -> int:
-    """Multiplications and additions of the matrix products in one local step."""
+def _flops(backward: bool) -> int:
+    """Multiplications and additions of the matrix products for one window."""
     f = FORECASTER
     inputs = f.look_back * f.inputs * 4 * f.hidden
     recurrent = (f.look_back - 1) * f.hidden * 4 * f.hidden
@@ -180,7 +180,7 @@ def _flops() -> int:
     mlp = sum(a * b for a, b in itertools.pairwise(widths))
     forward = inputs + recurrent + mlp
     # Backwards everything comes twice, but nobody needs the gradient of the windows.
-    return 2 * BATCH * (3 * forward - inputs)
+    return 2 * (3 * forward - inputs if backward else forward)
 
 
 def others() -> dict[str, float | str]:
@@ -265,7 +265,15 @@ def by_part() -> Numbers:
     }
     parts["records"] = spent("experiment.py", "report") - parts["evaluation"]
     parts["server and the rest"] = total - sum(parts.values())
-    return {"seconds": total, "parts": parts, "cells": len(study.cells), "peak_mib": _peak_mib()}
+    windows = sum(len(dataset.starts(i, s)) for i in range(CLIENTS) for s in EVALUATED)
+    models = 2 * len(study.cells) * (study.federation.rounds // study.federation.evaluate_every)
+    return {
+        "seconds": total,
+        "parts": parts,
+        "evaluation_gflop": models * windows * _flops(backward=False) / 1e9,
+        "cells": len(study.cells),
+        "peak_mib": _peak_mib(),
+    }
 
 
 class _Spent:
