@@ -173,6 +173,13 @@ def test_another_model_has_another_share(tmp_path: Path) -> None:
     assert "5.02%" in verdict.reason
 
 
+def test_who_sends_everything_in_double_precision_saves_nothing(tmp_path: Path) -> None:
+    everything = 8 * 60276
+    sent = dict.fromkeys(["P1", "P2", "P3"], everything)
+    verdict = by_claim(write(tmp_path, true, sent=sent))["d", None]
+    assert (verdict.answer, verdict.effect) == ("does not hold", 1)
+
+
 @pytest.mark.parametrize(
     ("optimiser", "answer"), [("adam", "undecided"), ("prox", "holds")], ids=str
 )
