@@ -35,8 +35,9 @@ CLAIMS = {
 SPLITS = {"FL": ["*"], "PL-FL": ["lstm.*"], "local training": []}
 """What the paper's three splits share; a study may call them as it likes."""
 FAVOURED, BEATEN = ["adam", "adamams"], ["prox", "proxadam"]
-ROUNDS = ("fedopt", "authors_code")
-"""The methods that are the paper's own round: as its text has it, or else as its program does."""
+ROUNDS = {"fedopt": 4, "authors_code": 8}
+"""The methods that are the paper's own round: as its text has it, or else as its program does; and
+the bytes of a number that they send."""
 PARAMETERS = 60276
 """Numbers in the paper's model; in another one PL-FL has another share."""
 BYTES = 0.0581
@@ -233,10 +234,10 @@ def _bytes(tables: Tables) -> Verdict:
             f"{state}-{split}-*" for state, split in itertools.product(study.data.states, splits)
         ),
     )
-    sent = int(one_way.max())
-    if sent not in (4 * PARAMETERS, 8 * PARAMETERS):  # 8: the authors' code sends double precision
+    parameters = int(one_way.max()) // ROUNDS[own]
+    if parameters != PARAMETERS:
         reason = (
-            f"its model has {sent // 4:,} parameters, the paper's {PARAMETERS:,}; here the share "
+            f"its model has {parameters:,} parameters, the paper's {PARAMETERS:,}; here the share "
             f"is {share:.2%}"
         )
         return replace(found, answer="not in this study", reason=reason)
