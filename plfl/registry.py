@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 from functools import cache
 from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -18,6 +18,13 @@ class Method(BaseModel):
 
     name: ClassVar[str]
     """The name by which a configuration refers to the algorithm."""
+    label: ClassVar[str]
+    """The name in print; the class's own where it has no other."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        if "label" not in vars(cls):
+            cls.label = cls.__name__
 
 
 @cache

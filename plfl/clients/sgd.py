@@ -14,6 +14,7 @@ class Sgd(ClientOpt):
     """Plain minibatch gradient descent."""
 
     name = "sgd"
+    label = "SGD"
 
     lr: float = Field(1e-3, gt=0)
     """Client learning rate η (authors' code: 1e-3)."""

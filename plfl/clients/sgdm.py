@@ -17,6 +17,7 @@ class SgdMomentum(ClientOpt):
     """Gradient descent with heavy-ball or Nesterov momentum."""
 
     name = "sgdm"
+    label = "SGD momentum"
 
     lr: float = Field(1e-3, gt=0)
     """Client learning rate η (authors' code: 1e-3)."""

@@ -34,6 +34,7 @@ class AuthorsCode(Method):
     """The paper's program as it ran, quirk by quirk."""
 
     name = "authors_code"
+    label = "Authors' code"
     ignores_split = True
 
     iterate: Literal["kept", "loaded"] = "kept"

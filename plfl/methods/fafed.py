@@ -39,6 +39,7 @@ class FaFed(FedOpt):
     """Adaptive federated learning with momentum-based variance reduction."""
 
     name = "fafed"
+    label = "FAFED"
 
     a: float = Field(0.1, gt=0, le=1)
     """Share a of the new gradient in the momentum (ours); 1: plain gradients."""

@@ -23,6 +23,7 @@ class FedADCDM(FedADC):
     """FedADC with the clients' momentum beside the server's."""
 
     name = "fedadc_dm"
+    label = "FedADC-DM"
 
     def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
         match client_opt:

@@ -31,6 +31,7 @@ class FedADCPlus(FedADC):
     """FedADC with self-distillation by the frequency of targets."""
 
     name = "fedadc_plus"
+    label = "FedADC+"
 
     lam: float = Field(0.35, ge=0, le=1)
     """λ of the distillation (paper: 0.35)."""

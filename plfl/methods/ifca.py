@@ -30,6 +30,7 @@ class Ifca(Clustered):
     """Each client trains the one of k models that fits its data best."""
 
     name = "ifca"
+    label = "IFCA"
 
     clusters: int = Field(2, ge=1)
     """Number of models k (Ghosh et al.: 2 and 4)."""

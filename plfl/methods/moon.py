@@ -26,6 +26,7 @@ class Moon(FedOpt):
     """Model-contrastive learning."""
 
     name = "moon"
+    label = "MOON"
 
     mu: float = Field(1.0, ge=0)
     """μ of the contrastive term (authors' code: 1; FedADC, its baseline: 1 and 5)."""

@@ -28,6 +28,7 @@ class OneShot(Clustered):
     """Clusters found once, from what each client learns alone."""
 
     name = "one_shot"
+    label = "One-shot"
 
     clusters: int = Field(2, ge=1)
     """Number of clusters k (no default in the source)."""

@@ -33,6 +33,7 @@ class Scaffold(FedOpt):
     """FedAvg with control variates; its fixed points are those of the common objective."""
 
     name = "scaffold"
+    label = "SCAFFOLD"
 
     option: Literal["i", "ii"] = "ii"
     """How a client renews its control variate (the paper's experiments: ii)."""

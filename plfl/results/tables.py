@@ -224,16 +224,15 @@ def fitting(*folders: Path) -> Iterator[None]:
 
 
 def client_label(name: str) -> str:
-    """A ClientOpt as it is written in print, such as "AdamAMS" or "SGD"."""
-    return clients.available()[name].__name__.replace("Sgd", "SGD ").strip()
+    """A ClientOpt as it is written in print, such as "SGD"."""
+    return clients.available()[name].label
 
 
 def server_label(name: str) -> str:
     """A ServerOpt as it is written in print, such as "FedYogi"."""
-    return servers.available()[name].__name__
+    return servers.available()[name].label
 
 
 def method_label(name: str) -> str:
-    """A method as it is written in print, such as "Scaffold"."""
-    label: str = methods.available()[name].__name__
-    return label
+    """A method as it is written in print, such as "SCAFFOLD"."""
+    return methods.available()[name].label

@@ -37,7 +37,7 @@ def test_clusters_are_those_of_the_records_counted_by_first_client(results: Resu
         colours = [to_hex(p.get_facecolor()) for p in axis.patches if isinstance(p, Rectangle)]
         assert colours[0] == colours[3] == colours[4] != colours[1]
         assert colours[2] == colours[5]
-    assert [t.get_text() for t in figure.axes[2].get_xticklabels()] == ["Ifca", "FedAC"]
+    assert [t.get_text() for t in figure.axes[2].get_xticklabels()] == ["IFCA", "FedAC"]
 
 
 def _tell(folder: Path, known: dict[str, dict[str, str]]) -> Tables:

@@ -88,7 +88,7 @@ def test_what_lies_on_the_front_is_named(results: Results) -> None:
         corners = zip(best[cost].round(9), best["mase"].round(9), strict=True)
         assert _labels(axis) == dict(zip(corners, best["label"], strict=True))
         if state == "IL":
-            assert set(best["label"]) == {"Moon", "Scaffold", "Ifca"}
+            assert set(best["label"]) == {"MOON", "SCAFFOLD", "IFCA"}
 
 
 def test_seeds_are_averaged_and_clients_by_themselves_are_one_point(results: Results) -> None:

@@ -49,5 +49,5 @@ def test_the_page_has_no_row_for_it(tables: Tables) -> None:
     write(tables.folder, _pictures(Path(tables.folder) / "figures"), out)
     text = out.read_text(encoding="utf-8")
     rows = [row for table in Page(text).tables for row in table if "SlowMo" in row]
-    assert {row[1] for row in rows} == {"FedOpt · SGD", "Ifca · SGD"}
+    assert {row[1] for row in rows} == {"FedOpt · SGD", "IFCA · SGD"}
     assert not any("diverged" in row for row in rows)

@@ -117,7 +117,7 @@ def test_each_side_has_its_best_client_optimiser(tmp_path: Path) -> None:
     ("changed", "lost", "reason"),
     [
         ({"grid": {"server_opt": ["fedavg"]}}, ["g"], "no ServerOpt slowmo"),
-        ({"grid": {"method": [m for m in LEVEL if m != "moon"]}}, ["h"], "no method Moon"),
+        ({"grid": {"method": [m for m in LEVEL if m != "moon"]}}, ["h"], "no method MOON"),
         ({"grid": {"personalization": ["P3"]}}, "ghijklm", "no split that shares anything"),
         ({"federation": {"participation": 1.0}}, ["k"], "every client takes part"),
         ({"method": {"fedsc": {"clusters": 1}}}, ["j1"], "its FedSC is FedAvg"),
