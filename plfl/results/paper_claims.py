@@ -167,7 +167,7 @@ def _persistence(state: str, denied: bool) -> Question:
         found = of_states[state]
         cells = np.flatnonzero(_distinct(study, found)).tolist()
         by_cell = {
-            k: Comparison((found.names[k],), {state: (found.mase[k] - 1).T})
+            k: Comparison((found.names[k],), {state: (found.mase[k] - 1).T}, ratios=True)
             for k in cells
             if not found.diverged[k]
         }

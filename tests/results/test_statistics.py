@@ -137,6 +137,29 @@ def test_comparisons_of_several_states_flip_clients_apart() -> None:
     assert both.effect == pytest.approx(one_by_one.effect)
 
 
+def test_a_mean_ratio_of_one_is_seldom_called_another() -> None:
+    """Flips of signs do so twice as often as they should, and always towards less."""
+    rng = np.random.default_rng(5)
+    wrong = {"flips": 0, "both": 0}
+    for ratios in np.exp(rng.normal(-0.5, 1, (1000, 12))):
+        table = {"CA": ratios[:, None] - 1}
+        flips = sign_flips([Comparison(("a",), table)], draws=199)[0][0]
+        both = max(flips, Comparison(("a",), table, ratios=True).skewed())
+        wrong = {"flips": wrong["flips"] + (flips < 0.05), "both": wrong["both"] + (both < 0.05)}
+    assert wrong["flips"] > 100
+    assert wrong["both"] < 65
+
+
+def test_ratios_that_scatter_little_are_as_good_as_symmetric() -> None:
+    ratios = 1.03 + RNG.normal(0, 0.05, 12)
+    comparison = Comparison(("a",), {"CA": ratios[:, None] - 1}, ratios=True)
+    assert comparison.skewed() == pytest.approx(stats.ttest_1samp(ratios, 1).pvalue, rel=0.15)
+    assert _single(ratios - 1).skewed() == 0
+    for values, p in (([1.0] * 4, 1.0), ([0.9] * 4, 0.0), ([0.9], 1.0)):
+        table = {"CA": np.array(values)[:, None] - 1}
+        assert Comparison(("a",), table, ratios=True).skewed() == p
+
+
 def test_trainings_of_one_state_are_a_t_test() -> None:
     table = RNG.normal(0.3, 0.2, (8, 4))
     expected = stats.ttest_1samp(table.mean(axis=0), 0).pvalue
