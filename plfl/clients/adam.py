@@ -32,8 +32,11 @@ class Adam(ClientOpt):
         return {"m": y.new_zeros(y.shape), "v": y.new_zeros(y.shape)}
 
     def step(self, y: "Tensor", g: "Tensor", state: "dict[str, Tensor]", k: "int | Tensor") -> None:
+        import torch
+
         m = state["m"].mul_(self.beta1).add_(g, alpha=1 - self.beta1)
         v = state["v"].mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
-        denominator = (v / bias_correction(self.beta2, k, y)).sqrt_().add_(self.eps)
+        # In the place of g: fresh memory for a stack costs more than the arithmetic.
+        denominator = torch.div(v, bias_correction(self.beta2, k, y), out=g).sqrt_().add_(self.eps)
         denominator *= bias_correction(self.beta1, k, y)
         y.addcdiv_(m, denominator, value=-self.lr)

@@ -26,13 +26,16 @@ class AdamAMS(Adam):
         return super().init(y) | {"vmax": y.new_zeros(y.shape)}
 
     def step(self, y: "Tensor", g: "Tensor", state: "dict[str, Tensor]", k: "int | Tensor") -> None:
+        import torch
+
         m = state["m"].mul_(self.beta1).add_(g, alpha=1 - self.beta1)
         v = state["v"].mul_(self.beta2).addcmul_(g, g, value=1 - self.beta2)
         bias1, bias2 = bias_correction(self.beta1, k, y), bias_correction(self.beta2, k, y)
         vmax = state["vmax"]
-        vmax.copy_(vmax.maximum(v / bias2 if self.variant == "paper" else v))
-        denominator = (vmax / bias2 if self.variant == "torch" else vmax.clone()).sqrt_()
-        denominator += self.eps
+        seen = torch.div(v, bias2, out=g) if self.variant == "paper" else v
+        torch.maximum(vmax, seen, out=vmax)
+        root = torch.div(vmax, bias2, out=g) if self.variant == "torch" else g.copy_(vmax)
+        denominator = root.sqrt_().add_(self.eps)
         if self.variant != "reddi":
             denominator *= bias1
         y.addcdiv_(m, denominator, value=-self.lr)
