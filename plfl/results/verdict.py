@@ -127,7 +127,8 @@ def judge(blank: Verdict, evidence: Evidence, draws: int) -> Verdict:
         return replace(blank, cells=cells, reason="the cells concerned have identical results")
     effects = np.array([comparison.effect for comparison in comparisons])
     alone, together = sign_flips(comparisons, draws, seeds=True)
-    alone = np.maximum(alone, [comparison.skewed() for comparison in comparisons])
+    skewed = np.array([comparison.skewed() for comparison in comparisons])
+    alone = np.maximum(alone, skewed)
     trainings = np.array([comparison.trainings() for comparison in comparisons])
     if (effects > 0).all():
         # The weakest comparison decides.
@@ -159,7 +160,7 @@ def judge(blank: Verdict, evidence: Evidence, draws: int) -> Verdict:
         low=_number(ends[0]),
         high=_number(ends[1]),
         p=float(p[k]),
-        p_clients=max(float(sign_flips([comparisons[k]], draws)[0][0]), comparisons[k].skewed()),
+        p_clients=float(max(sign_flips([comparisons[k]], draws)[0][0], skewed[k])),
         p_trainings=float(trainings[k]),
         seeds=some.shape[1],
         clients=sum(map(len, comparisons[k].clients())),
