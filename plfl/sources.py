@@ -5,11 +5,14 @@ Snakemake tracks the file of a rule's script but not the package that it imports
 
 import ast
 import hashlib
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
+NAME = re.compile(r"\w+(\.\w+)*\.(?!py$)\w+")
+"""A file that is not a module."""
 
 CONFIGURATION = ("plfl.study", "plfl.methods", "plfl.clients", "plfl.servers")
 """What reads the configuration: jobs depend on the values it gives, which are their parameters,
@@ -33,22 +36,19 @@ def _closure(module: str) -> set[Path]:
     todo = [module]
     while todo:
         for file in _files(todo.pop(), CONFIGURATION) - seen:
-            seen.add(file)
-            if file.suffix == ".py":
-                todo += _imports(file)
+            seen |= {file} | _read_by(file)
+            todo += _imports(file)
     return seen
 
 
 def _files(module: str, apart: Collection[str]) -> set[Path]:
-    """Source of a module: its file and what it reads, or the whole folder of a registry."""
+    """Source of a module: its file, or the whole folder of a registry."""
     path = ROOT.joinpath(*module.split(".")[1:])
     if path.is_dir():
         base = {path / "__init__.py"}
-        return base if module in apart or not _is_registry(path) else set(path.glob("*.*"))
-    if module in apart or not path.with_suffix(".py").is_file():
-        return set()
-    others = [f"{path.name}*.cpp", f"templates/{path.name}*.jinja"]
-    return {path.with_suffix(".py"), *(f for pattern in others for f in path.parent.glob(pattern))}
+        return base if module in apart or not _is_registry(path) else set(path.glob("*.py"))
+    file = path.with_suffix(".py")
+    return set() if module in apart or not file.is_file() else {file}
 
 
 def _is_registry(package: Path) -> bool:
@@ -56,11 +56,24 @@ def _is_registry(package: Path) -> bool:
 
 
 @cache
+def _read_by(file: Path) -> set[Path]:
+    """What a module names of the files beside it that are not modules, and of the templates."""
+    texts = (node.value for node in _nodes(file) if isinstance(node, ast.Constant))
+    names = {text for text in texts if isinstance(text, str) and NAME.fullmatch(text)}
+    folders = (file.parent, ROOT / "templates")
+    return {found for folder in folders for name in names if (found := folder / name).is_file()}
+
+
+@cache
 def _imports(file: Path) -> list[str]:
     found = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in _nodes(file):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
     return [name for name in found if name == "plfl" or name.startswith("plfl.")]
+
+
+def _nodes(file: Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(file.read_text(encoding="utf-8")))

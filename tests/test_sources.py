@@ -20,16 +20,21 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "clients/__init__.py": "import pkgutil\npkgutil.iter_modules",
         "clients/adam.py": "",
         "alone.py": "",
-        "kernel.py": "",
+        "kernel.py": "SOURCE = __file__ + 'kernel.cpp'\nPAGE = 'page.html.jinja'",
         "kernel.cpp": "",
-        "templates/kernel.html.jinja": "",
+        "templates/page.html.jinja": "",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(sources, "ROOT", tmp_path)
-    sources._imports.cache_clear()
+    forget()
     return tmp_path
+
+
+def forget() -> None:
+    for function in (sources._imports, sources._read_by):
+        function.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -45,8 +50,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("plfl.uses_study", "clients/adam.py", False),
         ("plfl.clients.adam", "clients/adam.py", True),
         ("plfl.kernel", "kernel.cpp", True),
-        ("plfl.kernel", "templates/kernel.html.jinja", True),
-        ("plfl.alone", "templates/kernel.html.jinja", False),
+        ("plfl.kernel", "templates/page.html.jinja", True),
+        ("plfl.alone", "templates/page.html.jinja", False),
     ],
 )
 def test_a_change_shows_where_it_matters(
@@ -56,5 +61,17 @@ def test_a_change_shows_where_it_matters(
     assert before == sources.code_digest(module)
     path = package / changed
     path.write_text(path.read_text() + "\n# changed")
-    sources._imports.cache_clear()
+    forget()
     assert (sources.code_digest(module) != before) == matters
+
+
+@pytest.mark.parametrize(
+    ("module", "reads"),
+    [
+        ("plfl.experiment", "training/kernel.cpp"),
+        ("plfl.data.comstock", "data/paper_buildings.csv"),
+        ("plfl.page", "templates/page.html.jinja"),
+    ],
+)
+def test_what_our_modules_read_counts(module: str, reads: str) -> None:
+    assert sources.ROOT / reads in sources._closure(module)
