@@ -325,4 +325,6 @@ def _forecasts(study: Study, clients: pd.DataFrame) -> pd.DataFrame:
         for cell in study.cells
         if cell.personalization == "P2" or "P2" not in study.grid.personalization
     ]
-    return pd.concat([of_state[c.state].assign(**_columns(study, c)) for c in shown], ignore_index=True)
+    return pd.concat(
+        [of_state[c.state].assign(**_columns(study, c)) for c in shown], ignore_index=True
+    )

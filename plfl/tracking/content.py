@@ -4,8 +4,9 @@ Metrics are named `section/score`; MLflow orders sections by their names, and th
 that the curves of the test MASE come first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -140,7 +141,7 @@ def _short(cell: Cell, several_seeds: bool) -> str:
     return f"{name} s{cell.seed}" if several_seeds else name
 
 
-def _params(cell: Cell, study: Study, rates: dict[str, float]) -> dict[str, str]:
+def _params(cell: Cell, study: Study, rates: Mapping[Any, float]) -> dict[str, str]:
     """What one compares cells by; of the `rates` those that mean something in this one."""
     widths = "-".join(map(str, study.model.mlp))
     params = {
@@ -176,8 +177,7 @@ def _curves(records: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """Means and sums over the clients of each round; infinite where a client has diverged."""
     rounds = ["cell", "round"]
     train = records[records["split"] == "train"]
-    loss = train.assign(value=train["loss"].fillna(np.inf))
-    yield _over_clients(loss, rounds, "mean").assign(key="train/loss")
+    yield _over_clients(train.assign(value=train["loss"]), rounds, "mean").assign(key="train/loss")
     for column, name in _sent(train).items():
         sent = train.assign(value=train[column] / MEGABYTE)
         yield _over_clients(sent, rounds, "sum").assign(key=f"traffic/{name}")
@@ -217,9 +217,11 @@ def _scores(summary: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 
 def _broken(records: pd.DataFrame) -> pd.DataFrame:
-    """Rows with a loss or an error that is not finite."""
-    value = records["loss"].where(records["split"] == "train", records["mae"])
-    broken: pd.DataFrame = records[~np.isfinite(value)]
+    """Rows with an infinite loss or with an error that is not finite."""
+    trained = records["split"] == "train"
+    broken: pd.DataFrame = records[
+        ~np.isfinite(records["mae"]) & ~trained | np.isinf(records["loss"])
+    ]
     return broken
 
 
