@@ -65,17 +65,24 @@ def by_name(f: "Federation", clients: "Tensor") -> "NDArray[np.int64]":
 def k_means(f: "Federation", clients: "Tensor", rows: "Tensor", clusters: int) -> "Tensor":
     """Clusters (n,) of `rows`, one for each of `clients`.
 
-    Lloyd's algorithm to its end, the best of ten k-means++ starts.
+    Lloyd's algorithm to its end, the best of ten k-means++ starts. Rows that are not finite, those
+    of diverged clients, have no place among the others and go to cluster 0.
     """
     import torch
     from sklearn.cluster import KMeans
 
+    sound = rows.isfinite().all(1)
+    if not sound.all():
+        labels = torch.zeros_like(clients)
+        if left := int(sound.sum()):
+            labels[sound] = k_means(f, clients[sound], rows[sound], min(clusters, left))
+        return labels
     order = by_name(f, clients)
     values = coordinates(rows).cpu().numpy()[order]
     means = KMeans(clusters, n_init=10, tol=0, random_state=f.seed % 2**32)
-    labels = np.empty_like(order)
-    labels[order] = numbered(means.fit_predict(values))
-    return torch.from_numpy(labels).to(rows.device)
+    found = np.empty_like(order)
+    found[order] = numbered(means.fit_predict(values))
+    return torch.from_numpy(found).to(rows.device)
 
 
 def coordinates(rows: "Tensor") -> "Tensor":

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
+from plfl.errors import ConfigError
 from plfl.methods import Done, Local, Method
 from plfl.methods.clusters import check_count, k_means, mean_of
+from plfl.problems import allowed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,6 +57,8 @@ class FedAC(Method):
     def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
         if server_opt.name != "fedavg" or server_opt.lr != 1:
             return "FedAC's server takes means and no steps; use fedavg with lr 1"
+        if client_opt.proximal:
+            return "it has proximal terms of its own; take sgd for prox, adam for proxadam"
         return None
 
     @property
@@ -65,6 +69,10 @@ class FedAC(Method):
         import torch
 
         check_count(f, self.clusters)
+        for pattern in self.embedding:
+            if not f.layout.mask([pattern]).any():
+                problem = f"{pattern!r} matches no parameter; {allowed(pattern, f.layout.slices)}"
+                raise ConfigError("method.fedac.embedding", [problem])
         f.server_state = {"x": f.x0[None]}
         f.memory = {
             "omega": f.x0.expand(len(f.local), -1).clone(),
@@ -96,8 +104,9 @@ class FedAC(Method):
         omega[clients] = sent
         f.memory["Phi"] = mean_of(f, clients, sent[:, self._embedding(f)])
         begins = "components" not in f.memory
-        if len(clients) > 1 and (begins or (t - 1) % self.refresh == 0):
-            f.memory["components"] = components(sent)
+        sound = sent.isfinite().all(1)
+        if sound.sum() > 1 and (begins or (t - 1) % self.refresh == 0):
+            f.memory["components"] = components(sent[sound])
             if begins:
                 k = min(self.clusters, len(clients))
                 self._centre(f, clients, k_means(f, clients, sent, k))
@@ -105,6 +114,8 @@ class FedAC(Method):
             self._centre(f, f.everyone, nearest(omega, f.server_state["x"], f.memory["components"]))
             if len(f.server_state["x"]) > 1 and (self.merge_below or self.split_above):
                 self._tune(f)
+        else:  # too few have been there at once for clusters
+            self._centre(f, f.everyone, f.memory["cluster"])
 
     def _centre(self, f: "Federation", clients: "Tensor", cluster: "Tensor") -> None:
         """Let `cluster` (n,) be those of `clients`, without gaps, and Ω their means."""
@@ -162,13 +173,14 @@ def components(rows: "Tensor") -> "Tensor":
 def nearest(omega: "Tensor", Omega: "Tensor", M: "Tensor") -> "Tensor":
     """The cluster (n,) whose model (k, d) is most like each of `omega` (n, d), seen through `M`.
 
-    It is the first of equals.
+    It is the first of equals; nothing is like a model that is not finite.
     """
     import torch
     from torch.nn.functional import normalize
 
     seen, models = (normalize((rows @ M.T).double()) for rows in (omega, Omega))
-    best = (seen @ models.T).cpu().numpy().argmax(1)
+    likeness = (seen @ models.T).nan_to_num(nan=-torch.inf)
+    best = likeness.cpu().numpy().argmax(1)
     return torch.from_numpy(best).to(omega.device)
 
 

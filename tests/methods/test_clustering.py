@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
+from plfl.clients.prox import Prox
 from plfl.clients.sgd import Sgd
 from plfl.errors import ConfigError
 from plfl.experiment import train
@@ -18,8 +19,8 @@ from plfl.federation import Federation
 from plfl.fleet import Fleet
 from plfl.forecaster import Forecaster
 from plfl.methods import Method
-from plfl.methods.clusters import coordinates
-from plfl.methods.fedac import FedAC, components, spread
+from plfl.methods.clusters import coordinates, k_means
+from plfl.methods.fedac import FedAC, components, nearest, spread
 from plfl.methods.fedcluster import FedCluster
 from plfl.methods.fedsc import FedSC, histograms, linked
 from plfl.methods.ifca import Ifca
@@ -360,7 +361,7 @@ def test_fedac_finds_its_first_clusters_by_itself() -> None:
 
 def test_fedac_without_pull_is_training_alone() -> None:
     """§10.9."""
-    method = FedAC(clusters=1, mu=0, lam=0)
+    method = FedAC(clusters=1, mu=0, lam=0, embedding=[])
     together = of_four(method, rounds=4)[-1].local
     alone = of_four(method, shared=(False, False), rounds=4)[-1].local
     assert torch.equal(together, alone)
@@ -386,6 +387,19 @@ def test_fedac_takes_nothing_but_means() -> None:
     assert FedAC().refuses(SGD, FedAvg()) is None
     for server_opt in (FedAvg(lr=0.5), FedAdam()):
         assert "means" in (FedAC().refuses(SGD, server_opt) or "")
+    assert "proximal" in (FedAC().refuses(Prox(), FedAvg()) or "")
+
+
+def test_fedac_refuses_an_embedding_without_parameters() -> None:
+    with pytest.raises(ConfigError, match=r"'w2' matches no parameter; allowed: w0, w1"):
+        of_four(FedAC(embedding=["w0", "w2"]))
+
+
+def test_fedac_of_one_participant_a_round_takes_its_model_in() -> None:
+    first, *_, last = of_four(FedAC(embedding=["w0"]), rounds=3, participation=0.25)
+    assert last.x.shape == (1, 2)
+    torch.testing.assert_close(last.x[0], last.local.mean(0))
+    assert not torch.equal(first.x[0], last.x[0])
 
 
 # All of them
@@ -538,6 +552,18 @@ def test_ifca_compares_its_models_on_windows_of_its_own_stream(dataset: Any) -> 
     assert torch.equal(some[1:], fleet.losses(rows[:2], everyone[1:], 1, 20))
     drawn = torch.stack([fleet.losses(rows, everyone, t, 20) for t in range(1, 41)])
     assert drawn.mean(0).tolist() == pytest.approx(whole.tolist(), rel=0.1)
+
+
+def test_clients_that_diverged_have_no_place_among_the_others() -> None:
+    rows = torch.tensor([[0.0, 0], [torch.nan, 0], [9, 9], [torch.inf, 1], [0, 0.1], [9, 9.1]])
+    kept: list[Federation] = []
+    of_four(OneShot(), rounds=1, made=kept.append)
+    f, clients = kept[0], torch.arange(6)
+    f.fleet.names = list("abcdef")
+    assert k_means(f, clients, rows, 2).tolist() == [0, 0, 1, 0, 0, 1]
+    assert k_means(f, clients[1:4:2], rows[1:4:2], 2).tolist() == [0, 0]
+    likely = nearest(rows[[0, 2]], torch.tensor([[torch.nan, 1], [9, 8], [-9, 0]]), torch.eye(2))
+    assert 0 not in likely.tolist()
 
 
 def test_components_are_those_of_a_principal_component_analysis() -> None:
