@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from plfl.errors import ConfigError
 from plfl.methods import Done, Local, Method
 from plfl.servers import weighted_sum
 
@@ -60,13 +61,16 @@ class AuthorsCode(Method):
         return torch.ones_like(split)
 
     def begin(self, f: "Federation") -> None:
+        if self.iterate == "kept" and f.fleet.settings.local_steps < 2:
+            problem = "must be at least 2 under authors_code, which takes the first step elsewhere"
+            raise ConfigError("federation.local_steps", [problem])
         f.opt_state = "keep"
         self._renew_moments(f, f.everyone)
         if self.initial == "apart" and f.server_opt.name == "fedavgadaptive":
             copies = f.server_state["x"]
             for i in range(len(copies)):
                 copies[i] = f.draw(f.seed + i)
-        if self.server == "twice" and "m" in f.server_state:
+        if self.server == "twice" and "v" in f.server_state:
             f.server_state["v"].fill_(1)
 
     def _renew_moments(self, f: "Federation", clients: "Tensor") -> None:
@@ -132,7 +136,7 @@ class AuthorsCode(Method):
         D = (f.local[clients] - f.memory["before"]).double()
         D = f.channel.send("up", clients, D)[0].to(f.local.dtype)
         weights, opt = f.weights_of(clients), f.server_opt
-        if self.server == "once" or "m" not in f.server_state:
+        if self.server == "once" or "v" not in f.server_state:
             opt.receive(f.server_state, clients, D, weights, t)
             return
         mean = weighted_sum(weights, D)

@@ -9,6 +9,7 @@ import torch
 from plfl.clients.adam import Adam
 from plfl.clients.adamams import AdamAMS
 from plfl.clients.sgd import Sgd
+from plfl.errors import ConfigError
 from plfl.experiment import train
 from plfl.methods import Done, Local
 from plfl.methods.authors_code import AuthorsCode
@@ -28,6 +29,9 @@ CORRECTED = {
     "server": "once",
     "initial": "common",
 }
+
+
+SERVERS = ["fedavg", "fedadam", "fedyogi", "fedavgadaptive", "fedavgm", "slowmo"]
 
 
 def scores(method: str, client: str, server_opt: str = "fedavg", **quirks: Any) -> dict[str, Any]:
@@ -77,7 +81,7 @@ def test_the_second_moment_of_adamams_never_falls_below_nine() -> None:
     assert (last.moments["vmax"] >= 9).all()
 
 
-@pytest.mark.parametrize("server", ["fedavg", "fedadam", "fedyogi", "fedavgadaptive"])
+@pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("client", ["adam", "adamams", "prox", "proxadam"])
 def test_with_every_quirk_mended_it_is_the_papers_algorithm(client: str, server: str) -> None:
     mended = scores("authors_code", client, server, **CORRECTED)
@@ -87,6 +91,21 @@ def test_with_every_quirk_mended_it_is_the_papers_algorithm(client: str, server:
         if split != "P3":
             everything = mended[split][["mase"]].to_numpy()
             np.testing.assert_allclose(everything, real[split][["mase"]].to_numpy(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("server", ["fedavgm", "slowmo"])
+def test_a_server_that_the_program_does_not_have_steps_once(server: str) -> None:
+    once, twice = (
+        scores("authors_code", "adam", server, server=s)["P1"] for s in ("once", "twice")
+    )
+    np.testing.assert_array_equal(local(once), local(twice))
+
+
+def test_a_single_local_step_is_refused() -> None:
+    grid = {"method": ["authors_code"], "client_opt": ["adam"], "server_opt": ["fedavg"]}
+    study = tiny.study(grid=grid, federation={"local_steps": 1})
+    with pytest.raises(ConfigError, match=r"federation.local_steps(.|\n)*at least 2"):
+        train(study, study.cells, DATASET)
 
 
 def test_every_message_carries_all_parameters_in_double_precision() -> None:
