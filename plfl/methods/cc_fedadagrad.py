@@ -82,6 +82,8 @@ class CCFedAdagrad(FedOpt):
         return f.everyone.new_tensor(drawn).reshape(len(clients), 3)
 
     def present(self, f: "Federation", t: int, drawn: "Tensor") -> "Tensor":
+        # Nobody may have stayed to the end of the last round, which then had no `up`.
+        self._take_in(f, t - 1)
         idle = drawn[f.memory["due"][drawn] == 0]
         joining = idle[self.draws(f, t, idle)[:, 0] == 1]
         if not len(joining):

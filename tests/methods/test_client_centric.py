@@ -128,6 +128,25 @@ def test_a_stale_update_arrives_though_nobody_takes_part() -> None:
         assert set(page["bytes_down"]) == set(page["bytes_up"]) == {expected}
 
 
+def test_a_stale_update_arrives_though_all_participants_drop_out() -> None:
+    """As above, but client 1 joins again in round 2 and does not stay to its end."""
+
+    class Again(Late):
+        def draws(self, f: Federation, t: int, clients: Tensor) -> Tensor:
+            drawn = super().draws(f, t, clients)
+            drawn[:, 0] |= (clients == 1) & (t == 2)
+            return drawn
+
+    def made(f: Federation) -> None:
+        f.clock.progress = lambda t: np.array([1, 0.5 if t == 2 else 1])  # type: ignore[method-assign]
+
+    path = trajectory(SGD, FedAvg(lr=0.1), Again(), rounds=3, steps=1, made=made)
+    x1 = 2 + 0.1 * -0.04 / (0.16**0.5 + 1e-3)
+    x2 = x1 + 0.1 * -0.056 / (0.2**0.5 + 1e-3)
+    # The server hears of nobody at the end of round 2, and catches up when it opens round 3.
+    assert [s.x.item() for s in path] == pytest.approx([2, x1, x1, x2])
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(FAMILY),
