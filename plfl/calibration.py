@@ -90,7 +90,7 @@ def _epochs(fleet: Fleet, epochs: int, most: int | None) -> tuple[Tensor, Tensor
         passes = epochs * (len(starts) // size)
         steps = passes if most is None else min(passes, most)
         stream = f"/calibration/{name}"
-        drawn.append(starts[batches.epoch(fleet.seed, stream, 1, len(starts), steps, size)])
+        drawn.append(starts[batches.epoch(fleet.seed, stream, 0, len(starts), steps, size)])
     longest = max(map(len, drawn))
     padded = [np.pad(d, ((0, longest - len(d)), (0, 0)), mode="edge") for d in drawn]
     device = fleet.engine.device

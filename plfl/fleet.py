@@ -56,14 +56,15 @@ class Fleet:
                 cache[i] = torch.from_numpy(self._draw(i, t, steps)).to(self.engine.device)
         return torch.stack([cache[i] for i in clients.tolist()])
 
-    def _draw(self, i: int, t: int, steps: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-        pick = {"draw": batches.draw, "epoch": batches.epoch}[self.settings.batches]
+    def _draw(self, i: int, t: int, steps: int) -> NDArray[np.int64]:
         starts, size = self._starts[i], self.settings.batch_size
         # A stream counts from zero, so rounds before the first have streams of their own.
         name, t = (self.names[i], t) if t > 0 else (f"/before/{self.names[i]}", 1 - t)
-        drawn: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
-        drawn = starts[pick(self.seed, name, t, len(starts), steps, size)]
-        return drawn
+        if self.settings.batches == "epoch":
+            # Where a round begins must not depend on how many steps anybody takes in it.
+            first = (t - 1) * self.settings.local_steps
+            return starts[batches.epoch(self.seed, name, first, len(starts), steps, size)]
+        return starts[batches.draw(self.seed, name, t, len(starts), steps, size)]
 
     def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
         """Random numbers of round `t` for a `purpose`: each client's own, whoever else asks."""

@@ -25,13 +25,16 @@ def draw(seed: int, client: str, t: int, windows: int, steps: int, size: int) ->
     return np.stack([random.choice(windows, size, replace=False) for _ in range(steps)])
 
 
-def epoch(seed: int, client: str, t: int, windows: int, steps: int, size: int) -> NDArray[np.int64]:
-    """Minibatches of round `t`, (steps, size), walking on through shuffled passes over all windows.
+def epoch(
+    seed: int, client: str, first: int, windows: int, steps: int, size: int
+) -> NDArray[np.int64]:
+    """Minibatches (steps, size) from number `first` on, walking through shuffled passes.
 
-    What does not fill a minibatch at the end of a pass is left out of that pass.
+    A pass goes over all windows. What does not fill a minibatch at the end of a pass is left out of
+    that pass.
     """
     per_pass = windows // size
-    numbers = (t - 1) * steps + np.arange(steps)
+    numbers = first + np.arange(steps)
     passes = {
         p: stream(seed, client, p).permutation(windows)[: per_pass * size].reshape(per_pass, size)
         for p in np.unique(numbers // per_pass).tolist()

@@ -2,10 +2,15 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plfl.fleet import Fleet
+from plfl.forecaster import Forecaster
 from plfl.training.batches import draw, epoch, participants, stream
+from plfl.training.stacked import Stacked
+from tests import tiny
 
 
 @given(st.integers(0, 2**32), st.integers(1, 50), st.integers(1, 9), st.integers(1, 12))
@@ -30,12 +35,25 @@ def test_every_window_is_equally_likely():
 
 
 def test_epochs_walk_through_shuffled_passes():
-    rounds = [epoch(0, "a", t, 22, 3, 4) for t in range(1, 6)]
+    rounds = [epoch(0, "a", first, 22, 3, 4) for first in range(0, 15, 3)]
     steps = np.concatenate(rounds)
     for first in range(0, 15, 5):
         seen = steps[first : first + 5].ravel().tolist()
         assert len(set(seen)) == 20
     assert not np.array_equal(steps[:5], steps[5:10])
+
+
+@pytest.mark.parametrize("order", ["draw", "epoch"])
+def test_a_client_trains_on_the_same_however_many_steps_others_take(order):
+    study = tiny.study(federation={"batches": order})
+    dataset = tiny.dataset()
+    forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
+    engine = Stacked(forecaster, dataset, torch.device("cpu"))
+    fleet = Fleet(dataset, engine, study.federation, 10)
+    clients = torch.arange(3)
+    for t in (0, 1, 2, 7):
+        few, many = (fleet.minibatches(clients, t, steps) for steps in (3, 9))
+        assert torch.equal(few, many[:, :3])
 
 
 @given(st.integers(0, 100), st.integers(1, 100), st.floats(0.01, 1), st.permutations("abcdefg"))
