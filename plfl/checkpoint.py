@@ -99,8 +99,9 @@ class Checkpoint:
             restore(f, safetensors.torch.load_file(path))
         self.note = state["note"]
         log.info("goes on after round %d", state["round"])
-        by_trial = records.groupby("trial", sort=True)
-        return int(state["round"]), [[part.drop(columns="trial")] for _, part in by_trial]
+        # A trial of which nobody has taken part yet has no records, but its place among the others.
+        parts = (records[records["trial"] == i] for i in range(len(arrays)))
+        return int(state["round"]), [[part.drop(columns="trial")] for part in parts]
 
     def remove(self) -> None:
         """Forget the job, which is finished."""

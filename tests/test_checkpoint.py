@@ -58,6 +58,21 @@ def test_a_resumed_training_gives_the_same_bits(method: str, tmp_path: Path) -> 
         pd.testing.assert_frame_equal(resumed[cell].forecasts, result.forecasts)
 
 
+def test_records_stay_with_their_trial_when_another_has_none_yet(tmp_path: Path) -> None:
+    study = tiny.study(
+        grid={"client_opt": ["sgd"], "server_opt": ["fedavg"], "seeds": list(range(6))},
+        federation={"rounds": 5, "evaluate_every": 5, "simulation": {"availability": 0.1}},
+    )
+    whole = train(study, study.cells, DATASET)
+    saved = [len(result.records.query("round < 4")) for result in whole.values()]
+    assert 0 in saved
+    assert max(saved) > 0
+    interrupted(study, tmp_path, at=4)
+    resumed = train(study, study.cells, DATASET, checkpoint=every_round(tmp_path))
+    for cell, result in whole.items():
+        pd.testing.assert_frame_equal(resumed[cell].records, result.records)
+
+
 def test_only_the_last_round_is_kept_and_nothing_when_all_is_done(tmp_path: Path) -> None:
     study = tiny.study(federation={"rounds": 5})
     interrupted(study, tmp_path / "job", at=4)
