@@ -141,14 +141,16 @@ class Clock:
     ) -> Times:
         """Times of the round whose ledger is `page`, in which the groups `turns` took part.
 
-        One group begins when all of the one before are done. When nobody took part and the trace is
-        by seconds, the round lasts until something changes there.
+        One group begins when all of the one before are done. Clients in none of them may have been
+        busy all the same, before round 1. When nobody took part and the trace is by seconds, the
+        round lasts until something changes there.
         """
         download = page["bytes_down"] * self.down_seconds
         upload = page["bytes_up"] * self.up_seconds
         compute, self._steps = self._steps * self.step_seconds, np.zeros_like(self._steps)
         busy = download + compute + upload
         whole = float(sum(busy[clients].max() for clients in turns if len(clients)))
+        whole = max(whole, float(busy.max()))
         waiting = np.zeros_like(busy)
         for clients in turns:
             waiting[clients] = whole - busy[clients]

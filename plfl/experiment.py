@@ -85,7 +85,7 @@ def train(
     after = 0
     if checkpoint:
         after, saved = checkpoint.load([trial.federation for trial in trials])
-        for trial, parts in zip(trials, saved, strict=False):
+        for trial, parts in zip(trials, saved, strict=after > 0):
             # They were saved as one table, in which each has the columns of all others.
             foreign = ["cluster"] if clusters_of(trial.federation) is None else []
             trial.recorder.parts = [part.drop(columns=foreign, errors="ignore") for part in parts]
@@ -246,13 +246,22 @@ class Recorder:
         page: dict[str, NDArray[np.int64]],
         times: Times | None,
     ) -> None:
-        """One row a participant: its mean minibatch loss, its bytes and its simulated seconds."""
-        columns = {"round": t, "client": self.clients[present], "split": "train", "model": "local"}
-        crossed = {kind: counts[present] for kind, counts in page.items()}
+        """One row a participant: its mean minibatch loss, its bytes and its simulated seconds.
+
+        A loss that is not finite is recorded as infinite. A client that only exchanged something,
+        as before round 1, has a row without a loss.
+        """
+        heard = np.flatnonzero(np.any([counts > 0 for counts in page.values()], axis=0))
+        others = np.setdiff1d(heard, present)
+        who = np.concatenate([present, others])
+        loss = np.where(np.isfinite(losses), losses, np.inf)
+        columns = {"round": t, "client": self.clients[who], "split": "train", "model": "local"}
+        columns["loss"] = np.concatenate([loss, np.full(len(others), np.nan)])
+        crossed = {kind: counts[who] for kind, counts in page.items()}
         timed = {}
         if times is not None:
-            timed = {"seconds": times.busy[present], "round_seconds": times.round}
-        self.parts.append(pd.DataFrame(columns | {"loss": losses} | crossed | timed))
+            timed = {"seconds": times.busy[who], "round_seconds": times.round}
+        self.parts.append(pd.DataFrame(columns | crossed | timed))
 
     def evaluate(
         self,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl import experiment
+from plfl import experiment, methods
 from plfl.data.windows import Dataset
 from plfl.errors import DataError
 from plfl.experiment import train
@@ -145,6 +145,43 @@ def test_a_cell_that_diverges_does_not_stop_the_others() -> None:
     wild, calm = records(study, "XX-P1-fedopt-sgd-fedavg-10", "XX-P1-fedopt-adam-fedavg-10")
     assert not np.isfinite(wild[wild["split"] == "test"]["mae"]).any()
     assert np.isfinite(calm[calm["split"] == "test"]["mae"]).all()
+
+
+@pytest.mark.parametrize("method", sorted(methods.available()))
+def test_no_method_stumbles_over_clients_that_diverge(method: str) -> None:
+    client = "sgdm" if method == "fedadc_dm" else "sgd"
+    options = {"lr": 1e30} | ({"dampening": 0.5, "momentum": 0.5} if client == "sgdm" else {})
+    study = tiny.study(
+        grid={"method": [method], "client_opt": [client], "server_opt": ["fedavg"]},
+        client_opt={client: options},
+        method={"one_shot": {"alone": 1}},
+    )
+    (table,) = records(study, f"XX-P1-{method}-{client}-fedavg-10")
+    trained = table[table["split"] == "train"]
+    assert set(trained["round"]) == {1, 2, 3}
+    assert np.isinf(trained["loss"]).any()
+
+
+def test_what_clients_exchange_before_round_1_is_counted() -> None:
+    """All three clients of one_shot train and send once, though two take part in round 1."""
+    study = tiny.study(
+        grid={"method": ["one_shot"], "client_opt": ["sgd"], "server_opt": ["fedavg"]},
+        method={"one_shot": {"alone": 1}},
+        federation={"participation": 0.67, "simulation": {"step_seconds": [1.0, 10.0, 100.0]}},
+    )
+    (table,) = records(study, "XX-P1-one_shot-sgd-fedavg-10")
+    trained = table[table["split"] == "train"]
+    first = trained[trained["round"] == 1].set_index("client")
+    (absent,) = first.index[first["loss"].isna()]
+    message = 4 * Forecaster.of(study.model, len(DATASET.columns), 12).layout.width
+    sent = {client: (1 + (client != absent)) * message for client in "abc"}
+    assert first["bytes_up"].to_dict() == first["bytes_down"].to_dict() == sent
+    assert set(trained.groupby("round").size()) == {2, 3}
+    # Four local steps before round 1, four in it.
+    assert first["seconds"].to_dict() == {
+        c: s * (4 if c == absent else 8) for c, s in zip("abc", (1, 10, 100), strict=True)
+    }
+    assert set(first["round_seconds"]) == {first["seconds"].max()}
 
 
 def test_fewer_windows_than_a_minibatch_are_refused() -> None:

@@ -8,7 +8,8 @@ round, split and model:
 - `round, client, split` (`train`, `validation`, `test`), `model` (`local`: as the client holds it
   after its steps; `global`: shared part from the server, own personal part)
 - `loss`: mean minibatch loss in scaled units, in the `train` rows that every participant has in
-  every round
+  every round; infinite where it diverged, missing where a client exchanged something but no loss is
+  known
 - `mae, rmse` (kWh per interval) and `mase`, in the rows of evaluated rounds
 - `cluster`, in the rows of evaluated rounds of methods with clusters: the client's, −1 for none
 - `bytes_down, bytes_up`: what crossed the channel for this client in this round, and of it
