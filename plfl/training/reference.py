@@ -15,6 +15,7 @@ from plfl.clients.adamams import AdamAMS
 from plfl.clients.sgd import Sgd
 from plfl.clients.sgdm import SgdMomentum
 from plfl.data.windows import Dataset
+from plfl.errors import ConfigError
 from plfl.forecaster import Forecaster
 from plfl.training import Contrast, LocalTask
 
@@ -85,7 +86,8 @@ class Reference:
 
     def train(self, task: LocalTask) -> Tensor:
         if task.steps_taken.any():
-            raise NotImplementedError("the reference engine starts every round with fresh moments")
+            problem = "'reference' starts every round with fresh moments; take another engine here"
+            raise ConfigError("compute.engine", [problem])
         losses = [self._train_row(task, s) for s in range(len(task.rows))]
         return torch.tensor(losses, dtype=torch.float64)
 

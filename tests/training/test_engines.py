@@ -15,6 +15,7 @@ from plfl.clients.proxadam import ProxAdam
 from plfl.clients.sgd import Sgd
 from plfl.clients.sgdm import SgdMomentum
 from plfl.data.windows import build
+from plfl.errors import ConfigError
 from plfl.forecaster import Forecaster
 from plfl.study import Windows
 from plfl.training import LocalTask, Recursion
@@ -183,6 +184,12 @@ def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
         for name in ("momentum", "square"):
             got, expected = (getattr(t.recursion, name) for t in (ours, theirs))
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
+
+
+def test_reference_says_that_it_cannot_keep_moments():
+    kept = replace(task(SMALL, Adam()), steps_taken=torch.ones(5, 1, dtype=torch.float64))
+    with pytest.raises(ConfigError, match="'reference' starts every round with fresh moments"):
+        Reference(SMALL, dataset(SMALL), CPU, torch.float64).train(kept)
 
 
 @pytest.mark.parametrize("engine", [Stacked, Reference])
