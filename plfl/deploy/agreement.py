@@ -2,10 +2,12 @@
 
 from plfl.data.source import buildings
 from plfl.errors import ConfigError
-from plfl.study import Candidate, Cell, Grid, Simulation, Study, digest
+from plfl.study import LONGEST_NAME, Candidate, Cell, Grid, Simulation, Study, digest
 
 VERSION = 1
 """Version of the messages; both sides must have the same."""
+MARK = "-flower"
+"""How the names of deployed studies end."""
 
 
 def of(study: Study, cell: Cell) -> str:
@@ -23,6 +25,11 @@ def reason_against(study: Study, cell: Cell) -> str | None:
         return "federation.simulation: a deployment measures; take it out, or use `plfl run`"
     if (count := len(study.candidates(cell))) > 1:
         return f"tuning: {count} choices of rates; tune with `plfl run`, then give the best alone"
+    if (excess := len(narrowed(study, cell).name) - LONGEST_NAME) > 0:
+        return (
+            f"name: {study.name!r} with the cell's name and {MARK!r}, as its results are called, "
+            f"has more than {LONGEST_NAME} characters; shorten it by {excess}"
+        )
     return None
 
 
@@ -48,7 +55,7 @@ def deployable(study: Study, name: str | None, source: str) -> Cell:
 
 
 def narrowed(study: Study, cell: Cell) -> Study:
-    """The study of this one cell, with a name of its own."""
+    """The study of this one cell, with a name of its own; narrowed again it stays what it is."""
     grid = Grid(
         method=[cell.method],
         client_opt=[cell.client_opt],
@@ -56,8 +63,11 @@ def narrowed(study: Study, cell: Cell) -> Study:
         personalization=[cell.personalization],
         seeds=[cell.seed],
     )
-    data = study.data.model_copy(update={"states": [cell.state]})
-    name = f"{study.name}-{cell}-flower"
+    listed = study.data.buildings
+    only = {cell.state: listed[cell.state]} if cell.state in listed else {}
+    data = study.data.model_copy(update={"states": [cell.state], "buildings": only})
+    mark = f"-{cell}{MARK}"
+    name = study.name.removesuffix(mark) + mark
     return study.model_copy(update={"name": name, "grid": grid, "data": data})
 
 

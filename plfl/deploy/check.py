@@ -103,8 +103,10 @@ def compare(place: Place, result: CellResult, f: Federation) -> Iterator[str]:
 def _scored(simulated: pd.DataFrame, found: pd.DataFrame, history: list[Taken]) -> pd.DataFrame:
     """Simulated records without scores that a client was not there for: a simulation has all."""
     took_part = {(taken.t, name) for taken in history for name in taken.took_part}
-    there = took_part | set(zip(found["round"], found["client"], strict=True))
-    kept = [key in there for key in zip(simulated["round"], simulated["client"], strict=True)]
+    scored = found[found["split"] != "train"]
+    there = took_part | set(zip(scored["round"], scored["client"], strict=True))
+    rows = zip(simulated["split"], simulated["round"], simulated["client"], strict=True)
+    kept = [split == "train" or (t, client) in there for split, t, client in rows]
     return simulated[kept].reset_index(drop=True)
 
 

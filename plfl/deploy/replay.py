@@ -1,6 +1,7 @@
 """A deployed cell in the simulator: who took part is what it was."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from plfl.forecaster import Forecaster
 from plfl.results.records import CellResult
 from plfl.study import Cell, Study
 from plfl.training import engine
+
+ASKED = "asked"
+"""Column of the records while they are made: whoever got a message has a row."""
 
 
 class Replay(Clock):
@@ -52,7 +56,8 @@ def replay(
     def report(done: Round) -> None:
         numbers = done.present[0]
         stayed = clock.progress(done.t)[numbers] == 1
-        recorder.train(done.t, numbers[stayed], done.losses[0][stayed], done.bytes[0], None)
+        page = done.bytes[0] | {ASKED: clock.available(done.t).astype(np.int64)}
+        recorder.train(done.t, numbers[stayed], done.losses[0][stayed], page, None)
         if done.t % settings.evaluate_every == 0 or done.t == settings.rounds:
             received = f.global_models if f.channel.shared else None
             examined = examiner.examine(f.local, received)
@@ -63,5 +68,5 @@ def replay(
             i = fleet.names.index(name)
             f.local[i] = calibrated(f, f.method.held(f), epochs)[i]
         federation.run([f], machine, settings, range(taken.t, taken.t + 1), report)
-    rates = agreement.rates(study, cell)
-    return recorder.result(cell, rates), f
+    result = recorder.result(cell, agreement.rates(study, cell))
+    return replace(result, records=result.records.drop(columns=ASKED)), f

@@ -250,6 +250,7 @@ class Server:
         numbers = np.array(sorted(losses), dtype=np.int64)
         page = f.channel.close_round()
         by_number = np.array([losses[i] for i in numbers.tolist()], dtype=np.float64)
+        # Who did not answer has a row all the same, without a loss: it was sent a message.
         self.recorder.train(t, numbers, by_number, page | self._crossed, None)
         if t % self.study.federation.evaluate_every == 0 or t == self.study.federation.rounds:
             self.recorder.evaluate(t, self._examine(f, t), page, clusters_of(f))

@@ -9,13 +9,17 @@ from pathlib import Path
 import pandas as pd
 
 from plfl.data import source
+from plfl.data.features import CALENDAR
 from plfl.deploy import agreement
 from plfl.deploy.client import Client
 from plfl.deploy.private import private, private_folder
 from plfl.deploy.sockets import listen
 from plfl.errors import ConfigError, DataError
 from plfl.locks import hold
-from plfl.study import Cell, Study
+from plfl.study import Cell, Data, Study, digest
+
+OWN = "series.parquet"
+"""File of a client's folder that its owner may have put there: the table to be used."""
 
 
 def work(
@@ -51,15 +55,41 @@ def _serve(listener: Listener, client: Client) -> None:
 
 
 def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFrame:
-    """The building's table, from its folder; at first from the study's source of data.
+    """The building's table: its owner's, or else what the study's source of data has of it.
+
+    The latter is kept in the folder, under a name that changes with whatever fixes it.
 
     Raises:
         ConfigError: the study has no such building.
-        DataError: its series cannot be had.
+        DataError: its series cannot be had, or the owner's lacks a feature of the study.
     """
-    path = folder / "series.parquet"
-    if path.exists():
-        return pd.read_parquet(path)
+    if (own := folder / OWN).exists():
+        return _own(own, study.data)
+    asked = source.settings(study.data, cell.state) | {"clients": 1, "buildings": [building]}
+    path = folder / f"series-{digest(cell.state, asked)}.parquet"
+    if not path.exists():
+        table = _made(study, cell, building)
+        with private(path) as temporary:
+            table.to_parquet(temporary)
+    return pd.read_parquet(path)
+
+
+def _own(path: Path, data: Data) -> pd.DataFrame:
+    """What its owner has put there, as far as the study asks for it."""
+    table = pd.read_parquet(path)
+    # As in the simulator, features that no column of the meters is mapped to drop out.
+    known = {*CALENDAR, *data.meters.columns} if data.source == "meters" else set(data.features)
+    if missing := [name for name in data.features if name in known and name not in table]:
+        raise DataError(
+            f"{path}: has no column {', '.join(missing)}, which data.features asks for; add it, "
+            "take it out of data.features on all hosts, or remove the file to have the series made "
+            f"from data.source {data.source}"
+        )
+    return table[[name for name in data.features if name in table]]
+
+
+def _made(study: Study, cell: Cell, building: str) -> pd.DataFrame:
+    """The building's table as the study's source of data has it."""
     names = agreement.roster(study, cell)
     if building not in names:
         problem = f"{cell.state} has no client {building!r}; it has {', '.join(names)}"
@@ -74,6 +104,4 @@ def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFram
         tables = source.load(data, cell.state)
     if building not in tables:
         raise DataError(f"client {building}: {data.source} has no series of it")
-    with private(path) as temporary:
-        tables[building].to_parquet(temporary)
-    return pd.read_parquet(path)
+    return tables[building]

@@ -23,18 +23,19 @@ def totals(records: pd.DataFrame) -> pd.DataFrame:
     found = train.groupby(CELL)[["bytes_down", "bytes_up"]].sum()
     found = found.join(records.groupby(CELL)[_HEARD].apply(_staleness).rename("staleness"))
     if "round_seconds" in records:
-        waiting = (train["round_seconds"] - train["seconds"]).groupby([train[a] for a in CELL])
+        there = train[train["loss"].notna()]
+        waiting = (there["round_seconds"] - there["seconds"]).groupby([there[a] for a in CELL])
         found = found.assign(seconds=_of_rounds(train).groupby(CELL).sum(), waiting=waiting.mean())
     return found
 
 
-_HEARD = ["round", "client", "split", "bytes_up"]
+_HEARD = ["round", "client", "split", "loss", "bytes_up"]
 
 
 def _staleness(cell: pd.DataFrame) -> float:
     train = cell[cell["split"] == "train"]
-    if (train["bytes_up"] > 0).any():
-        train = train[train["bytes_up"] > 0]
+    sent = train["bytes_up"] > 0
+    train = train[sent if sent.any() else train["loss"].notna()]
     rounds = np.arange(1, cell["round"].max() + 1)
     took_part = pd.crosstab(train["round"], train["client"]) > 0
     took_part = took_part.reindex(index=rounds, columns=cell["client"].unique(), fill_value=False)

@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.deploy import agreement
+from plfl.deploy import agreement, results
 from plfl.deploy.replay import replay
 from plfl.deploy.wire import Message, WireError
 from plfl.errors import ConfigError, PlflError
+from plfl.results.tables import Tables
+from plfl.tracking.content import runs
 from tests.deploy.loopback import NAMES, Deployment, by_split, dataset, study
 
 FEDERATION = {"rounds": 5, "local_steps": 3, "evaluate_every": 5}
@@ -37,6 +40,32 @@ def test_an_answer_that_is_lost_leaves_no_trace(deployed):
     assert taken[2] == ["101", "103", "104"]
     assert taken[3] == ["101", "102", "103"]
     pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+
+
+@pytest.mark.parametrize("split", ["P1", "P2", "P3"])
+def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
+    of = study(federation={"rounds": 2, "evaluate_every": 2})
+    deployed = Deployment(of, by_split(of)[split], tmp_path)
+    deployed.loopback.lost = lambda name, message: (
+        (name, message.about.get("round")) == ("102", 2) and message.about["kind"] == "train"
+    )
+    result = deployed.server.run()
+    records = result.records
+    expected = replayed(deployed)
+    pd.testing.assert_frame_equal(records[expected.columns], expected, check_exact=True)
+    train = records[records["split"] == "train"].set_index(["round", "client"])
+    assert sorted(train.index) == [(t, name) for t in (1, 2) for name in NAMES]
+    silent, before, other = (train.loc[of] for of in ((2, "102"), (1, "102"), (2, "101")))
+    assert np.isnan(silent["loss"]) and train.drop(index=(2, "102"))["loss"].notna().all()
+    assert silent["bytes_down"] == before["bytes_down"] and silent["bytes_up"] == 0
+    assert silent["wire_down"] == other["wire_down"] > 0 and silent["wire_up"] == 0
+    results.write(of, deployed.cell, result, deployed.server.clients, tmp_path / "results")
+    (run,) = runs(Tables(tmp_path / "results"))
+    assert run.diverged_round is None
+    sent = {t: mb for key, t, mb in run.points if key == "traffic/wire_mb_down"}
+    assert sent == pytest.approx(
+        (train.groupby("round")["wire_down"].sum() / 1e6).to_dict(), rel=1e-3
+    )
 
 
 def test_an_answer_that_means_nothing_counts_as_none(deployed):

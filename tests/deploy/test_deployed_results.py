@@ -5,9 +5,11 @@ import json
 import pytest
 
 from plfl.deploy import results
-from plfl.deploy.agreement import narrowed
+from plfl.deploy.agreement import deployable, narrowed
+from plfl.errors import ConfigError
 from plfl.figures import available, render
 from plfl.results.tables import Tables
+from plfl.study import Study
 from plfl.tracking import track
 from plfl.tracking.content import runs
 from plfl.tracking.store import connect, find_experiment
@@ -50,3 +52,26 @@ def test_figures_are_drawn(deployed, tmp_path, figure):
     folder, _ = deployed
     assert json.loads((folder / "study.json").read_text())["engine"] == "flower"
     assert render(figure, folder, tmp_path)
+
+
+def test_a_deployed_study_can_be_deployed_again():
+    listed = {state: [int(name) for name in NAMES] for state in ("XX", "YY")}
+    of = study(data={"states": list(listed), "buildings": listed})
+    for cell in of.cells:
+        once = narrowed(of, cell)
+        saved = Study.parse(once.model_dump(mode="json"), "study.json")
+        assert saved == once
+        assert deployable(saved, None, "study.json") == cell
+        assert narrowed(saved, cell).name == once.name
+
+
+def test_a_name_that_leaves_no_room_for_that_of_the_cell_is_refused():
+    of = study()
+    room = 100 - len(f"-{of.cells[0]}-flower")
+    longest = of.model_copy(update={"name": "n" * room})
+    cell = deployable(longest, None, "config.yaml")
+    results_of = narrowed(longest, cell)
+    assert Study.parse(results_of.model_dump(mode="json"), "study.json") == results_of
+    longer = of.model_copy(update={"name": "n" * (room + 3)})
+    with pytest.raises(ConfigError, match=r"config\.yaml: 1 error(.|\n)* name: 'nnn.*by 3"):
+        deployable(longer, None, "config.yaml")

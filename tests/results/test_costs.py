@@ -17,7 +17,7 @@ def table(present: dict[int, str], mase: dict[int, float], **train_columns: obje
     """Records of one cell: who took part in each round, and the test MASE of evaluated rounds."""
     rows = [
         {"round": t, "client": c, "split": "train", "model": "local", "bytes_down": 10}
-        | {"bytes_up": 10}
+        | {"bytes_up": 10, "loss": 1.0}
         | train_columns
         for t, clients in present.items()
         for c in clients
@@ -55,9 +55,17 @@ def test_who_drops_out_has_not_taken_part() -> None:
     assert costs.totals(records)["staleness"].tolist() == [pytest.approx(1 / 6)]
 
 
+def test_where_nothing_crosses_who_has_no_loss_has_not_taken_part() -> None:
+    records = table({1: "abc", 2: "abc"}, {2: 1.0}, bytes_up=0)
+    records.loc[(records["round"] == 2) & (records["client"] == "b"), "loss"] = np.nan
+    assert costs.totals(records)["staleness"].tolist() == [pytest.approx(1 / 6)]
+
+
 def test_waiting_is_the_mean_over_participants_and_rounds() -> None:
     records = table({1: "ab", 2: "a"}, {2: 1.0}, seconds=3.0, round_seconds=5.0)
     records.loc[(records["round"] == 1) & (records["client"] == "b"), "seconds"] = 5.0
+    elsewhere = records[records["round"] == 1].assign(client="c", seconds=0.0, loss=np.nan)
+    records = pd.concat([records, elsewhere[:1]])
     (found,) = costs.totals(records).to_dict("records")
     assert found["seconds"] == 10
     assert found["waiting"] == pytest.approx((2 + 0 + 2) / 3)

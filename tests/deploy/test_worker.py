@@ -1,0 +1,119 @@
+"""A client trains on the series that its study asks for."""
+
+import pandas as pd
+import pytest
+
+from plfl.data import source
+from plfl.data.features import FEATURES, assemble
+from plfl.deploy import worker
+from plfl.errors import ConfigError, DataError
+from plfl.study import Study
+
+NAME = "101"
+
+
+@pytest.fixture
+def study(tmp_path):
+    """The study of one meter with a temperature; keys of `data.meters` go over its own."""
+    (tmp_path / "meters").mkdir()
+    readings = series().rename_axis("timestamp").reset_index()
+    readings.to_csv(tmp_path / "meters" / f"{NAME}.csv", index=False)
+
+    def of(meters=None, **data) -> Study:
+        columns = {name: name for name in ("timestamp", "load", "temperature")}
+        own = {"folder": tmp_path / "meters", "columns": columns, **(meters or {})}
+        block = {"states": ["XX"], "clients": 1, "folder": tmp_path / "data"}
+        block |= {"source": "meters", "meters": own, **data}
+        return Study.parse({"data": block}, "test")
+
+    return of
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "own").mkdir(mode=0o700)
+    return tmp_path / "own"
+
+
+def series(rows=200) -> pd.DataFrame:
+    stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
+    columns = {"load": [float(1 + n % 96) for n in range(rows)], "temperature": 20.0}
+    return pd.DataFrame(columns, stamps)
+
+
+def read(of: Study, folder) -> pd.DataFrame:
+    return worker.series(of, of.cells[0], NAME, folder)
+
+
+def test_it_is_made_once_and_private(study, folder, tmp_path):
+    table = read(study(), folder)
+    expected = ["load", "time_index", "weekday", "temperature"]
+    assert table.columns.tolist() == expected
+    (path,) = folder.iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
+    # It goes on from its folder, and how many others there are is none of its business.
+    (tmp_path / "meters" / f"{NAME}.csv").unlink()
+    pd.testing.assert_frame_equal(read(study(clients=3), folder), table)
+
+
+def test_it_is_made_anew_when_other_features_are_asked_for(study, folder):
+    read(study(), folder)
+    table = read(study(features=["load", "weekday"]), folder)
+    assert table.columns.tolist() == ["load", "weekday"]
+
+
+def test_it_is_made_anew_when_the_meters_are_read_otherwise(study, folder):
+    before = read(study(), folder)
+    after = read(study({"unit": "Wh"}), folder)
+    assert after["load"].tolist() == pytest.approx((before["load"] / 1000).tolist())
+    pd.testing.assert_frame_equal(read(study(), folder), before)
+
+
+@pytest.mark.parametrize(("key", "value"), [("join", "utc"), ("upgrade", 0)])
+def test_it_is_made_anew_when_comstock_is_read_otherwise(study, folder, monkeypatch, key, value):
+    made = []
+
+    def load(data, state):
+        made.append(data.comstock)
+        return {NAME: assemble(series(), data.features)}
+
+    monkeypatch.setattr(source, "fetch", lambda data, state: {})
+    monkeypatch.setattr(source, "load", load)
+    buildings = {"XX": [int(NAME)]}
+    for comstock in ({}, {}, {key: value}):
+        read(study(source="comstock", buildings=buildings, comstock=comstock), folder)
+    assert [getattr(one, key) for one in made[1:]] == [value]
+
+
+def test_who_is_not_in_the_study_gets_nothing(study, folder):
+    of = study()
+    with pytest.raises(ConfigError, match="XX has no client '7'; it has 101"):
+        worker.series(of, of.cells[0], "7", folder)
+
+
+def put(table: pd.DataFrame, folder) -> None:
+    table.to_parquet(folder / "series.parquet")
+
+
+def test_a_table_of_the_owner_is_used_whatever_is_asked_for(study, folder, tmp_path):
+    own = assemble(series() * 7, list(FEATURES))
+    put(own, folder)
+    (tmp_path / "meters" / f"{NAME}.csv").unlink()
+    for of in (study(), study({"unit": "Wh"}), study(source="comstock", features=[*own.columns])):
+        pd.testing.assert_frame_equal(read(of, folder), own, check_freq=False)
+    assert [path.name for path in folder.iterdir()] == ["series.parquet"]
+
+
+def test_of_a_table_of_the_owner_what_the_study_names_is_used(study, folder):
+    put(assemble(series(), list(FEATURES)), folder)
+    table = read(study(features=["load", "temperature", "weekday"]), folder)
+    assert table.columns.tolist() == ["load", "temperature", "weekday"]
+
+
+@pytest.mark.parametrize("data", [{}, {"source": "sample"}])
+def test_a_table_of_the_owner_has_to_have_what_the_study_names(study, folder, data):
+    put(series()[["load"]], folder)
+    of = study(features=["load", "weekday", "temperature"], **data)
+    expected = r"series\.parquet: has no column weekday, temperature, which data\.features asks for"
+    with pytest.raises(DataError, match=f"{expected}; add it, take it out"):
+        read(of, folder)
