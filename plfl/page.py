@@ -284,7 +284,7 @@ def _grid(tables: Tables) -> dict[str, list[Combination]]:
             Combination(
                 split,
                 tables.client_side(method, client_opt),
-                "none" if study.shares_nothing(split) else server_label(server_opt),
+                "none" if study.trains_alone(split, method) else server_label(server_opt),
                 [
                     "diverged" if lost else score(value)
                     for value, lost in zip(values[i], diverged[i], strict=True)
@@ -292,9 +292,7 @@ def _grid(tables: Tables) -> dict[str, list[Combination]]:
                 lowest[i].tolist(),
             )
             for i, (split, method, client_opt, server_opt) in enumerate(wanted)
-            # Without a server the ServerOpts are one and the same run: one row stands for all.
-            if not study.shares_nothing(split)
-            or (method, server_opt) == (study.grid.method[0], study.grid.server_opt[0])
+            if not study.repeats(split, method, client_opt, server_opt)
         ]
     return grid
 

@@ -141,11 +141,9 @@ def _scores(tables: Tables) -> dict[tuple[str, str], list[Score]]:
     found: dict[tuple[str, str], list[Score]] = {}
     for row in texts.reset_index().to_dict("records"):
         split, method, client_opt, server_opt = (str(row[axis]) for axis in axes)
-        alone = study.shares_nothing(split)
-        # Without a server the ServerOpts are one and the same run.
-        first = study.grid.method[0], study.grid.server_opt[0]
-        if alone and (method, server_opt) != first:
+        if study.repeats(split, method, client_opt, server_opt):
             continue
+        alone = study.trains_alone(split, method)
         found.setdefault((str(row["state"]), str(row["client"])), []).append(
             Score(
                 split,

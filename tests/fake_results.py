@@ -73,6 +73,18 @@ METERS: dict[str, Any] = {
 }
 """Own meters: five named regions, own splits, two seeds, hourly readings."""
 
+AUTHORS: dict[str, Any] = {
+    "name": "authors",
+    "data": {"source": "sample", "states": ["CA"], "clients": 2},
+    "grid": {
+        "method": ["authors_code"],
+        "client_opt": ["prox"],
+        "server_opt": ["fedavg", "fedadam"],
+    },
+    "federation": {"rounds": 2, "evaluate_every": 1},
+}
+"""The program of the paper's authors, whose P3 has a server too."""
+
 METHODS: dict[str, Any] = {
     "name": "methods",
     "data": {"source": "sample", "states": ["CA", "IL"], "clients": 3},
@@ -116,7 +128,7 @@ def write(folder: Path, config: dict[str, Any], diverged: tuple[str, ...] = ()) 
     cells = [
         cell
         for cell in study.cells
-        if not study.shares_nothing(cell.personalization)
+        if not study.is_alone(cell)
         or (cell.method, cell.server_opt) == (study.grid.method[0], study.grid.server_opt[0])
     ]
     curves = {cell: _curve(study, cell, str(cell) in diverged, rng) for cell in cells}
@@ -185,7 +197,7 @@ def _curve(study: Study, cell: Cell, diverged: bool, rng: np.random.Generator) -
     fall = 1 + 1.4 * np.exp(-rounds / 6)
     spread = np.linspace(0.8, 1.25, study.data.clients)
     local = level * fall[:, None] * spread * rng.normal(1, 0.02, (len(rounds), len(spread)))
-    worse = 1.0 if study.shares_nothing(cell.personalization) else 1.08
+    worse = 1.0 if study.is_alone(cell) else 1.08
     both = np.stack([local, worse * local], axis=-1)
     if diverged:
         both[len(rounds) // 2 :] = np.nan
@@ -193,7 +205,7 @@ def _curve(study: Study, cell: Cell, diverged: bool, rng: np.random.Generator) -
 
 
 def _bytes(study: Study, cell: Cell) -> int:
-    if study.shares_nothing(cell.personalization):
+    if study.is_alone(cell):
         return 0
     shared = 60276 if study.personalization[cell.personalization] == ["*"] else 3500
     return 4 * shared * COPIES.get(cell.method, 1)

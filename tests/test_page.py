@@ -123,6 +123,14 @@ def test_the_grid_has_every_cell_with_its_four_scores(small: Path, parsed: Page)
     assert any("diverged" in row for table in grids for row in table)
 
 
+def test_the_authors_code_has_a_server_where_nothing_is_shared(tmp_path: Path) -> None:
+    parsed = Page(_write(tmp_path, fake_results.AUTHORS).read_text(encoding="utf-8"))
+    (grid,) = (t for t in parsed.tables if t[0][2:4] == ["ServerOpt", "Local, last round"])
+    assert [row[2] for row in grid[1:] if row[0] == "P3"] == ["FedAvg", "FedAdam"]
+    of_client = [t for t in parsed.tables if t[0][:3] == ["Split", "ClientOpt", "ServerOpt"]]
+    assert "none" not in {row[2] for table in of_client for row in table[1:]}
+
+
 def test_best_cells_are_chosen_on_validation(small: Path, parsed: Page) -> None:
     summary = Tables(small.parent).summary
     (best,) = (table for table in parsed.tables if "Validation, local" in table[0])

@@ -46,10 +46,9 @@ def _heatmaps(tables: Tables, model: Model, scores: pd.DataFrame, norm: Normaliz
         list(product(study.grid.method, study.grid.client_opt)),
     )
     # Without a server the ServerOpts are one and the same run: one column stands for all.
-    servers = {
-        split: study.grid.server_opt[:1] if study.shares_nothing(split) else study.grid.server_opt
-        for split in splits
-    }
+    grid = study.grid
+    alone = [s for s in splits if all(study.trains_alone(s, method) for method in grid.method)]
+    servers = {s: grid.server_opt[:1] if s in alone else grid.server_opt for s in splits}
     counts = [len(servers[split]) for split in splits]
     width = min(1.9 + sum(max(0.42 * count, 0.95) for count in counts), PAGE)
     height = max(len(states) * (0.21 * len(clients) + 0.16) + 1.2, 2.0)
@@ -75,7 +74,7 @@ def _heatmaps(tables: Tables, model: Model, scores: pd.DataFrame, norm: Normaliz
             axis.set_yticks(
                 np.arange(len(clients)) + 0.5, [tables.client_side(*row) for row in clients]
             )
-            names = ["none"] if study.shares_nothing(split) else map(server_label, servers[split])
+            names = ["none"] if split in alone else map(server_label, servers[split])
             axis.set_xticks(
                 np.arange(counts[j]) + 0.5, names, rotation=40, ha="right", rotation_mode="anchor"
             )

@@ -166,7 +166,7 @@ class Tables:
         # Names that nobody knows can come from a summary that was changed.
         with _readable(self._file("summary.csv")):
             client = self.client_side(cell.method, cell.client_opt)
-            if self.study.shares_nothing(cell.personalization):
+            if self.study.is_alone(cell):
                 return client
             return f"{client} + {server_label(cell.server_opt)}"
 
