@@ -7,7 +7,7 @@ The JSON schema for editors and the key reference in the docs are generated from
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -30,6 +30,8 @@ from plfl.servers import ServerOpt
 
 FORMAT = 1
 """Version of the configuration's form; a results folder carries it, see `results.records`."""
+LONGEST_NAME = 100
+"""Characters that the name of a study may have."""
 
 
 class Section(BaseModel):
@@ -206,6 +208,12 @@ class Simulation(Section):
             return True
         return self.trace is not None and trace.has_speeds(self.trace)
 
+    def of(self, clients: Sequence[int]) -> Self:
+        """The same for some of the clients by themselves."""
+        lists = {key: value for key, value in self if isinstance(value, list)}
+        chosen = {key: [values[i] for i in clients] for key, values in lists.items()}
+        return self.model_copy(update=chosen)
+
 
 class Federation(Section):
     """The rounds."""
@@ -338,7 +346,7 @@ class Cell:
 class Study(Section):
     """A whole study: data, model, grid of cells, and how they are trained."""
 
-    name: str = Field("study", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)
+    name: str = Field("study", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=LONGEST_NAME)
     """Name of the study: its folder in `results/` and `figures/`, its experiment in MLflow."""
     data: Data = Data()
     windows: Windows = Windows()
@@ -579,8 +587,23 @@ class Study(Section):
 
     def is_alone(self, cell: Cell) -> bool:
         """Whether the clients of a cell train by themselves, so that the server never comes in."""
-        ignores = self.chosen_method(cell).ignores_split
-        return self.shares_nothing(cell.personalization) and not ignores
+        return self.trains_alone(cell.personalization, cell.method)
+
+    def trains_alone(self, personalization: str, method: str) -> bool:
+        """Whether clients train by themselves in a split under a method."""
+        ignores: bool = getattr(self.method, method).ignores_split
+        return self.shares_nothing(personalization) and not ignores
+
+    def repeats(self, personalization: str, method: str, client_opt: str, server_opt: str) -> bool:
+        """Whether a combination is the same run as one before it, as all without a server are."""
+        if not self.trains_alone(personalization, method):
+            return False
+        same = (
+            (m, s)
+            for m, s in itertools.product(self.grid.method, self.grid.server_opt)
+            if self.trains_alone(personalization, m) and (m, client_opt, s) not in self.refused
+        )
+        return next(same) != (method, server_opt)
 
     def settings(self, cell: Cell) -> dict[str, Any]:
         """Everything of the configuration that fixes the numbers of `cell`, and nothing else.

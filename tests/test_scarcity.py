@@ -1,6 +1,7 @@
 """Weeks of history: the same test part, honest baselines, crossing points where they are."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from plfl import cli, scarcity
 from plfl.data.windows import WEEK, Dataset, build
 from plfl.errors import ConfigError, DataError
 from plfl.scarcity import training
-from plfl.study import Study
+from plfl.study import Simulation, Study
 from tests import tiny
 from tests.test_cli import project  # noqa: F401
 
@@ -123,7 +124,7 @@ def test_the_centralised_model_learns() -> None:
     assert mase[1] < 0.5 * mase[0]
 
 
-def late_study(late: float = 0.5, **scarcity: object) -> Study:
+def late_study(late: float = 0.5, simulation: Any = None, **scarcity: object) -> Study:
     one = {
         "client_opt": ["adam"],
         "server_opt": ["fedavg"],
@@ -134,7 +135,7 @@ def late_study(late: float = 0.5, **scarcity: object) -> Study:
         grid=one,
         windows={"scaling": "per_client"},
         scarcity={"late": late, **scarcity},
-        federation={"rounds": 2, "local_steps": 40},
+        federation={"rounds": 2, "local_steps": 40, "simulation": simulation or {}},
     )
 
 
@@ -153,6 +154,13 @@ def test_every_client_is_late_once() -> None:
     assert [done for _, done, _ in told] == list(range(1, told[-1][2] + 1))
     scored = late.dropna().set_index(["model", "weeks", "client"])["mase"]
     assert (scored["local"] != scored["global"]).all(), "the heads were trained"
+
+
+def test_a_late_client_finds_the_others_at_their_own_speeds() -> None:
+    speeds = {"step_seconds": [1.0, 2.0, 3.0]}
+    given, plain = (calibrated(late_study(simulation=s), Loads()) for s in (speeds, None))
+    pd.testing.assert_series_equal(given, plain)
+    assert Simulation(**speeds).of([2, 0]).step_seconds == [3.0, 1.0]
 
 
 def test_a_late_client_has_its_history_and_no_more() -> None:

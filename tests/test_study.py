@@ -150,6 +150,34 @@ def test_mu_is_tuned_wherever_there_is_a_proximal_term() -> None:
     assert [c.client_opt.proximal for c in prox.candidates(prox.cells[0])] == [0.1, 1.0]
 
 
+def test_what_trains_alone_is_one_run() -> None:
+    grid = {
+        "method": ["authors_code", "fedadc", "fedopt"],
+        "client_opt": ["sgd"],
+        "server_opt": ["slowmo", "fedavg"],
+        "refused": "skip",
+    }
+    study = Study.parse({"grid": grid, "data": {"states": ["CA"]}}, "x")
+    shown = [
+        (cell.method, cell.server_opt)
+        for cell in study.cells
+        if cell.personalization == "P3"
+        and not study.repeats("P3", cell.method, cell.client_opt, cell.server_opt)
+    ]
+    # The authors' code has a server in P3 too; fedadc refuses slowmo.
+    assert shown == [
+        ("authors_code", "slowmo"),
+        ("authors_code", "fedavg"),
+        ("fedadc", "fedavg"),
+    ]
+    assert not any(
+        study.repeats(c.personalization, *kind)
+        for c in study.cells
+        if c.personalization == "P1"
+        for kind in [(c.method, c.client_opt, c.server_opt)]
+    )
+
+
 def test_refused_combinations_can_be_left_out() -> None:
     grid = {
         "method": ["fedopt", "fedadc"],

@@ -83,7 +83,7 @@ def measure(
             cell = replace(cells[0], seed=seed)
             others = np.delete(np.arange(len(full[state].clients)), late)
             tell = partial(_tell, progress, f"{state}, late clients", done, total)
-            model = _last_global(study, cell, _part(full[state], others), tell)
+            model = _last_global(_among(study, others), cell, _part(full[state], others), tell)
             joined = {weeks: _part(dataset, late) for weeks, dataset in datasets.items()}
             tables.append(_calibrated(study, cell, model, joined).assign(state=state))
             done += rounds
@@ -210,6 +210,13 @@ def _part(dataset: Dataset, clients: NDArray[np.int64]) -> Dataset:
     """Some clients of a dataset, which are scaled by themselves; the rows of others stay unused."""
     fields = ("clients", "bounds", "load_offset", "load_scale")
     return replace(dataset, **{name: getattr(dataset, name)[clients] for name in fields})
+
+
+def _among(study: Study, clients: NDArray[np.int64]) -> Study:
+    """The study of some of its clients by themselves."""
+    simulation = study.federation.simulation.of(clients.tolist())
+    federation = study.federation.model_copy(update={"simulation": simulation})
+    return study.model_copy(update={"federation": federation})
 
 
 def _last_global(
