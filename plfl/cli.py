@@ -130,10 +130,10 @@ def _cells(options: argparse.Namespace) -> None:
     engine, device = choose(study.compute)
     print(
         f"\n{study.name}: {total['cells']:.0f} cells, {total['trainings']:.0f} trainings, "
-        f"{total['client_steps']:,.0f} client-steps, {total['megabytes']:,.0f} MB between clients "
-        f"and servers\nabout {duration(seconds)} in one job, {duration(seconds / cores)} on "
-        f"{cores} cores ({engine} engine on {device}, {speed.client_steps:,.0f} client-steps/s "
-        "measured now; a year of data per client)"
+        f"{total['client_steps']:,.0f} client-steps, at least {total['megabytes']:,.0f} MB between "
+        f"clients and servers\nabout {duration(seconds)} in one job, "
+        f"{duration(seconds / cores)} on {cores} cores ({engine} engine on {device}, "
+        f"{speed.client_steps:,.0f} client-steps/s measured now; a year of data per client)"
     )
 
 
@@ -205,9 +205,9 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _folder_study(folder: Path) -> Study:
-    from plfl.data.meters import SUFFIXES
+    from plfl.data.meters import is_series
 
-    found = [p for p in folder.iterdir() if p.name.lower().endswith(SUFFIXES)]
+    found = [path for path in folder.iterdir() if is_series(path)]
     meters = {"folder": str(folder)}
     data = {"source": "meters", "states": ["all"], "clients": max(1, len(found)), "meters": meters}
     return Study.parse({"data": data}, str(folder))

@@ -27,8 +27,8 @@ def workload(study: Study) -> pd.DataFrame:
 
     Columns: `state`, `personalization`, `cells`; `trainings`, fewer than cells where the ServerOpt
     never comes in, more where rates are tuned; `client_steps`: local steps of all clients of all
-    trainings; `megabytes`: what crosses between clients and servers, both ways together;
-    `evaluations`: client models that are scored on all their evaluation windows.
+    trainings; `megabytes`: what crosses at least between clients and servers, the shared parameters
+    once each way; `evaluations`: client models that are scored on all their evaluation windows.
     """
     f = study.federation
     clients = max(1, round(f.participation * study.data.clients))

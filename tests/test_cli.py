@@ -48,6 +48,7 @@ def test_run_trains_a_cell(project: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_data_check_describes_and_judges(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["data", "check", "my.yaml"]) == 0
     of_study = capsys.readouterr().out
+    (project / "meters" / "._a.csv").write_bytes(b"what some systems leave behind")
     assert "only 2.0 weeks of data" in of_study
     assert cli.main(["data", "check", "meters"]) == 0
     assert capsys.readouterr().out == of_study

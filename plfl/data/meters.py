@@ -54,6 +54,11 @@ _HOUR = pd.Timedelta(hours=1)
 logger = logging.getLogger(__name__)
 
 
+def is_series(path: Path) -> bool:
+    """Whether a file's name is that of a meter's series; hidden files are somebody else's."""
+    return path.name.lower().endswith(SUFFIXES) and not path.name.startswith(".")
+
+
 def files(data: Data, state: str) -> list[Path]:
     """The files of a state's clients: the first `data.clients` by name.
 
@@ -73,13 +78,7 @@ def files(data: Data, state: str) -> list[Path]:
             "set data.meters.folder"
         )
     about = data.meters.about and data.meters.about.resolve()
-    found = sorted(
-        path
-        for path in folder.iterdir()
-        if path.name.lower().endswith(SUFFIXES)
-        and not path.name.startswith(".")
-        and path.resolve() != about
-    )
+    found = sorted(path for path in folder.iterdir() if is_series(path) and path.resolve() != about)
     if not found:
         raise DataError(f"{folder}: holds no meter files; they must end in {', '.join(SUFFIXES)}")
     if len(found) < data.clients:

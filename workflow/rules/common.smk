@@ -57,8 +57,9 @@ def training_settings(wildcards):
 
 
 def models_of(wildcards):
-    """How many models a training job trains, side by side."""
-    return len(cells_of(wildcards)) * study.data.clients
+    """How many models a training job may train side by side, with all that tuning tries."""
+    tried = sum(len(study.candidates(cell)) for cell in cells_of(wildcards))
+    return tried * study.data.clients
 
 
 def training_memory(wildcards, attempt):
