@@ -14,7 +14,10 @@ from plfl.results.statistics import Comparison, holm, interval, ranking, scores,
 from plfl.results.tables import Tables
 from tests.results.constructed import write
 
-RNG = np.random.default_rng(3)
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(3)
 
 
 def level(cell: dict[str, Any], split: str, model: str, t: int) -> float:
@@ -84,8 +87,8 @@ def test_a_diverged_cell_has_no_numbers_and_the_last_rank(tmp_path: Path) -> Non
     assert np.isfinite(table.loc[1:, ["mase", "std", "difference", "low"]].to_numpy(float)).all()
 
 
-def test_interval_is_of_the_mean_over_all_states() -> None:
-    samples = [RNG.normal(0, 1, 40), RNG.normal(5, 1, 20)]
+def test_interval_is_of_the_mean_over_all_states(rng: np.random.Generator) -> None:
+    samples = [rng.normal(0, 1, 40), rng.normal(5, 1, 20)]
     low, high = interval(samples)
     mean = np.concatenate(samples).mean()
     # Drawn within states: the difference between the states is not part of the spread.
@@ -102,8 +105,8 @@ def _single(values: Any) -> Comparison:
     return Comparison(("a", "b"), {"CA": np.reshape(values, (len(values), -1))})
 
 
-def test_sign_flips_are_the_permutation_test_of_scipy() -> None:
-    values = RNG.normal(0.4, 1, 9)
+def test_sign_flips_are_the_permutation_test_of_scipy(rng: np.random.Generator) -> None:
+    values = rng.normal(0.4, 1, 9)
     exact = stats.permutation_test(
         (values, np.zeros(9)),
         lambda a, b, axis: (a - b).mean(axis=axis),
@@ -120,17 +123,19 @@ def test_few_clients_cannot_be_significant() -> None:
     assert alone[0] == pytest.approx(0.25, abs=0.02)
 
 
-def test_looking_at_many_comparisons_is_corrected_as_far_as_they_differ() -> None:
-    values = RNG.normal(0.8, 1, 12)
+def test_looking_at_many_comparisons_is_corrected_as_far_as_they_differ(
+    rng: np.random.Generator,
+) -> None:
+    values = rng.normal(0.8, 1, 12)
     alone, copies = sign_flips([_single(values)] * 30)
     np.testing.assert_array_equal(alone, copies)
-    others = [_single(RNG.normal(0, 1, 12)) for _ in range(30)]
+    others = [_single(rng.normal(0, 1, 12)) for _ in range(30)]
     alone, together = sign_flips([_single(values), *others])
     assert alone[0] < together[0] <= min(1, 31 * alone[0])
 
 
-def test_comparisons_of_several_states_flip_clients_apart() -> None:
-    tables = {state: RNG.normal(0.5, 1, (6, 2)) for state in ("CA", "IL")}
+def test_comparisons_of_several_states_flip_clients_apart(rng: np.random.Generator) -> None:
+    tables = {state: rng.normal(0.5, 1, (6, 2)) for state in ("CA", "IL")}
     both = Comparison(("a", "b"), tables)
     one_by_one = _single(np.concatenate([table.mean(axis=1) for table in tables.values()]))
     assert sign_flips([both])[0] == pytest.approx(sign_flips([one_by_one])[0])
@@ -150,8 +155,8 @@ def test_a_mean_ratio_of_one_is_seldom_called_another() -> None:
     assert wrong["both"] < 65
 
 
-def test_ratios_that_scatter_little_are_as_good_as_symmetric() -> None:
-    ratios = 1.03 + RNG.normal(0, 0.05, 12)
+def test_ratios_that_scatter_little_are_as_good_as_symmetric(rng: np.random.Generator) -> None:
+    ratios = 1.03 + rng.normal(0, 0.05, 12)
     comparison = Comparison(("a",), {"CA": ratios[:, None] - 1}, ratios=True)
     assert comparison.skewed() == pytest.approx(stats.ttest_1samp(ratios, 1).pvalue, rel=0.15)
     assert _single(ratios - 1).skewed() == 0
@@ -160,8 +165,8 @@ def test_ratios_that_scatter_little_are_as_good_as_symmetric() -> None:
         assert Comparison(("a",), table, ratios=True).skewed() == p
 
 
-def test_trainings_of_one_state_are_a_t_test() -> None:
-    table = RNG.normal(0.3, 0.2, (8, 4))
+def test_trainings_of_one_state_are_a_t_test(rng: np.random.Generator) -> None:
+    table = rng.normal(0.3, 0.2, (8, 4))
     expected = stats.ttest_1samp(table.mean(axis=0), 0).pvalue
     assert _single(table).trainings() == pytest.approx(expected)
     assert _single(table[:, :1]).trainings() == 1
@@ -169,9 +174,9 @@ def test_trainings_of_one_state_are_a_t_test() -> None:
     assert _single(np.zeros((3, 2))).trainings() == 1
 
 
-def test_trainings_of_several_states_keep_their_rate() -> None:
+def test_trainings_of_several_states_keep_their_rate(rng: np.random.Generator) -> None:
     # The seeds shift all clients of a state together, and nothing else happens.
-    shifts = RNG.normal(0, 1, (400, 3, 3))
+    shifts = rng.normal(0, 1, (400, 3, 3))
     p = [
         Comparison((), {s: np.tile(shift, (5, 1)) for s, shift in zip("abc", three, strict=True)})
         for three in shifts
@@ -180,24 +185,24 @@ def test_trainings_of_several_states_keep_their_rate() -> None:
     assert rate <= stats.binom.ppf(0.99, 400, 0.05) / 400
 
 
-def test_a_client_without_mase_is_left_out() -> None:
-    table = RNG.normal(1, 0.1, (5, 3))
+def test_a_client_without_mase_is_left_out(rng: np.random.Generator) -> None:
+    table = rng.normal(1, 0.1, (5, 3))
     with_nan = np.insert(table, 2, np.nan, axis=0)
     assert _single(with_nan).effect == pytest.approx(_single(table).effect)
     assert _single(with_nan).trainings() == pytest.approx(_single(table).trainings())
     assert _single(with_nan).interval() == _single(table).interval()
 
 
-def test_a_state_without_mase_is_left_out() -> None:
-    table = RNG.normal(1, 0.1, (5, 3))
+def test_a_state_without_mase_is_left_out(rng: np.random.Generator) -> None:
+    table = rng.normal(1, 0.1, (5, 3))
     alone, both = (Comparison((), {"CA": table, **more}) for more in ({}, {"NY": table * np.nan}))
     assert both.effect == alone.effect
     assert both.trainings() == alone.trainings()
     assert both.interval() == alone.interval()
 
 
-def test_seeds_widen_what_sign_flips_take_for_chance() -> None:
-    clients = RNG.normal(0.8, 1, 12)
+def test_seeds_widen_what_sign_flips_take_for_chance(rng: np.random.Generator) -> None:
+    clients = rng.normal(0.8, 1, 12)
     quiet, loud = (
         _single(clients[:, None] + shift * np.array([-1.0, 0, 1])) for shift in (0.0, 1.0)
     )
@@ -213,10 +218,10 @@ def test_a_single_seed_proves_nothing(values: list[float]) -> None:
     assert alone == together == 1
 
 
-def test_both_sources_of_chance_together_keep_the_rate() -> None:
+def test_both_sources_of_chance_together_keep_the_rate(rng: np.random.Generator) -> None:
     # Each source by itself would explain half of the variance of the effect.
-    shifts = RNG.normal(0, 1 / np.sqrt(15), (400, 15, 1)) * np.sqrt(15)
-    shifts = shifts + RNG.normal(0, np.sqrt(10 / 15), (400, 1, 10))
+    shifts = rng.normal(0, 1 / np.sqrt(15), (400, 15, 1)) * np.sqrt(15)
+    shifts = shifts + rng.normal(0, np.sqrt(10 / 15), (400, 1, 10))
     comparisons = [_single(table) for table in shifts]
     limit = stats.binom.ppf(0.99, 400, 0.05) / 400
     rates = [
