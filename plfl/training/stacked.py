@@ -35,9 +35,10 @@ class Stacked:
     ):
         self.forecaster = forecaster
         self.device, self.dtype = device, dtype
-        self.block = sys.maxsize if device.type == "cuda" else 4 * CHUNK
+        on_gpu = device.type != "cpu"
+        self.block, self.chunk = (sys.maxsize, sys.maxsize) if on_gpu else (4 * CHUNK, CHUNK)
         # Those of one row are enough for a CPU.
-        self.windows = WINDOWS if device.type == "cuda" else 1
+        self.windows = WINDOWS if on_gpu else 1
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.look_back = torch.arange(dataset.look_back, device=device)
         self.target = dataset.look_back - 1 + dataset.look_ahead
@@ -45,7 +46,7 @@ class Stacked:
     def train(self, task: LocalTask) -> Tensor:
         if len(task.rows) == 1:
             return self._train_with_a_twin(task)
-        chunks = 1 if self.device.type == "cuda" else math.ceil(len(task.rows) / CHUNK)
+        chunks = math.ceil(len(task.rows) / self.chunk)
         edges = [round(i * len(task.rows) / chunks) for i in range(chunks + 1)]
         return torch.cat([self._train(task, slice(*edge)) for edge in itertools.pairwise(edges)])
 
@@ -85,7 +86,10 @@ class Stacked:
         if task.targets is not None:
             targets = task.targets[chunk].to(self.dtype)
         steps = _steps(task)[chunk]
-        always, most = bool((steps == steps[0]).all()), int(steps.max())
+        taken: list[int] = steps.tolist()
+        always, most = min(taken) == max(taken), max(taken)
+        # Rows that take a step are the first of these; a mask of them would stop a GPU every time.
+        longest_first = steps.argsort(descending=True, stable=True)
         total = torch.zeros(len(y), dtype=torch.float64, device=self.device)
         g = torch.empty_like(y)
         recursion = task.recursion and task.recursion.map(lambda rows: rows[chunk])
@@ -110,8 +114,8 @@ class Stacked:
             if constant is not None:
                 g += constant
             total += losses if active is None else losses * active
-            with _only(active, y, state) as (rows, moments):
-                now = slice(None) if active is None else active
+            now = slice(None) if always else longest_first[: sum(n >= k for n in taken)]
+            with _only(now, y, state) as (rows, moments):
                 optimiser.step(rows, g[now], moments, _part(behind, now) + k)
                 if recursion is not None:
                     rows.copy_(torch.where(task.shared, ahead[now], rows))
@@ -205,18 +209,18 @@ def _taken(task: LocalTask, index: Tensor) -> LocalTask:
 
 @contextmanager
 def _only(
-    active: Tensor | None, y: Tensor, state: dict[str, Tensor]
+    now: Tensor | slice, y: Tensor, state: dict[str, Tensor]
 ) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
-    """The rows that are `active`, None for all of them, to be changed in place."""
-    if active is None:
+    """The rows with the indices `now`, or a slice for all of them, to be changed in place."""
+    if isinstance(now, slice):
         yield y, state
         return
-    rows, moments = y[active], {name: values[active] for name, values in state.items()}
+    rows, moments = y[now], {name: values[now] for name, values in state.items()}
     yield rows, moments
-    y[active] = rows
+    y[now] = rows
     for name, values in moments.items():
-        state[name][active] = values
+        state[name][now] = values
 
 
-def _part(behind: Tensor | int, active: Tensor | slice) -> Tensor | int:
-    return behind if isinstance(behind, int) else behind[active]
+def _part(behind: Tensor | int, now: Tensor | slice) -> Tensor | int:
+    return behind if isinstance(behind, int) else behind[now]

@@ -1,0 +1,153 @@
+"""A device that is not the CPU, on machines that have no other.
+
+Its tensors are the CPU's in disguise: they call themselves PyTorch's `meta` device, do not mix with
+those of the CPU, and have no memory that NumPy could look into, just as on a GPU. Whatever a GPU
+would have to finish its work for is counted, by the line of ours that asked for it.
+"""
+
+import traceback
+from collections import Counter
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+import plfl
+
+HERE, THERE = torch.device("cpu"), torch.device("meta")
+OURS = str(Path(plfl.__file__).parent)
+WAITING = {"_local_scalar_dense", "nonzero", "_unique2", "unique_dim", "masked_select", "equal"}
+"""Operations whose outcome, or the shape of it, the program goes on with."""
+
+
+class Disguised(Tensor):
+    """A tensor that is `there`, for the others; its numbers are `here`."""
+
+    here: Tensor
+
+    @staticmethod
+    def __new__(cls, here: Tensor) -> "Disguised":
+        found: Disguised = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls,
+            here.shape,
+            strides=here.stride(),
+            storage_offset=here.storage_offset(),
+            dtype=here.dtype,
+            device=THERE,
+        )
+        found.here = here
+        return found
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, *args: object) -> NoReturn:
+        raise RuntimeError(f"{func} outside of Elsewhere")
+
+    def numpy(self, *, force: bool = False) -> NoReturn:
+        raise TypeError("this tensor is elsewhere; use Tensor.cpu() to copy it")
+
+    def tolist(self) -> Any:
+        return self.cpu().tolist()
+
+
+class _Made(TorchFunctionMode):
+    """Tensors of Python numbers are made here and brought there, as on a GPU."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is Tensor.new_tensor and isinstance(args[0], Disguised):
+            return torch.tensor(args[1], dtype=kwargs.get("dtype", args[0].dtype)).to(THERE)
+        if func in (torch.tensor, torch.as_tensor) and kwargs.get("device") == THERE:
+            device = kwargs.pop("device")
+            return func(*args, **kwargs).to(device)
+        return func(*args, **kwargs)
+
+
+class _Dispatched(TorchDispatchMode):
+    """Does `there` what it is asked, here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        with self:
+            in_parts = func.decompose(*args, **kwargs)
+        if in_parts is not NotImplemented:
+            return in_parts
+        name = func.name().removeprefix("aten::").split(".")[0]
+        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
+        there = [x for x in tensors if isinstance(x, Disguised)]
+        stays = bool(there)
+        if kwargs.get("device") is not None:
+            stays = torch.device(kwargs["device"]) == THERE
+            kwargs["device"] = HERE
+        if name == "copy_":
+            stays = isinstance(args[0], Disguised)
+        self._check(func, name, tensors, args)
+        if there and (name in WAITING or not stays or _is_masked(name, args)):
+            self._wait()
+        args, kwargs = tree_map_only(Disguised, lambda x: x.here, (args, kwargs))
+        out = func(*args, **kwargs)
+        if not stays:
+            return out
+        # What was changed in place is still the same tensor.
+        known = {id(x.here): x for x in there}
+        return tree_map_only(
+            Tensor, lambda x: known[id(x)] if id(x) in known else Disguised(x), out
+        )
+
+    def _check(self, func: Any, name: str, tensors: list[Tensor], args: Any) -> None:
+        """Raise a RuntimeError where a GPU would."""
+        for x in tensors:
+            assert isinstance(x, Disguised) or x.device == HERE, f"{func}: has lost its numbers"
+        if name == "_to_copy" or name == "copy_":
+            return
+        if name.startswith(("index", "_index")) and isinstance(args[0], Disguised):
+            tensors = [args[0], *args[2:]]  # an index may be here: it is brought there
+        if len({x.device for x in tensors if isinstance(x, Tensor) and x.dim()}) > 1:
+            raise RuntimeError(f"{func}: expected all tensors to be on the same device")
+
+    def _wait(self) -> None:
+        frames = [f for f in traceback.extract_stack() if f.filename.startswith(OURS)]
+        if frames:
+            last = frames[-1]
+            self.waits[f"{Path(last.filename).relative_to(OURS)}:{last.lineno}"] += 1
+
+
+def _is_masked(name: str, args: Any) -> bool:
+    """Whether a mask is the index, so that the number of values has to be found out."""
+    indices = args[1] if name in ("index", "index_put_", "_index_put_impl_") else ()
+    return any(isinstance(index, Tensor) and index.dtype == torch.bool for index in indices)
+
+
+class Elsewhere(AbstractContextManager["Elsewhere"]):
+    """Makes `THERE` a device to compute on."""
+
+    def __enter__(self) -> "Elsewhere":
+        self._dispatched = _Dispatched()
+        with ExitStack() as stack:
+            # A disguise cannot be made in inference mode of what was made out of it.
+            for mode in (torch.inference_mode(), self._dispatched, _Made()):
+                stack.enter_context(mode)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    @property
+    def waits(self) -> Counter[str]:
+        """How often a GPU would have been waited for, by line of ours."""
+        return self._dispatched.waits

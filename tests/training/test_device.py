@@ -1,0 +1,92 @@
+"""Whole trainings on a device that is not the CPU: see `elsewhere`."""
+
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from plfl import experiment, methods
+from plfl.data.windows import Dataset
+from plfl.forecaster import Forecaster
+from plfl.study import Study
+from plfl.training.stacked import Stacked
+from tests import tiny
+from tests.training.elsewhere import THERE, Elsewhere
+
+DATASET = tiny.dataset(rows=200)
+SERVERS = ["fedavg", "fedavgadaptive", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "slowmo"]
+CLIENTS = ["sgd", "sgdm", "adam", "adamams", "prox", "proxadam"]
+# The gradient of MOON's term is PyTorch's own, which a disguise cannot follow in inference mode.
+METHODS = sorted(set(methods.available()) - {"moon"})
+
+
+def options(method: str, steps: int) -> dict[str, Any]:
+    if method.startswith("cc_"):
+        return {"steps": [1, steps], "max_delay": 1}
+    return {"one_shot": {"alone": 1}, "fedeff": {"epoch_steps": steps}}.get(method, {})
+
+
+def study(steps: int = 2, method: str = "fedopt", **grid: Any) -> Study:
+    axes = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "personalization": ["P2"]}
+    return tiny.study(
+        grid={"method": [method], **axes, **grid},
+        method={method: options(method, steps)},
+        client_opt={"sgdm": {"momentum": 0.5, "dampening": 0.5}},
+        federation={"rounds": 2, "local_steps": steps},
+    )
+
+
+def trained(
+    of: Study, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> tuple[dict[str, pd.DataFrame], Counter[str]]:
+    """The records of a study's cells, and what a GPU would have been waited for."""
+
+    def engine(_: object, forecaster: Forecaster, dataset: Dataset) -> Stacked:
+        return Stacked(forecaster, dataset, device)
+
+    monkeypatch.setattr(experiment, "engine", engine)
+    with Elsewhere() as elsewhere:
+        results = experiment.train(of, of.cells, DATASET)
+    return {str(cell): result.records for cell, result in results.items()}, elsewhere.waits
+
+
+def same(of: Study, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """That another device gives the same records; what it was waited for."""
+    here, nothing = trained(of, torch.device("cpu"), monkeypatch)
+    there, waits = trained(of, THERE, monkeypatch)
+    assert not nothing
+    for name, records in here.items():
+        pd.testing.assert_frame_equal(there[name], records, rtol=1e-4)
+    return waits
+
+
+def test_every_optimiser_trains_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    same(study(client_opt=CLIENTS, server_opt=SERVERS, refused="skip"), monkeypatch)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_elsewhere(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = "sgdm" if method == "fedadc_dm" else "sgd"
+    few = same(study(2, method, client_opt=[client]), monkeypatch)
+    _, many = trained(study(5, method, client_opt=[client]), THERE, monkeypatch)
+
+    def while_training(waits: Counter[str]) -> dict[str, int]:
+        return {line: n for line, n in waits.items() if line.startswith("training/")}
+
+    # However many local steps a round has, a GPU is left to itself while it takes them.
+    assert while_training(few) == while_training(many) != {}
+
+
+def test_two_devices_do_not_mix() -> None:
+    with Elsewhere() as elsewhere:
+        there = torch.ones(3, device=THERE)
+        with pytest.raises(RuntimeError, match="the same device"):
+            there + torch.ones(3)
+        with pytest.raises(TypeError, match="elsewhere"):
+            there.numpy()
+        assert (there * 2 + torch.tensor(1.0)).cpu().tolist() == [3, 3, 3]
+        there[torch.tensor([0, 2])] = 5
+        assert there.tolist() == [5, 1, 5]
+    assert not elsewhere.waits, "only what our own lines wait for counts"
