@@ -7,9 +7,9 @@ would have to finish its work for is counted, by the line of ours that asked for
 
 import traceback
 from collections import Counter
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn
 
 import torch
@@ -46,7 +46,7 @@ class Disguised(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, *args: object) -> NoReturn:
-        raise RuntimeError(f"{func} outside of Elsewhere")
+        raise RuntimeError(f"{func} outside of `elsewhere`")
 
     def numpy(self, *, force: bool = False) -> NoReturn:
         raise TypeError("this tensor is elsewhere; use Tensor.cpu() to copy it")
@@ -127,27 +127,10 @@ def _is_masked(name: str, args: Any) -> bool:
     return any(isinstance(index, Tensor) and index.dtype == torch.bool for index in indices)
 
 
-class Elsewhere(AbstractContextManager["Elsewhere"]):
-    """Makes `THERE` a device to compute on."""
-
-    def __enter__(self) -> "Elsewhere":
-        self._dispatched = _Dispatched()
-        with ExitStack() as stack:
-            # A disguise cannot be made in inference mode of what was made out of it.
-            for mode in (torch.inference_mode(), self._dispatched, _Made()):
-                stack.enter_context(mode)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
-
-    @property
-    def waits(self) -> Counter[str]:
-        """How often a GPU would have been waited for, by line of ours."""
-        return self._dispatched.waits
+@contextmanager
+def elsewhere() -> Iterator[Counter[str]]:
+    """Makes `THERE` a device to compute on; how often a GPU is waited for, by line of ours."""
+    dispatched = _Dispatched()
+    # A disguise cannot be made in inference mode of what was made out of it.
+    with torch.inference_mode(), dispatched, _Made():
+        yield dispatched.waits

@@ -13,7 +13,7 @@ from plfl.forecaster import Forecaster
 from plfl.study import Study
 from plfl.training.stacked import Stacked
 from tests import tiny
-from tests.training.elsewhere import THERE, Elsewhere
+from tests.training.elsewhere import THERE, elsewhere
 
 DATASET = tiny.dataset(rows=200)
 SERVERS = ["fedavg", "fedavgadaptive", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "slowmo"]
@@ -47,9 +47,9 @@ def trained(
         return Stacked(forecaster, dataset, device)
 
     monkeypatch.setattr(experiment, "engine", engine)
-    with Elsewhere() as elsewhere:
+    with elsewhere() as waits:
         results = experiment.train(of, of.cells, DATASET)
-    return {str(cell): result.records for cell, result in results.items()}, elsewhere.waits
+    return {str(cell): result.records for cell, result in results.items()}, waits
 
 
 def same(of: Study, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
@@ -80,7 +80,7 @@ def test_every_method_trains_elsewhere(method: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_two_devices_do_not_mix() -> None:
-    with Elsewhere() as elsewhere:
+    with elsewhere() as waits:
         there = torch.ones(3, device=THERE)
         with pytest.raises(RuntimeError, match="the same device"):
             there + torch.ones(3)
@@ -89,4 +89,4 @@ def test_two_devices_do_not_mix() -> None:
         assert (there * 2 + torch.tensor(1.0)).cpu().tolist() == [3, 3, 3]
         there[torch.tensor([0, 2])] = 5
         assert there.tolist() == [5, 1, 5]
-    assert not elsewhere.waits, "only what our own lines wait for counts"
+    assert not waits, "only what our own lines wait for counts"
