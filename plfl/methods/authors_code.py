@@ -24,6 +24,7 @@ from pydantic import Field
 from plfl.errors import ConfigError
 from plfl.methods import Done, Local, Method
 from plfl.servers import weighted_sum
+from plfl.servers.fedadagrad import FedAdagrad
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -70,7 +71,7 @@ class AuthorsCode(Method):
             copies = f.server_state["x"]
             for i in range(len(copies)):
                 copies[i] = f.draw(f.seed + i)
-        if self.server == "twice" and "v" in f.server_state:
+        if self.server == "twice" and isinstance(f.server_opt, FedAdagrad):
             f.server_state["v"].fill_(1)
 
     def _renew_moments(self, f: "Federation", clients: "Tensor") -> None:
@@ -136,7 +137,7 @@ class AuthorsCode(Method):
         D = (f.local[clients] - f.memory["before"]).double()
         D = f.channel.send("up", clients, D)[0].to(f.local.dtype)
         weights, opt = f.weights_of(clients), f.server_opt
-        if self.server == "once" or "v" not in f.server_state:
+        if self.server == "once" or not isinstance(opt, FedAdagrad):
             opt.receive(f.server_state, clients, D, weights, t)
             return
         mean = weighted_sum(weights, D)

@@ -93,7 +93,7 @@ def test_with_every_quirk_mended_it_is_the_papers_algorithm(client: str, server:
             np.testing.assert_allclose(everything, real[split][["mase"]].to_numpy(), rtol=1e-4)
 
 
-@pytest.mark.parametrize("server", ["fedavgm", "slowmo"])
+@pytest.mark.parametrize("server", ["fedavgadaptive", "fedavgm", "slowmo"])
 def test_a_server_that_the_program_does_not_have_steps_once(server: str) -> None:
     once, twice = (
         scores("authors_code", "adam", server, server=s)["P1"] for s in ("once", "twice")
