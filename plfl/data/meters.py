@@ -93,11 +93,11 @@ def files(data: Data, state: str) -> list[Path]:
             raise DataError(
                 f"{path}: is a link to a file outside {data.meters.folder}; copy the file there"
             )
-    for first, second in itertools.pairwise(chosen):
-        if client_name(first) == client_name(second):
-            raise DataError(
-                f"{second}: {first.name} is also meter {client_name(first)!r}; rename or remove one"
-            )
+    of: dict[str, Path] = {}
+    for path in chosen:
+        first = of.setdefault(name := client_name(path), path)
+        if first != path:
+            raise DataError(f"{path}: {first.name} is also meter {name!r}; rename or remove one")
     return chosen
 
 
@@ -243,12 +243,29 @@ def _read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
             lines.append(f"line {reader.line_num}")
             rows.append([fields[position].strip() for position in positions])
     raw = pd.DataFrame(rows, columns=list(columns), index=pd.Index(lines), dtype=str)
+    for role in raw.columns.drop("timestamp"):
+        _check_thousands(path, raw[role])
     if delimiter != ",":
         for role in raw.columns.drop("timestamp"):
             # A decimal comma only where no value has a point: 1,234.5 is left to be refused.
             if not raw[role].str.contains(".", regex=False).any():
                 raw[role] = raw[role].str.replace(",", ".", regex=False)
     return raw
+
+
+def _check_thousands(path: Path, column: pd.Series) -> None:
+    """Refuse numbers whose separators may be of thousands.
+
+    They are followed by three digits in each, and there are whole numbers beside them: decimals
+    that are written with three digits would have them everywhere, and others would have fewer.
+    """
+    parted = column[column.str.contains("[.,]")]
+    whole = column.str.fullmatch(r"-?[1-9]\d*")
+    if len(parted) and whole.any() and parted.str.fullmatch(r"-?[1-9]\d{0,2}([.,]\d{3})+").all():
+        raise DataError(
+            f"{path}: {parted.index[0]}: {column.name} {parted.iloc[0]!r} may have a separator of "
+            f"thousands, as {column[whole].iloc[0]!r} has none; write numbers without"
+        )
 
 
 def _check_columns(path: Path, columns: dict[str, str], names: Sequence[str]) -> None:

@@ -154,9 +154,9 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
 
 
 def test_two_files_of_one_client_are_refused(tmp_path: Path) -> None:
-    touch(tmp_path, "a.csv", "a.parquet")
+    touch(tmp_path, "a.csv", "a.d.csv", "a.parquet")
     with pytest.raises(DataError, match=r"a.csv is also meter 'a'"):
-        meters.files(data(tmp_path), "A")
+        meters.files(data(tmp_path, clients=3), "A")
 
 
 def test_read_names_clients_after_their_files(tmp_path: Path) -> None:
@@ -221,6 +221,24 @@ def test_thousands_separators_are_not_taken_for_decimal_commas(meter: Callable[.
     text = "timestamp;load\n2018-01-01 00:15;1,234.5\n2018-01-01 00:30;1.0\n"
     with pytest.raises(DataError, match=r"line 2: load '1,234.5' is not a number"):
         read(meter(text))
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", ","])
+def test_separators_that_may_be_of_thousands_are_refused(
+    meter: Callable[..., Path], delimiter: str
+) -> None:
+    def written(*values: str) -> Path:
+        rows = [f"{t}{delimiter}{value}\n" for t, value in zip(stamps(), values, strict=False)]
+        return meter(f"timestamp{delimiter}load\n{''.join(rows)}")
+
+    with pytest.raises(DataError, match=r"line 3: load '1.050' may have .*, as '850' has none"):
+        read(written("850", "1.050", "0", "12.345"))
+    if delimiter != ",":
+        with pytest.raises(DataError, match=r"line 3: load '1,050' may have a separator of"):
+            read(written("850", "1,050"))
+    # Decimals all have three digits, or some have fewer.
+    assert read(written("0.850", "1.050"))["load"].tolist() == [0.85, 1.05]
+    assert read(written("850", "1.05", "1.234"))["load"].tolist() == [850, 1.05, 1.234]
 
 
 def test_parquet_index_is_a_column_too(tmp_path: Path) -> None:
