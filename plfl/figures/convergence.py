@@ -34,7 +34,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     states, splits = study.data.states, study.grid.personalization
     curves = _curves(tables)
     last = tables.scores("local", "last")["validation_mase"]
-    every = list(product(study.grid.method, study.grid.client_opt))
+    every = list(dict.fromkeys((cell.method, cell.client_opt) for cell in study.cells))
     optimisers = _best(last, every)
     some = f"the {MOST} best of {len(every)}, " if len(every) > MOST else ""
     wide = len(splits) > 1

@@ -90,11 +90,13 @@ def fit(text: str, width: int, lines: int = 1) -> str:
     """`text` in at most `lines` lines of `width` characters; what does not fit becomes "…".
 
     It breaks at spaces and after underscores, since names of users' states and splits have those.
+    A dollar in a client's name begins no formula.
     """
     wrapped = textwrap.wrap(text.replace("_", "_ "), width)
     shown = [*wrapped[: lines - 1], " ".join(wrapped[lines - 1 :])]
     *shown, last = (line.replace("_ ", "_") for line in shown if line)
-    return "\n".join([*shown, last if len(last) <= width else last[: width - 1] + "…"])
+    shown.append(last if len(last) <= width else last[: width - 1] + "…")
+    return "\n".join(shown).replace("$", r"\$")
 
 
 def log_if_wide(

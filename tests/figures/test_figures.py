@@ -20,7 +20,7 @@ from matplotlib.text import Text
 
 from plfl.errors import PlflError, ResultsError
 from plfl.figures import available, caption, draw, render
-from plfl.figures.style import PAGE, fit
+from plfl.figures.style import PAGE, fit, panels, style
 from plfl.results.collect import summarise
 from plfl.results.records import CELL
 from plfl.results.tables import Tables
@@ -203,6 +203,15 @@ def test_the_report_captions_every_figure_as_the_page_does() -> None:
 )
 def test_fit_breaks_at_underscores_and_shortens(text: str, lines: int, expected: str) -> None:
     assert fit(text, 10, lines) == expected
+
+
+def test_dollars_in_names_are_no_formulas(tmp_path: Path) -> None:
+    name = "feeder_$a_0_$b"
+    with style():
+        figure, axes = panels(1, 1, (3, 2))
+        axes[0, 0].set_title(fit(name, 40))
+        figure.savefig(tmp_path / "x.svg")
+    assert f"<!-- {name} -->" in (tmp_path / "x.svg").read_text(encoding="utf-8")
 
 
 def test_tables_keep_names_as_they_are(results: Results) -> None:

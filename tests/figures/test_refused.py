@@ -14,8 +14,8 @@ from tests.test_page import Page, _pictures
 SKIPPING: dict[str, Any] = {
     **fake_results.METHODS,
     "grid": {
-        "method": ["fedopt", "fedadc", "ifca"],
-        "client_opt": ["sgd"],
+        "method": ["fedopt", "fedadc", "fedprox", "ifca"],
+        "client_opt": ["sgd", "prox"],
         "server_opt": ["fedavg", "slowmo"],
         "personalization": ["P1", "P2", "P3"],
         "refused": "skip",
@@ -31,11 +31,16 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
 
 
 def test_the_heat_map_has_no_number_there(tables: Tables) -> None:
-    assert list(tables.study.refused) == [("fedadc", "sgd", "slowmo")]
+    assert set(tables.study.refused) == {
+        ("fedadc", "sgd", "slowmo"),
+        ("fedadc", "prox", "slowmo"),
+        ("fedprox", "prox", "fedavg"),
+        ("fedprox", "prox", "slowmo"),
+    }
     for figure in draw("fig3_mase", tables).values():
         shown = [text.get_text() for axis in figure.axes for text in axis.texts]
-        # Two states, two splits with a server.
-        assert shown.count("n/a") == 4
+        # Two states, two splits with a server; in the third, FedProx of Prox.
+        assert shown.count("n/a") == 2 * (2 * 4 + 1)
         assert "div." not in shown
 
 
@@ -49,5 +54,10 @@ def test_the_page_has_no_row_for_it(tables: Tables) -> None:
     write(tables.folder, _pictures(Path(tables.folder) / "figures"), out)
     text = out.read_text(encoding="utf-8")
     rows = [row for table in Page(text).tables for row in table if "SlowMo" in row]
-    assert {row[1] for row in rows} == {"FedOpt · SGD", "IFCA · SGD"}
+    assert {row[1] for row in rows} == {
+        f"{method} · {client}"
+        for method in ("FedOpt", "FedProx", "IFCA")
+        for client in ("SGD", "Prox")
+        if (method, client) != ("FedProx", "Prox")
+    }
     assert not any("diverged" in row for row in rows)
