@@ -27,10 +27,14 @@ SEASONS = {"naive_day": 24 * 60, "naive_week": 7 * 24 * 60}
 
 
 def _seasonal(dataset: Dataset, i: int, split: Split, season: int, persistence: float) -> float:
-    """MASE of the forecast "as it was a season ago" of a client; NaN where it cannot be had."""
+    """MASE of the forecast "as it was a season ago" of a client; NaN where it cannot be had.
+
+    It cannot where that lies ahead of the last input row.
+    """
     targets = dataset.target_rows(dataset.starts(i, split))
     before = targets - season // dataset.interval
-    if before[0] < dataset.bounds[i, 0] or persistence == 0:
+    ahead = season < dataset.look_ahead * dataset.interval
+    if ahead or before[0] < dataset.bounds[i, 0] or persistence == 0:
         return float("nan")
     return scores.mae(dataset.load[targets], dataset.load[before]) / persistence
 
