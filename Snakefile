@@ -4,7 +4,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from plfl.errors import PlflError
-from plfl.study import Study
+from plfl.study import Study, read
 from plfl.workflow import announce, claim
 
 min_version("9.8")
@@ -16,6 +16,8 @@ if not workflow.configfiles:
 
 
 try:
+    for file in workflow.configfiles:
+        read(file)  # Snakemake itself forgets a key that is there twice
     study = Study.parse(config, ", ".join(map(str, workflow.configfiles)))
 except PlflError as error:
     raise WorkflowError(str(error)) from None

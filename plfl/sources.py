@@ -44,6 +44,8 @@ def _closure(module: str) -> set[Path]:
 def _files(module: str, apart: Collection[str]) -> set[Path]:
     """Source of a module: its file, or the whole folder of a registry."""
     path = ROOT.joinpath(*module.split(".")[1:])
+    if path == ROOT:
+        return set()  # the version, which results carry by themselves
     if path.is_dir():
         base = {path / "__init__.py"}
         return base if module in apart or not _is_registry(path) else set(path.glob("*.py"))

@@ -376,13 +376,7 @@ class Study(Section):
             ConfigError: the file is missing, is not YAML, or says something that cannot be; every
                 error is listed with its path, the value, what is allowed and the nearest name.
         """
-        try:
-            raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ConfigError(str(path), ["the file does not exist"]) from None
-        except Exception as error:  # PyYAML lets through whatever a malformed value raises in it
-            raise ConfigError(str(path), [f"cannot be read as YAML: {error}"]) from None
-        return cls.parse(raw, str(path))
+        return cls.parse(read(path), str(path))
 
     @classmethod
     def parse(cls, raw: object, source: str) -> Self:
@@ -621,9 +615,14 @@ class Study(Section):
         if path := self.federation.simulation.trace:
             trace.read(path)
             settings["trace"] = sha256(path)
-        if self.tuning != Tuning():
-            settings["tuning"] = self.tuning.model_dump(mode="json")
-        if not self.is_alone(cell):
+        tuning, alone = self.tuning, self.is_alone(cell)
+        if alone:
+            tuning = tuning.model_copy(update={"server_lr": [], "mu": []})
+        if tuning != Tuning():
+            settings["tuning"] = tuning.model_dump(mode="json")
+        if len(self.rungs) > 1:  # rounds that are scored besides
+            settings["rungs"] = self.rungs
+        if not alone:
             chosen = self.chosen_method(cell)
             server = self.server_optimiser(cell).model_dump(mode="json")
             settings["server_opt"] = [cell.server_opt, server]
@@ -644,6 +643,34 @@ class Study(Section):
     def is_sample(self) -> bool:
         """Whether the data are generated, which every table, title and log then says."""
         return self.data.source == "sample"
+
+
+def read(path: str | Path) -> object:
+    """What a YAML file holds.
+
+    Raises:
+        ConfigError: it is missing or no YAML, or a block has a key twice, of which YAML would
+            forget the first.
+    """
+    try:
+        return yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
+    except FileNotFoundError:
+        raise ConfigError(str(path), ["the file does not exist"]) from None
+    except Exception as error:  # PyYAML lets through whatever a malformed value raises in it
+        raise ConfigError(str(path), [f"cannot be read as YAML: {error}"]) from None
+
+
+class _Loader(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                problem = f"{key.value!r} is there twice; name it once"
+                raise yaml.constructor.ConstructorError(
+                    problem=problem, problem_mark=key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def _varied(of: list[Any], key: str, tried: list[float]) -> list[Any]:

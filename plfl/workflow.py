@@ -15,7 +15,7 @@ from typing import Any
 from plfl.errors import PlflError
 from plfl.files import sweep
 from plfl.locks import hold
-from plfl.sources import code_digest
+from plfl.sources import ROOT, code_digest
 from plfl.study import Cell, Study
 
 log = logging.getLogger(__name__)
@@ -127,10 +127,10 @@ def training_code(cells: Iterable[Cell]) -> str:
 
 
 def git_commit() -> str | None:
-    """The commit of the working tree, with a + if the tree differs from it; None without git."""
+    """The commit of our own working tree, with a + if it differs from that; None without git."""
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
     try:
-        run = subprocess.run(command, capture_output=True, text=True, check=True)
+        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     return run.stdout.strip()

@@ -75,3 +75,7 @@ def test_a_change_shows_where_it_matters(
 )
 def test_what_our_modules_read_counts(module: str, reads: str) -> None:
     assert sources.ROOT / reads in sources._closure(module)
+
+
+def test_the_version_alone_trains_nothing_anew() -> None:
+    assert sources.ROOT / "__init__.py" not in sources._closure("plfl.experiment")

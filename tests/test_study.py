@@ -86,6 +86,10 @@ def test_files_that_are_no_configuration(tmp_path: Path) -> None:
     broken.write_text("data: [")
     with pytest.raises(ConfigError, match="cannot be read as YAML"):
         Study.load(broken)
+    twice = tmp_path / "twice.yaml"
+    twice.write_text("grid:\n  seeds: [1, 2]\nname: x\ngrid:\n  method: [ifca]\n")
+    with pytest.raises(ConfigError, match=r"'grid' is there twice(.|\n)*line 4"):
+        Study.load(twice)
     hostile = tmp_path / "hostile.yaml"
     hostile.write_text("name: !!python/object/apply:os.system ['true']")
     with pytest.raises(ConfigError, match="cannot be read as YAML"):
@@ -109,6 +113,12 @@ def test_a_cells_settings_are_what_fixes_its_numbers() -> None:
 def test_without_sharing_the_server_does_not_matter() -> None:
     assert settings("CA-P3-fedopt-adam-fedyogi-10") == settings("CA-P3-fedopt-adam-fedavg-10")
     assert settings("CA-P2-fedopt-adam-fedyogi-10") != settings("CA-P2-fedopt-adam-fedavg-10")
+    for split, same in (("P3", True), ("P2", False)):
+        few, many = (
+            settings(f"CA-{split}-fedopt-adam-fedavg-10", tuning={"server_lr": rates})
+            for rates in ([0.1, 1.0], [0.1, 0.5, 1.0])
+        )
+        assert (few == many) == same
 
 
 @pytest.mark.parametrize(
