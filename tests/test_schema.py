@@ -68,6 +68,8 @@ def test_environment_yml_asks_for_what_pyproject_asks_for() -> None:
     wanted = {"python": project["requires-python"]}
     for requirement in map(Requirement, project["dependencies"]):
         wanted[CONDA_NAMES.get(requirement.name, requirement.name)] = str(requirement.specifier)
+    # Options of pip do not go with `--editable` in a file; conda has met the dependencies.
+    assert environment["dependencies"][-1] == {"pip": ["--editable ."]}
     tools = {"cxx-compiler", "make", "pip"}
     assert listed.keys() - tools == wanted.keys()
     for name, specifier in wanted.items():
