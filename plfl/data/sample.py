@@ -58,10 +58,11 @@ def generate(
 ) -> list[Path]:
     """Write the store's files of these buildings, each whole or not at all.
 
-    These are the time series of each building, the metadata of the state's sample buildings up to
-    the last of `ids` (as the real file holds a whole state), and the weather of the buildings'
-    counties. A building's series depends on `seed`, `state` and its id alone: not on the other ids,
-    the release or the upgrade. The same arguments give the same bytes.
+    These are the time series of each building, the metadata of all sample buildings there are in
+    the state (as the real file holds a whole state), and the weather of the buildings' counties. A
+    building's series depends on `seed`, `state` and its id alone: not on the other ids, the release
+    or the upgrade. The same arguments give the same bytes, and studies that differ in `ids` alone
+    share every file.
 
     Args:
         root: folder of the store; keys below it are ComStock's, see `plfl.data.releases`.
@@ -84,8 +85,7 @@ def generate(
             f"the sample data of {state} have {known[0]} to {known[-1]}"
         )
     layout = _layout(release, upgrade)
-    listed = buildings(state, max(ids) - known[0] + 1)
-    all_buildings = [describe(state, i, seed) for i in listed]
+    all_buildings = [describe(state, i, seed) for i in known]
     wanted = [all_buildings[i - known[0]] for i in ids]
     paths = [_write_series(root / layout.load(state, b.bldg_id), b, seed) for b in wanted]
     paths.append(_write_metadata(root / layout.metadata(state), all_buildings, upgrade))
