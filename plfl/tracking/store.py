@@ -52,6 +52,8 @@ ARTIFACTS = "mlartifacts"
 PER_CLIENT = "per_client.json"
 MOST_METRICS = 1000
 """How many metrics MLflow takes in one call."""
+MOST_NOTE = 20_000
+"""How many characters MLflow takes in a tag of an experiment, such as its note."""
 PATIENCE = 20.0
 """Seconds to wait for a database that another process has locked; MLflow itself waits as long."""
 
@@ -349,7 +351,7 @@ def _decorate(
         _STUDY: tables.study.name,
         "plfl.data": _data(tables),
         "plfl.version": __version__,
-        "mlflow.note.content": " · ".join(links),
+        "mlflow.note.content": _in_one_line(links),
     }
     present = client.get_experiment(experiment).tags
     for key in present:
@@ -358,3 +360,12 @@ def _decorate(
     for key, value in tags.items():
         if present.get(key) != value:
             client.set_experiment_tag(experiment, key, value)
+
+
+def _in_one_line(links: list[str]) -> str:
+    """The links, or as many of the first ones as a note has room for."""
+    line = " · ".join(links)
+    while len(line) > MOST_NOTE:
+        links = links[:-1]
+        line = " · ".join([*links, "all others are in the Views menu"])
+    return line

@@ -4,6 +4,7 @@ import sqlite3
 import threading
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import mlflow
 import pandas as pd
@@ -12,6 +13,8 @@ from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 
 from plfl.errors import ResultsError
+from plfl.results.tables import Tables
+from plfl.study import Cell
 from plfl.tracking import store, track
 from tests import fake_results
 from tests.fake_results import TINY
@@ -242,6 +245,20 @@ def test_views_are_stored_and_those_of_the_user_are_kept(results):
         "plfl-CA-curves",
         "plfl-best",
     ]
+
+
+def test_more_views_than_a_note_has_room_for_are_all_in_the_menu(results):
+    client, tables = store.connect(results / "mlflow.db"), Tables(results)
+    id = experiment(results).experiment_id
+    cells = [Cell(f"S{i:02}", f"P{k}", "", "", "", 1) for i in range(40) for k in (1, 2, 3)]
+    store._decorate(client, id, tables, [SimpleNamespace(cell=cell) for cell in cells], "/figures")
+    tags = experiment(results).tags
+    *links, rest = tags["mlflow.note.content"].split(" · ")
+    assert rest == "all others are in the Views menu"
+    assert links[1] == "[Figures and tables](/figures)"
+    assert all(link.startswith("[") and link.endswith(")") for link in links)
+    views = [key for key in tags if key.startswith("mlflow.sharedViewState")]
+    assert len(views) == 1 + 40 + 40 + 120 > len(links) > 100
 
 
 def test_a_moved_folder_goes_on_as_if_nothing_happened(results, tmp_path):
