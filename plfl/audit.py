@@ -5,7 +5,7 @@ other, on the data of the study as they are; the other starts at the data as the
 them, with the corrected algorithm throughout.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,14 +13,15 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from plfl.data.source import own_files
 from plfl.data.windows import Dataset
 from plfl.experiment import train
-from plfl.files import atomic
+from plfl.files import atomic, sha256
 from plfl.methods.authors_code import AuthorsCode
-from plfl.results.collect import summarise
+from plfl.results.collect import description, summarise
 from plfl.results.records import CELL, write_csv
 from plfl.results.tables import MODELS, client_label, server_label
-from plfl.study import ServerOpts, Study, Tuning
+from plfl.study import ServerOpts, Study, digest
 
 Walk = Literal["algorithm", "data"]
 Load = Callable[[Study, str], Dataset]
@@ -32,6 +33,8 @@ TITLES: dict[Walk, str] = {
     "algorithm": "From the authors' code to the algorithm",
     "data": "From the authors' data to the paper's and beyond, with the corrected algorithm",
 }
+TAKEN = ("rounds", "local_steps", "batch_size")
+"""What of `federation` is the configuration's own."""
 PAIRS: dict[Walk, tuple[tuple[str, str], ...]] = {
     "algorithm": (
         ("adam", "fedavg"),
@@ -134,12 +137,14 @@ def _data(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _walk(
     walk: Walk, study: Study, steps: Iterator[tuple[str, dict[str, Any]]]
 ) -> Iterator[Variant]:
-    raw = study.model_dump(mode="json") | {"tuning": Tuning().model_dump(mode="json")}
+    raw, default = study.model_dump(mode="json"), Study().model_dump(mode="json")
+    raw |= {key: default[key] for key in ("client_opt", "server_opt", "method", "tuning")}
+    raw["federation"] = default["federation"] | {key: raw["federation"][key] for key in TAKEN}
     client_opts, server_opts = map(dict.fromkeys, zip(*PAIRS[walk], strict=True))
     # Of the rounds only the last one is shown.
     fixed = {
         "grid": {"client_opt": list(client_opts), "server_opt": list(server_opts)},
-        "federation": {"opt_state": "reset", "evaluate_every": study.federation.rounds},
+        "federation": {"evaluate_every": study.federation.rounds},
     }
     raw = _merged(raw, fixed)
     for step, (switch, change) in enumerate(steps):
@@ -287,14 +292,35 @@ def _score_text(cell: Any) -> str:
     return f"{cell.mase:.3f}{spread}"
 
 
+def readings(study: Study) -> list[str]:
+    """SHA-256 of the user's own files that the clients are known from, if there are any.
+
+    Raises:
+        DataError: a state has none, or not enough.
+    """
+    files = (file for state in study.data.states for file in own_files(study.data, state))
+    return [sha256(file) for file in files]
+
+
+def fingerprint(studies: Iterable[Study], readings: Sequence[str]) -> str:
+    """Digest of what fixes the numbers of studies with these `readings`."""
+    return digest([description(study) | {"tracking": None} for study in studies], readings)
+
+
+def mark(study: Study, readings: Sequence[str]) -> str:
+    """Digest of all that `audit` trains for a study, which its table carries."""
+    return fingerprint((variant.study for variant in variants(study)), readings)
+
+
 def write(study: Study, table: pd.DataFrame) -> list[Path]:
     """Write the tables beside the study's results, as audit.csv and audit.md; return the paths.
 
     Raises:
+        DataError: see `readings`.
         PlflError: the disk is full or the folder cannot be written.
     """
     paths = [study.results / "audit.csv", study.results / "audit.md"]
-    write_csv(table.assign(data=study.data.source), paths[0])
+    write_csv(table.assign(data=study.data.source, study=mark(study, readings(study))), paths[0])
     with atomic(paths[1]) as temporary:
         temporary.write_text(as_markdown(study, table), encoding="utf-8")
     return paths

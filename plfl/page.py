@@ -36,7 +36,9 @@ EXTRAS = {
     "audit.csv": "what each departure of the authors' code does",
     "scarcity.csv": "scores by weeks of history",
 }
-"""Files of a results folder that are shown when they are there."""
+"""Files of a results folder that are shown when they are there and of its study."""
+MARKS = {"audit.csv": audit.mark, "scarcity.csv": scarcity.mark}
+"""What the column `study` of each of them says if they are."""
 COLUMNS: list[tuple[Model, Literal["last", "best_validation"]]] = [
     ("local", "last"),
     ("local", "best_validation"),
@@ -49,7 +51,7 @@ ZOOM = 1.9
 
 
 def extras(results: Path) -> list[Path]:
-    """The files that the page shows when they are there, and are."""
+    """The files that the page shows or tells of when they are there, and are."""
     return [path for name in EXTRAS if (path := results / name).is_file()]
 
 
@@ -72,7 +74,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
     )
     environment.globals |= {"LEFT": LEFT, "WIDTH": WIDTH, "HEIGHT": HEIGHT, "MOST": MOST}
     with fitting(results):
-        there = {path.name for path in extras(results)}
+        extra = {path.name: _own(tables, path.name) for path in extras(results)}
         configuration = yaml.safe_dump(
             tables.about["study"], sort_keys=False, allow_unicode=True, width=100
         )
@@ -102,13 +104,12 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 )
                 for name, stems in available().items()
             ],
-            audit=_audit(tables) if "audit.csv" in there else [],
-            scarcity=_scarcity(tables, figures) if "scarcity.csv" in there else None,
+            audit=_audit(extra.get("audit.csv")),
+            scarcity=_scarcity(tables.study, extra.get("scarcity.csv"), figures),
             scarcity_caption=scarcity.CAPTION,
             files={
                 name: (quote(Path(os.path.relpath(results / name, out.parent)).as_posix()), content)
-                for name, content in (FILES | EXTRAS).items()
-                if name in FILES or name in there
+                for name, content in (FILES | _told(tables.study, extra)).items()
             },
         )
     with atomic(out) as temporary:
@@ -334,9 +335,23 @@ def _clients_of(tables: Tables, state: str) -> Iterator[Client]:
         )
 
 
-def _audit(tables: Tables) -> list[Walk]:
+def _told(study: Study, extra: dict[str, pd.DataFrame | None]) -> dict[str, str]:
+    """What is said of each of the `EXTRAS` that are there."""
+    return {
+        name: EXTRAS[name]
+        if table is not None
+        else Markup(
+            "not shown, since it is of another study or of an earlier form of this one; "
+            "<code>plfl {} {}.yaml</code> makes it anew."
+        ).format(Path(name).stem, study.name)
+        for name, table in extra.items()
+    }
+
+
+def _audit(table: pd.DataFrame | None) -> list[Walk]:
     """The walks of `plfl audit`, a table for each state and pair of optimisers."""
-    table = _read(tables, "audit.csv")
+    if table is None:
+        return []
     walks = []
     titles = {str(walk): title for walk, title in audit.TITLES.items()}
     for keys, part in table.groupby(["walk", "state", *audit.PAIR], sort=False):
@@ -353,9 +368,13 @@ def _audit(tables: Tables) -> list[Walk]:
     return walks
 
 
-def _scarcity(tables: Tables, figures: Path) -> Scarcity:
-    """What `plfl scarcity` has found."""
-    table = _read(tables, "scarcity.csv")
+def _scarcity(study: Study, table: pd.DataFrame | None, figures: Path) -> Scarcity | None:
+    """What `plfl scarcity` has found; its figure is drawn anew if it is gone."""
+    if table is None:
+        return None
+    drawing = figures / "scarcity.svg"
+    if not drawing.is_file():
+        scarcity.illustrate(study, table, figures)
     summary = scarcity.summarise(table)
     weeks = sorted(summary["weeks"].dropna().unique())
     rows = []
@@ -368,22 +387,25 @@ def _scarcity(tables: Tables, figures: Path) -> Scarcity:
         ]
         rows.append((state, scarcity.label(forecaster), model, [score(value) for value in values]))
     return Scarcity(
-        _drawing(figures / "scarcity.svg", scarcity.CAPTION),
+        _drawing(drawing, scarcity.CAPTION),
         scarcity.crossings(table),
         [f"{w:g}" for w in weeks],
         rows,
     )
 
 
-def _read(tables: Tables, name: str) -> pd.DataFrame:
+def _own(tables: Tables, name: str) -> pd.DataFrame | None:
+    """One of the `EXTRAS`, None if it is not of the study as it is."""
     path = Path(tables.folder) / name
+    # A state may be called "NA", a client "01"; a digest may look like a number.
+    kinds = dict.fromkeys(("state", "client", "study"), str)
     try:
-        # A state may be called "NA", a client "01".
-        return pd.read_csv(
-            path, dtype={"state": str, "client": str}, keep_default_na=False, na_values=[""]
-        )
+        table = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values=[""])
     except (ValueError, OSError) as error:
         raise ResultsError(f"{path}: cannot be read ({error}); make it again") from None
+    is_own = tables.study.data.source == "meters"
+    readings = [file.sha256 for file in _sources(tables) if is_own]
+    return table if set(table.get("study", ())) == {MARKS[name](tables.study, readings)} else None
 
 
 _RULES = re.compile(r"<defs>\s*<style.*?</defs>\s*", re.DOTALL)

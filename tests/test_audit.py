@@ -56,6 +56,17 @@ def test_the_walk_turns_every_quirk() -> None:
     assert last.server_opt == ServerOpts()
 
 
+def test_the_optimisers_of_the_configuration_are_not_taken() -> None:
+    taken = {"rounds": 7, "local_steps": 2, "batch_size": 5}
+    other = tiny.study(
+        client_opt={"adam": {"lr": 0.05}},
+        server_opt={"fedavgadaptive": {"q": 3, "beta2": 0.5}},
+        federation={"participation": 0.5, "weighting": "samples", "batches": "epoch", **taken},
+    )
+    plain = tiny.study(federation=taken)
+    assert [v.study for v in audit.variants(other)] == [v.study for v in audit.variants(plain)]
+
+
 def test_one_switch_is_turned_at_a_time() -> None:
     for walk in ("algorithm", "data"):
         studies = [
@@ -152,6 +163,23 @@ def test_the_tables_in_print(table: pd.DataFrame) -> None:
     assert "| diverged / diverged |" in audit.as_markdown(study, gone)
 
 
+def test_the_table_is_known_again_by_what_was_trained() -> None:
+    mark = audit.mark(tiny.study(), [])
+    same = (
+        {"tracking": {"port": 6000}, "compute": {"threads": 2}},
+        {"grid": {"server_opt": ["fedavg"]}, "tuning": {"server_lr": [0.1, 1.0]}},
+    )
+    assert {audit.mark(tiny.study(**blocks), []) for blocks in same} == {mark}
+    others = (
+        {"data": {"states": ["YY"]}},
+        {"data": {"sample": {"seed": 1}}},
+        {"grid": {"seeds": [11]}},
+        {"federation": {"rounds": 4}},
+        {"windows": {"history": 3}},
+    )
+    assert len({mark, *(audit.mark(tiny.study(**blocks), []) for blocks in others)}) == 6
+
+
 def test_the_command_writes_the_tables(
     project: Path,  # noqa: F811
     capsys: pytest.CaptureFixture[str],
@@ -161,6 +189,12 @@ def test_the_command_writes_the_tables(
     assert said == (project / "results/own/audit.md").read_text()
     assert "sample data" not in said
     assert " ± " not in said
-    written = pd.read_csv(project / "results/own/audit.csv")
+    written = pd.read_csv(project / "results/own/audit.csv", dtype={"study": str})
     assert set(written["walk"]) == {"algorithm", "data"}
     assert set(written["data"]) == {"meters"}
+    study = Study.load("my.yaml")
+    before = audit.readings(study)
+    assert set(written["study"]) == {audit.mark(study, before)}
+    with (project / "meters/a.csv").open("a") as file:
+        file.write("\n")
+    assert audit.mark(study, audit.readings(study)) != audit.mark(study, before)

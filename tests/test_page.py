@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from plfl import page, portraits
+from plfl import audit, page, portraits, scarcity
 from plfl.errors import ResultsError
 from plfl.figures import available
 from plfl.results.tables import Tables, client_label, server_label
@@ -358,7 +358,8 @@ def test_the_verdicts_stand_first(parsed: Page) -> None:
     assert all(row[3] for row in claims[1:])
 
 
-def _audited(folder: Path) -> None:
+def _audited(folder: Path, *readings: str, **of: Any) -> None:
+    """An audit of the tiny study, with `of` over its configuration."""
     rows = [
         {"walk": walk, "step": step, "switch": switch, "state": "CA"}
         | {"client_opt": "adam", "server_opt": "fedavg"}
@@ -369,7 +370,8 @@ def _audited(folder: Path) -> None:
         for split in ("P1", "P2", "P3")
         for model in ("local", "global")
     ]
-    pd.DataFrame(rows).to_csv(folder / "audit.csv", index=False)
+    mark = audit.mark(Study.parse(fake_results.TINY | of, "audited"), readings)
+    pd.DataFrame(rows).assign(study=mark).to_csv(folder / "audit.csv", index=False)
 
 
 def test_an_audit_is_shown_when_there_is_one(tmp_path: Path) -> None:
@@ -390,21 +392,36 @@ def test_an_audit_is_shown_when_there_is_one(tmp_path: Path) -> None:
     assert {"#audit", "audit.csv"} <= {link["href"] for link in parsed.all("a")}
 
 
-def test_short_histories_are_shown_when_they_were_studied(tmp_path: Path) -> None:
-    out = _write(tmp_path, fake_results.TINY)
-    weeks = {"P2": [0.5, 0.7], "P3": [0.8, 0.8], "persistence": [1.0], "calibrated": [0.9, 0.6]}
+SCARCE = {
+    "P1": [0.9, 0.9],
+    "P2": [0.5, 0.7],
+    "P3": [0.8, 0.8],
+    "centralised": [0.9, 0.9],
+    "calibrated": [0.9, 0.6],
+    "persistence": [1.0],
+    "naive_day": [1.5],
+    "naive_week": [1.2],
+}
+
+
+def _scarce(folder: Path) -> None:
+    """Short histories of the tiny study."""
+    models = dict.fromkeys(("persistence", "naive_day", "naive_week"), "baseline")
+    models["centralised"] = "global"
     rows = [
         {"state": "CA", "forecaster": name, "client": client, "mase": mase, "seed": 1}
-        | {"weeks": None if len(values) == 1 else 4**i}
-        | {"model": "baseline" if len(values) == 1 else "local"}
-        for name, values in weeks.items()
+        | {"weeks": None if len(values) == 1 else 4**i, "model": models.get(name, "local")}
+        for name, values in SCARCE.items()
         for i, mase in enumerate(values)
         for client in ("01", "02")
     ]
-    pd.DataFrame(rows).to_csv(out.parent / "scarcity.csv", index=False)
-    with pytest.raises(ResultsError, match=r"scarcity\.svg: the figure is missing"):
-        page.write(out.parent, tmp_path / "figures", out)
-    (tmp_path / "figures" / "scarcity.svg").write_text(DRAWING)
+    mark = scarcity.mark(Study.parse(fake_results.TINY, "scarce"), [])
+    pd.DataFrame(rows).assign(study=mark).to_csv(folder / "scarcity.csv", index=False)
+
+
+def test_short_histories_are_shown_when_they_were_studied(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    _scarce(out.parent)
     page.write(out.parent, tmp_path / "figures", out)
     parsed = Page(out.read_text(encoding="utf-8"))
     (table,) = (t for caption, t in parsed.captioned if caption.startswith("Test MASE by weeks"))
@@ -412,6 +429,54 @@ def test_short_histories_are_shown_when_they_were_studied(tmp_path: Path) -> Non
     assert ["CA", "persistence", "baseline", "1.000", "1.000"] in table
     assert ["CA", "calibrated (head only)", "local", "0.900", "0.600"] in table
     assert "CA: P2 is better than P3 at every history" in parsed.text
+
+
+def test_the_figure_of_short_histories_is_drawn_anew_only_where_it_is_gone(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    _scarce(out.parent)
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    assert "Figure scarcity" in {svg["aria-label"].split(":")[0] for svg in parsed.all("svg")}
+    drawn = tmp_path / "figures" / "scarcity.svg"
+    assert "<svg" in drawn.read_text()
+    drawn.write_text(DRAWING)
+    page.write(out.parent, tmp_path / "figures", out)
+    assert drawn.read_text() == DRAWING
+    assert 'id="scarcity-clip"' in out.read_text(encoding="utf-8")
+
+
+def test_tables_of_another_study_are_left_out_and_told_of(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    _audited(out.parent, data=fake_results.TINY["data"] | {"sample": {"seed": 1}})
+    _scarce(out.parent)
+    table = pd.read_csv(out.parent / "scarcity.csv").drop(columns="study")  # an older plfl's
+    table.to_csv(out.parent / "scarcity.csv", index=False)
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    assert not {"audit", "scarcity"} & {section.get("id") for section in parsed.all("section")}
+    assert parsed.text.count("not shown, since it is of another study") == 2
+    for name in ("audit", "scarcity"):
+        assert f"plfl {name} tiny.yaml makes it anew" in parsed.text
+        assert out.parent / f"{name}.csv" in page.extras(out.parent)
+
+
+def test_an_audit_of_other_readings_is_left_out(tmp_path: Path) -> None:
+    data = {"source": "meters", "states": ["CA"], "clients": 2}
+    out = _write(tmp_path, fake_results.TINY | {"data": data})
+    for readings, shown in (("0f" * 32, True), ("f0" * 32, False)):
+        _audited(out.parent, readings, data=data)
+        page.write(out.parent, tmp_path / "figures", out)
+        assert ('id="audit"' in out.read_text(encoding="utf-8")) == shown
+
+
+def test_a_digest_that_looks_like_a_number_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "digest", lambda *parts: "0012345678901e23")
+    out = _write(tmp_path, fake_results.TINY)
+    _audited(out.parent)
+    page.write(out.parent, tmp_path / "figures", out)
+    assert 'id="audit"' in out.read_text(encoding="utf-8")
 
 
 def test_a_damaged_audit_is_named(tmp_path: Path) -> None:

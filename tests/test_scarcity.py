@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from plfl import cli, scarcity
+from plfl import audit, cli, scarcity
 from plfl.data.windows import WEEK, Dataset, build
 from plfl.errors import ConfigError, DataError
 from plfl.scarcity import training
@@ -308,7 +308,9 @@ def test_the_command_writes_table_and_figure(
     said = capsys.readouterr().out
     assert "P1" in said
     assert "sample data" not in said
-    table = pd.read_csv(project / "results/own/scarcity.csv")
+    table = pd.read_csv(project / "results/own/scarcity.csv", dtype={"study": str})
+    of = Study.load("my.yaml")
+    assert set(table["study"]) == {scarcity.mark(of, audit.readings(of))}
     assert set(table["forecaster"]) >= {"P1", "P2", "P3", "centralised", "naive_week"}
     for suffix in ("pdf", "png"):
         assert (project / f"figures/own/scarcity.{suffix}").stat().st_size > 1000
