@@ -196,11 +196,11 @@ def _check(options: argparse.Namespace) -> None:
         source.fetch(study.data, state)
         tables = source.load(study.data, state)
         interval = study.data.interval
-        description = describe(tables, interval, study.windows.split[2])
+        description = describe(tables, interval, study.windows)
         sample = " (sample data)" if study.is_sample else ""
         print(f"{state}{sample}: {len(tables)} clients, load in kWh per {interval} min")
         print(_table(description[columns].reset_index()))
-        worries = judge(description)
+        worries = judge(description, study.windows)
         print("\n".join(f"- {worry}" for worry in worries) or "nothing to worry about", end="\n\n")
 
 

@@ -11,9 +11,10 @@ import torch
 
 from plfl.clients import ClientOpt
 from plfl.clients.adam import Adam
+from plfl.data.features import CALENDAR
 from plfl.data.windows import Dataset
 from plfl.forecaster import Forecaster
-from plfl.study import Study, digest
+from plfl.study import Data, Study, digest
 from plfl.training import Engine, LocalTask, engine
 
 YEAR = 365 * 24 * 60
@@ -32,7 +33,7 @@ def workload(study: Study) -> pd.DataFrame:
     """
     f = study.federation
     clients = max(1, round(f.participation * study.data.clients))
-    layout = Forecaster.of(study.model, len(study.data.features), study.windows.look_back).layout
+    layout = Forecaster.of(study.model, len(_features(study.data)), study.windows.look_back).layout
     rows = []
     for state in study.data.states:
         for split in study.grid.personalization:
@@ -55,6 +56,13 @@ def workload(study: Study) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _features(data: Data) -> list[str]:
+    """The inputs that there will be: of own meters those that a column or the calendar gives."""
+    if data.source != "meters":
+        return data.features
+    return [name for name in data.features if name in CALENDAR or name in data.meters.columns]
 
 
 def _rounds(study: Study, trials: int) -> tuple[int, int]:
@@ -131,7 +139,7 @@ def _rate(work: Callable[[], float]) -> float:
 def _noise(study: Study) -> Dataset:
     """A year of one client's made-up numbers."""
     minutes = study.data.interval
-    rows, columns = YEAR // minutes, study.data.features
+    rows, columns = YEAR // minutes, _features(study.data)
     random = np.random.default_rng(0)
     return Dataset(
         clients=np.array(["noise"]),

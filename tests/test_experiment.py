@@ -220,6 +220,15 @@ def test_rates_are_chosen_on_validation_and_the_tried_are_counted() -> None:
     pd.testing.assert_frame_equal(found[cell][columns], best[columns])
 
 
+def test_the_workload_counts_the_features_that_own_meters_have() -> None:
+    columns = {"timestamp": "t", "load": "kWh", "temperature": "T"}
+    named = {"features": ["load", "time_index", "weekday", "temperature"]}
+    meters = {"source": "meters", "meters": {"columns": columns}}
+    own, all_there = (tiny.study(data=meters | more) for more in ({}, named))
+    pd.testing.assert_frame_equal(workload(own), workload(all_there))
+    assert workload(tiny.study())["megabytes"].sum() > workload(own)["megabytes"].sum()
+
+
 HALVING = {"client_lr": [1e-3, 1e-2, 3e-2], "server_lr": [0.5, 1.0], "halve_after": [0.3, 0.7]}
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from plfl.study import Windows
+
 ENOUGH_WEEKS = 8
 """Shorter series get a warning: training, validation and test share them, in the order of time."""
 OUTLIER = 20
@@ -14,38 +16,38 @@ SMALL = 0.01
 """A client whose peak is below this share of the largest client's is called small."""
 
 
-def describe(
-    tables: Mapping[str, pd.DataFrame], interval: int, test_share: float = 0.1
-) -> pd.DataFrame:
+def describe(tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows) -> pd.DataFrame:
     """One row a client, indexed by `client`.
 
     Args:
         tables: per client a regular series indexed by stamps, with `load` and other features.
         interval: minutes from one row to the next.
-        test_share: share of the rows, at the end, that is the test part.
+        windows: what the study forecasts, and which rows at the end are its test part.
 
     Returns:
         - `rows`, `first`, `last`, `weeks`; `features`: the columns there are;
         - `mean`, `std`, `min`, `max` of the load in kWh per interval; `zeros`: share of zeros;
           `load_factor`: mean / max;
         - `persistence_mae`: mean |y_t − y_(t − 1 h)|, the error of the forecast "as an hour ago";
-          `persistence_ratio`: that / mean; `test_persistence_mae`: the same within the test part;
+          `persistence_ratio`: that / mean; `test_persistence_mae`: the persistence error of the
+          study's test windows, the denominator of MASE;
         - `flat_hours`: duration of the longest run of one value; `outliers`: number of readings
           above `OUTLIER` medians;
         - `gaps`, `filled`: gaps in the load and readings put there, `<NA>` if the source does
           not know.
     """
-    rows = {client: _describe_one(table, interval, test_share) for client, table in tables.items()}
+    rows = {client: _describe_one(table, interval, windows) for client, table in tables.items()}
     description = pd.DataFrame.from_dict(rows, orient="index").rename_axis("client")
     return description.astype({"gaps": "Int64", "filled": "Int64"})
 
 
-def _describe_one(table: pd.DataFrame, interval: int, test_share: float) -> dict[str, object]:
+def _describe_one(table: pd.DataFrame, interval: int, windows: Windows) -> dict[str, object]:
     load = table["load"]
     mean, peak, median = load.mean(), load.max(), load.median()
     hour = max(1, 60 // interval)
     persistence_mae = load.diff(hour).abs().mean()
-    test = load.iloc[len(load) - round(test_share * len(load)) :]
+    # The first window's last input row is where its persistence forecast comes from.
+    test = load.iloc[round(sum(windows.split[:2]) * len(load)) + windows.look_back - 1 :]
     changes = (load != load.shift()).cumsum()
     return {
         "rows": len(load),
@@ -61,7 +63,7 @@ def _describe_one(table: pd.DataFrame, interval: int, test_share: float) -> dict
         "load_factor": mean / peak if peak > 0 else np.nan,
         "persistence_mae": persistence_mae,
         "persistence_ratio": persistence_mae / mean if mean > 0 else np.nan,
-        "test_persistence_mae": test.diff(hour).abs().mean(),
+        "test_persistence_mae": test.diff(windows.look_ahead).abs().mean(),
         "flat_hours": changes.value_counts().max() * interval / 60,
         "outliers": int((load > OUTLIER * median).sum()) if median > 0 else 0,
         "gaps": table.attrs.get("gaps"),
@@ -69,12 +71,13 @@ def _describe_one(table: pd.DataFrame, interval: int, test_share: float) -> dict
     }
 
 
-def judge(description: pd.DataFrame) -> list[str]:
+def judge(description: pd.DataFrame, windows: Windows) -> list[str]:
     """Sentences, client by client, on what may spoil a study of the clients of `describe`.
 
-    No sentence is an error: the study runs all the same.
+    `windows` are those of `describe`. No sentence is an error: the study runs all the same.
     """
-    largest = description["max"].max()
+    # Scaled by itself a client may be of any size.
+    largest = description["max"].max() if windows.scaling == "pooled" else -np.inf
     worries = [
         f"{client.Index}: {worry}"
         for client in description.itertuples()
@@ -86,8 +89,9 @@ def judge(description: pd.DataFrame) -> list[str]:
 def _worries(client: Any, largest: float) -> Iterator[str]:
     if client.test_persistence_mae == 0:
         yield (
-            "the load does not change in the test part, so its persistence error is zero and MASE "
-            "cannot be computed; leave this client out or choose another span"
+            "the load does not change in the test part from any window's last input to its target, "
+            "so its persistence error is zero and MASE cannot be computed; leave this client out "
+            "or choose another span"
         )
     if client.weeks < ENOUGH_WEEKS:
         yield (

@@ -5,8 +5,12 @@ import pandas as pd
 import pytest
 
 from plfl.data.describe import ENOUGH_WEEKS, describe, judge
+from plfl.data.windows import build
+from plfl.results import scores
+from plfl.study import Windows
 
 WEEK = 7 * 96
+WINDOWS = Windows()
 
 
 def table(rows: int = 10 * WEEK, start: str = "2018-01-01 00:15", **attrs: Any) -> pd.DataFrame:
@@ -24,10 +28,15 @@ def changed(rows: slice, load: float) -> pd.DataFrame:
     return other
 
 
+def worries_of(tables: dict[str, pd.DataFrame], windows: Windows = WINDOWS) -> list[str]:
+    return judge(describe(tables, 15, windows), windows)
+
+
 def test_numbers_by_hand() -> None:
     index = pd.date_range("2018-01-01 01:00", periods=10, freq="h")
     load = [0.0, 1, 3, 3, 3, 2, 0, 4, 5, 9]
-    row = describe({"m": pd.DataFrame({"load": load}, index=index)}, 60, test_share=0.2).loc["m"]
+    windows = Windows(look_back=1, look_ahead=1, split=(0.7, 0.1, 0.2))
+    row = describe({"m": pd.DataFrame({"load": load}, index=index)}, 60, windows).loc["m"]
     assert row["rows"] == 10
     assert row["first"] == index[0]
     assert row["last"] == index[-1]
@@ -48,12 +57,12 @@ def test_numbers_by_hand() -> None:
 def test_persistence_is_that_of_an_hour(interval: int, steps: int) -> None:
     load = np.random.default_rng(1).uniform(size=200)
     index = pd.date_range("2018", periods=200, freq=f"{interval}min")
-    row = describe({"m": pd.DataFrame({"load": load}, index=index)}, interval).loc["m"]
+    row = describe({"m": pd.DataFrame({"load": load}, index=index)}, interval, WINDOWS).loc["m"]
     assert row["persistence_mae"] == pytest.approx(np.abs(load[steps:] - load[:-steps]).mean())
 
 
 def test_clients_keep_their_order_and_types() -> None:
-    description = describe({"b": table(gaps=2, filled=5), "a": table()}, 15)
+    description = describe({"b": table(gaps=2, filled=5), "a": table()}, 15, WINDOWS)
     assert description.index.name == "client"
     assert list(description.index) == ["b", "a"]
     assert description["features"].tolist() == ["load, temperature"] * 2
@@ -65,7 +74,7 @@ def test_clients_keep_their_order_and_types() -> None:
 
 
 def test_a_good_study_has_no_worries() -> None:
-    assert judge(describe({"a": table(gaps=1, filled=5), "b": table()}, 15)) == []
+    assert worries_of({"a": table(gaps=1, filled=5), "b": table()}) == []
 
 
 @pytest.mark.parametrize(
@@ -81,7 +90,7 @@ def test_a_good_study_has_no_worries() -> None:
     ],
 )
 def test_worries_name_the_client_and_the_reason(bad: pd.DataFrame, worry: str) -> None:
-    worries = judge(describe({"good": table(), "bad": bad}, 15))
+    worries = worries_of({"good": table(), "bad": bad})
     assert any(text.startswith(f"bad: {worry}") for text in worries), worries
     assert not any(text.startswith("good:") for text in worries)
 
@@ -96,19 +105,45 @@ def test_worries_name_the_client_and_the_reason(bad: pd.DataFrame, worry: str) -
     ],
 )
 def test_limits_are_exact(fine: pd.DataFrame) -> None:
-    worries = judge(describe({"a": table(), "b": fine}, 15))
+    worries = worries_of({"a": table(), "b": fine})
     assert [text for text in worries if text.startswith("b:")] == []
 
 
 def test_different_spans_are_told_once() -> None:
     later = table(start="2018-02-01 00:15")
-    (worry,) = judge(describe({"a": table(), "b": later, "c": later}, 15))
+    (worry,) = worries_of({"a": table(), "b": later, "c": later})
     assert "from 2018-01-01 00:15:00 to 2018-02-01 00:15:00" in worry
     assert "different dates" in worry
 
 
 def test_loads_that_are_never_positive_have_no_ratios() -> None:
-    row = describe({"m": table() * -1}, 15).loc["m"]
+    row = describe({"m": table() * -1}, 15, WINDOWS).loc["m"]
     assert np.isnan(row["load_factor"])
     assert np.isnan(row["persistence_ratio"])
     assert row["outliers"] == 0
+
+
+@pytest.mark.parametrize("windows", [WINDOWS, Windows(look_back=5, look_ahead=96)])
+def test_the_test_part_s_persistence_is_the_denominator_of_mase(windows: Windows) -> None:
+    made = table() * np.random.default_rng(2).uniform(size=(10 * WEEK, 1))
+    dataset = build({"m": made}, windows)
+    starts = dataset.starts(0, "test")
+    persistence = dataset.load[dataset.persistence_rows(starts)]
+    error = scores.mae(dataset.load[dataset.target_rows(starts)], persistence)
+    assert describe({"m": made}, 15, windows).loc["m", "test_persistence_mae"] == (
+        pytest.approx(error)
+    )
+
+
+def test_a_daily_load_has_no_mase_a_day_ahead() -> None:
+    daily = table(30 * WEEK)
+    daily["load"] = np.tile(np.linspace(1, 2, 96), 30 * 7)
+    (worry,) = worries_of({"m": daily}, Windows(look_ahead=96))
+    assert "MASE cannot be computed" in worry
+    assert worries_of({"m": daily}) == []
+
+
+def test_clients_that_are_scaled_by_themselves_may_be_small() -> None:
+    tables = {"a": table(), "b": table() * 0.001, "c": table() * 0.001 - 1}
+    assert "windows.scaling: per_client" in "".join(worries_of(tables))
+    assert worries_of(tables, Windows(scaling="per_client")) == []
