@@ -15,6 +15,12 @@ if not workflow.configfiles:
     configfile: "config.yaml"
 
 
+if len(workflow.configfiles) > 1:
+    raise WorkflowError(
+        f"a study is one file, but --configfile names {len(workflow.configfiles)}: "
+        f"{', '.join(map(str, workflow.configfiles))}; name one"
+    )
+
 try:
     for file in workflow.configfiles:
         read(file)  # Snakemake itself forgets a key that is there twice

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from plfl.errors import PlflError
+
 
 class Method(BaseModel):
     """Frozen hyperparameters of one algorithm; its file holds citation, equations and update."""
@@ -29,7 +31,12 @@ class Method(BaseModel):
 
 @cache
 def methods(package: ModuleType) -> dict[str, type[Method]]:
-    """Every algorithm of `package`, by name: one public `Method` class a module."""
+    """Every algorithm of `package`, by name: one public `Method` class a module.
+
+    Raises:
+        PlflError: an algorithm has another name than its file, by which changes of it are noticed;
+            a copied file would take the place of the one it was copied from.
+    """
     found: dict[str, type[Method]] = {}
     for info in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{info.name}")
@@ -40,5 +47,10 @@ def methods(package: ModuleType) -> dict[str, type[Method]]:
                 and value.__module__ == module.__name__
                 and "name" in vars(value)
             ):
+                if value.name != info.name:
+                    raise PlflError(
+                        f"{module.__file__}: {value.__name__} has the name {value.name!r}; give "
+                        "the file the name of its algorithm"
+                    )
                 found[value.name] = value
     return dict(sorted(found.items()))

@@ -72,9 +72,17 @@ def _imports(file: Path) -> list[str]:
     for node in _nodes(file):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.ImportFrom):
+            above = _package(file, node.level) if node.level else ""
+            module = ".".join(filter(None, [above, node.module]))
+            found += [module, *(f"{module}.{alias.name}" for alias in node.names)]
     return [name for name in found if name == "plfl" or name.startswith("plfl.")]
+
+
+def _package(file: Path, level: int) -> str:
+    """What so many dots mean at the beginning of a relative import in a file."""
+    folders = file.relative_to(ROOT).parts[:-1]
+    return ".".join(["plfl", *folders][: len(folders) + 2 - level])
 
 
 def _nodes(file: Path) -> Iterator[ast.AST]:

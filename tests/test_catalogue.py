@@ -1,12 +1,15 @@
 """`plfl methods` says what there is."""
 
+import importlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from plfl import catalogue, cli, clients, methods, servers
+from plfl import catalogue, cli, clients, methods, registry, servers
 from plfl.catalogue import entries
+from plfl.errors import PlflError
 
 EVERY = [
     (axis, name)
@@ -57,3 +60,17 @@ def test_the_command_prints_both_forms(capsys: pytest.CaptureFixture[str]) -> No
         assert f"{entry['name']} ({entry['axis']})\n  {entry['citation']}\n" in said
         for name, parameter in entry["parameters"].items():
             assert f"  {name} = {parameter['default']}: {parameter['meaning']}" in said
+
+
+def test_an_algorithm_has_the_name_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = tmp_path / "room"
+    room.mkdir()
+    (room / "__init__.py").touch()
+    (room / "mine.py").write_text(
+        'from plfl.registry import Method\n\n\nclass Mine(Method):\n    name = "fedavg"\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PlflError, match=r"mine.py: Mine has the name 'fedavg'; give the file"):
+        registry.methods(importlib.import_module("room"))

@@ -87,6 +87,22 @@ def test_the_whole_road_leaves_what_the_readme_names(finished: Project) -> None:
     assert len(records.groupby(["state", "personalization", "client_opt", "server_opt"])) == 12
 
 
+def test_a_study_is_one_file(project: Project) -> None:
+    (project.folder / "more.yaml").write_text("name: more\n")
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        str(ROOT / "Snakefile"),
+        "--dry-run",
+    ]
+    command += ["--configfile", "my.yaml", "more.yaml"]
+    both = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, check=False)
+    assert both.returncode == 1
+    assert "a study is one file, but --configfile names 2: " in both.stdout + both.stderr
+
+
 def test_a_finished_study_is_left_alone(project: Project) -> None:
     assert project.jobs() == {}
 
