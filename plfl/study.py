@@ -431,8 +431,8 @@ class Study(Section):
         ):
             if "\0" in str(folder):
                 yield f"{key}: {str(folder)!r} cannot be a folder's name; take the NUL out of it"
-        if any(share < 0 for share in self.windows.split) or self.windows.split[0] == 0:
-            yield f"windows.split: {self.windows.split} must be shares, training above 0"
+        if any(share <= 0 for share in self.windows.split):
+            yield f"windows.split: {self.windows.split} must be three shares above 0"
         elif abs(sum(self.windows.split) - 1) > 1e-9:
             yield f"windows.split: {self.windows.split} must add up to 1"
         for state in self.data.buildings:
@@ -482,6 +482,13 @@ class Study(Section):
         for role in self.data.meters.columns:
             if role not in mappable:
                 yield f"data.meters.columns: {role!r} is unknown; {allowed(role, mappable)}"
+        columns = self.data.meters.columns
+        for role, column in columns.items():
+            if (first := next(r for r, c in columns.items() if c == column)) != role:
+                yield (
+                    f"data.meters.columns: {first!r} and {role!r} are both {column!r}; name a "
+                    "column for each, or leave one out"
+                )
         for role in ("timestamp", "load"):
             if role not in self.data.meters.columns:
                 yield f"data.meters.columns: {role!r} is missing; name the column that holds it"

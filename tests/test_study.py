@@ -70,7 +70,11 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         ({"data": {"comstock": {"release": "../../etc"}}}, "data.comstock.release"),
         ({"data": {"states": ["../x"]}}, "data.states.0"),
         ({"name": "../x"}, "name: '../x' is not allowed"),
-        ({"windows": {"split": [0, 0.5, 0.5]}}, "training above 0"),
+        ({"windows": {"split": [0, 0.5, 0.5]}}, "must be three shares above 0"),
+        (
+            {"data": {"meters": {"columns": {"timestamp": "t", "load": "kWh", "humidity": "kWh"}}}},
+            "'load' and 'humidity' are both 'kWh'",
+        ),
         ({"grid": {"personalization": ["P4"]}}, "allowed: P1, P2, P3"),
         ({"client_opt": {"adam": {"beta1": 1}}}, "client_opt.adam.beta1: 1 is not allowed"),
     ],

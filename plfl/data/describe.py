@@ -31,6 +31,7 @@ def describe(tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows
         - `persistence_mae`: mean |y_t − y_(t − 1 h)|, the error of the forecast "as an hour ago";
           `persistence_ratio`: that / mean; `test_persistence_mae`: the persistence error of the
           study's test windows, the denominator of MASE;
+        - `rises`: whether the load goes up and never down;
         - `flat_hours`: duration of the longest run of one value; `outliers`: number of readings
           above `OUTLIER` medians;
         - `gaps`, `filled`: gaps in the load and readings put there, `<NA>` if the source does
@@ -64,6 +65,7 @@ def _describe_one(table: pd.DataFrame, interval: int, windows: Windows) -> dict[
         "persistence_mae": persistence_mae,
         "persistence_ratio": persistence_mae / mean if mean > 0 else np.nan,
         "test_persistence_mae": test.diff(windows.look_ahead).abs().mean(),
+        "rises": load.is_monotonic_increasing and load.iloc[0] < load.iloc[-1],
         "flat_hours": changes.value_counts().max() * interval / 60,
         "outliers": int((load > OUTLIER * median).sum()) if median > 0 else 0,
         "gaps": table.attrs.get("gaps"),
@@ -92,6 +94,11 @@ def _worries(client: Any, largest: float) -> Iterator[str]:
             "the load does not change in the test part from any window's last input to its target, "
             "so its persistence error is zero and MASE cannot be computed; leave this client out "
             "or choose another span"
+        )
+    if client.rises:
+        yield (
+            "the load never goes down, as the register of a meter; give what was used in each "
+            "interval, the differences of its readings"
         )
     if client.weeks < ENOUGH_WEEKS:
         yield (

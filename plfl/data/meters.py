@@ -235,7 +235,9 @@ def _read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
         for fields in reader:
             if not any(fields):
                 continue
-            if len(fields) < len(names) or any(fields[len(names) :]):
+            more = fields[len(names) :]
+            # An empty field too many can come from a decimal comma before an empty column.
+            if len(fields) < len(names) or any(more) or (more and delimiter == ","):
                 raise DataError(
                     f"{path}: line {reader.line_num} has {len(fields)} fields, the header has "
                     f"{len(names)}; mend the line (a decimal comma needs semicolons between fields)"
@@ -429,7 +431,7 @@ def _check_grid(
     usual = lengths[counts.argmax()] if len(lengths) else interval
     if usual != interval:
         remedy = (
-            f"set data.meters.interval to {usual:g}"
+            f"set data.meters.interval to {usual:g}, which holds for all files, or resample it"
             if usual in (15, 30, 60)
             else "resample the file to 15, 30 or 60 minutes"
         )

@@ -147,3 +147,14 @@ def test_clients_that_are_scaled_by_themselves_may_be_small() -> None:
     tables = {"a": table(), "b": table() * 0.001, "c": table() * 0.001 - 1}
     assert "windows.scaling: per_client" in "".join(worries_of(tables))
     assert worries_of(tables, Windows(scaling="per_client")) == []
+
+
+def test_the_register_of_a_meter_is_no_load() -> None:
+    index = pd.date_range("2018", periods=96 * 70, freq="15min")
+    used = np.random.default_rng(1).uniform(size=len(index))
+    tables = {
+        name: pd.DataFrame({"load": load}, index=index)
+        for name, load in (("register", used.cumsum()), ("meter", used))
+    }
+    (worry,) = (w for w in worries_of(tables) if "never goes down" in w)
+    assert worry.startswith("register: ")

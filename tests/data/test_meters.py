@@ -490,6 +490,7 @@ MESSAGES: dict[str, tuple[pd.DataFrame | str, dict[str, Any]]] = {
     "'timestamp', data.meters.columns.timestamp, is not there": ("", {}),
     "'load', data.meters.columns.load, is there twice": ("timestamp,load,load\n", {}),
     "line 3 has 3 fields, the header has 2": ("timestamp,load\na,1\nb,0,5\n", {}),
+    "line 2 has 3 fields, the header has 2": ("timestamp,load\n2018-01-01 00:15,3,\n", {}),
     "line 2 has 1 fields, the header has 2": ("timestamp,load\n2018-01-01 00:1", {}),
     "line 7: load 'n. v.' is not a number": (put(5, "n. v."), {}),
     "column 'load': 1 value infinite": (put(5, "inf"), {}),
