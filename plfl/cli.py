@@ -146,6 +146,8 @@ def _run(options: argparse.Namespace) -> None:
         problem = f"it has no cell {options.cell!r}{nearest(options.cell, cells)}"
         raise ConfigError(str(options.config), [f"{problem}; see `plfl cells --list`"])
     cell = cells[options.cell]
+    if options.records and not options.records.parent.is_dir():
+        raise PlflError(f"{options.records}: there is no folder {options.records.parent}; make it")
 
     from tqdm import tqdm
 

@@ -57,13 +57,15 @@ def claim(study: Study) -> None:
     jobs left half-written is removed.
 
     Raises:
-        PlflError: another Snakemake is at the study, or its folder cannot be written.
+        PlflError: another Snakemake is at the study, or a folder of it cannot be written.
     """
     busy = "another Snakemake is at work on this study; wait until it has finished, or end it"
     lock = hold(study.results / ".lock", busy=busy)
     atexit.register(lock.release)
     for folder in (study.results, study.figures):
         sweep(folder)
+    # Better now than after all the training.
+    hold(study.figures / ".lock").release()
 
 
 class Progress:

@@ -137,9 +137,10 @@ def _rate(work: Callable[[], float]) -> float:
 
 
 def _noise(study: Study) -> Dataset:
-    """A year of one client's made-up numbers."""
+    """A year of one client's made-up numbers, or what ten windows need if that is more."""
     minutes = study.data.interval
-    rows, columns = YEAR // minutes, _features(study.data)
+    window = study.windows.look_back + study.windows.look_ahead
+    rows, columns = max(YEAR // minutes, 10 * window), _features(study.data)
     random = np.random.default_rng(0)
     return Dataset(
         clients=np.array(["noise"]),

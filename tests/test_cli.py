@@ -45,6 +45,13 @@ def test_run_trains_a_cell(project: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "mean of 3 clients, round 2" in said
 
 
+def test_cells_has_an_estimate_for_windows_of_any_length(project: Path) -> None:
+    config = yaml.safe_load((project / "my.yaml").read_text())
+    config["windows"] = {"look_back": 40_000}
+    (project / "my.yaml").write_text(yaml.safe_dump(config))
+    assert cli.main(["cells", "my.yaml"]) == 0
+
+
 def test_data_check_describes_and_judges(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["data", "check", "my.yaml"]) == 0
     of_study = capsys.readouterr().out
@@ -63,6 +70,8 @@ def test_data_check_describes_and_judges(project: Path, capsys: pytest.CaptureFi
         (["data", "check", "empty"], "holds no meter files"),
         (["track", "results/none"], "holds no study"),
         (["ui"], "holds no study with an MLflow database"),
+        (["track", "my.yaml"], "my.yaml: holds no study"),
+        (["run", "my.yaml", CELL, "--records", "none/r.parquet"], "there is no folder none"),
     ],
 )
 def test_mistakes_end_with_a_message(

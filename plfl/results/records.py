@@ -152,7 +152,7 @@ def read_about(folder: Path) -> dict[str, Any]:
         made_by = about["format"]
         if made_by == FORMAT and not isinstance(about["study"], dict):
             raise TypeError("no study in it")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise ResultsError(
             f"{folder}: holds no study (no study.json); run the study first, or name the folder "
             "below results/ that has one"

@@ -101,9 +101,9 @@ def _refuse_taken(port: int) -> None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             raise PlflError(
-                f"port {port} on {HOST} cannot be used ({error.strerror}): is MLflow open already? "
+                f"port {port} on {HOST} cannot be used ({error}): is MLflow open already? "
                 "Stop what listens there, or set another one as tracking.port"
             ) from None
 

@@ -46,6 +46,7 @@ from mlflow.entities import (
 from mlflow.entities import Run as LoggedRun
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
+from sqlalchemy.exc import SQLAlchemyError
 
 DATABASE = "mlflow.db"
 ARTIFACTS = "mlartifacts"
@@ -161,7 +162,7 @@ def _unlocked(database: Path) -> Iterator[None]:
     """Say in a user's words that another process has locked the database, or the disk is full."""
     try:
         yield
-    except (sqlite3.Error, MlflowException) as error:
+    except (sqlite3.Error, SQLAlchemyError, MlflowException) as error:
         if "database or disk is full" in str(error):
             raise ResultsError(
                 f"{database}: the disk is full; free some space, then run again"

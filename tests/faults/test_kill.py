@@ -87,12 +87,13 @@ def read_only(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_read_only_results_folder_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["results", "figures"])
+def test_a_read_only_folder_is_named_before_anything_is_trained(name: str, tmp_path: Path) -> None:
     study = Study(tmp_path)
-    with read_only(study.results):
+    with read_only(tmp_path / name / "own"):
         run = study.snakemake(RECORDS)
-        assert not list(study.results.iterdir())
+        assert not list((tmp_path / name / "own").iterdir())
     said = run.stdout + run.stderr
     assert run.returncode != 0
-    assert "results/own: cannot be written" in said
+    assert f"{name}/own: cannot be written" in said
     assert "Traceback" not in said
