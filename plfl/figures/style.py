@@ -111,8 +111,8 @@ def log_if_wide(
     wide = bool(spanned > ratio)
     for axis in axes if wide else ():
         axis.set_yscale("log")
-        # Over two decades more labels than these would lie on each other.
-        axis.yaxis.set_major_locator(LogLocator(subs=ticks if spanned < 100 else (1, 3)))
+        # Over more than this, more labels than these would lie on each other.
+        axis.yaxis.set_major_locator(LogLocator(subs=ticks if spanned < 30 else (1, 3)))
         axis.yaxis.set_major_formatter("{x:g}")
         axis.yaxis.set_minor_formatter(NullFormatter())
     return wide
