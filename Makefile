@@ -39,6 +39,7 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY) ## the whole study on sample data, in minutes
 	$(SNAKEMAKE) --configfile config/demo.yaml
+	@echo "The page of the study: $(CURDIR)/results/demo/index.html"
 
 reproduce: $(READY) ## the paper's study: 36 buildings from the public bucket, full rounds
 	$(SNAKEMAKE) --configfile config.yaml

@@ -70,6 +70,10 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         ({"data": {"comstock": {"release": "../../etc"}}}, "data.comstock.release"),
         ({"data": {"states": ["../x"]}}, "data.states.0"),
         ({"name": "../x"}, "name: '../x' is not allowed"),
+        (
+            {"grid": {"seeds": 10}},
+            "grid.seeds: 10 is not allowed, input should be a valid list, such as [10]",
+        ),
         ({"windows": {"split": [0, 0.5, 0.5]}}, "must be three shares above 0"),
         (
             {"data": {"meters": {"columns": {"timestamp": "t", "load": "kWh", "humidity": "kWh"}}}},

@@ -141,9 +141,18 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
     """The series of a state's clients by name, each as `read_file` gives it.
 
     Raises:
-        DataError: see `files` and `read_file`.
+        DataError: see `files` and `read_file`, of which it tells what all the files lack.
     """
-    return {client_name(path): read_file(path, data.meters) for path in files(data, state)}
+    found: dict[str, pd.DataFrame] = {}
+    problems = []
+    for path in files(data, state):
+        try:
+            found[client_name(path)] = read_file(path, data.meters)
+        except DataError as error:
+            problems.append(str(error))
+    if problems:
+        raise DataError("\n".join(problems))
+    return found
 
 
 def read_file(path: Path, meters: Meters) -> pd.DataFrame:

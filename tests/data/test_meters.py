@@ -159,6 +159,17 @@ def test_two_files_of_one_client_are_refused(tmp_path: Path) -> None:
         meters.files(data(tmp_path, clients=3), "A")
 
 
+def test_read_tells_what_is_wrong_in_every_file(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        good = name == "b"
+        (tmp_path / f"{name}.csv").write_text(
+            "timestamp,load\n2018-01-01 00:15,1\n2018-01-01 00:30," + ("2\n" if good else "x\n")
+        )
+    with pytest.raises(DataError, match=r"a.csv: line 3: .*\n.*c.csv: line 3: ") as raised:
+        meters.read(data(tmp_path, clients=3), "A")
+    assert "b.csv" not in str(raised.value)
+
+
 def test_read_names_clients_after_their_files(tmp_path: Path) -> None:
     frame(stamps()).to_csv(tmp_path / "b.1.csv.gz", index=False)
     frame(stamps()).to_parquet(tmp_path / "a.parquet")
