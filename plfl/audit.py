@@ -5,7 +5,7 @@ other, on the data of the study as they are; the other starts at the data as the
 them, with the corrected algorithm throughout.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,15 +13,15 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from plfl.data.source import own_files
 from plfl.data.windows import Dataset
 from plfl.experiment import train
-from plfl.files import atomic, sha256
+from plfl.files import atomic
 from plfl.methods.authors_code import AuthorsCode
-from plfl.results.collect import description, summarise
+from plfl.results.collect import summarise
+from plfl.results.marks import fingerprint, readings
 from plfl.results.records import CELL, write_csv
 from plfl.results.tables import MODELS, client_label, server_label
-from plfl.study import ServerOpts, Study, digest
+from plfl.study import ServerOpts, Study
 
 Walk = Literal["algorithm", "data"]
 Load = Callable[[Study, str], Dataset]
@@ -292,21 +292,6 @@ def _score_text(cell: Any) -> str:
     return f"{cell.mase:.3f}{spread}"
 
 
-def readings(study: Study) -> list[str]:
-    """SHA-256 of the user's own files that the clients are known from, if there are any.
-
-    Raises:
-        DataError: a state has none, or not enough.
-    """
-    files = (file for state in study.data.states for file in own_files(study.data, state))
-    return [sha256(file) for file in files]
-
-
-def fingerprint(studies: Iterable[Study], readings: Sequence[str]) -> str:
-    """Digest of what fixes the numbers of studies with these `readings`."""
-    return digest([description(study) | {"tracking": None} for study in studies], readings)
-
-
 def mark(study: Study, readings: Sequence[str]) -> str:
     """Digest of all that `audit` trains for a study, which its table carries."""
     return fingerprint((variant.study for variant in variants(study)), readings)
@@ -316,7 +301,7 @@ def write(study: Study, table: pd.DataFrame) -> list[Path]:
     """Write the tables beside the study's results, as audit.csv and audit.md; return the paths.
 
     Raises:
-        DataError: see `readings`.
+        DataError: see `plfl.results.marks.readings`.
         PlflError: the disk is full or the folder cannot be written.
     """
     paths = [study.results / "audit.csv", study.results / "audit.md"]

@@ -6,13 +6,13 @@ Snakemake tracks the file of a rule's script but not the package that it imports
 import ast
 import hashlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
-NAME = re.compile(r"\w+(\.\w+)*\.(?!py$)\w+")
-"""A file that is not a module."""
+QUOTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
+"""What may be the name of a file."""
 
 CONFIGURATION = ("plfl.study", "plfl.methods", "plfl.clients", "plfl.servers")
 """What reads the configuration: jobs depend on the values it gives, which are their parameters,
@@ -60,16 +60,15 @@ def _is_registry(package: Path) -> bool:
 @cache
 def _read_by(file: Path) -> set[Path]:
     """What a module names of the files beside it that are not modules, and of the templates."""
-    texts = (node.value for node in _nodes(file) if isinstance(node, ast.Constant))
-    names = {text for text in texts if isinstance(text, str) and NAME.fullmatch(text)}
-    folders = (file.parent, ROOT / "templates")
-    return {found for folder in folders for name in names if (found := folder / name).is_file()}
+    names = set(QUOTED.findall(file.read_text(encoding="utf-8")))
+    beside = (folder / name for folder in (file.parent, ROOT / "templates") for name in names)
+    return {path for path in beside if path.suffix != ".py" and path.is_file()}
 
 
 @cache
 def _imports(file: Path) -> list[str]:
     found = []
-    for node in _nodes(file):
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -83,7 +82,3 @@ def _package(file: Path, level: int) -> str:
     """What so many dots mean at the beginning of a relative import in a file."""
     folders = file.relative_to(ROOT).parts[:-1]
     return ".".join(["plfl", *folders][: len(folders) + 2 - level])
-
-
-def _nodes(file: Path) -> Iterator[ast.AST]:
-    return ast.walk(ast.parse(file.read_text(encoding="utf-8")))

@@ -116,6 +116,13 @@ class Data(Section):
         """Minutes from one row of the series to the next."""
         return self.meters.interval if self.source == "meters" else 15
 
+    @property
+    def inputs(self) -> list[str]:
+        """The features that there are: of own meters those that a column or the calendar gives."""
+        if self.source != "meters":
+            return self.features
+        return [name for name in self.features if name in CALENDAR or name in self.meters.columns]
+
 
 class Windows(Section):
     """From series to supervised windows."""

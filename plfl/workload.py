@@ -12,10 +12,9 @@ import pandas as pd
 import torch
 
 from plfl.clients import ClientOpt
-from plfl.data.features import CALENDAR
 from plfl.data.windows import Dataset
 from plfl.forecaster import Forecaster
-from plfl.study import Data, Study, digest
+from plfl.study import Study, digest
 from plfl.training import Engine, LocalTask, engine
 
 YEAR = 365 * 24 * 60
@@ -34,7 +33,7 @@ def workload(study: Study) -> pd.DataFrame:
     """
     f = study.federation
     clients = max(1, round(f.participation * study.data.clients))
-    layout = Forecaster.of(study.model, len(_features(study.data)), study.windows.look_back).layout
+    layout = Forecaster.of(study.model, len(study.data.inputs), study.windows.look_back).layout
     rows = []
     for state in study.data.states:
         for split in study.grid.personalization:
@@ -57,13 +56,6 @@ def workload(study: Study) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
-
-
-def _features(data: Data) -> list[str]:
-    """The inputs that there will be: of own meters those that a column or the calendar gives."""
-    if data.source != "meters":
-        return data.features
-    return [name for name in data.features if name in CALENDAR or name in data.meters.columns]
 
 
 def _rounds(study: Study, trials: int) -> tuple[int, int]:
@@ -142,7 +134,7 @@ def _noise(study: Study) -> Dataset:
     """A year of one client's made-up numbers, or what ten windows need if that is more."""
     minutes = study.data.interval
     window = study.windows.look_back + study.windows.look_ahead
-    rows, columns = max(YEAR // minutes, 10 * window), _features(study.data)
+    rows, columns = max(YEAR // minutes, 10 * window), study.data.inputs
     random = np.random.default_rng(0)
     return Dataset(
         clients=np.array(["noise"]),

@@ -10,6 +10,7 @@ import pytest
 from plfl import audit, cli
 from plfl.data.windows import Dataset
 from plfl.methods.authors_code import AuthorsCode
+from plfl.results import marks
 from plfl.study import ServerOpts, Study
 from tests import tiny
 from tests.test_cli import project  # noqa: F401
@@ -193,8 +194,8 @@ def test_the_command_writes_the_tables(
     assert set(written["walk"]) == {"algorithm", "data"}
     assert set(written["data"]) == {"meters"}
     study = Study.load("my.yaml")
-    before = audit.readings(study)
+    before = marks.readings(study)
     assert set(written["study"]) == {audit.mark(study, before)}
     with (project / "meters/a.csv").open("a") as file:
         file.write("\n")
-    assert audit.mark(study, audit.readings(study)) != audit.mark(study, before)
+    assert audit.mark(study, marks.readings(study)) != audit.mark(study, before)

@@ -14,6 +14,7 @@ import yaml
 from plfl import audit, page, portraits, scarcity
 from plfl.errors import ResultsError
 from plfl.figures import available
+from plfl.results import marks
 from plfl.results.tables import Tables, client_label, server_label
 from plfl.study import Study
 from tests import fake_results
@@ -472,7 +473,7 @@ def test_an_audit_of_other_readings_is_left_out(tmp_path: Path) -> None:
 def test_a_digest_that_looks_like_a_number_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "digest", lambda *parts: "0012345678901e23")
+    monkeypatch.setattr(marks, "digest", lambda *parts: "0012345678901e23")
     out = _write(tmp_path, fake_results.TINY)
     _audited(out.parent)
     page.write(out.parent, tmp_path / "figures", out)

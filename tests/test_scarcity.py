@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from plfl import audit, cli, scarcity
+from plfl import cli, scarcity
 from plfl.data.windows import WEEK, Dataset, build
 from plfl.errors import ConfigError, DataError
+from plfl.results import marks
 from plfl.scarcity import training
 from plfl.study import Simulation, Study
 from tests import tiny
@@ -310,7 +311,7 @@ def test_the_command_writes_table_and_figure(
     assert "sample data" not in said
     table = pd.read_csv(project / "results/own/scarcity.csv", dtype={"study": str})
     of = Study.load("my.yaml")
-    assert set(table["study"]) == {scarcity.mark(of, audit.readings(of))}
+    assert set(table["study"]) == {scarcity.mark(of, marks.readings(of))}
     assert set(table["forecaster"]) >= {"P1", "P2", "P3", "centralised", "naive_week"}
     for suffix in ("pdf", "png"):
         assert (project / f"figures/own/scarcity.{suffix}").stat().st_size > 1000

@@ -9,7 +9,6 @@ from pathlib import Path
 import pandas as pd
 
 from plfl.data import source
-from plfl.data.features import CALENDAR
 from plfl.deploy import agreement
 from plfl.deploy.client import Client
 from plfl.deploy.private import private, private_folder
@@ -77,9 +76,7 @@ def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFram
 def _own(path: Path, data: Data) -> pd.DataFrame:
     """What its owner has put there, as far as the study asks for it."""
     table = pd.read_parquet(path)
-    # As in the simulator, features that no column of the meters is mapped to drop out.
-    known = {*CALENDAR, *data.meters.columns} if data.source == "meters" else set(data.features)
-    if missing := [name for name in data.features if name in known and name not in table]:
+    if missing := [name for name in data.inputs if name not in table]:
         raise DataError(
             f"{path}: has no column {', '.join(missing)}, which data.features asks for; add it, "
             "take it out of data.features on all hosts, or remove the file to have the series made "

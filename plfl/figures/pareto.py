@@ -88,7 +88,8 @@ def points(tables: Tables) -> pd.DataFrame:
     ]
     table["label"] = [_name(tables, cell) for cell in named]
     alone = pd.Series([study.is_alone(cell) for cell in named])
-    repeated = table.duplicated(["state", "personalization", "client_opt"]) & alone
+    same = ["state", "personalization", "client_opt", "alone"]
+    repeated = table.assign(alone=alone).duplicated(same) & alone
     return table[~repeated].reset_index(drop=True)
 
 

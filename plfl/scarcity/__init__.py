@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from plfl.audit import fingerprint, readings
 from plfl.figures.style import save, style
+from plfl.results.marks import fingerprint, readings
 from plfl.results.records import write_csv
 from plfl.scarcity.comparison import as_text, crossings, label, summarise
 from plfl.scarcity.drawing import CAPTION, draw
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def mark(study: Study, readings: Sequence[str]) -> str:
-    """Digest of what `measure` trains for a study, which its table carries; see `plfl.audit`."""
+    """Digest of what `measure` trains for a study, which its table carries."""
     return fingerprint([study], readings)
 
 
@@ -43,7 +43,7 @@ def write(study: Study, table: pd.DataFrame) -> list[Path]:
     """Write scarcity.csv beside the study's results, and the figure; return the paths.
 
     Raises:
-        DataError: see `plfl.audit.readings`.
+        DataError: see `plfl.results.marks.readings`.
         PlflError: the disk is full or a folder cannot be written.
     """
     path = study.results / "scarcity.csv"
