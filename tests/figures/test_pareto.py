@@ -1,6 +1,7 @@
 """What accuracy costs: points, Pareto front and labels are those of the tables."""
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from matplotlib.text import Annotation
 from plfl.figures import draw
 from plfl.figures.pareto import front, points
 from plfl.results.tables import Tables
+from tests import fake_results
 from tests.figures.conftest import Results
 
 LOST = "CA-P2-ifca-sgd-fedavg-10"
@@ -112,6 +114,15 @@ def test_seeds_are_averaged_and_clients_by_themselves_are_one_point(results: Res
         mean = np.nan if seeds["diverged"].any() else seeds["mase_mean"].mean()
         assert shown["mase"][label] == pytest.approx(mean, nan_ok=True)
     assert np.isnan(shown["mase"]["SGD + FedYogi"]), "one seed diverged"
+
+
+def test_who_trains_alone_is_not_taken_for_who_has_a_server(tmp_path: Path) -> None:
+    """P3 of the authors' code has a server; that of every other method has none."""
+    grid = fake_results.AUTHORS["grid"] | {"method": ["authors_code", "fedopt"]}
+    fake_results.write(tmp_path, fake_results.AUTHORS | {"grid": grid})
+    table = points(Tables(tmp_path))
+    shown = table[table["personalization"] == "P3"].groupby("method", sort=False).size()
+    assert shown.to_dict() == {"authors_code": 2 * 2, "fedopt": 1}
 
 
 def test_without_simulated_time_there_are_bytes_alone(results: Results) -> None:
