@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce ui test test-slurm torture torture-quick deploy-bits deploy-check deploy-hosts deploy-torture deploy-wire smoke lint docs screenshots bench bench-quick lock
+.PHONY: help setup demo reproduce ui test smoke lint docs bench bench-quick torture-quick deploy-check campaign screenshots lock
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,8 +10,6 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 LOCKED = --universal --python-version 3.11 --no-header --no-annotate --quiet
 TORCH = $(shell grep '^torch==' requirements.lock)
-# setuptools warns of every editable installation.
-FLOWER = PYTHONWARNINGS=ignore::UserWarning $(BIN)/pip install --quiet --editable '.[deploy]'
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake --cores $(CORES)
 
 help: ## list the targets
@@ -37,77 +35,57 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m plfl.training.fused
 	@touch $@
 
-demo: $(READY) ## the whole study on sample data, in minutes
+demo: $(READY) ## run the complete study on sample data, in minutes
 	$(SNAKEMAKE) --configfile config/demo.yaml
 	@echo "The page of the study: $(CURDIR)/results/demo/index.html"
 
-reproduce: $(READY) ## the paper's study: 36 buildings from the public bucket, full rounds
+reproduce: $(READY) ## run the paper's study: 36 buildings from the public bucket, full rounds
 	$(SNAKEMAKE) --configfile config.yaml
 
-ui: $(READY) ## the MLflow UI of the latest study, or of STUDY=name
+ui: $(READY) ## open the MLflow UI for the latest study, or for STUDY=name
 	$(BIN)/plfl ui $(if $(STUDY),results/$(STUDY))
 
-test: $(READY) ## the tests
+test: $(READY) ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
-test-slurm: $(READY) ## the workflow on a SLURM cluster made on this machine (root; see the script)
-	$(BIN)/pip install --quiet --editable '.[slurm]'
-	tests/cluster/slurm.sh $(BIN)/pytest tests/cluster/test_slurm.py
-
-# Without atheris, which is not to be had everywhere, a part of the spoilt files is left out.
-torture: $(READY) ## faulty downloads, kills and spoilt files by the hundred; minutes
-	-@$(BIN)/pip install --quiet --editable '.[torture]'
-	$(BIN)/python -m tests.faults.torture
-
-torture-quick: $(READY) ## a sample of each, under a minute
-	$(BIN)/python -m tests.faults.torture --quick
-
-deploy-check: $(READY) ## three clients as real processes with Flower, against the simulator; two minutes
-	$(FLOWER)
-	$(BIN)/plfl deploy check
-
-deploy-bits: $(READY) ## twelve clients, four methods, three splits, against the simulator; half an hour
-	$(FLOWER)
-	$(BIN)/python -u -m tests.deploy.bits 2
-
-deploy-hosts: $(READY) ## the page's federation of two hosts, over a bad link (root; see docs/deploy.md)
-	$(FLOWER)
-	PLFL_HOSTS=1 $(BIN)/pytest tests/deploy/test_hosts.py
-
-deploy-torture: $(READY) ## twenty kills of Flower's processes in the middle of rounds; fifteen minutes
-	$(FLOWER)
-	$(BIN)/python -m tests.deploy.torture
-
-deploy-wire: $(READY) ## what crosses the wire, counted by a proxy; five minutes
-	$(FLOWER)
-	$(BIN)/python -u -m tests.deploy.measure P1
-	$(BIN)/python -u -m tests.deploy.measure P2
-
-smoke: $(READY) ## the whole pipeline on three clients, in seconds
+smoke: $(READY) ## run the complete pipeline on three clients, in seconds
 	$(SNAKEMAKE) --configfile config/smoke.yaml
 
-lint: $(READY) ## format, lint, types, workflow
+lint: $(READY) ## check format, lint, types and workflow
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint --configfile config/smoke.yaml
 
-bench: $(READY) ## every speed, side by side, into benchmarks/README.md; ten minutes
-	$(BIN)/python benchmarks/bench.py
-
-bench-quick: $(READY) ## training speed against a plain PyTorch loop, under a minute
-	$(BIN)/python benchmarks/bench_quick.py
-
-docs: $(READY) ## the documentation as a site, in site/
-	$(BIN)/pip install --quiet "mkdocs-material>=9.5,<10"
+docs: $(READY) ## build the documentation site in site/
+	$(BIN)/pip install --quiet --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-screenshots: $(READY) ## the pictures of the documentation, from results/demo (needs chromium)
+bench: $(READY) ## run all speed benchmarks and write benchmarks/README.md; ten minutes
+	$(BIN)/python benchmarks/bench.py
+
+# The training speed against a plain PyTorch loop, in under a minute.
+bench-quick: $(READY)
+	$(BIN)/python benchmarks/bench_quick.py
+
+torture-quick: $(READY) ## test a sample of faulty downloads, kills and corrupted files, under a minute
+	$(BIN)/python -m tests.campaigns.torture --quick
+
+# setuptools warns of every editable installation.
+deploy-check: $(READY) ## compare three clients as real Flower processes with the simulator; two minutes
+	PYTHONWARNINGS=ignore::UserWarning $(BIN)/pip install --quiet --editable '.[deploy]'
+	$(BIN)/plfl deploy check
+
+campaign: $(READY) ## run a long test campaign, NAME=...; without NAME, list them
+	$(BIN)/python -m tests.campaigns $(NAME)
+
+# The screenshots of the documentation, from results/demo; needs chromium.
+screenshots: $(READY)
 	$(BIN)/python docs/screenshots.py
 
-# Flower is not in the lock, but whoever adds it shall find versions that it can live with.
-lock: ## renew requirements.lock (needs uv)
+# Updates requirements.lock; needs uv. Flower is not in the lock, but its versions fit those of the lock.
+lock:
 	both=$$(mktemp) && uv pip compile pyproject.toml --extra dev --extra deploy $(LOCKED) -o $$both && \
 	uv pip compile pyproject.toml --extra dev --constraint $$both $(LOCKED) \
 		| grep -vE '^(nvidia|cuda|triton)' > requirements.lock

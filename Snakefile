@@ -1,15 +1,17 @@
-"""The whole study: buildings → windows → federations → tables → figures, page and MLflow."""
+"""A study: buildings → windows → federations → tables → figures, page and MLflow."""
 
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from plfl.errors import PlflError
-from plfl.study import Study, read
-from plfl.workflow import announce, claim
+from plfl.config.study import Study
+from plfl.config.loading import read
+from plfl.pipeline.jobs import announce, claim
 
 min_version("9.8")
 
-# Snakemake merges configuration files, but a study is one file: what it leaves out has a default.
+# Snakemake would merge several configuration files, but a study is one file; keys that it does not
+# have are defaults.
 if not workflow.configfiles:
 
     configfile: "config.yaml"
@@ -17,13 +19,13 @@ if not workflow.configfiles:
 
 if len(workflow.configfiles) > 1:
     raise WorkflowError(
-        f"a study is one file, but --configfile names {len(workflow.configfiles)}: "
-        f"{', '.join(map(str, workflow.configfiles))}; name one"
+        f"a study is one file, but --configfile lists {len(workflow.configfiles)}: "
+        f"{', '.join(map(str, workflow.configfiles))}; list one"
     )
 
 try:
     for file in workflow.configfiles:
-        read(file)  # Snakemake itself forgets a key that is there twice
+        read(file)  # refuses duplicate keys, which Snakemake accepts
     study = Study.parse(config, ", ".join(map(str, workflow.configfiles)))
 except PlflError as error:
     raise WorkflowError(str(error)) from None
@@ -34,7 +36,7 @@ FIGURES = str(study.figures)
 
 wildcard_constraints:
     state="[A-Za-z0-9_]+",
-    personalization="[A-Za-z0-9_]+",
+    sharing="[A-Za-z0-9_]+",
     method="[a-z0-9_]+",
     client_opt="[a-z0-9_]+",
     server_opt="[a-z0-9_]+",
@@ -43,6 +45,7 @@ wildcard_constraints:
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
+include: "workflow/rules/baselines.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/track.smk"

@@ -32,16 +32,19 @@ import report
 import torch
 from bench_quick import BATCH, CLIENTS, FORECASTER, YEAR, PlainLoop, local_task, random_dataset
 
-from plfl import federation, methods
-from plfl.clients.adam import Adam
+from plfl import methods
+from plfl.config.study import Cell, Study
 from plfl.data.windows import Dataset
 from plfl.errors import ConfigError
-from plfl.experiment import EVALUATED, federation_of, train
+from plfl.experiments.evaluation import EVALUATED
+from plfl.experiments.train import train
+from plfl.experiments.trainer import federation_of
+from plfl.federated import round as rounds
+from plfl.federated.client_data import ClientData
 from plfl.files import atomic
-from plfl.fleet import Fleet
-from plfl.forecaster import Forecaster
-from plfl.study import Cell, Study
-from plfl.training import engine
+from plfl.models.forecaster import Forecaster
+from plfl.optimizers.client.adam import Adam
+from plfl.training.engines import make_engine
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
@@ -76,7 +79,7 @@ def main() -> None:
     results: Numbers = {"load": {}}
     if len(names) < len(parts):
         results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    results["machine"] = machine(cores)
+    results["machine"] = engine(cores)
     began = time.monotonic()
     for name in names:
         print(f"{time.monotonic() - began:4.0f} s  {name} …", file=sys.stderr, flush=True)
@@ -95,7 +98,7 @@ def in_a_process(function: Callable[..., Any], *args: object) -> Any:
         return pool.submit(function, *args).result()
 
 
-def machine(cores: int) -> Numbers:
+def engine(cores: int) -> Numbers:
     """What the numbers were measured on."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
@@ -249,7 +252,7 @@ def by_part() -> Numbers:
     study = _study(
         client_opt=["adam", "adamams", "prox", "proxadam"],
         server_opt=_SERVERS,
-        personalization="P2",
+        sharing="P2",
         rounds=40,
         steps=125,
         evaluate_every=10,
@@ -260,10 +263,10 @@ def by_part() -> Numbers:
     spent = _Spent(pstats.Stats(profile))
     parts = {
         "client-steps": spent("fused.py", "train"),
-        "evaluation": spent("experiment.py", "examine"),
-        "minibatches": spent("fleet.py", "minibatches"),
+        "evaluation": spent("train.py", "evaluate"),
+        "minibatches": spent("client_data.py", "minibatches"),
     }
-    parts["records"] = spent("experiment.py", "report") - parts["evaluation"]
+    parts["records"] = spent("train.py", "report") - parts["evaluation"]
     parts["server and the rest"] = total - sum(parts.values())
     windows = sum(len(dataset.starts(i, s)) for i in range(CLIENTS) for s in EVALUATED)
     models = 2 * len(study.cells) * (study.federation.rounds // study.federation.evaluate_every)
@@ -296,7 +299,7 @@ def _study(
     method: Sequence[str] = ("fedopt",),
     client_opt: Sequence[str] = ("adam",),
     server_opt: Sequence[str] = ("fedavg",),
-    personalization: str = "P1",
+    sharing: str = "P1",
     seeds: Sequence[int] = (10,),
     rounds: int = ROUNDS + 2,
     steps: int = STEPS,
@@ -309,7 +312,7 @@ def _study(
         "method": list(method),
         "client_opt": list(client_opt),
         "server_opt": list(server_opt),
-        "personalization": [personalization],
+        "sharing": [sharing],
         "seeds": list(seeds),
     }
     rates = {"rounds": rounds, "local_steps": steps, "evaluate_every": evaluate_every}
@@ -337,10 +340,10 @@ def _side_by_side(studies: list[Study], dataset: Dataset) -> list[float]:
     for study in studies:
         torch.set_num_threads(study.compute.threads)
         forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
-        machine, cell = engine(study.compute, forecaster, dataset), study.cells[0]
-        fleet = Fleet(dataset, machine, study.federation, cell.seed)
-        f = federation_of(study, cell, study.candidates(cell)[0], forecaster, fleet)
-        runs.append(partial(federation.run, [f], machine, study.federation))
+        engine, cell = make_engine(study.compute, forecaster, dataset), study.cells[0]
+        client_data = ClientData(dataset, engine, study.federation, cell.seed)
+        f = federation_of(study, cell, study.candidates(cell)[0], forecaster, client_data)
+        runs.append(partial(rounds.run, [f], engine, study.federation))
     seconds: list[list[float]] = [[] for _ in runs]
     for t in range(1, ROUNDS + 2):
         for run, own in zip(runs, seconds, strict=True):

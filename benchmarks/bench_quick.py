@@ -16,13 +16,13 @@ import pandas as pd
 import torch
 from torch import nn
 
-from plfl.clients.adam import Adam
+from plfl.config.sections import Windows
 from plfl.data.windows import Dataset, build
-from plfl.forecaster import Forecaster
-from plfl.study import Windows
-from plfl.training import LocalTask
+from plfl.models.forecaster import Forecaster
+from plfl.optimizers.client.adam import Adam
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Module
+from plfl.training.task import LocalTask
 
 FORECASTER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
 CLIENTS, STEPS, BATCH = 12, 125, 16

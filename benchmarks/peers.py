@@ -20,7 +20,7 @@ import torch
 from bench_quick import BATCH, CLIENTS, FORECASTER, STEPS, PlainLoop, local_task, random_dataset
 from torch import Tensor, nn
 
-from plfl.clients.adam import Adam
+from plfl.optimizers.client.adam import Adam
 from plfl.training.reference import Module
 
 ROUNDS = 5

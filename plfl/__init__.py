@@ -1,3 +1,57 @@
-"""plfl: benchmark harness for personalised federated load forecasting (arXiv 2404.01517)."""
+"""plfl: benchmark harness for personalised federated load forecasting (arXiv 2404.01517).
+
+The names in `__all__` are the Python interface (`docs/python-api.md`). Each is imported when it is
+first used, so `import plfl` itself loads neither pandas nor torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from plfl.config.study import Cell, Study
+    from plfl.data.prepare import load_dataset
+    from plfl.data.windows import Dataset
+    from plfl.errors import PlflError
+    from plfl.experiments.train import train
+    from plfl.results.records import CellResult
+    from plfl.results.tables import Tables
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Cell",
+    "CellResult",
+    "Dataset",
+    "PlflError",
+    "Study",
+    "Tables",
+    "load_dataset",
+    "train",
+]
+
+_MODULES = {
+    "Cell": "plfl.config.study",
+    "CellResult": "plfl.results.records",
+    "Dataset": "plfl.data.windows",
+    "PlflError": "plfl.errors",
+    "Study": "plfl.config.study",
+    "Tables": "plfl.results.tables",
+    "load_dataset": "plfl.data.prepare",
+    "train": "plfl.experiments.train",
+}
+"""Where each public name is defined."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted([*globals(), *__all__])

@@ -2,6 +2,6 @@
 
 import sys
 
-from plfl.cli import main
+from plfl.cli.main import main
 
 sys.exit(main())

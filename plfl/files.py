@@ -1,8 +1,9 @@
-"""Files that are either whole or absent, and how to tell one from another."""
+"""Atomic writing of files, and digests of their content."""
 
 import errno
 import fcntl
 import hashlib
+import json
 import os
 import tempfile
 import time
@@ -19,11 +20,11 @@ _TEMPORARY = ".tmp-"
 def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path` and rename it to `path` when the block succeeds.
 
-    Parent folders are created. When the block fails nothing is left behind and an earlier file
-    under `path` stays as it was. The suffix of `path` is kept, for writers that look at it.
+    Parent folders are created. If the block fails, nothing is left behind and an earlier file at
+    `path` stays as it was. The temporary path has the suffix of `path`, which some writers need.
 
     Raises:
-        PlflError: the disk is full or the file cannot be written, with the path and the remedy.
+        PlflError: the disk is full or the file cannot be written.
     """
     path = Path(path)
     temporary: Path | None = None
@@ -33,7 +34,7 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
         handle, name = tempfile.mkstemp(prefix=_TEMPORARY, suffix=path.suffix, dir=path.parent)
         temporary = Path(name)
         _lock(handle)
-        # mkstemp makes files private; give the finished file the rights any other file would have.
+        # mkstemp makes private files; give the finished file the usual permissions.
         temporary.chmod(0o666 & ~_umask())
         yield temporary
         temporary.replace(path)
@@ -47,33 +48,39 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def sweep(folder: str | os.PathLike[str]) -> None:
-    """Remove what `atomic` left in `folder`, and below it, when its process was killed.
+    """Remove the temporary files that killed processes have left in `folder` and below it.
 
-    What a living process is writing stays: it holds a lock on it.
+    Files that a running process is writing are locked and stay.
     """
     for path in Path(folder).rglob(f"{_TEMPORARY}*"):
-        # Whoever may not remove it, or finds it gone, has nothing to mend.
+        # A file that has disappeared or cannot be removed is not the user's concern.
         with suppress(OSError), path.open("rb") as file:
             info = os.fstat(file.fileno())
-            # A second name of a finished file is not locked, but has its own one in no time.
+            # An unlocked file with a second name is being renamed at this moment.
             fresh = info.st_nlink > 1 and time.time() - info.st_ctime < 60
             if not fresh and _lock(file.fileno()):
                 path.unlink()
 
 
 def _lock(file: int) -> bool:
-    """Lock an open file for as long as it is open; False if another process has it locked."""
+    """Lock an open file until it is closed; False if another process has locked it."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # also where the file system knows no locks: there nothing is swept
+    except OSError:  # also on file systems without locks, where nothing is removed
         return False
     return True
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of a file's content, in hexadecimal digits."""
+    """SHA-256 of the content of a file, in hexadecimal digits."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest(*parts: object) -> str:
+    """A short fingerprint of plain data (anything JSON can represent), equal on every machine."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _umask() -> int:
@@ -86,7 +93,7 @@ def _explained(error: OSError, path: Path) -> PlflError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return PlflError(f"{path}: the disk is full; free some space, then run again")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return PlflError(f"{path}: cannot be written ({error.strerror}); check its rights")
+        return PlflError(f"{path}: cannot be written ({error.strerror}); check its permissions")
     return PlflError(
         f"{path}: cannot be written ({error}); check the path, and the limits of the disk and of "
         "your account, then run again"

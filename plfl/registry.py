@@ -1,4 +1,4 @@
-"""Finds algorithms by file: every module of a package that defines a `Method` with a `name`."""
+"""The registry of algorithms: every module of a package defines one, named like its file."""
 
 import importlib
 import pkgutil
@@ -11,17 +11,20 @@ from pydantic import BaseModel, ConfigDict
 from plfl.errors import PlflError
 
 
-class Method(BaseModel):
-    """Frozen hyperparameters of one algorithm; its file holds citation, equations and update."""
+class Algorithm(BaseModel):
+    """The hyperparameters of an algorithm, which never change after creation.
+
+    The file of a subclass holds its source, equations and update.
+    """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
     )
 
     name: ClassVar[str]
-    """The name by which a configuration refers to the algorithm."""
+    """The name in configurations, which is also the name of the file."""
     label: ClassVar[str]
-    """The name in print; the class's own where it has no other."""
+    """The name in figures and reports; by default, the name of the class."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -30,27 +33,33 @@ class Method(BaseModel):
 
 
 @cache
-def methods(package: ModuleType) -> dict[str, type[Method]]:
-    """Every algorithm of `package`, by name: one public `Method` class a module.
+def algorithms(package: str) -> dict[str, type[Algorithm]]:
+    """Every algorithm in the modules of `package`, by name.
 
     Raises:
-        PlflError: an algorithm has another name than its file, by which changes of it are noticed;
-            a copied file would take the place of the one it was copied from.
+        PlflError: an algorithm is not named like its file. Without this rule, a copied file could
+            replace the original, and changes to the algorithm would not re-run its cells.
     """
-    found: dict[str, type[Method]] = {}
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{info.name}")
-        for value in vars(module).values():
-            if (
-                isinstance(value, type)
-                and issubclass(value, Method)
-                and value.__module__ == module.__name__
-                and "name" in vars(value)
-            ):
-                if value.name != info.name:
-                    raise PlflError(
-                        f"{module.__file__}: {value.__name__} has the name {value.name!r}; give "
-                        "the file the name of its algorithm"
-                    )
-                found[value.name] = value
+    found = {}
+    for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        module = importlib.import_module(f"{package}.{info.name}")
+        for algorithm in _defined_in(module):
+            if algorithm.name != info.name:
+                raise PlflError(
+                    f"{module.__file__}: {algorithm.__name__} has the name {algorithm.name!r}; "
+                    "rename the file or the algorithm"
+                )
+            found[algorithm.name] = algorithm
     return dict(sorted(found.items()))
+
+
+def _defined_in(module: ModuleType) -> list[type[Algorithm]]:
+    """The algorithms with a name that a module itself defines."""
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Algorithm)
+        and value.__module__ == module.__name__
+        and "name" in vars(value)
+    ]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from plfl.clients.sgd import Sgd
-from plfl.servers.fedavg import FedAvg
-from tests.problems import trajectory
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server.fedavg import FedAvg
+from tests.helpers.problems import trajectory
 
 ROOT = Path(__file__).resolve().parents[1]
 

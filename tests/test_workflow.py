@@ -12,8 +12,6 @@ import pandas as pd
 import pytest
 import yaml
 
-from plfl import figures
-
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -84,7 +82,7 @@ def test_the_whole_road_leaves_what_the_readme_names(finished: Project) -> None:
     for stem in ("fig1_loads", "fig2_bytes", "fig3_mase_local", "fig3_mase_global", "week"):
         assert {f"{stem}.pdf", f"{stem}.png", f"{stem}.svg"} <= pictures
     records = pd.read_parquet(finished.results / "records.parquet")
-    assert len(records.groupby(["state", "personalization", "client_opt", "server_opt"])) == 12
+    assert len(records.groupby(["state", "sharing", "client_opt", "server_opt"])) == 12
 
 
 def test_a_study_is_one_file(project: Project) -> None:
@@ -107,7 +105,7 @@ def test_a_finished_study_is_left_alone(project: Project) -> None:
     assert project.jobs() == {}
 
 
-SHOWN = {"collect", "page", "track", *figures.available()}
+SHOWN = {"collect", "figures", "page", "track"}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +116,10 @@ SHOWN = {"collect", "page", "track", *figures.available()}
         ("client_opt", "prox", {"lr": 0.5}, {"collect"}),
         ("client_opt", "adam", {"lr": 0.5}, {"train", "train_local", "collect"}),
         ("server_opt", "fedyogi", {"lr": 0.5}, {"train", "collect"}),
-        ("windows", "look_ahead", 5, {"windows", "train", "train_local", "collect"}),
+        (
+            *("windows", "look_ahead", 5),
+            {"windows", "baselines", "train", "train_local", "collect"},
+        ),
     ],
 )
 def test_a_change_runs_what_depends_on_it(
@@ -183,7 +184,7 @@ def test_files_that_changed_unnoticed_are_found_out(project: Project) -> None:
     [
         ({"grid": {"client_opt": ["adamm"]}}, "did you mean 'adam'?"),
         ({"federation": {"roundz": 1}}, "federation.roundz: unknown key"),
-        ({"data": {"source": "meters", "meters": {"folder": "none"}}}, "there is no such folder"),
+        ({"data": {"source": "meters", "meters": {"folder": "none"}}}, "the folder does not exist"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_written(
@@ -207,7 +208,7 @@ def test_it_is_formatted_and_linted() -> None:
     ran(sys.executable, "-m", "snakemake", "--lint", "--configfile", "config/smoke.yaml")
 
 
-@pytest.mark.parametrize("stack", ["personalization", "cell"])
+@pytest.mark.parametrize("stack", ["sharing", "cell"])
 def test_refused_combinations_are_left_out(project: Project, stack: str) -> None:
     project.config["grid"] |= {"method": ["fedopt", "scaffold"], "refused": "skip"}
     project.config["compute"] = {"stack": stack}

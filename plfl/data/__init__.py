@@ -1,1 +1,1 @@
-"""From meters to supervised windows."""
+"""Data: from the files of each source to the supervised windows of the clients."""

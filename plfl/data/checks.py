@@ -1,4 +1,4 @@
-"""What every source's series must satisfy before anything is learned from it."""
+"""Checks that the series of every source must pass before training."""
 
 import numpy as np
 import pandas as pd
@@ -7,16 +7,17 @@ from plfl.errors import DataError
 
 
 def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:
-    """Refuse stamps that do not run from first to last in steps of `interval` minutes.
+    """Refuse timestamps that do not advance in steps of `interval` minutes.
 
     Args:
-        where: the file, as the message names it.
-        stamps: the stamps of the rows, in the order of the file.
+        where: the file, for messages.
+        stamps: the timestamps of the rows, in the order of the file.
         interval: minutes from one row to the next.
 
     Raises:
-        DataError: no stamps, unreadable, unsorted, duplicate, missing or stray ones; the message
-            names the file, the first stamp concerned, how many there are, and the remedy.
+        DataError: there are no timestamps, or unreadable, unsorted, duplicate or missing ones, or
+            some off the grid. The message names the file, the first one, their number and the
+            remedy.
     """
     if len(stamps) == 0:
         raise DataError(f"{where}: has no rows; replace the file or leave this building out")
@@ -33,7 +34,7 @@ def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:
         )
     if (duplicate := steps == 0).any():
         raise DataError(
-            f"{where}: {_count(duplicate, 'stamp')} there twice, first {stamps[1:][duplicate][0]}; "
+            f"{where}: {_count(duplicate, 'duplicate stamp')}, first {stamps[1:][duplicate][0]}; "
             "keep one row for each (check the autumn change of clocks and the configured time zone)"
         )
     step = pd.Timedelta(minutes=interval).as_unit(stamps.unit).asm8.astype(np.int64)
@@ -52,15 +53,16 @@ def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:
 
 
 def check_load(where: str, load: pd.Series, *, allow_negative: bool = False) -> None:
-    """Refuse a load series with holes, infinite, negative (unless allowed) or only equal values.
+    """Refuse a load series with missing, infinite, negative (unless allowed) or constant values.
 
     Args:
-        where: the file, as the message names it.
-        load: energy per interval, indexed by stamps; its name is the file's column.
-        allow_negative: accept negative values, e.g. a meter behind which power is generated.
+        where: the file, for messages.
+        load: kWh per interval, indexed by timestamps; its name is the column in the file.
+        allow_negative: accept negative values, as of a meter with generation behind it.
 
     Raises:
-        DataError: names the file, the column, the first stamp, how many values, and the remedy.
+        DataError: the message names the file, the column, the first timestamp, the number of
+            values and the remedy.
     """
     check_finite(where, load)
     if not allow_negative:
@@ -74,10 +76,11 @@ def check_load(where: str, load: pd.Series, *, allow_negative: bool = False) -> 
 
 
 def check_finite(where: str, column: pd.Series) -> None:
-    """Refuse a column, indexed by stamps, with NaN or infinite values.
+    """Refuse a column, indexed by timestamps, with NaN or infinite values.
 
     Raises:
-        DataError: names the file, the column, the first stamp, how many values, and the remedy.
+        DataError: the message names the file, the column, the first timestamp, the number of
+            values and the remedy.
     """
     values = column.to_numpy(dtype=float)
     _refuse(where, column, np.isnan(values), "missing (NaN)", "fill them or leave this file out")

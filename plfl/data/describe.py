@@ -1,4 +1,4 @@
-"""What the clients' series look like, and what a forecaster should worry about in them."""
+"""Describes the clients' series and warns of properties that may spoil a study."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,36 +6,38 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.study import Windows
+from plfl.config.sections import Windows
+from plfl.data.windows import WEEK
 
 ENOUGH_WEEKS = 8
-"""Shorter series get a warning: training, validation and test share them, in the order of time."""
+"""Series with fewer weeks get a warning."""
 OUTLIER = 20
-"""A reading of more than this many medians is called an outlier."""
+"""A reading above this multiple of the median is an outlier."""
 SMALL = 0.01
-"""A client whose peak is below this share of the largest client's is called small."""
+"""A client whose peak is below this share of the largest client's peak gets a warning."""
 
 
 def describe(tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows) -> pd.DataFrame:
-    """One row a client, indexed by `client`.
+    """One row per client, indexed by `client`.
 
     Args:
-        tables: per client a regular series indexed by stamps, with `load` and other features.
-        interval: minutes from one row to the next.
-        windows: what the study forecasts, and which rows at the end are its test part.
+        tables: for each client, a regular series indexed by timestamps, with `load` (kWh per
+            interval) and other features.
+        interval: minutes between rows.
+        windows: look-back, look-ahead and split of the study.
 
     Returns:
-        - `rows`, `first`, `last`, `weeks`; `features`: the columns there are;
+        - `rows`, `first`, `last`, `weeks`; `features`: the names of the columns;
         - `mean`, `std`, `min`, `max` of the load in kWh per interval; `zeros`: share of zeros;
           `load_factor`: mean / max;
         - `persistence_mae`: mean |y_t − y_(t − 1 h)|, the error of the forecast "as an hour ago";
-          `persistence_ratio`: that / mean; `test_persistence_mae`: the persistence error of the
-          study's test windows, the denominator of MASE;
-        - `rises`: whether the load goes up and never down;
-        - `flat_hours`: duration of the longest run of one value; `outliers`: number of readings
-          above `OUTLIER` medians;
-        - `gaps`, `filled`: gaps in the load and readings put there, `<NA>` if the source does
-          not know.
+          `persistence_ratio`: `persistence_mae` / mean; `test_persistence_mae`: the persistence
+          error of the study's test windows, which is the denominator of MASE;
+        - `rises`: whether the load never decreases, and increases at least once;
+        - `flat_hours`: duration of the longest run of equal values; `outliers`: number of readings
+          above `OUTLIER` times the median;
+        - `gaps`, `filled`: number of gaps in the load and of readings filled there; `<NA>` for
+          sources without this information.
     """
     rows = {client: _describe_one(table, interval, windows) for client, table in tables.items()}
     description = pd.DataFrame.from_dict(rows, orient="index").rename_axis("client")
@@ -47,14 +49,14 @@ def _describe_one(table: pd.DataFrame, interval: int, windows: Windows) -> dict[
     mean, peak, median = load.mean(), load.max(), load.median()
     hour = max(1, 60 // interval)
     persistence_mae = load.diff(hour).abs().mean()
-    # The first window's last input row is where its persistence forecast comes from.
+    # The persistence forecast of the first test window is the load of its last input row.
     test = load.iloc[round(sum(windows.split[:2]) * len(load)) + windows.look_back - 1 :]
     changes = (load != load.shift()).cumsum()
     return {
         "rows": len(load),
         "first": load.index[0],
         "last": load.index[-1],
-        "weeks": len(load) * interval / (7 * 24 * 60),
+        "weeks": len(load) * interval / WEEK,
         "features": ", ".join(table.columns),
         "mean": mean,
         "std": load.std(ddof=0),
@@ -74,11 +76,13 @@ def _describe_one(table: pd.DataFrame, interval: int, windows: Windows) -> dict[
 
 
 def judge(description: pd.DataFrame, windows: Windows) -> list[str]:
-    """Sentences, client by client, on what may spoil a study of the clients of `describe`.
+    """Warnings about clients that may spoil a study, as sentences.
 
-    `windows` are those of `describe`. No sentence is an error: the study runs all the same.
+    Args:
+        description: the result of `describe`.
+        windows: the same as for `describe`.
     """
-    # Scaled by itself a client may be of any size.
+    # The size of a client does not matter if it is scaled with its own limits.
     largest = description["max"].max() if windows.scaling == "pooled" else -np.inf
     worries = [
         f"{client.Index}: {worry}"
@@ -91,41 +95,41 @@ def judge(description: pd.DataFrame, windows: Windows) -> list[str]:
 def _worries(client: Any, largest: float) -> Iterator[str]:
     if client.test_persistence_mae == 0:
         yield (
-            "the load does not change in the test part from any window's last input to its target, "
-            "so its persistence error is zero and MASE cannot be computed; leave this client out "
-            "or choose another span"
+            "in the test part, the load at the target always equals the load at the last input "
+            "row, so the persistence error is zero and MASE is undefined; leave this client out "
+            "or choose another period"
         )
     if client.rises:
         yield (
-            "the load never goes down, as the register of a meter; give what was used in each "
-            "interval, the differences of its readings"
+            "the load never decreases, like a cumulative register; use the differences between "
+            "readings"
         )
     if client.weeks < ENOUGH_WEEKS:
         yield (
-            f"only {client.weeks:.1f} weeks of data; with less than {ENOUGH_WEEKS} the test part "
-            "is a few days, which say little about any others"
+            f"only {client.weeks:.1f} weeks of data; with fewer than {ENOUGH_WEEKS} weeks, the "
+            "test part covers only a few days and its scores say little about other days"
         )
     if client.flat_hours > 24:
         yield (
-            f"the load keeps one value for {client.flat_hours:g} hours; check whether the meter "
-            "stood still"
+            f"the load is constant for {client.flat_hours:g} hours; check whether the meter was "
+            "working"
         )
     if client.outliers:
         yield (
-            f"{client.outliers} readings are more than {OUTLIER} times the median, up to "
-            f"{client.max:g} kWh; min-max scaling squeezes all others, check them"
+            f"{client.outliers} readings are above {OUTLIER} times the median, up to "
+            f"{client.max:g} kWh; check them, because min-max scaling compresses all others"
         )
     if client.zeros > 0.5:
         yield f"{client.zeros:.0%} of the readings are zero; check that the meter was in use"
     if pd.notna(client.filled) and client.filled > 0.01 * client.rows:
         yield (
-            f"{client.filled} of {client.rows} readings are filled by straight lines, which are "
-            "easier to forecast than real ones"
+            f"{client.filled} of {client.rows} readings are filled with the reading before their "
+            "gap; constant readings are easier to forecast than a load"
         )
     if client.max < SMALL * largest:
         yield (
             f"its peak of {client.max:g} kWh is below {SMALL:.0%} of the largest client's "
-            f"{largest:g}; pooled scaling will squeeze it, consider windows.scaling: per_client"
+            f"{largest:g} kWh; pooled scaling compresses it, consider windows.scaling: per_client"
         )
 
 
@@ -134,7 +138,7 @@ def _spans(description: pd.DataFrame) -> list[str]:
     if first.min() == first.max() and last.min() == last.max():
         return []
     return [
-        f"the clients cover different spans, which begin from {first.min()} to {first.max()} and "
-        f"end from {last.min()} to {last.max()}; each is split by its own, so their test parts are "
-        "of different dates"
+        f"the clients cover different periods, which begin between {first.min()} and {first.max()} "
+        f"and end between {last.min()} and {last.max()}; each is split by its own period, so their "
+        "test parts have different dates"
     ]

@@ -1,7 +1,7 @@
 """One interface to the three sources of series: the ComStock bucket, own meters, sample data.
 
-`fetch` brings a state's files to this machine and writes down which they are; `load` makes the
-clients' tables of exactly these files. Only `fetch` ever looks at the network.
+`fetch` brings the files of a state to this machine and returns a receipt that lists them; `load`
+reads them into the clients' tables. Only `fetch` uses the network.
 """
 
 import json
@@ -11,30 +11,32 @@ from typing import Any
 
 import pandas as pd
 
-from plfl.data.features import FEATURES, assemble
+from plfl.config.features import FEATURES
+from plfl.config.sections import Data
+from plfl.data.features import assemble
 from plfl.errors import DataError
 from plfl.files import sha256, sweep
-from plfl.study import Data
 
 Receipt = dict[str, Any]
-"""`source`; `files`: SHA-256 of each file by its path from the working directory; `clients`: by
-name, what is known of each in words."""
+"""`source`; `files`: the SHA-256 of each file, by its path from the working directory; `clients`:
+by name, further information about each client as text."""
 
 MODULES = {
-    "comstock": "plfl.data.download",
+    "comstock": "plfl.data.comstock.download",
     "meters": "plfl.data.meters",
-    "sample": "plfl.data.sample",
+    "sample": "plfl.data.sample.store",
 }
-"""Where each source is written, so that a change of one re-runs what depends on it alone."""
+"""The module of each source, so that a change in one re-runs only the studies that use it."""
 
 
 def buildings(data: Data, state: str) -> list[int]:
-    """Ids of a state's clients, for the sources that have ids: the first `data.clients` of a list.
+    """Building ids of a state's clients, for sources with ids: the first `data.clients` of a list.
 
     Raises:
-        DataError: no list is known for the state, or it is too short.
+        DataError: there is no list for the state, or it is too short.
     """
-    from plfl.data import releases, sample
+    from plfl.data.comstock import releases
+    from plfl.data.sample import store as sample
 
     listed = data.buildings.get(state)
     if listed is None:
@@ -44,14 +46,14 @@ def buildings(data: Data, state: str) -> list[int]:
             listed = releases.paper_buildings(state)
     if len(listed) < data.clients:
         raise DataError(
-            f"data.clients: {data.clients} asked for, but {state} has {len(listed)} buildings; "
-            f"lower it or list more ids in data.buildings.{state}"
+            f"data.clients: {data.clients} clients, but {state} has {len(listed)} buildings; lower "
+            f"it, or list more ids in data.buildings.{state}"
         )
     return listed[: data.clients]
 
 
 def settings(data: Data, state: str) -> dict[str, Any]:
-    """Everything of the configuration that fixes the series of a state's clients.
+    """The part of the configuration that determines the series of a state's clients.
 
     Raises:
         DataError: see `buildings`.
@@ -63,10 +65,10 @@ def settings(data: Data, state: str) -> dict[str, Any]:
 
 
 def own_files(data: Data, state: str) -> list[Path]:
-    """The user's own files that the state's clients are known from, if the source is `meters`.
+    """The user's own files about a state's clients; empty if the source is not `meters`.
 
     Raises:
-        DataError: there are none, or not enough.
+        DataError: there are too few files.
     """
     from plfl.data import meters
 
@@ -77,60 +79,60 @@ def own_files(data: Data, state: str) -> list[Path]:
 
 
 def fetch(data: Data, state: str) -> Receipt:
-    """Bring the files of a state's clients here: download, generate or look for them.
+    """Bring the files of a state's clients to this machine: download, generate or find them.
 
     Raises:
-        DataError: something is absent, unreachable or damaged.
+        DataError: a file is missing, unreachable or damaged.
         PlflError: the disk is full or the folder cannot be written.
     """
     root = _root(data)
     if data.source != "meters":
         sweep(root)
     if data.source == "comstock":
-        from plfl.data.download import download
+        from plfl.data.comstock.download import download
 
         files = download(data, state, buildings(data, state))["files"]
         digests = {str(root / key): entry["sha256"] for key, entry in files.items()}
-        known = _portraits(data, state)
+        known = _known_of_buildings(data, state)
     elif data.source == "sample":
-        from plfl.data import sample
+        from plfl.data.sample import store as sample
 
         layout = data.comstock.release, data.comstock.upgrade
         ids = buildings(data, state)
         paths = sample.generate(root, *layout, state, ids, data.sample.seed)
         digests = _digests(paths)
-        known = _portraits(data, state)
+        known = _known_of_buildings(data, state)
     else:
         from plfl.data import meters
 
         digests = _digests(own_files(data, state))
-        told = meters.known(data.meters)
+        about = meters.known(data.meters)
         known = {
-            (name := meters.client_name(path)): {"file": path.as_posix(), **told.get(name, {})}
+            (name := meters.client_name(path)): {"file": path.as_posix(), **about.get(name, {})}
             for path in meters.files(data, state)
         }
     return {"source": data.source, "files": digests, "clients": known}
 
 
 def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
-    """The tables of a state's clients by name, in order, with `data.features` as far as they go.
+    """The tables of a state's clients by name, in order, with the available `data.features`.
 
     Raises:
-        DataError: a file is missing, unreadable or holds impossible values.
+        DataError: a file is missing or unreadable, or contains invalid values.
     """
     if data.source == "meters":
         from plfl.data import meters
 
         series = meters.read(data, state)
     else:
-        from plfl.data import comstock
+        from plfl.data.comstock import series as comstock
 
         series = comstock.read(_root(data), data, state, buildings(data, state))
     return {name: assemble(table, data.features) for name, table in series.items()}
 
 
 def read_receipt(path: Path) -> Receipt:
-    """The receipt that the `download` rule wrote down at `path`.
+    """The receipt that the `download` rule wrote at `path`.
 
     Raises:
         DataError: it is missing or damaged.
@@ -138,16 +140,16 @@ def read_receipt(path: Path) -> Receipt:
     try:
         receipt: Receipt = json.loads(path.read_text(encoding="utf-8"))
         if not all(isinstance(digest, str) for digest in receipt["files"].values()):
-            raise ValueError("a digest is no text")
+            raise ValueError("a digest is not text")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
-            f"{path}: is damaged ({error}); write it anew with `snakemake --forcerun download`"
+            f"{path}: is damaged ({error}); write it again with `snakemake --forcerun download`"
         ) from None
     return receipt
 
 
 def verify(receipt: Receipt) -> None:
-    """Make sure that the files of a receipt are still what they were.
+    """Check that the files of a receipt have not changed.
 
     Raises:
         DataError: one is missing or has changed.
@@ -159,19 +161,19 @@ def verify(receipt: Receipt) -> None:
                 continue
             fault = "has changed"
         except FileNotFoundError:
-            fault = "is gone"
+            fault = "was deleted"
         except (OSError, ValueError) as error:
-            fault = f"cannot be read any more ({error})"
+            fault = f"has become unreadable ({error})"
         raise DataError(
             f"{path}: {fault} since the data were fetched; fetch them again with "
             "`snakemake --forcerun download`"
         )
 
 
-def _portraits(data: Data, state: str) -> dict[str, dict[str, str]]:
-    """What the metadata of the store say of a state's buildings, by client."""
-    from plfl.data import comstock
-    from plfl.data.releases import Layout
+def _known_of_buildings(data: Data, state: str) -> dict[str, dict[str, str]]:
+    """What the metadata say about the buildings of a state, by client."""
+    from plfl.data.comstock import series as comstock
+    from plfl.data.comstock.releases import Layout
 
     ids = buildings(data, state)
     found = comstock.buildings(_root(data), Layout.of(data), state, ids, data.features)
@@ -189,7 +191,7 @@ def _portraits(data: Data, state: str) -> dict[str, dict[str, str]]:
 
 
 def _root(data: Data) -> Path:
-    """The store in ComStock's layout; sample data never lie among real ones."""
+    """The folder of the files in ComStock's layout. Sample data have a folder of their own."""
     is_sample = data.source == "sample"
     return data.folder / (f"sample-{data.sample.seed}" if is_sample else "comstock")
 

@@ -1,9 +1,10 @@
-"""From series to supervised windows: split along time, scale, and index.
+"""From series to supervised windows: split by time, scale, and index.
 
-A window is the number of the row it starts at: its inputs are rows s … s+T−1, its target is the
-load of row s+T−1+L, its persistence forecast the load of row s+T−1. No window is ever copied into
-a file or an array of windows; a year of one building at 15 minutes is below 2 MB.
-"""
+A window is represented by its start row s: its inputs are the rows s … s+T−1, its target is the
+load of row s+T−1+L, and its persistence forecast is the load of row s+T−1. Windows are never
+copied; a year of one building at 15 minutes takes less than 2 MB."""
+
+from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
@@ -17,17 +18,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.config.sections import Windows
 from plfl.errors import DataError
 from plfl.files import atomic
-from plfl.study import Windows
 
 Split = Literal["train", "validation", "test"]
 WEEK = 7 * 24 * 60
-"""Minutes."""
+"""Minutes in a week."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 _DAMAGE = (
     *(OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error),
-    # Of headers that NumPy and zipfile only half understand.
+    # NumPy and zipfile raise these for damaged headers.
     *(SyntaxError, TokenError, RuntimeError, ArithmeticError, MemoryError),
 )
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -36,7 +37,7 @@ Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Dataset:
-    """The clients of one federation: all their rows in one table, one client after the other."""
+    """The series of a federation: the rows of all clients in one table, client by client."""
 
     clients: NDArray[np.str_]
     """Names of the N clients."""
@@ -49,8 +50,8 @@ class Dataset:
     stamps: NDArray[np.datetime64]
     """End of each row's interval (R,)."""
     bounds: NDArray[np.int64]
-    """Rows (N, 4) at which a client's training, validation and test part start, and its end. Rows
-    before them, which `windows.history` leaves out, are of no use."""
+    """Rows (N, 4) at which a client's training, validation and test parts start, and its end. Rows
+    before the training part are left out by `windows.history`."""
     load_offset: NDArray[np.float64]
     """Load (N,) in kWh at which the scaled load is 0."""
     load_scale: NDArray[np.float64]
@@ -63,7 +64,7 @@ class Dataset:
     """Minutes between rows."""
 
     def starts(self, client: int, split: Split) -> NDArray[np.int64]:
-        """Start rows of all windows that lie wholly in a split of a client."""
+        """Start rows of all windows that lie entirely in one split of a client."""
         first, end = self.bounds[client, SPLITS.index(split) :][:2]
         return np.arange(first, end - self.look_back - self.look_ahead + 1)
 
@@ -72,7 +73,7 @@ class Dataset:
         return starts + self.look_back - 1 + self.look_ahead
 
     def persistence_rows(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows of the last inputs of windows, whose load is the persistence forecast."""
+        """Last input rows of windows; their load is the persistence forecast."""
         return starts + self.look_back - 1
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -81,11 +82,11 @@ class Dataset:
             np.savez(file, **asdict(self))
 
     @classmethod
-    def load_file(cls, path: str | PathLike[str]) -> "Dataset":
+    def load_file(cls, path: str | PathLike[str]) -> Dataset:
         """Read what `save` wrote.
 
         Raises:
-            DataError: it is missing or damaged.
+            DataError: the file is missing or damaged.
         """
         try:
             with np.load(path, allow_pickle=False) as arrays:
@@ -95,22 +96,26 @@ class Dataset:
             return cls(**fields)
         except _DAMAGE as error:
             raise DataError(
-                f"{path}: is damaged ({error}); make it anew with `snakemake --forcerun windows`"
+                f"{path}: is damaged ({error}); make it again with `snakemake --forcerun windows`"
             ) from None
 
 
 def build(
     tables: Mapping[str, pd.DataFrame], windows: Windows, limits: Limits | None = None
 ) -> Dataset:
-    """Split and scale the clients' tables (see `features.assemble`), in their order.
+    """Split and scale the clients' tables, in their order.
 
-    Features are scaled by the minimum and maximum of the training parts, or by the `limits` (F,)
-    that those who hold the tables have agreed on; a feature that is constant there becomes 1. The
-    load is the first column of every table.
+    Features are scaled to [0, 1] by their minimum and maximum in the training parts. A feature that
+    is constant there becomes 1.
+
+    Args:
+        tables: one table per client, see `plfl.data.features.assemble`; the load comes first.
+        windows: split, scaling, look-back and look-ahead.
+        limits: minimum and maximum (F,) to scale by instead, as deployed clients agree on them.
 
     Raises:
-        DataError: clients that differ in their features or interval, or a part of a client that is
-            too short for a single window.
+        DataError: the clients differ in their features or interval, or a part of a client is too
+            short for a single window.
     """
     columns = _common_columns(tables)
     interval = _common_interval(tables)
@@ -120,12 +125,12 @@ def build(
     if limits is not None:
         low[:], high[:] = limits
     spread = high - low
-    # A constant feature tells nothing apart: it becomes 1 (authors' code).
+    # A constant feature becomes 1 (authors' code).
     offset, scale = np.where(spread > 0, low, low - 1), np.where(spread > 0, spread, 1)
     return Dataset(
         clients=np.array(list(tables), dtype=np.str_),
         columns=np.array(columns, dtype=np.str_),
-        # One client after the other: what is in between is twice as large as the outcome.
+        # Scaled client by client, because intermediate arrays are twice as large as the result.
         features=np.concatenate(
             [((r - o) / s).astype(np.float32) for r, o, s in zip(raw, offset, scale, strict=True)]
         ),
@@ -141,7 +146,7 @@ def build(
 
 
 def limits_of(name: str, table: pd.DataFrame, windows: Windows) -> Limits:
-    """Minimum and maximum (F,) of each feature over the training part of one client."""
+    """Minimum and maximum (F,) of each feature in the training part of one client."""
     tables = {name: table}
     edges = _edges(tables, windows, _common_interval(tables))
     low, high = _limits([table.to_numpy(float)], edges, "per_client")
@@ -151,7 +156,7 @@ def limits_of(name: str, table: pd.DataFrame, windows: Windows) -> Limits:
 def _edges(
     tables: Mapping[str, pd.DataFrame], windows: Windows, interval: int
 ) -> NDArray[np.int64]:
-    """`Dataset.bounds` of the tables, one after the other."""
+    """`Dataset.bounds` of the tables."""
     bounds, first = [], 0
     for name, table in tables.items():
         bounds.append(first + _cuts(name, len(table), windows))
@@ -168,8 +173,8 @@ def _common_columns(tables: Mapping[str, pd.DataFrame]) -> list[str]:
     for name, table in tables.items():
         if missing := [column for column in wanted if column not in table]:
             raise DataError(
-                f"client {name}: has no {', '.join(missing)}, which other clients of its"
-                " state have; add the column or take the feature out of data.features"
+                f"client {name}: has no {', '.join(missing)}, but other clients of its state "
+                "do; add the column or remove the feature from data.features"
             )
     return list(wanted)
 
@@ -182,12 +187,12 @@ def _common_interval(tables: Mapping[str, pd.DataFrame]) -> int:
             found.setdefault(minutes, name)
     if len(found) > 1:
         seen = ", ".join(f"{minutes} min ({name})" for minutes, name in found.items())
-        raise DataError(f"the clients of one state differ in their interval: {seen}")
+        raise DataError(f"the clients of a state have different intervals: {seen}; resample them")
     return next(iter(found), 0)
 
 
 def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
-    """Rows at which training, validation and test of a client start, and its end."""
+    """Rows at which the training, validation and test parts of a client start, and its end."""
     shares = np.cumsum([0.0, *windows.split[:2], 1.0 - sum(windows.split[:2])])
     cuts = np.round(shares * rows).astype(np.int64)
     needed = windows.look_back + windows.look_ahead
@@ -196,14 +201,14 @@ def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
             raise DataError(
                 f"client {name}: its {split} part has {length} of {rows} rows, but one window "
                 f"needs {needed} (windows.look_back {windows.look_back} + windows.look_ahead "
-                f"{windows.look_ahead}); give a longer series, a larger share in windows.split or "
+                f"{windows.look_ahead}); use a longer series, a larger share in windows.split or "
                 "a shorter window"
             )
     return cuts
 
 
 def _limits(raw: list[NDArray[np.float64]], edges: NDArray[np.int64], scaling: str) -> Limits:
-    """Minimum and maximum of each feature over training parts, (N, F) each."""
+    """Minimum and maximum (N, F) of each feature in the training parts."""
     before = np.cumsum([0, *map(len, raw)])[:-1, None]
     parts = [r[first:end] for r, (first, end) in zip(raw, edges[:, :2] - before, strict=True)]
     low, high = np.stack([p.min(0) for p in parts]), np.stack([p.max(0) for p in parts])

@@ -1,13 +1,14 @@
-"""The same federation among real machines, with Flower.
+"""Runs a cell of a study as a federation of separate processes or hosts, connected by Flower.
 
-Server and client run the same method, step by step, and meet in the channel: what one side sends,
-the other receives (`sides`). Nothing here says how anything is updated.
+Server and client run the same method, step by step, and exchange data through the channel only:
+what one endpoint sends, the other receives. No update rule is implemented here.
 
-- `wire`: messages as bytes
-- `sides`: the two ends of the channel, and what each side knows of the other
-- `client`: one building; its data, its model and its state stay in its folder
-- `server`: the rounds, over any way of exchanging messages
-- `worker`, `relay`, `server_app`: these two as processes, with Flower between them
-- `flower`: what depends on Flower's private parts
-- `launch`: a whole federation on one machine, up and down
+- `protocol`: the messages, and what server and client do with them, over any transport
+- `hosts`: the processes, sockets, keys and private files of one machine; imports nothing else here
+- `flower`: Flower as the transport, and all that depends on its private parts
+- `folders`: the folders of a deployed cell, and the names of the files in the server's folder
+- `worker`: the long-lived process of one building
+- `server_processes`: the server's SuperLink and ServerApp: started, watched, restarted
+- `launch`: a server, a client, or a complete federation on one machine
+- `check`: compares a small federation with the simulator, bit by bit
 """

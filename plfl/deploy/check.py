@@ -1,4 +1,6 @@
-"""Whether a federation among real processes gives the simulator's bits, on sample data."""
+"""Checks on sample data that a federation of real processes gives the bits of the simulator."""
+
+from __future__ import annotations
 
 import json
 import shutil
@@ -12,25 +14,26 @@ import safetensors.torch
 import torch
 import yaml
 
+from plfl.config.study import Study
 from plfl.data import source, windows
-from plfl.deploy import agreement
-from plfl.deploy.client import LATEST
-from plfl.deploy.launch import Place, federate
-from plfl.deploy.replay import replay
-from plfl.deploy.server import MODEL
-from plfl.deploy.terms import Taken, Terms
+from plfl.deploy.folders import CellFolders
+from plfl.deploy.launch import federate
+from plfl.deploy.protocol import agreement
+from plfl.deploy.protocol.client import LATEST
+from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
+from plfl.deploy.protocol.replay import replay
+from plfl.deploy.protocol.server import MODEL
 from plfl.errors import PlflError
-from plfl.federation import Federation
+from plfl.federated.federation import Federation
 from plfl.results.records import CellResult
 from plfl.results.tables import Tables
-from plfl.study import Study
 
 PATIENCE = 900.0
-"""Seconds to wait for the clients: the machine may be busy."""
+"""Seconds to wait for the clients; long, because the machine may be busy."""
 
 
 def study_of(clients: int, rounds: int, folder: Path) -> dict[str, object]:
-    """The configuration that is checked: P2, with control variates and an adaptive optimiser."""
+    """Configuration of the check: SCAFFOLD with Adam and scheme P2, all of which keep state."""
     return {
         "name": "deploy-check",
         "data": {
@@ -43,73 +46,93 @@ def study_of(clients: int, rounds: int, folder: Path) -> dict[str, object]:
             "method": ["scaffold"],
             "client_opt": ["adam"],
             "server_opt": ["fedavg"],
-            "personalization": ["P2"],
+            "sharing": ["P2"],
         },
         "federation": {"rounds": rounds, "local_steps": 5, "evaluate_every": rounds},
     }
 
 
 def check(clients: int, rounds: int, tell: Callable[[str], None]) -> None:
-    """Run both and compare them, in a folder that is removed when all is well.
+    """Run a federation and its simulation in a temporary folder, and compare them.
 
-    The last line told is `equal bits`.
+    The folder is removed if they agree.
+
+    Args:
+        clients: number of clients.
+        rounds: number of rounds.
+        tell: called with each line of output; the last one is `identical bits`.
 
     Raises:
-        PlflError: something differs, which the message names.
+        PlflError: they differ; the message says in what.
     """
-    # Results and data lie below the working directory of whoever runs a study.
     here = Path(tempfile.mkdtemp(prefix="plfl-"))
     raw = study_of(clients, rounds, here / "data")
     study = Study.parse(raw, "plfl deploy check")
     config = here / "check.yaml"
     config.write_text(yaml.safe_dump(raw), encoding="utf-8")
-    place = Place(study, study.cells[0], here)
-    source.fetch(study.data, place.cell.state)
+    folders = CellFolders(study, study.cells[0], here)
+    source.fetch(study.data, folders.cell.state)
     begun = time.monotonic()
-    terms = Terms(clients, patience=PATIENCE)
-    federate(config, place, agreement.roster(study, place.cell), terms, tell=tell)
+    policy = RoundPolicy(clients, patience=PATIENCE)
+    federate(config, folders, agreement.roster(study, folders.cell), policy, tell=tell)
     deployed = time.monotonic() - begun
-    dataset = windows.build(source.load(study.data, place.cell.state), study.windows)
+    dataset = windows.build(source.load(study.data, folders.cell.state), study.windows)
     begun = time.monotonic()
-    result, f = replay(study, place.cell, dataset, place.history)
+    result, f = replay(study, folders.cell, dataset, folders.history)
     tell(f"{deployed:.1f} s with Flower, {time.monotonic() - begun:.1f} s in the simulator")
-    if differences := list(compare(place, result, f)):
-        raise PlflError(f"not equal, see {here}: " + "; ".join(differences))
+    if differences := list(compare(folders, result, f)):
+        raise PlflError(f"the bits differ, see {here}: " + "; ".join(differences))
     shutil.rmtree(here)
-    tell("equal bits")
+    tell("identical bits")
 
 
-def compare(place: Place, result: CellResult, f: Federation) -> Iterator[str]:
-    """What differs between a deployed cell on this machine and a simulated one."""
-    found = Tables(place.results).records(result.records.columns.tolist())
-    simulated = _scored(result.records, found, place.history)
+def compare(folders: CellFolders, result: CellResult, f: Federation) -> Iterator[str]:
+    """Differences between a cell that was deployed on this machine and its simulation.
+
+    Args:
+        folders: folders of the deployed cell.
+        result: result tables of the simulation.
+        f: the simulated federation after the last round.
+
+    Yields:
+        The name of each part that differs: the records, an array of the server, or the parameters
+        of a client.
+    """
+    found = Tables(folders.results).records(result.records.columns.tolist())
+    simulated = _scored(result.records, found, folders.history)
     try:
         pd.testing.assert_frame_equal(found, simulated, check_exact=True)
     except AssertionError as error:
         yield f"records: {error}"
-    shared = safetensors.torch.load_file(place.server / MODEL)
+    shared = safetensors.torch.load_file(folders.server / MODEL)
     for name, expected in f.server_state.items():
         if not same(shared[name], expected):
             yield f"the server's {name}"
-    for i, name in enumerate(f.fleet.names):
-        folder = place.client(name)
+    for i, name in enumerate(f.client_data.names):
+        folder = folders.client(name)
         run, _ = json.loads((folder / LATEST).read_text(encoding="utf-8"))
-        taken = [taken.t for taken in place.history if name in taken.took_part]
-        held = safetensors.torch.load_file(folder / run / f"round-{max(taken)}.safetensors")
+        rounds = [summary.t for summary in folders.history if name in summary.took_part]
+        held = safetensors.torch.load_file(folder / run / f"round-{max(rounds)}.safetensors")
         if not same(held["local"][0], f.local[i]):
             yield f"the parameters of client {name}"
 
 
-def _scored(simulated: pd.DataFrame, found: pd.DataFrame, history: list[Taken]) -> pd.DataFrame:
-    """Simulated records without scores that a client was not there for: a simulation has all."""
-    took_part = {(taken.t, name) for taken in history for name in taken.took_part}
+def _scored(
+    simulated: pd.DataFrame, found: pd.DataFrame, history: list[RoundSummary]
+) -> pd.DataFrame:
+    """The simulated records without scores that the deployment cannot have.
+
+    A simulation scores every client. A deployment lacks the scores of a client that was not
+    connected, which are left out here unless the client took part in the round.
+    """
+    took_part = {(summary.t, name) for summary in history for name in summary.took_part}
     scored = found[found["split"] != "train"]
-    there = took_part | set(zip(scored["round"], scored["client"], strict=True))
+    expected = took_part | set(zip(scored["round"], scored["client"], strict=True))
     rows = zip(simulated["split"], simulated["round"], simulated["client"], strict=True)
-    kept = [split == "train" or (t, client) in there for split, t, client in rows]
+    kept = [split == "train" or (t, client) in expected for split, t, client in rows]
     return simulated[kept].reset_index(drop=True)
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors are the same to the bit."""
+    """Whether two tensors are identical, bit for bit."""
     return a.shape == b.shape and a.numpy().tobytes() == b.cpu().numpy().tobytes()

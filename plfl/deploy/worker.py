@@ -1,4 +1,4 @@
-"""The long-lived process of one building: its `Client` behind a socket in its folder."""
+"""The long-lived process of one building: a `Client` behind a socket in its folder."""
 
 import contextlib
 import os
@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pandas as pd
 
+from plfl.config.sections import Data
+from plfl.config.study import Cell, Study
 from plfl.data import source
-from plfl.deploy import agreement
-from plfl.deploy.client import Client
-from plfl.deploy.private import private, private_folder
-from plfl.deploy.sockets import listen
+from plfl.deploy.hosts.private import private, private_folder
+from plfl.deploy.hosts.sockets import listen
+from plfl.deploy.protocol import agreement
+from plfl.deploy.protocol.client import Client
 from plfl.errors import ConfigError, DataError
-from plfl.locks import hold
-from plfl.study import Cell, Data, Study, digest
+from plfl.files import digest
+from plfl.pipeline.locks import hold
 
 OWN = "series.parquet"
-"""File of a client's folder that its owner may have put there: the table to be used."""
+"""Optional file of a client's folder, provided by its owner: the series to use."""
 
 
 def work(
@@ -29,16 +31,23 @@ def work(
     ready: Callable[[], None],
     calibrate: int = 0,
 ) -> None:
-    """Answer whoever asks at the socket, one after the other, until this process is ended.
+    """Answer the messages that arrive at the socket, one by one, until this process is ended.
 
-    `ready` is called once there is a socket; for `calibrate` see `Client`.
+    Args:
+        study: the study, with the same settings as on the server.
+        cell: the cell to run.
+        building: name of the client.
+        folder: folder of the client.
+        ready: called when the socket exists.
+        calibrate: see `Client`.
 
     Raises:
-        PlflError: another worker holds the folder, others can read it, or the data are of no use.
+        PlflError: another worker uses the folder, other users can read it, or the data are not
+            usable.
     """
     os.umask(0o077)
     private_folder(folder)
-    with hold(folder / ".lock", busy="another worker is at work in this folder; end it first"):
+    with hold(folder / ".lock", busy="another worker uses this folder; stop it first"):
         table = series(study, cell, building, folder)
         client = Client(study, cell, building, table, folder, calibrate)
         with listen(folder) as listener:
@@ -48,45 +57,47 @@ def work(
 
 
 def _serve(listener: Listener, client: Client) -> None:
-    # Whoever asked may be gone before the answer is there; the server will ask again.
+    # A relay may end before it gets its answer; the server then asks again.
     with contextlib.suppress(EOFError, ConnectionError), listener.accept() as connection:
         connection.send_bytes(client.answer(connection.recv_bytes()))
 
 
 def series(study: Study, cell: Cell, building: str, folder: Path) -> pd.DataFrame:
-    """The building's table: its owner's, or else what the study's source of data has of it.
+    """The series of a building: its owner's table, or else that of the study's data source.
 
-    The latter is kept in the folder, under a name that changes with whatever fixes it.
+    The latter is stored in the folder. Its file name contains a digest of the settings that
+    determine it.
 
     Raises:
         ConfigError: the study has no such building.
-        DataError: its series cannot be had, or the owner's lacks a feature of the study.
+        DataError: the source has no series of the building, or the owner's table lacks a feature
+            of the study.
     """
     if (own := folder / OWN).exists():
-        return _own(own, study.data)
-    asked = source.settings(study.data, cell.state) | {"clients": 1, "buildings": [building]}
-    path = folder / f"series-{digest(cell.state, asked)}.parquet"
+        return _read_own(own, study.data)
+    settings = source.settings(study.data, cell.state) | {"clients": 1, "buildings": [building]}
+    path = folder / f"series-{digest(cell.state, settings)}.parquet"
     if not path.exists():
-        table = _made(study, cell, building)
+        table = _from_source(study, cell, building)
         with private(path) as temporary:
             table.to_parquet(temporary)
     return pd.read_parquet(path)
 
 
-def _own(path: Path, data: Data) -> pd.DataFrame:
-    """What its owner has put there, as far as the study asks for it."""
+def _read_own(path: Path, data: Data) -> pd.DataFrame:
+    """The owner's table, reduced to the features of the study."""
     table = pd.read_parquet(path)
     if missing := [name for name in data.inputs if name not in table]:
         raise DataError(
-            f"{path}: has no column {', '.join(missing)}, which data.features asks for; add it, "
-            "take it out of data.features on all hosts, or remove the file to have the series made "
-            f"from data.source {data.source}"
+            f"{path}: has no column {', '.join(missing)}, which data.features lists; add it, "
+            "remove it from data.features on all hosts, or delete the file to use the series of "
+            f"data.source {data.source}"
         )
     return table[[name for name in data.features if name in table]]
 
 
-def _made(study: Study, cell: Cell, building: str) -> pd.DataFrame:
-    """The building's table as the study's source of data has it."""
+def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:
+    """The series of a building from the study's data source."""
     names = agreement.roster(study, cell)
     if building not in names:
         problem = f"{cell.state} has no client {building!r}; it has {', '.join(names)}"
@@ -95,10 +106,13 @@ def _made(study: Study, cell: Cell, building: str) -> pd.DataFrame:
     if data.source != "meters":
         only = {cell.state: [int(building)]}
         data = data.model_copy(update={"clients": 1, "buildings": only})
-    # Clients of one machine share the folder, and fetching sweeps what others have half-written.
+    # Clients on one machine share the data folder, and fetching removes partially written files.
     with hold(data.folder / ".clients.lock"):
         source.fetch(data, cell.state)
         tables = source.load(data, cell.state)
     if building not in tables:
-        raise DataError(f"client {building}: {data.source} has no series of it")
+        raise DataError(
+            f"--building {building}: data.source {data.source} has no series of it; choose another "
+            "building, or provide the file series.parquet"
+        )
     return tables[building]

@@ -1,139 +1,87 @@
-"""Methods: what an algorithm adds to the round.
+"""Methods: what an algorithm adds to a round of federated learning, one file per algorithm.
 
-The round of `plfl.federation` asks a method what goes down, lets the clients train, and hands it
-what comes up. A method keeps its state in `federation.memory`: tensors, a row for each client or
-one vector for the server, so that it survives absence and resume. What it does to the clients'
-local steps it says in a `Local`, in terms that every engine knows.
+In each round plfl asks the method what the server sends (`broadcast`), lets the clients train, and
+gives the method what they did (`aggregate`). The method describes local training in a
+`TrainInstructions`, in terms that every engine understands.
 
-What goes through `f.channel` is where the two sides meet, and each side may use its own memory and
-what arrived alone: in `plfl.deploy` they are different machines, which both run the method.
+A method that keeps something between rounds defines a `MethodState`, which `init` returns. It
+contains tensors with one row per client, and tensors of the server.
 
-Everything acts on the shared parameters alone: with an empty mask (P3) no method is ever called.
+Server and clients communicate only through `f.channel`. Each side may use its own part of the state
+and what it has received: in `plfl.deploy` the two sides are different machines, and both run the
+method.
+
+A method acts on the shared parameters only. Where nothing is shared (P3) it is never called.
 """
 
-import sys
-from collections.abc import Callable
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Self
 
-from plfl import registry
+from plfl.config.method_rules import MethodRules
+from plfl.registry import algorithms
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # reading a configuration imports the methods and should not wait for torch
     from torch import Tensor
 
-    from plfl.clients import ClientOpt
-    from plfl.federation import Federation
-    from plfl.servers import ServerOpt
-    from plfl.training import Contrast, Recursion
-
-Retarget = Callable[["Tensor", "Tensor", "Tensor"], "Tensor"]
-"""(forecasts of the teachers, targets, clients) → targets to train on; the first two (n, K, B)."""
+    from plfl.federated.federation import Federation
+    from plfl.federated.instructions import TrainInstructions, TrainResult
 
 
 @dataclass
-class Local:
-    """What a method asks of n clients in a round; all but `start` is optional.
+class MethodState:
+    """What a method keeps from one round to the next; empty for methods that keep nothing.
 
-    Each local step goes along *gradient + pull · (y − start) + constant* through the ClientOpt, and
-    then by `displacement`; these act on the d_s shared parameters. A pull towards another anchor is
-    one towards `start` with the constant pull · (start − anchor).
+    Subclasses add fields. Each is a tensor, or None as long as it has no value. Checkpoints and the
+    files of deployed clients contain every field under its name.
     """
 
-    start: "Tensor"
-    """Shared parameters (n, d_s) that the clients start from, as they arrived."""
-    pull: "float | Tensor" = 0.0
-    """a, or a (d_s,), of the term a · (y − start)."""
-    constant: "Tensor | None" = None
-    """(n, d_s), added to every gradient."""
-    displacement: "Tensor | None" = None
-    """(n, d_s), added to the parameters after every step."""
-    displaced_first: bool = False
-    """Displace before the step, so that the gradient is taken at the displaced point; `pull` and a
-    proximal term of the ClientOpt still draw to `start`."""
-    steps: "Tensor | None" = None
-    """Local steps (n,) of each client, instead of `federation.local_steps`."""
-    skip: int = 0
-    """First minibatches of the round that are left out, because the method has used them."""
-    teacher: "Tensor | None" = None
-    """Shared parameters (n, d_s) of a teacher, which forecasts with the client's own personal part
-    as it is at the start of the round; its forecasts go to `retarget`."""
-    retarget: "Retarget | None" = None
-    """What the clients train on instead of the targets."""
-    loss_scale: float = 1.0
-    """Factor of the loss."""
-    contrast: "Contrast | None" = None
-    """Term in the loss between the features of the models at `start` and of `previous`."""
-    previous: "Tensor | None" = None
-    """Shared parameters (n, d_s) of the models from whose features `contrast` pushes away; they
-    too have the client's own personal part as it is at the start of the round."""
-    recursion: "Recursion | None" = None
-    """Steps of the shared parameters in the ClientOpt's place; its tensors are (n, d_s)."""
-    gradients: Literal["none", "steps", "start"] = "none"
-    """Which `Done.gradients` are wanted: those of the local steps, or those at the start."""
+    @classmethod
+    def of(cls, f: Federation) -> Self:
+        """The state of `f`, which has to be an instance of this class."""
+        assert isinstance(f.state, cls)
+        return f.state
 
 
-@dataclass
-class Done:
-    """What n clients did in a round; their models are in `federation.local`."""
+class Method(MethodRules):
+    """An algorithm: subclasses define its hyperparameters and what it does in a round."""
 
-    local: Local
-    """What they were asked for."""
-    steps: "Tensor"
-    """Local steps (n,) taken."""
-    displacement: "Tensor"
-    """D (n, d_s): what the clients added to the shared parameters they started from."""
-    gradients: "Tensor | None"
-    """Mean over the steps (n, d_s) of the minibatch gradients, without any terms of the method: on
-    the way of the local steps, or all of them at the start."""
-    recursion: "Recursion | None" = None
-    """What the steps have made of `local.recursion`."""
+    def shared_mask(self, sharing: Tensor) -> Tensor:
+        """Mask (P,) of the parameters that go through the channel; `sharing`: what is shared."""
+        return sharing
 
+    def init(self, f: Federation) -> MethodState:
+        """Prepare `f` for round 1, and return the initial state."""
+        return MethodState()
 
-class Method(registry.Method):
-    """An algorithm; subclasses hold its hyperparameters and what it does in a round."""
-
-    ignores_split: ClassVar[bool] = False
-    """Whether it acts even where the split shares nothing."""
-
-    def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
-        """Why the method makes no sense with these optimisers; None where it does."""
+    def strata(self, f: Federation) -> Tensor | None:
+        """Strata (N,) from each of which a share of clients is drawn; None: from all clients."""
         return None
 
-    @property
-    def simulation_only(self) -> str | None:
-        """Why it cannot run among real machines (`plfl.deploy`); None where it can."""
-        return None
-
-    def crosses(self, split: "Tensor") -> "Tensor":
-        """Mask (P,) of the parameters that go through the channel, given what is shared."""
-        return split
-
-    def begin(self, f: "Federation") -> None:
-        """Make what there has to be before round 1."""
-
-    def present(self, f: "Federation", t: int, drawn: "Tensor") -> "Tensor":
-        """Clients (indices, ascending) that train in round `t`; `drawn` were drawn by share."""
+    def select(self, f: Federation, t: int, drawn: Tensor) -> Tensor:
+        """Clients (indices, ascending) that train in round `t`, given those `drawn` at random."""
         return drawn
 
-    def cycles(self, f: "Federation", t: int, present: "Tensor") -> "list[Tensor]":
-        """The clients `present` in the groups that take their turn one after the other."""
+    def groups(self, f: Federation, t: int, present: Tensor) -> list[Tensor]:
+        """The clients `present`, divided into groups that train one after the other."""
         return [present]
 
-    def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
-        """Send `clients` through `f.channel` what they need, and say what they are to do."""
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        """Send `clients` what they need through `f.channel`, and return their instructions."""
         raise NotImplementedError
 
-    def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        """Receive through `f.channel` what `clients` send, and let the server step.
+    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+        """Receive what `clients` send through `f.channel`, and let the server step.
 
-        Whatever the clients remember of the round they do before they send.
+        Clients update their own state before they send.
         """
         raise NotImplementedError
 
-    def held(self, f: "Federation") -> "Tensor":
-        """Shared parameters (N, d_s) that each client would get if it asked the server now."""
+    def global_parameters(self, f: Federation) -> Tensor:
+        """Shared parameters (N, d_s) that each client would receive from the server now."""
         raise NotImplementedError
 
 
-available = partial(registry.methods, sys.modules[__name__])
+available = partial(algorithms, __name__)

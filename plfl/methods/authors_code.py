@@ -1,43 +1,60 @@
-"""What the program of the PL-FL paper's authors does, for audit only.
+"""The program that the authors of the PL-FL paper published departs from the algorithm that the
+paper prints. This method repeats that program, one departure at a time if wanted, so that the
+effect of each can be measured. It is meant for audits only.
 
-Source: github.com/shourya01/FederatedPersonalizedLoadForecasting (train.py, ClientOptimizers.py,
-ServerOptimizers.py). It departs from the paper's Algorithm 2 in ways that each have a switch here;
-with all of them on their second value it is `fedopt`.
+Source: Shourya Bose, Yu Zhang and Kibaek Kim, "Addressing Heterogeneity in Federated Load
+Forecasting with Personalization Layers", 2024, https://arxiv.org/abs/2404.01517, and its program,
+https://github.com/shourya01/FederatedPersonalizedLoadForecasting (train.py, ClientOptimizers.py and
+ServerOptimizers.py).
 
-- `iterate: kept`: a client steps from an iterate z_i of its own that never takes in the server's
-  parameters. Adam and AdamAMS only take the first gradient of a round at [x on the split; z_i];
-  Prox and ProxAdam never see x but as the anchor of their proximal term.
-- `anchor: all`: that anchor acts on all parameters, personal ones too.
-- `moments: kept`: the moments of the local optimiser stay; only the step counter of their bias
-  correction begins anew in each round, and with nothing shared not even that.
-- `v0`: the second moment begins at one.
-- `server: twice`: FedAdagrad, FedAdam and FedYogi apply their learning rate twice, from v = 1 on.
+Each departure from the paper's Algorithm 2 has a switch. With every switch at its second value this
+method is `fedopt`.
+
+- `iterate: kept`: client i steps from an iterate z_i of its own, which never takes in the server's
+  parameters. Adam and AdamAMS only take the first gradient of a round at [x where shared; z_i].
+  Prox and ProxAdam use x only as the anchor of their proximal term.
+- `anchor: all`: that term acts on all parameters, personal ones included.
+- `moments: kept`: the moments of the local optimiser persist. Only the step counter of their bias
+  correction restarts in each round; with nothing shared it does not restart either.
+- `v0`: the second moment starts at one.
+- `server: twice`: FedAdagrad, FedAdam and FedYogi apply their learning rate twice and start from
+  v = 1.
 - `initial: apart`: the copies of FedAvgAdaptive start from different random parameters.
 
 Every message carries all parameters in double precision, in P1, P2 and P3 alike.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from plfl.errors import ConfigError
-from plfl.methods import Done, Local, Method
-from plfl.servers import weighted_sum
-from plfl.servers.fedadagrad import FedAdagrad
+from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.methods import Method, MethodState
+from plfl.optimizers.server import weighted_sum
+from plfl.optimizers.server.fedadagrad import FedAdagrad
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.federation import Federation
+    from plfl.federated.federation import Federation
+
+
+@dataclass
+class State(MethodState):
+    before: Tensor
+    """Models (n, P) from which the update of the current round is measured."""
 
 
 class AuthorsCode(Method):
-    """The paper's program as it ran, quirk by quirk."""
+    """The program of the PL-FL paper as it ran, with all its departures from the paper."""
 
     name = "authors_code"
     label = "Authors' code"
-    ignores_split = True
+    ignores_sharing = True
 
     iterate: Literal["kept", "loaded"] = "kept"
     """Whether clients step from their own iterate or from the server's parameters."""
@@ -56,13 +73,13 @@ class AuthorsCode(Method):
     def simulation_only(self) -> str | None:
         return "it is an audit of a program that sends whole models"
 
-    def crosses(self, split: "Tensor") -> "Tensor":
+    def shared_mask(self, sharing: Tensor) -> Tensor:
         import torch
 
-        return torch.ones_like(split)
+        return torch.ones_like(sharing)
 
-    def begin(self, f: "Federation") -> None:
-        if self.iterate == "kept" and f.fleet.settings.local_steps < 2:
+    def init(self, f: Federation) -> State:
+        if self.iterate == "kept" and f.client_data.settings.local_steps < 2:
             problem = "must be at least 2 under authors_code, which takes the first step elsewhere"
             raise ConfigError("federation.local_steps", [problem])
         f.opt_state = "keep"
@@ -73,8 +90,9 @@ class AuthorsCode(Method):
                 copies[i] = f.draw(f.seed + i)
         if self.server == "twice" and isinstance(f.server_opt, FedAdagrad):
             f.server_state["v"].fill_(1)
+        return State(before=f.local)
 
-    def _renew_moments(self, f: "Federation", clients: "Tensor") -> None:
+    def _renew_moments(self, f: Federation, clients: Tensor) -> None:
         fresh = f.client_opt.init(f.local[clients])
         for name, rows in fresh.items():
             if name == "v":
@@ -84,27 +102,28 @@ class AuthorsCode(Method):
             else:
                 f.moments[name] = rows
 
-    def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         import torch
 
         x = f.server_opt.send(f.server_state, clients).double()
         received = f.channel.send("down", clients, x)[0].to(f.local.dtype)
         own = f.local[clients]
-        loaded = torch.where(f.split, received, own)
+        loaded = torch.where(f.sharing, received, own)
         if self.moments == "reset":
             self._renew_moments(f, clients)
-        if self.moments == "reset" or f.split.any():
+        if self.moments == "reset" or f.sharing.any():
             f.steps[clients] = 0
+        state = State.of(f)
         if self.iterate == "loaded":
-            f.memory["before"] = loaded
+            state.before = loaded
             return self._anchored(f, loaded, received)
         proximal = f.client_opt.proximal
-        f.memory["before"] = own if proximal else loaded
+        state.before = own if proximal else loaded
         if proximal:
             return self._anchored(f, own, received)
         return self._first_step_elsewhere(f, t, clients, own, loaded)
 
-    def _anchored(self, f: "Federation", start: "Tensor", received: "Tensor") -> Local:
+    def _anchored(self, f: Federation, start: Tensor, received: Tensor) -> TrainInstructions:
         """Steps from `start` with the proximal term towards what was received.
 
         By itself the optimiser's term pulls everything that crosses to where it started.
@@ -113,28 +132,28 @@ class AuthorsCode(Method):
 
         mu = f.client_opt.proximal
         if not mu:
-            return Local(start)
+            return TrainInstructions(start)
         if self.anchor == "all":
-            return Local(start, constant=mu * (start - received))
-        constant = mu * torch.where(f.split, start - received, 0)
-        return Local(start, pull=-mu * (~f.split).to(start.dtype), constant=constant)
+            return TrainInstructions(start, constant=mu * (start - received))
+        constant = mu * torch.where(f.sharing, start - received, 0)
+        return TrainInstructions(start, pull=-mu * (~f.sharing).to(start.dtype), constant=constant)
 
     def _first_step_elsewhere(
-        self, f: "Federation", t: int, clients: "Tensor", own: "Tensor", loaded: "Tensor"
-    ) -> Local:
-        g = f.fleet.gradients(loaded, clients, t, 1)
+        self, f: Federation, t: int, clients: Tensor, own: Tensor, loaded: Tensor
+    ) -> TrainInstructions:
+        g = f.client_data.gradients(loaded, clients, t, 1)
         state = {name: rows[clients] for name, rows in f.moments.items()}
         stepped = own.clone()
         f.client_opt.step(stepped, g, state, f.steps[clients] + 1)
         f.steps[clients] += 1
         for name, rows in state.items():
             f.moments[name][clients] = rows
-        return Local(stepped, skip=1)
+        return TrainInstructions(stepped, skip=1)
 
-    def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
+    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
         import torch
 
-        D = (f.local[clients] - f.memory["before"]).double()
+        D = (f.local[clients] - State.of(f).before).double()
         D = f.channel.send("up", clients, D)[0].to(f.local.dtype)
         weights, opt = f.weights_of(clients), f.server_opt
         if self.server == "once" or not isinstance(opt, FedAdagrad):
@@ -154,7 +173,7 @@ class AuthorsCode(Method):
             v.copy_(b2 * v - (1 - b2) * lr * square * torch.sign(v - square))
         state["x"].addcdiv_(m, v.sqrt() + tau, value=lr)
 
-    def held(self, f: "Federation") -> "Tensor":
+    def global_parameters(self, f: Federation) -> Tensor:
         import torch
 
-        return torch.where(f.split, f.server_opt.send(f.server_state, f.everyone), f.local)
+        return torch.where(f.sharing, f.server_opt.send(f.server_state, f.everyone), f.local)

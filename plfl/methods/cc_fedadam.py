@@ -1,13 +1,24 @@
-"""CC-FedAdam (arXiv 2501.09946): v̂ ← γ v̂ + (1 − γ) Δ², otherwise as CC-FedAdagrad."""
+"""CC-FedAdam is CC-FedAdagrad with Adam's second moment: old updates fade from it, so that the
+server's steps do not shrink for ever.
+
+Source: Jianhui Sun, Xidong Wu, Heng Huang and Aidong Zhang, "Client-Centric Federated Adaptive
+Optimization", 2025, https://arxiv.org/abs/2501.09946.
+
+v̂ ← γ v̂ + (1 − γ) Δ², otherwise as in `cc_fedadagrad`.
+"""
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from plfl.methods.cc_fedadagrad import CCFedAdagrad
+from plfl.methods.cc_fedadagrad import CCFedAdagrad, State
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from plfl.federated.federation import Federation
 
 
 class CCFedAdam(CCFedAdagrad):
@@ -16,7 +27,7 @@ class CCFedAdam(CCFedAdagrad):
     name = "cc_fedadam"
 
     gamma: float = Field(0.99, ge=0, lt=1)
-    """Decay γ of the second moment (the specification's; the paper names none)."""
+    """Decay γ of the second moment (ours; the paper names none)."""
 
-    def second_moment(self, memory: "dict[str, Tensor]", square: "Tensor") -> "Tensor":
-        return self.gamma * memory["v_hat"] + (1 - self.gamma) * square
+    def second_moment(self, f: Federation, square: Tensor) -> Tensor:
+        return self.gamma * State.of(f).v_hat + (1 - self.gamma) * square

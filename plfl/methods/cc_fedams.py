@@ -1,13 +1,30 @@
-"""CC-FedAMS (arXiv 2501.09946): v ← γ v + (1 − γ) Δ², v̂ ← max(v̂, v), otherwise as CC-FedAdam."""
+"""CC-FedAMS is CC-FedAdam with AMSGrad's second moment: the server divides by its largest value so
+far, so that its effective rate never grows.
 
+Source: Jianhui Sun, Xidong Wu, Heng Huang and Aidong Zhang, "Client-Centric Federated Adaptive
+Optimization", 2025, https://arxiv.org/abs/2501.09946.
+
+v ← γ v + (1 − γ) Δ²;  v̂ ← max(v̂, v), otherwise as in `cc_fedadam`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from plfl.methods import cc_fedadagrad
 from plfl.methods.cc_fedadam import CCFedAdam
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.federation import Federation
+    from plfl.federated.federation import Federation
+
+
+@dataclass
+class State(cc_fedadagrad.State):
+    v: Tensor
+    """Second moment (d_s,) whose largest value so far is v̂."""
 
 
 class CCFedAMS(CCFedAdam):
@@ -15,10 +32,10 @@ class CCFedAMS(CCFedAdam):
 
     name = "cc_fedams"
 
-    def begin(self, f: "Federation") -> None:
-        super().begin(f)
-        f.memory["v"] = f.x0.new_zeros(f.x0.shape)
+    def init(self, f: Federation) -> State:
+        return State(**vars(super().init(f)), v=f.x0.new_zeros(f.x0.shape))
 
-    def second_moment(self, memory: "dict[str, Tensor]", square: "Tensor") -> "Tensor":
-        v = memory["v"].mul_(self.gamma).add_(square, alpha=1 - self.gamma)
-        return memory["v_hat"].maximum(v)
+    def second_moment(self, f: Federation, square: Tensor) -> Tensor:
+        state = State.of(f)
+        v = state.v.mul_(self.gamma).add_(square, alpha=1 - self.gamma)
+        return state.v_hat.maximum(v)

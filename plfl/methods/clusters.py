@@ -1,72 +1,80 @@
-"""What methods share that sort the clients into clusters.
+"""What methods that sort the clients into clusters have in common."""
 
-`f.memory["cluster"]` (N,) holds the cluster of every client, −1 for one that has none yet.
-"""
+from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from plfl.errors import ConfigError
-from plfl.methods import Method
-from plfl.servers import weighted_sum
+from plfl.methods import Method, MethodState
+from plfl.optimizers.server import weighted_sum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from plfl.clients import ClientOpt
-    from plfl.federation import Federation
-    from plfl.servers import ServerOpt
+    from plfl.federated.federation import Federation
+    from plfl.optimizers.client import ClientOpt
+    from plfl.optimizers.server import ServerOpt
+
+
+@dataclass
+class ClusterState(MethodState):
+    """State of a method that sorts clients into clusters; records show the cluster."""
+
+    cluster: Tensor
+    """Cluster (N,) of every client, −1 for a client that has none yet."""
 
 
 class Clustered(Method):
     """A server that keeps one model, and one state of its ServerOpt, for each of k clusters.
 
-    `f.server_state` has the entries of the ServerOpt's own state, with one row more in front for
-    each cluster: x is (k, d_s).
+    `f.server_state` has the entries of the ServerOpt's state with an additional first dimension for
+    the cluster: x is (k, d_s).
     """
 
-    def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
+    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if server_opt.name == "fedavgadaptive":
-            return "fedavgadaptive keeps a model for each client, not one for each cluster"
+            return "fedavgadaptive keeps one model per client, not one per cluster"
         return None
 
-    def open(self, f: "Federation", models: "Tensor") -> None:
-        """Let the server start from `models` (k, d_s), one a cluster."""
+    def open(self, f: Federation, models: Tensor) -> None:
+        """Let the server start from `models` (k, d_s), one per cluster."""
         import torch
 
         states = [f.server_opt.init(x, len(f.local)) for x in models]
         f.server_state = {name: torch.stack([s[name] for s in states]) for name in states[0]}
 
     def receive(
-        self, f: "Federation", j: int, clients: "Tensor", D: "Tensor", weights: "Tensor", t: int
+        self, f: Federation, j: int, clients: Tensor, D: Tensor, weights: Tensor, t: int
     ) -> None:
-        """Let the ServerOpt of cluster `j` step along what its `clients` sent."""
+        """Let the ServerOpt of cluster `j` step along the updates `D` (n, d_s) of its `clients`."""
         state = {name: rows[j] for name, rows in f.server_state.items()}
         f.server_opt.receive(state, clients, D, weights, t)
 
 
-def check_count(f: "Federation", clusters: int) -> None:
+def check_count(f: Federation, clusters: int) -> None:
     """Raise a ConfigError unless there is at least one client for each cluster."""
     if clusters > len(f.local):
-        problem = f"{clusters} clusters of {len(f.local)} clients; ask for fewer clusters"
-        raise ConfigError(f"method.{f.method.name}.clusters", [problem])
+        problem = f"{clusters} clusters for {len(f.local)} clients; use fewer clusters"
+        raise ConfigError(f"hyperparameters.method.{f.method.name}.clusters", [problem])
 
 
-def by_name(f: "Federation", clients: "Tensor") -> "NDArray[np.int64]":
+def by_name(f: Federation, clients: Tensor) -> NDArray[np.int64]:
     """Positions (n,) of `clients` in the order of their names.
 
-    What starts from it does not depend on the order of the clients.
+    Results that start from it do not depend on the order of the clients.
     """
-    return np.argsort([f.fleet.names[i] for i in clients.tolist()])
+    return np.argsort([f.client_data.names[i] for i in clients.tolist()])
 
 
-def k_means(f: "Federation", clients: "Tensor", rows: "Tensor", clusters: int) -> "Tensor":
-    """Clusters (n,) of `rows`, one for each of `clients`.
+def k_means(f: Federation, clients: Tensor, rows: Tensor, clusters: int) -> Tensor:
+    """Clusters (n,) of `rows` (n, d), one row for each of `clients`.
 
-    Lloyd's algorithm to its end, the best of ten k-means++ starts. Rows that are not finite, those
-    of diverged clients, have no place among the others and go to cluster 0.
+    Lloyd's algorithm until convergence, the best of ten k-means++ starts. Rows that are not finite,
+    those of diverged clients, go to cluster 0.
     """
     import torch
     from sklearn.cluster import KMeans
@@ -85,8 +93,8 @@ def k_means(f: "Federation", clients: "Tensor", rows: "Tensor", clusters: int) -
     return torch.from_numpy(found).to(rows.device)
 
 
-def coordinates(rows: "Tensor") -> "Tensor":
-    """Points (n, at most n) with the distances of `rows` (n, d), which have far more numbers."""
+def coordinates(rows: Tensor) -> Tensor:
+    """Points (n, at most n) with the same distances as `rows` (n, d), in fewer dimensions."""
     import torch
 
     centred = rows.double() - rows.double().mean(0)
@@ -97,13 +105,13 @@ def coordinates(rows: "Tensor") -> "Tensor":
     return points
 
 
-def numbered(labels: "NDArray[Any]") -> "NDArray[np.int64]":
-    """The same clusters, numbered from 0 in the order in which they first occur."""
+def numbered(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """The same clusters, numbered from 0 in order of first occurrence."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     number: NDArray[np.int64] = np.argsort(np.argsort(first))[inverse]
     return number
 
 
-def mean_of(f: "Federation", clients: "Tensor", rows: "Tensor") -> "Tensor":
+def mean_of(f: Federation, clients: Tensor, rows: Tensor) -> Tensor:
     """Weighted mean (d,) of `rows` (n, d), one for each of `clients`."""
     return weighted_sum(f.weights_of(clients), rows)

@@ -1,4 +1,9 @@
-"""FedADC (Ozfatura et al. 2021, arXiv 2012.09102): the server's momentum, spent in local steps.
+"""FedADC keeps momentum at the server and lets all clients follow it in every local step. This
+accelerates training, and it keeps the clients together because all of them move in the same
+direction besides their own gradients.
+
+Source: Emre Ozfatura, Kerem Ozfatura and Deniz Gündüz, "FedADC: Accelerated Federated Learning with
+Drift Control", ISIT 2021, https://arxiv.org/abs/2012.09102, Algorithm 3.
 
 The server keeps m, 0 at first, in units of a gradient.
 
@@ -8,47 +13,64 @@ down: x, m;  client: m̄ = β_l m / K, then K steps of its ClientOpt with its gr
 up: D = y − x
 server: m ← −D̄/η + (β_g − β_l) m;  x ← x − α η m,  where α is the rate η_g of `fedavg`
 
-With β_l = β_g, the published choice, x ← x + α D̄. One who was there when x last moved knows it
-from before and after: m = (x_before − x_after) / (α η). With `downlink: tracking` only x is sent to
-such a client, and m to those who missed it.
+With β_l = β_g, as published, x ← x + α D̄. FedADC accelerates and regularises; its fixed points are
+those of FedAvg.
 
-The displacement −η m̄ is outside of whatever a ClientOpt makes of its gradients (an adaptation
-where that is not SGD). FedADC accelerates and regularises; its fixed points are FedAvg's.
+Deviations: the offset −η m̄ is not part of the gradient that the ClientOpt sees, which differs from
+the paper where the ClientOpt is not SGD. `downlink: tracking` saves bytes: a client that received x
+both before and after its last change computes m = (x_before − x_after) / (α η), and m is sent only
+to clients that missed it.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from plfl.methods import Done, Local
+from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
-from plfl.servers import weighted_sum
+from plfl.optimizers.server import weighted_sum
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.clients import ClientOpt
-    from plfl.federation import Federation
-    from plfl.servers import ServerOpt
+    from plfl.federated.federation import Federation
+    from plfl.optimizers.client import ClientOpt
+    from plfl.optimizers.server import ServerOpt
+
+
+@dataclass
+class State(MethodState):
+    m: Tensor
+    """The server's momentum (d_s,)."""
+    server_steps: Tensor
+    """Number () of steps that the server has taken."""
+    known: Tensor | None = None
+    """x (N, d_s) as each client last received it, with `downlink: tracking`."""
+    known_steps: Tensor | None = None
+    """Steps (N,) that the server had taken at that time; −1 for the initial x."""
 
 
 class FedADC(FedOpt):
-    """Accelerated distributed computing: momentum that all clients follow in every local step."""
+    """Accelerated federated learning with drift control: clients follow the server's momentum."""
 
     name = "fedadc"
 
     beta_l: float = Field(0.9, ge=0, lt=1)
     """Momentum β_l that the clients follow (the paper: 0.6 to 0.9)."""
     beta_g: float = Field(0.9, ge=0, lt=1)
-    """Momentum β_g in all; what the clients do not follow of it is the server's (paper: β_l)."""
+    """Total momentum β_g; the server applies what the clients do not (the paper: β_l)."""
     variant: Literal["heavy_ball", "nesterov"] = "heavy_ball"
     """Gradients before (blue) or after (red) following the momentum."""
     downlink: Literal["momentum", "tracking"] = "momentum"
-    """Whether m is always sent or rebuilt by clients who can."""
+    """Whether m is always sent, or computed by the clients that can."""
 
-    def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
+    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if server_opt.name != "fedavg":
-            return "it has a server step of its own; take fedavg, whose lr is α"
+            return "it has its own server step; use fedavg, whose lr is α"
         return None
 
     @property
@@ -57,43 +79,46 @@ class FedADC(FedOpt):
             return None
         return "with downlink 'tracking' the server must know which messages arrived"
 
-    def begin(self, f: "Federation") -> None:
-        zero = f.x0.new_zeros(f.x0.shape)
-        f.memory |= {"m": zero, "server_steps": f.everyone.new_zeros(())}
+    def init(self, f: Federation) -> State:
+        state = State(m=f.x0.new_zeros(f.x0.shape), server_steps=f.everyone.new_zeros(()))
         if self.downlink == "tracking":
-            # Before the first step everybody knows x, and that nothing has moved.
-            f.memory["known"] = f.x0.expand(len(f.everyone), -1).clone()
-            f.memory["known_steps"] = f.everyone * 0 - 1
+            # Before the first step every client knows x and m = 0.
+            state.known = f.x0.expand(len(f.everyone), -1).clone()
+            state.known_steps = f.everyone * 0 - 1
+        return state
 
-    def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         x, m = self._sent(f, clients)
         eta = f.client_opt.lr
-        displacement = -eta * self.beta_l / f.fleet.settings.local_steps * m
+        step_offset = -eta * self.beta_l / f.client_data.settings.local_steps * m
         first = self.variant == "nesterov"
-        return Local(x, displacement=displacement, displaced_first=first)
+        return TrainInstructions(x, step_offset=step_offset, offset_first=first)
 
-    def _sent(self, f: "Federation", clients: "Tensor") -> "tuple[Tensor, Tensor]":
-        """The x and m (n, d_s) that `clients` have, once they were sent what they need."""
+    def _sent(self, f: Federation, clients: Tensor) -> tuple[Tensor, Tensor]:
+        """x and m (n, d_s) as `clients` have them after the server has sent what they lack."""
         sent = f.server_opt.send(f.server_state, clients)
-        m = f.memory["m"].expand(len(clients), -1)
+        state = State.of(f)
+        m = state.m.expand(len(clients), -1)
         if self.downlink == "momentum":
             x, (m,) = f.channel.send("down", clients, sent, [m])
             return x, m
-        steps, before = f.memory["server_steps"], f.memory["known"][clients]
-        can = f.memory["known_steps"][clients] == steps - 1
+        assert state.known is not None
+        assert state.known_steps is not None
+        before = state.known[clients]
+        can = state.known_steps[clients] == state.server_steps - 1
         rate = f.server_opt.lr * f.client_opt.lr
         x, m = sent.clone(), m.clone()
         for some, extras in ((can, []), (~can, [m[~can]])):
             if some.any():
                 x[some], told = f.channel.send("down", clients[some], sent[some], extras)
                 m[some] = told[0] if told else (before[some] - x[some]) / rate
-        f.memory["known"][clients], f.memory["known_steps"][clients] = x, steps
+        state.known[clients], state.known_steps[clients] = x, state.server_steps
         return x, m
 
-    def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        D, _ = f.channel.send("up", clients, done.displacement)
+    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+        D, _ = f.channel.send("up", clients, result.update)
         mean = weighted_sum(f.weights_of(clients), D)
-        eta = f.client_opt.lr
-        m = f.memory["m"].mul_(self.beta_g - self.beta_l).sub_(mean, alpha=1 / eta)
+        state, eta = State.of(f), f.client_opt.lr
+        m = state.m.mul_(self.beta_g - self.beta_l).sub_(mean, alpha=1 / eta)
         f.server_opt.step(f.server_state, -eta * m)
-        f.memory["server_steps"] += 1
+        state.server_steps += 1

@@ -1,35 +1,40 @@
-"""FedADC with double momentum (Ozfatura et al. 2021, arXiv 2012.09102, Algorithm 4).
+"""FedADC with double momentum adds to FedADC a momentum of each client's own, which is reset in
+every round. It smooths the client's gradients, while the server's momentum still gives all clients
+a common direction.
 
-FedADC whose clients have a momentum of their own besides the server's, reset in every round:
+Source: Emre Ozfatura, Kerem Ozfatura and Deniz Gündüz, "FedADC: Accelerated Federated Learning with
+Drift Control", ISIT 2021, https://arxiv.org/abs/2012.09102, Algorithm 4.
 
 client: m_i ← g in its first step, m_i ← φ m_i + (1 − φ) g in the others;  y ← y − η (m̄ + m_i)
 
-That average is SGD with momentum φ and dampening φ, which therefore has to be the ClientOpt.
-Parameters are FedADC's; the paper has β_l = β_g and takes gradients before following m̄, as is the
-default. It gives no φ. With φ = 0 it is FedADC.
+The average m_i is SGD with momentum φ and dampening φ, which therefore has to be the ClientOpt.
+The hyperparameters are those of FedADC. The paper has β_l = β_g and takes the gradient before the
+step along m̄, which are the defaults here; it gives no φ. With φ = 0 this is FedADC.
 """
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plfl.clients.sgdm import SgdMomentum
 from plfl.methods.fedadc import FedADC
+from plfl.optimizers.client.sgdm import SgdMomentum
 
 if TYPE_CHECKING:
-    from plfl.clients import ClientOpt
-    from plfl.servers import ServerOpt
+    from plfl.optimizers.client import ClientOpt
+    from plfl.optimizers.server import ServerOpt
 
 
 class FedADCDM(FedADC):
-    """FedADC with the clients' momentum beside the server's."""
+    """FedADC with momentum at the clients and at the server."""
 
     name = "fedadc_dm"
     label = "FedADC-DM"
 
-    def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
+    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         match client_opt:
             case SgdMomentum(nesterov=False, momentum=m, dampening=d) if m == d:
                 return super().refuses(client_opt, server_opt)
         return (
-            "its clients average their gradients; take sgdm without nesterov and with "
-            "client_opt.sgdm.dampening equal to client_opt.sgdm.momentum (φ)"
+            "its clients average their gradients; use sgdm without nesterov, and with "
+            "hyperparameters.client_opt.sgdm.dampening equal to its momentum (φ)"
         )

@@ -1,34 +1,50 @@
-"""FedADC+ (Ozfatura et al., ISIT 2021): FedADC with a teacher who is heard on rare targets.
+"""FedADC+ adds self-distillation to FedADC: the global model, as the client received it, acts as a
+teacher. Its forecast replaces part of the target where the client has few training targets of the
+kind that the teacher forecasts, so that clients do not forget what their own data rarely show.
 
-Adapted to forecasting: bins of the target take the place of the classes. The round is FedADC's;
-the client's loss is (1 − λ)(ŷ − y)² + λ(ŷ − y*)² with
+Source: Emre Ozfatura, Kerem Ozfatura and Deniz Gündüz, "FedADC: Accelerated Federated Learning with
+Drift Control", ISIT 2021, https://arxiv.org/abs/2012.09102.
+
+The round is that of `fedadc`. The client's loss is (1 − λ)(ŷ − y)² + λ(ŷ − y*)² with
 
 y* = y                                 where b(ŷ_T) = b(y)
 y* = y + (1 − ρ_b(ŷ_T)) · (ŷ_T − y)    elsewhere
 
-b: bin of a load, ρ_b: how many of the client's training targets are in bin b, relative to its
-fullest bin, ŷ_T: forecast of the model as it arrived. The bins are quantiles of all clients'
-training targets, agreed on before round 1; like the limits that the features are scaled by, they
-are not in the ledger of the channel.
+b: bin of a load;  ŷ_T: forecast of the model as it arrived;  ρ_b: number of the client's training
+targets in bin b relative to its fullest bin.
+
+Deviations: bins of the target take the place of the paper's classes. Their edges are quantiles of
+the training targets of all clients, agreed on before round 1. Like the limits that scale the
+features, they are not counted as bytes.
 """
 
-from dataclasses import replace
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from plfl.methods.fedadc import FedADC
+from plfl.methods import fedadc
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.federation import Federation
-    from plfl.fleet import Fleet
-    from plfl.methods import Local
+    from plfl.federated.client_data import ClientData
+    from plfl.federated.federation import Federation
+    from plfl.federated.instructions import TrainInstructions
 
 
-class FedADCPlus(FedADC):
-    """FedADC with self-distillation by the frequency of targets."""
+@dataclass(kw_only=True)
+class State(fedadc.State):
+    edges: Tensor
+    """Inner edges (bins − 1,) of the bins, in units of the scaled target."""
+    ratios: Tensor
+    """ρ (N, bins) of each client."""
+
+
+class FedADCPlus(fedadc.FedADC):
+    """FedADC with self-distillation that depends on how frequent a target is."""
 
     name = "fedadc_plus"
     label = "FedADC+"
@@ -40,26 +56,27 @@ class FedADCPlus(FedADC):
 
     @property
     def simulation_only(self) -> str | None:
-        return "all clients tell their targets before round 1"
+        return "all clients reveal their targets before round 1"
 
-    def begin(self, f: "Federation") -> None:
-        super().begin(f)
-        f.memory["edges"], f.memory["ratios"] = agreed_bins(f.fleet, self.bins)
+    def init(self, f: Federation) -> State:
+        edges, ratios = agreed_bins(f.client_data, self.bins)
+        return State(**vars(super().init(f)), edges=edges, ratios=ratios)
 
-    def down(self, f: "Federation", t: int, clients: "Tensor") -> "Local":
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         from plfl.training.losses import CorrectedDistillation
 
-        local = super().down(f, t, clients)
-        term = CorrectedDistillation(self.lam, f.memory["edges"], f.memory["ratios"])
-        return replace(local, teacher=local.start, retarget=term.targets)
+        instructions = super().broadcast(f, t, clients)
+        state = State.of(f)
+        term = CorrectedDistillation(self.lam, state.edges, state.ratios)
+        return replace(instructions, teacher=instructions.start, soft_targets=term.targets)
 
 
-def agreed_bins(fleet: "Fleet", bins: int) -> "tuple[Tensor, Tensor]":
+def agreed_bins(client_data: ClientData, bins: int) -> tuple[Tensor, Tensor]:
     """Inner edges (bins − 1,) of the pooled training targets, and each client's ρ (N, bins)."""
     import torch
 
     from plfl.training.losses import bin_ratios, quantile_edges
 
-    targets = [fleet.training_targets(i) for i in range(len(fleet.names))]
+    targets = [client_data.training_targets(i) for i in range(len(client_data.names))]
     edges = quantile_edges(torch.cat(targets), bins)
     return edges, torch.stack([bin_ratios(own, edges) for own in targets])

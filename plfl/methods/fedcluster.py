@@ -1,14 +1,23 @@
-"""FedCluster (Chen et al., IEEE Big Data 2020): the clusters take their turn within a round.
+"""FedCluster splits the clients into fixed clusters that take turns within a round: the server
+steps once for each cluster, and the next cluster continues from the result. A round thus makes
+several steps of the server instead of one, which speeds up convergence.
 
-Clients are in M disjoint clusters, fixed in advance. A round has M cycles, in an order σ:
+Source: Cheng Chen, Ziyi Chen, Yi Zhou and Bhavya Kailkhura, "FedCluster: Boosting the Convergence
+of Federated Learning via Cluster-Cycling", IEEE Big Data 2020, https://arxiv.org/abs/2009.10748.
+
+The clients are in M disjoint clusters, fixed in advance. A round has M cycles, in an order σ:
     down: x;  client in σ(c): K steps of its ClientOpt from x;  up: D = y − x
-    server: x ← ServerOpt(x, D̄), the mean over those of σ(c) who take part
-One ServerOpt is shared by all clusters and steps once a cycle. The published weights are the
-clients' training windows, `federation.weighting: samples`.
+    server: x ← ServerOpt(x, D̄), the mean over the participants in σ(c)
 
-Who takes part is drawn once a round for all clusters together, as for every other method; a cluster
-without participants is skipped.
+The paper weighs clients by their training windows (`federation.weighting: samples`). As in the
+paper, the share `federation.participation` is drawn from each cluster, at least one client.
+
+Deviations: the equations follow a secondary summary of the paper. All clusters share one ServerOpt,
+which steps once per cycle. With `sample: clients` participants are drawn from all clients together,
+as for other methods; a cluster may then have no participants, and its cycle is skipped.
 """
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
@@ -16,14 +25,14 @@ import numpy as np
 from pydantic import Field
 
 from plfl.errors import ConfigError
-from plfl.methods.clusters import by_name, check_count, numbered
+from plfl.methods.clusters import ClusterState, by_name, check_count, numbered
 from plfl.methods.fedopt import FedOpt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from plfl.federation import Federation
+    from plfl.federated.federation import Federation
 
 
 class FedCluster(FedOpt):
@@ -32,24 +41,26 @@ class FedCluster(FedOpt):
     name = "fedcluster"
 
     clusters: int = Field(3, ge=1)
-    """Number M of random clusters, as equal in size as can be (no default in the source)."""
+    """Number M of random clusters of nearly equal size (no default in the source)."""
     given: list[list[str]] = Field([])
-    """Names of the clients in each cluster, instead of random ones. Those of other states may be
-    among them."""
+    """Names of the clients in each cluster, instead of random clusters. They may include clients of
+    other states."""
     order: Literal["reshuffle", "fixed"] = "reshuffle"
-    """The order σ: drawn anew in every round, or that of the clusters."""
+    """The order σ: drawn anew in every round, or the order of the clusters."""
+    sample: Literal["clusters", "clients"] = "clusters"
+    """Whether the participants are drawn from each cluster (Chen et al.) or from all clients."""
 
     @property
     def simulation_only(self) -> str | None:
-        return "it begins with all clients in one place"
+        return "it starts with all clients in one place"
 
-    def begin(self, f: "Federation") -> None:
+    def init(self, f: Federation) -> ClusterState:
         import torch
 
         labels = self._given(f) if self.given else self._random(f)
-        f.memory["cluster"] = torch.from_numpy(labels).to(f.local.device)
+        return ClusterState(torch.from_numpy(labels).to(f.local.device))
 
-    def _random(self, f: "Federation") -> "NDArray[np.int64]":
+    def _random(self, f: Federation) -> NDArray[np.int64]:
         from plfl.training.batches import stream
 
         check_count(f, self.clusters)
@@ -59,22 +70,25 @@ class FedCluster(FedOpt):
             labels[members] = j
         return numbered(labels)
 
-    def _given(self, f: "Federation") -> "NDArray[np.int64]":
+    def _given(self, f: Federation) -> NDArray[np.int64]:
         listed = [name for members in self.given for name in members]
         faults = [
-            f"client {name} is in {listed.count(name)} clusters; give it exactly one"
-            for name in f.fleet.names
+            f"client {name} is in {listed.count(name)} clusters; list it in exactly one"
+            for name in f.client_data.names
             if listed.count(name) != 1
         ]
         if faults:
-            raise ConfigError("method.fedcluster.given", faults)
+            raise ConfigError("hyperparameters.method.fedcluster.given", faults)
         of = {name: j for j, members in enumerate(self.given) for name in members}
-        return np.unique([of[name] for name in f.fleet.names], return_inverse=True)[1]
+        return np.unique([of[name] for name in f.client_data.names], return_inverse=True)[1]
 
-    def cycles(self, f: "Federation", t: int, present: "Tensor") -> "list[Tensor]":
+    def strata(self, f: Federation) -> Tensor | None:
+        return ClusterState.of(f).cluster if self.sample == "clusters" else None
+
+    def groups(self, f: Federation, t: int, present: Tensor) -> list[Tensor]:
         from plfl.training.batches import stream
 
-        cluster = f.memory["cluster"]
+        cluster = ClusterState.of(f).cluster
         order = np.arange(int(cluster.max()) + 1)
         if self.order == "reshuffle":
             order = stream(f.seed, "/fedcluster", t).permutation(order)

@@ -1,32 +1,52 @@
-"""FedDyn (Acar et al., ICLR 2021): a regulariser for each client that makes their minima agree.
+"""FedDyn gives each client a regulariser that changes from round to round such that the minima of
+the clients' losses agree with the minimum of the common loss. FedAvg lacks this: with several local
+steps its fixed point is a compromise that depends on the number of steps.
 
-Client i keeps h_i, the server h, both 0 at first.
+Source: Durmus Alp Emre Acar, Yue Zhao, Ramon Matas Navarro, Matthew Mattina, Paul N. Whatmough and
+Venkatesh Saligrama, "Federated Learning Based on Dynamic Regularization", ICLR 2021,
+https://arxiv.org/abs/2111.04263.
+
+Client i keeps h_i, the server keeps h, all 0 at first.
 
 down: x;  client: K steps of its ClientOpt along g − h_i + α (y − x);  h_i ← h_i − α D;
 up: D = y − x
 server: h ← h − (α/N) Σ_S D_i;  x ← x + η_g (D̄ − h/α), as published with η_g = 1
 
-So h stays the mean of all h_i, whoever takes part, and the only fixed points are those of the
-common objective. Where clients weigh by their windows, that mean over all N weighs them too.
-Meant for clients that come near the minimum of their regularised loss in a round: h/α holds all
-displacements so far, so with small local steps x swings long, and what the h_i mend of the clients'
-drift in a round is a share of about K η α.
+h remains the mean of all h_i, whichever clients take part, and the only fixed points are those of
+the common objective. The paper assumes that a client nearly minimises its regularised loss in a
+round. With few local steps x oscillates slowly, because h/α sums all updates so far, and the h_i
+correct only a share of about K η α of the clients' drift in a round.
+
+Deviations: where clients are weighted by their training windows, so is the mean over all N. A
+deployed server counts a client that has never joined as one of average size.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from plfl.methods import Done, Local
+from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods.fedopt import FedOpt
-from plfl.servers import weighted_sum
+from plfl.methods.variates import MeanState, shares
+from plfl.optimizers.server import weighted_sum
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.clients import ClientOpt
-    from plfl.federation import Federation
-    from plfl.servers import ServerOpt
+    from plfl.federated.federation import Federation
+    from plfl.optimizers.client import ClientOpt
+    from plfl.optimizers.server import ServerOpt
+
+
+@dataclass
+class State(MeanState):
+    h: Tensor
+    """Mean (d_s,) of all h_i."""
+    h_i: Tensor
+    """Linear term (N, d_s) of each client's regulariser."""
 
 
 class FedDyn(FedOpt):
@@ -38,25 +58,26 @@ class FedDyn(FedOpt):
     """Strength α of the regulariser, in loss per parameter² (FedADC's baselines: 0.1, 0.01 or
     0.001)."""
 
-    def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
+    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if server_opt.name != "fedavg":
-            return "it has a server step of its own; take fedavg, whose lr is η_g"
+            return "it has its own server step; use fedavg, whose lr is η_g"
         return None
 
-    def begin(self, f: "Federation") -> None:
+    def init(self, f: Federation) -> State:
         zero = f.x0.new_zeros(f.x0.shape)
-        f.memory |= {"h": zero, "h_i": zero.expand(len(f.everyone), -1).clone()}
+        return State(h=zero, h_i=zero.expand(len(f.everyone), -1).clone())
 
-    def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
-        local = super().down(f, t, clients)
-        local.pull, local.constant = self.alpha, f.memory["h_i"][clients].neg_()
-        return local
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        instructions = super().broadcast(f, t, clients)
+        instructions.pull, instructions.constant = self.alpha, State.of(f).h_i[clients].neg_()
+        return instructions
 
-    def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        f.memory["h_i"][clients] -= self.alpha * done.displacement
-        D, _ = f.channel.send("up", clients, done.displacement)
-        weights = f.weights_of(f.everyone)[clients]
+    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+        state = State.of(f)
+        state.h_i[clients] -= self.alpha * result.update
+        D, _ = f.channel.send("up", clients, result.update)
+        weights = shares(f, clients, state.h)
         share = weighted_sum(weights, D)
-        h = f.memory["h"].sub_(share, alpha=self.alpha)
+        h = state.h.sub_(share, alpha=self.alpha)
         mean = (share.double() / weights.sum()).to(h)
         f.server_opt.step(f.server_state, mean - h / self.alpha)

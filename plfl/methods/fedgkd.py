@@ -1,66 +1,82 @@
-"""FedGKD (Yao et al., 2021, arXiv:2107.00051): distillation from the latest global models.
+"""FedGKD guards against forgetting by distillation: the mean of the latest global models is a
+teacher, and each client's loss contains the difference between its own forecasts and the teacher's.
+Local training therefore stays closer to what the clients have learned together.
 
-Adapted to forecasting: where the paper has a Kullback-Leibler divergence between softmax outputs,
-the loss here is that of the authors' program for `loss_type mse`.
+Source: Dezhong Yao, Wanning Pan, Yutong Dai, Yao Wan, Xiaofeng Ding, Hai Jin, Zheng Xu and Lichao
+Sun, "Local-Global Knowledge Distillation in Heterogeneous Federated Learning with Non-IID Data",
+2021, https://arxiv.org/abs/2107.00051; authors' code: https://github.com/CGCL-codes/FedGKD.
 
-down: x, and the teacher where it is not x itself
+down: x, and the teacher unless it is x itself
 client: its ClientOpt on MSE(ŷ, y) + λ · MSE(ŷ, ŷ_T)
 up: D = y − x;  server: x ← ServerOpt(x, D̄)
 
-The teacher is the mean of the global models x after the last `buffer` rounds, the latest among
-them; in round 1 there is none. It forecasts with the client's own personal part.
+The teacher is the mean of the global models x after the last `buffer` rounds, the latest one
+included. In round 1 there is no teacher. It forecasts with the client's own personal part.
+
+Deviations: the paper's loss is a Kullback–Leibler divergence between softmax outputs. For
+forecasting the squared error takes its place, as in the authors' code for `loss_type mse`.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from plfl.methods import Local
+from plfl.federated.instructions import TrainInstructions
+from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.federation import Federation
-    from plfl.methods import Done
+    from plfl.federated.federation import Federation
+    from plfl.federated.instructions import TrainResult
+
+
+@dataclass
+class State(MethodState):
+    models: Tensor
+    """The latest global models (at most `buffer`, ...), oldest first; none before round 1."""
 
 
 class FedGKD(FedOpt):
-    """Global knowledge distillation."""
+    """Distillation from the latest global models."""
 
     name = "fedgkd"
 
     lam: float = Field(0.1, ge=0)
     """λ of the distillation (FedADC, its baseline of this name: 0.1)."""
     buffer: int = Field(1, ge=1)
-    """Global models, at most, whose mean is the teacher (authors' code: 1)."""
+    """Largest number of global models whose mean is the teacher (authors' code: 1)."""
 
-    def begin(self, f: "Federation") -> None:
-        f.memory["models"] = f.server_state["x"][None][:0]
+    def init(self, f: Federation) -> State:
+        return State(models=f.server_state["x"][None][:0])
 
-    def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         from plfl.training.losses import Distillation
 
         if t == 1:
-            return super().down(f, t, clients)
-        kept = f.memory["models"]
-        # Without any round so far, x is still what all started from.
+            return super().broadcast(f, t, clients)
+        kept = State.of(f).models
+        # If no round has had participants yet, x is still the initial model.
         models = kept if len(kept) else f.server_state["x"][None]
         mean = models.double().mean(0).to(models.dtype)
         teacher = f.server_opt.send({**f.server_state, "x": mean}, clients)
         x = f.server_opt.send(f.server_state, clients)
         x, told = f.channel.send("down", clients, x, [teacher] if len(models) > 1 else [])
         term = Distillation(self.lam)
-        return Local(
+        return TrainInstructions(
             start=x,
             teacher=told[0] if told else x,
-            retarget=term.targets,
+            soft_targets=term.targets,
             loss_scale=term.scale,
         )
 
-    def up(self, f: "Federation", t: int, clients: "Tensor", done: "Done") -> None:
+    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
         import torch
 
-        super().up(f, t, clients, done)
-        models = [f.memory["models"], f.server_state["x"][None]]
-        f.memory["models"] = torch.cat(models)[-self.buffer :]
+        super().aggregate(f, t, clients, result)
+        state = State.of(f)
+        state.models = torch.cat([state.models, f.server_state["x"][None]])[-self.buffer :]

@@ -1,30 +1,40 @@
-"""FedOpt (Reddi et al., ICLR 2021), the plain round: also FedAvg, and the paper's P1 and P2.
+"""FedOpt is the plain round of federated learning: the server sends its parameters, clients train
+for some local steps, and the server treats the mean of their updates as a gradient, which any
+server optimiser may use. With the server optimiser `fedavg` this is FedAvg. It is also the method
+of the PL-FL paper's P1 and P2.
+
+Source: Sashank J. Reddi, Zachary Charles, Manzil Zaheer, Zachary Garrett, Keith Rush, Jakub
+Konečný, Sanjiv Kumar and H. Brendan McMahan, "Adaptive Federated Optimization", ICLR 2021,
+https://arxiv.org/abs/2003.00295.
 
 down: x;  client: K steps of its ClientOpt from x;  up: D = y − x;  server: x ← ServerOpt(x, D̄)
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
-from plfl.methods import Done, Local, Method
+from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.methods import Method
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.federation import Federation
+    from plfl.federated.federation import Federation
 
 
 class FedOpt(Method):
-    """The ServerOpt along the clients' mean displacement. It has no parameters of its own."""
+    """A step of the ServerOpt along the clients' mean update, without hyperparameters."""
 
     name = "fedopt"
 
-    def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         x, _ = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients))
-        return Local(x)
+        return TrainInstructions(x)
 
-    def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        D, _ = f.channel.send("up", clients, done.displacement)
+    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+        D, _ = f.channel.send("up", clients, result.update)
         f.server_opt.receive(f.server_state, clients, D, f.weights_of(clients), t)
 
-    def held(self, f: "Federation") -> "Tensor":
+    def global_parameters(self, f: Federation) -> Tensor:
         return f.server_opt.send(f.server_state, f.everyone)

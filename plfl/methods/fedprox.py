@@ -1,29 +1,36 @@
-"""FedProx (Li et al., MLSys 2020): local steps drawn towards the server's parameters.
+"""FedProx adds a proximal term to each client's loss. It draws local steps back to the server's
+parameters, so that clients with unusual data do not drift far away in a round.
+
+Source: Tian Li, Anit Kumar Sahu, Manzil Zaheer, Maziar Sanjabi, Ameet Talwalkar and Virginia Smith,
+"Federated Optimization in Heterogeneous Networks", MLSys 2020, https://arxiv.org/abs/1812.06127.
 
 down: x;  client: K steps of its ClientOpt along g + μ (y − x);  up: D = y − x;
 server: x ← ServerOpt(x, D̄)
 
-The term is the gradient of μ/2 ‖y_shared − x‖² and goes through the ClientOpt, so with `sgd` this
-is the ClientOpt `prox` and with `adam` it is `proxadam`. With μ = 0 it is `fedopt`.
+The term is the gradient of μ/2 ‖y_shared − x‖² and is part of the gradient that the ClientOpt sees.
+With `sgd` this is the same as the ClientOpt `prox`, with `adam` the same as `proxadam`, and with
+μ = 0 the same as `fedopt`.
 """
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from plfl.methods import Local
+from plfl.federated.instructions import TrainInstructions
 from plfl.methods.fedopt import FedOpt
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.clients import ClientOpt
-    from plfl.federation import Federation
-    from plfl.servers import ServerOpt
+    from plfl.federated.federation import Federation
+    from plfl.optimizers.client import ClientOpt
+    from plfl.optimizers.server import ServerOpt
 
 
 class FedProx(FedOpt):
-    """The plain round with a proximal term, for any ClientOpt."""
+    """The plain round with a proximal term in the clients' gradients, for any ClientOpt."""
 
     name = "fedprox"
 
@@ -31,12 +38,12 @@ class FedProx(FedOpt):
     """Strength μ of the proximal term, in loss per parameter² (FedADC's baselines: 0.1, 0.01 or
     0.001)."""
 
-    def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
+    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if client_opt.proximal:
-            return "its proximal term would be there twice; take sgd for prox, adam for proxadam"
+            return "the proximal term would be added twice; use sgd for prox, adam for proxadam"
         return None
 
-    def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
-        local = super().down(f, t, clients)
-        local.pull = self.mu
-        return local
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        instructions = super().broadcast(f, t, clients)
+        instructions.pull = self.mu
+        return instructions

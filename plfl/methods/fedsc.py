@@ -1,70 +1,87 @@
-"""FedSC (Wang et al., Electronic Research Archive 2023, doi 10.3934/era.2023266).
+"""FedSC groups clients whose data have a similar distribution. Within a round the model passes
+through these clusters one after the other, so that it learns from each kind of data in turn instead
+of averaging over all kinds at once.
+
+Source: Zhuang Wang, Renting Liu, Jie Xu and Yusheng Fu, "FedSC: A federated learning algorithm
+based on client-side clustering", Electronic Research Archive 31(9), 2023,
+https://doi.org/10.3934/era.2023266.
 
 Before round 1 every client sends an attribute I_i, and the server forms M clusters by agglomeration
-with complete linkage on ‖I_a − I_b‖₂. In each round the model goes through the clusters in a fixed
-order, and in each of them, from what the one before has left:
+with complete linkage on ‖I_a − I_b‖₂. In each round the model passes through the clusters in a
+fixed order; each continues from the result of the one before:
     down: x;  client: K steps of its ClientOpt from x;  up: D = y − x;  server: x ← ServerOpt(x, D̄)
-The published server averages, weighted by training windows (`federation.weighting: samples`).
 
-Adaptation to forecasting: the source's attribute is the share of each label. Here it is the share
-of each quantile bin of the training targets, the bins being agreed over all clients.
+The published server averages with the weights `federation.weighting: samples`.
+`federation.participation` is the paper's C: that share of each cluster, at least one client, is
+drawn for a round, so that every cluster takes part.
+
+Deviations: the equations follow a secondary summary of the paper. The paper's attribute is the
+share of each label. Here it is the share of each quantile bin of the training targets; the bins are
+agreed on by all clients.
 """
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
 
-from plfl.methods.clusters import check_count, numbered
+from plfl.methods.clusters import ClusterState, check_count, numbered
 from plfl.methods.fedopt import FedOpt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from plfl.federation import Federation
+    from plfl.federated.federation import Federation
 
 
 class FedSC(FedOpt):
-    """Clusters of like data that hand the model on to each other."""
+    """Clusters of clients with similar data that train the model one after the other."""
 
     name = "fedsc"
 
     clusters: int = Field(3, ge=1)
     """Number M of clusters (no default in the source)."""
     bins: int = Field(10, ge=2)
-    """Length C of the attribute, in quantile bins (ours)."""
+    """Number of quantile bins in the attribute (ours)."""
 
     @property
     def simulation_only(self) -> str | None:
         return "all clients describe their data before round 1"
 
-    def begin(self, f: "Federation") -> None:
+    def init(self, f: Federation) -> ClusterState:
         import torch
 
         check_count(f, self.clusters)
-        targets = [f.fleet.training_targets(i).double().cpu().numpy() for i in range(len(f.local))]
+        targets = [
+            f.client_data.training_targets(i).double().cpu().numpy() for i in range(len(f.local))
+        ]
         attributes = torch.from_numpy(histograms(targets, self.bins)).to(f.x0)
         (attributes,) = f.channel.send_extras("up", f.everyone, [attributes])
         labels = linked(attributes.cpu().numpy(), self.clusters)
-        f.memory["cluster"] = torch.from_numpy(labels).to(f.local.device)
+        return ClusterState(torch.from_numpy(labels).to(f.local.device))
 
-    def cycles(self, f: "Federation", t: int, present: "Tensor") -> "list[Tensor]":
-        cluster = f.memory["cluster"][present]
+    def strata(self, f: Federation) -> Tensor:
+        return ClusterState.of(f).cluster
+
+    def groups(self, f: Federation, t: int, present: Tensor) -> list[Tensor]:
+        cluster = ClusterState.of(f).cluster[present]
         return [present[cluster == j] for j in range(self.clusters)]
 
 
-def histograms(values: "list[NDArray[np.float64]]", bins: int) -> "NDArray[np.float64]":
-    """Shares (n, bins) of each array's values in the quantile bins of all of them together."""
+def histograms(values: list[NDArray[np.float64]], bins: int) -> NDArray[np.float64]:
+    """Shares (n, bins) of each array's values in the quantile bins of all arrays together."""
     edges = np.quantile(np.concatenate(values), np.linspace(0, 1, bins + 1)[1:-1])
     found = [np.searchsorted(edges, some, side="right") for some in values]
     return np.stack([np.bincount(which, minlength=bins) / len(which) for which in found])
 
 
-def linked(attributes: "NDArray[Any]", clusters: int) -> "NDArray[np.int64]":
+def linked(attributes: NDArray[Any], clusters: int) -> NDArray[np.int64]:
     """Clusters (n,) of `attributes` (n, C) by complete linkage, numbered by their first member.
 
-    Of equally close pairs SciPy chooses which to merge first.
+    SciPy decides which of several equally close pairs is merged first.
     """
     from scipy.cluster.hierarchy import cut_tree, linkage
 

@@ -1,59 +1,77 @@
-"""FedSplit (Pathak & Wainwright, NeurIPS 2020): Peaceman–Rachford splitting for min Σ_i f_i.
+"""FedSplit applies Peaceman–Rachford operator splitting to min Σ_i f_i. FedAvg and FedProx with
+several local steps stop at points that are not minima of the common loss; FedSplit stops only where
+Σ_i ∇f_i(x) = 0.
 
-Each client keeps a z_i, x_0 at first, and asks for prox_i(v) = argmin_u f_i(u) + ‖u − v‖² / (2s):
+Source: Reese Pathak and Martin J. Wainwright, "FedSplit: an algorithmic framework for fast
+federated optimization", NeurIPS 2020, https://arxiv.org/abs/2005.05238.
+
+Client i keeps z_i, x_0 at first, and uses prox_i(v) = argmin_u f_i(u) + ‖u − v‖² / (2s):
 
 down: x;  client: v = 2x − z_i;  u ≈ prox_i(v) by its local steps from u = x;
     U_i = 2 (u − x);  z_i ← z_i + U_i;  up: U_i
-server: x ← x + (1/N) Σ_S U_i, which keeps x at the mean of all z_i, whoever takes part
+server: x ← x + (1/N) Σ_S U_i
 
-Unlike FedAvg and FedProx it stays only where Σ_i ∇f_i(x) = 0. Local steps that began at v would
-lose that. The guarantees are for convex f_i; personal parameters take ordinary steps beside u,
-which is an adaptation. All clients weigh the same, whatever `federation.weighting` says.
+x remains the mean of all z_i, whichever clients take part. Local steps that start at v instead of x
+would end at a different fixed point. The paper's guarantees are for convex f_i.
+
+Deviations: personal parameters take ordinary steps beside u. All clients have the same weight,
+whatever `federation.weighting` is.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from plfl.methods import Done, Local
+from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.clients import ClientOpt
-    from plfl.federation import Federation
-    from plfl.servers import ServerOpt
+    from plfl.federated.federation import Federation
+    from plfl.optimizers.client import ClientOpt
+    from plfl.optimizers.server import ServerOpt
+
+
+@dataclass
+class State(MethodState):
+    z: Tensor
+    """z_i (N, d_s) of each client."""
 
 
 class FedSplit(FedOpt):
-    """Operator splitting: exact fixed points with any number of local steps."""
+    """Operator splitting, which has exact fixed points with any number of local steps."""
 
     name = "fedsplit"
 
     s: float = Field(1.0, gt=0)
-    """Step size s of the proximal operator, in units of parameters² per loss (in theory 1/√(ℓL) of
-    an ℓ-convex, L-smooth loss; of a network neither is known, so tune it)."""
+    """Step size s of the proximal operator, in parameters² per loss (in theory 1/√(ℓL) for an
+    ℓ-strongly convex, L-smooth loss; for a neural network it has to be tuned)."""
 
-    def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
+    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if client_opt.proximal:
-            return "its proximal term would be there twice; take sgd or adam"
+            return "the proximal term would be added twice; use sgd or adam"
         if server_opt.name != "fedavg" or server_opt.lr != 1:
-            return "its server holds the mean of the z_i; take fedavg with lr 1"
+            return "its server holds the mean of the z_i; use fedavg with lr 1"
         return None
 
-    def begin(self, f: "Federation") -> None:
-        f.memory["z"] = f.x0.expand(len(f.everyone), -1).clone()
+    def init(self, f: Federation) -> State:
+        return State(z=f.x0.expand(len(f.everyone), -1).clone())
 
-    def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         x, _ = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients))
-        # (u − v) / s is a pull towards the start x and a constant.
-        return Local(x, pull=1 / self.s, constant=(f.memory["z"][clients] - x) / self.s)
+        # (u − v) / s is the sum of a pull towards the start x and a constant.
+        constant = (State.of(f).z[clients] - x) / self.s
+        return TrainInstructions(x, pull=1 / self.s, constant=constant)
 
-    def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        U = 2 * done.displacement
-        f.memory["z"][clients] += U
+    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+        U = 2 * result.update
+        State.of(f).z[clients] += U
         U, _ = f.channel.send("up", clients, U)
-        # Summed in double precision, so that the order of the clients does not show.
+        # Summed in double precision, so that the order of the clients does not matter.
         mean = (U.double().sum(0) / len(f.everyone)).to(U.dtype)
         f.server_opt.step(f.server_state, mean)

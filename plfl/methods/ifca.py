@@ -1,33 +1,44 @@
-"""IFCA, the iterative federated clustering algorithm (Ghosh et al., NeurIPS 2020).
+"""IFCA, the iterative federated clustering algorithm, keeps several models. In each round every
+client picks the one that fits its data best and trains it; the server averages the updates of each
+model separately. Clients with similar data thus find each other without sending their data.
+
+Source: Avishek Ghosh, Jichan Chung, Dong Yin and Kannan Ramchandran, "An Efficient Framework for
+Clustered Federated Learning", NeurIPS 2020, https://arxiv.org/abs/2006.04088.
 
 down: θ_1 … θ_k;  client: ĵ = argmin_j F_i([θ_j; p_i]) over its training windows
 `model`:    K steps of its ClientOpt from θ_ĵ;  up: D, ĵ;  server: θ_j ← ServerOpt_j(θ_j, D̄_j),
             the mean over the participants that chose j
-`gradient`: one step, so that D = −γ g under SGD with rate γ;  the sum over the participants that
+`gradient`: one step of `sgd` with rate γ, so that D = −γ g;  the sum over the participants that
             chose j is divided by all participants, so that small clusters learn more slowly
 
-A model that nobody chose stays as it is. θ_1 is the study's initial model, the others are drawn as
-that one, from seeds of their own: equal ones would never part.
+A model that nobody chose stays as it is. θ_1 is the study's initial model. The others are drawn
+from the same distribution with seeds of their own, because equal models would never separate.
 
-The source takes F_i over all of a client's data, which for small models is many times the work of
-a round. By default each client looks at some of its windows, drawn anew in every round.
+Deviations: the paper evaluates F_i on all of a client's data, which for small models costs many
+times the work of a round. By default a client uses a sample of its windows, drawn anew in every
+round.
 """
+
+from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from plfl.methods import Done, Local
-from plfl.methods.clusters import Clustered
+from plfl.federated.instructions import FORWARD, TrainInstructions, TrainResult
+from plfl.methods.clusters import Clustered, ClusterState
+from plfl.optimizers.client.sgd import Sgd
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.federation import Federation
+    from plfl.federated.federation import Federation
+    from plfl.optimizers.client import ClientOpt
+    from plfl.optimizers.server import ServerOpt
 
 
 class Ifca(Clustered):
-    """Each client trains the one of k models that fits its data best."""
+    """Each client trains that one of k models that fits its data best."""
 
     name = "ifca"
     label = "IFCA"
@@ -38,13 +49,18 @@ class Ifca(Clustered):
     """What is averaged: models after K local steps, or gradients."""
 
     probe: int | None = Field(256, ge=1)
-    """Training windows that a client compares the models on (ours); none: all (Ghosh et al.)."""
+    """Training windows on which a client compares the models (ours); null: all (Ghosh et al.)."""
+
+    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
+        if self.averaging == "gradient" and type(client_opt) is not Sgd:
+            return "with averaging 'gradient' D has to be −γ g; use sgd, or averaging 'model'"
+        return super().refuses(client_opt, server_opt)
 
     @property
     def simulation_only(self) -> str | None:
-        return "to score its models every client has to try all of them"
+        return "every client has to evaluate all models before they can be scored"
 
-    def begin(self, f: "Federation") -> None:
+    def init(self, f: Federation) -> ClusterState:
         import torch
 
         from plfl.training.batches import stream
@@ -52,38 +68,47 @@ class Ifca(Clustered):
         seeds = stream(f.seed, "/ifca", 0).integers(2**32, size=self.clusters - 1).tolist()
         others = [f.draw(seed)[f.shared] for seed in seeds]
         self.open(f, torch.stack([f.x0, *others]))
-        f.memory["cluster"] = torch.full_like(f.everyone, -1)
+        return ClusterState(torch.full_like(f.everyone, -1))
 
-    def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         import torch
 
         first, further = f.channel.send("down", clients, *self._offered(f, clients))
         cluster, start = self._best(f, t, clients, [first, *further])
-        f.memory["cluster"][clients] = cluster
+        ClusterState.of(f).cluster[clients] = cluster
         one = torch.ones_like(clients) if self.averaging == "gradient" else None
-        return Local(start, steps=one)
+        return TrainInstructions(start, steps=one, before=self._probing(f, clients))
 
-    def _offered(self, f: "Federation", clients: "Tensor") -> "tuple[Tensor, list[Tensor]]":
-        """The first model and the further ones, a row (n, d_s) of each for every client."""
+    def _probing(self, f: Federation, clients: Tensor) -> Tensor:
+        """Work (n,) of comparing the models, in local steps: a forward pass of each model."""
+        windows = f.client_data.windows[clients]
+        if self.probe is not None:
+            windows = windows.clamp(max=self.probe)
+        return FORWARD * self.clusters * windows / f.client_data.settings.batch_size
+
+    def _offered(self, f: Federation, clients: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The first model and the other ones, each with one row per client: (n, d_s)."""
         first, *further = (x.expand(len(clients), -1) for x in f.server_state["x"])
         return first, further
 
     def _best(
-        self, f: "Federation", t: int, clients: "Tensor", models: "list[Tensor]"
-    ) -> "tuple[Tensor, Tensor]":
-        """Which of the `models` has the least loss for each of `clients` (n,), and it (n, d_s).
+        self, f: Federation, t: int, clients: Tensor, models: list[Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Index (n,) of the model with the least loss for each client, and that model (n, d_s).
 
-        It is the first of equals. Clients look at the windows that they draw for round `t`.
+        Of equally good models it is the first. Clients use the windows they draw for round `t`.
         """
         import torch
 
-        losses = [f.fleet.losses(f.models(clients, x), clients, t, self.probe) for x in models]
+        losses = [
+            f.client_data.losses(f.models(clients, x), clients, t, self.probe) for x in models
+        ]
         best = torch.from_numpy(torch.stack(losses).cpu().numpy().argmin(0)).to(clients.device)
         return best, torch.stack(models)[best, torch.arange(len(clients), device=clients.device)]
 
-    def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        cluster = f.memory["cluster"][clients].int()
-        D, (cluster,) = f.channel.send("up", clients, done.displacement, [cluster])
+    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+        cluster = ClusterState.of(f).cluster[clients].int()
+        D, (cluster,) = f.channel.send("up", clients, result.update, [cluster])
         weights = f.weights_of(clients)
         for j in cluster.unique().tolist():
             chose = cluster == j
@@ -91,6 +116,6 @@ class Ifca(Clustered):
             share = weights[chose] if self.averaging == "gradient" else f.weights_of(mine)
             self.receive(f, j, mine, D[chose], share, t)
 
-    def held(self, f: "Federation") -> "Tensor":
+    def global_parameters(self, f: Federation) -> Tensor:
         first, further = self._offered(f, f.everyone)
         return self._best(f, 0, f.everyone, [first, *further])[1]

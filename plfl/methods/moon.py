@@ -1,12 +1,22 @@
-"""MOON (Li et al., CVPR 2021): features near the global model's, far from the last local one's.
+"""MOON, model-contrastive federated learning, adds a contrastive term to each client's loss. It
+pulls the features that the local model computes towards those of the global model and pushes them
+away from those of the client's previous local model, which reduces drift.
+
+Source: Qinbin Li, Bingsheng He and Dawn Song, "Model-Contrastive Federated Learning", CVPR 2021,
+https://arxiv.org/abs/2103.16257; authors' code: https://github.com/QinbinLi/MOON.
 
 down: x;  client: its ClientOpt on MSE + μ · l;  up: D = y − x;  server: x ← ServerOpt(x, D̄)
 l = −log(e^(cos(h, h_x) / T) / (e^(cos(h, h_x) / T) + e^(cos(h, h_i) / T)))
 
-h, h_x, h_i: features that the client's model makes of a window now, as it started the round, and
-as it was after the last round that the client took part in; before, it is the start of all.
-Adapted to forecasting: the features are the forecaster's own, without a projection head.
+h, h_x and h_i are the features that the client's model computes from a window: now, at the start of
+the round, and after the last round in which the client took part. Before its first round h_i is
+computed with the initial model.
+
+Deviations: the squared error replaces the paper's cross entropy. The features are the forecaster's
+own, without a projection head.
 """
+
+from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -18,12 +28,12 @@ from plfl.methods.fedopt import FedOpt
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.federation import Federation
-    from plfl.methods import Local
+    from plfl.federated.federation import Federation
+    from plfl.federated.instructions import TrainInstructions
 
 
 class Moon(FedOpt):
-    """Model-contrastive learning."""
+    """Model-contrastive federated learning."""
 
     name = "moon"
     label = "MOON"
@@ -31,14 +41,14 @@ class Moon(FedOpt):
     mu: float = Field(1.0, ge=0)
     """μ of the contrastive term (authors' code: 1; FedADC, its baseline: 1 and 5)."""
     temperature: float = Field(0.5, gt=0)
-    """T, by which cosines are divided (paper: 0.5)."""
+    """Temperature T, by which cosines are divided (paper: 0.5)."""
     features: Literal["states", "penultimate"] = "states"
-    """The hidden states of all steps of the LSTM, or the input of the last linear layer."""
+    """Hidden states of all steps of the LSTM, or the input of the last linear layer."""
 
-    def down(self, f: "Federation", t: int, clients: "Tensor") -> "Local":
-        from plfl.training import Contrast
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        from plfl.training.task import Contrast
 
-        local = super().down(f, t, clients)
+        instructions = super().broadcast(f, t, clients)
         previous = f.local[clients][:, f.columns]
         term = Contrast(self.mu, self.temperature, self.features)
-        return replace(local, previous=previous, contrast=term)
+        return replace(instructions, previous=previous, contrast=term)

@@ -1,7 +1,12 @@
-"""SCAFFOLD (Karimireddy et al., ICML 2020): control variates against the clients' drift.
+"""SCAFFOLD corrects the drift of clients with control variates. The server and each client keep an
+estimate of their mean gradient; adding the difference of the two to every local step turns the
+client from its own minimum towards the common one.
 
-The server keeps c, client i keeps c_i, both 0 at first: estimates of the mean gradient and of its
-own. The difference turns its local steps from its own minimum towards the common one.
+Source: Sai Praneeth Karimireddy, Satyen Kale, Mehryar Mohri, Sashank J. Reddi, Sebastian U. Stich
+and Ananda Theertha Suresh, "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning",
+ICML 2020, https://arxiv.org/abs/1910.06378.
+
+The server keeps c, client i keeps c_i, all 0 at first.
 
 down: x, c;  client: K steps of its ClientOpt along g + c − c_i, then
     `i`:   c_i⁺ = gradient at x, over the minibatches of this round
@@ -9,28 +14,43 @@ down: x, c;  client: K steps of its ClientOpt along g + c − c_i, then
 up: D = y − x, Δc_i = c_i⁺ − c_i;  c_i ← c_i⁺
 server: x ← x + η_g D̄;  c ← c + (1/N) Σ_S Δc_i
 
-So c stays the mean of all c_i, whoever takes part. With `sgd` option ii is the mean of the
-minibatch gradients g of the round; for any other ClientOpt that mean is what is taken (an
-adaptation), since its steps are not η times a gradient. Where clients weigh by their windows, that
-mean over all N weighs them too. Option i costs the clients a second gradient for every step.
+c remains the mean of all c_i, whichever clients take part. Option `i` costs the clients a second
+gradient in every step.
+
+Deviations: with `sgd`, option `ii` is the mean of the minibatch gradients g of the round. For any
+other ClientOpt, whose steps are not η times a gradient, that mean is used. Where clients are
+weighted by their training windows, so is the mean over all N. A deployed server counts a client
+that has never joined as one of average size.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from plfl.methods import Done, Local
+from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods.fedopt import FedOpt
-from plfl.servers import weighted_sum
+from plfl.methods.variates import MeanState, shares
+from plfl.optimizers.server import weighted_sum
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.clients import ClientOpt
-    from plfl.federation import Federation
-    from plfl.servers import ServerOpt
+    from plfl.federated.federation import Federation
+    from plfl.optimizers.client import ClientOpt
+    from plfl.optimizers.server import ServerOpt
+
+
+@dataclass
+class State(MeanState):
+    c: Tensor
+    """The server's control variate (d_s,), the mean of all c_i."""
+    c_i: Tensor
+    """Control variate (N, d_s) of each client."""
 
 
 class Scaffold(FedOpt):
-    """FedAvg with control variates; its fixed points are those of the common objective."""
+    """FedAvg with control variates, whose fixed points are those of the common objective."""
 
     name = "scaffold"
     label = "SCAFFOLD"
@@ -38,38 +58,39 @@ class Scaffold(FedOpt):
     option: Literal["i", "ii"] = "ii"
     """How a client renews its control variate (the paper's experiments: ii)."""
 
-    def refuses(self, client_opt: "ClientOpt", server_opt: "ServerOpt") -> str | None:
+    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if server_opt.name != "fedavg":
-            return "it has a server step of its own; take fedavg, whose lr is η_g"
+            return "it has its own server step; use fedavg, whose lr is η_g"
         return None
 
-    def begin(self, f: "Federation") -> None:
+    def init(self, f: Federation) -> State:
         zero = f.x0.new_zeros(f.x0.shape)
-        f.memory |= {"c": zero, "c_i": zero.expand(len(f.everyone), -1).clone()}
+        return State(c=zero, c_i=zero.expand(len(f.everyone), -1).clone())
 
-    def down(self, f: "Federation", t: int, clients: "Tensor") -> Local:
-        c = f.memory["c"].expand(len(clients), -1)
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        state = State.of(f)
+        c = state.c.expand(len(clients), -1)
         x, (c,) = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients), [c])
-        constant = c - f.memory["c_i"][clients]
+        constant = c - state.c_i[clients]
         if self.option == "i":
-            return Local(x, constant=constant, gradients="start")
-        return Local(
+            return TrainInstructions(x, constant=constant, gradients="start")
+        return TrainInstructions(
             x, constant=constant, gradients="none" if f.client_opt.name == "sgd" else "steps"
         )
 
-    def up(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> None:
-        change = self._renewed(f, t, clients, done) - f.memory["c_i"][clients]
-        f.memory["c_i"][clients] += change
-        D, (change,) = f.channel.send("up", clients, done.displacement, [change])
+    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+        state = State.of(f)
+        change = self._renewed(f, result) - state.c_i[clients]
+        state.c_i[clients] += change
+        D, (change,) = f.channel.send("up", clients, result.update, [change])
         f.server_opt.receive(f.server_state, clients, D, f.weights_of(clients), t)
-        f.memory["c"] += weighted_sum(f.weights_of(f.everyone)[clients], change)
+        weights = shares(f, clients, state.c)
+        state.c += weighted_sum(weights, change)
 
-    def _renewed(self, f: "Federation", t: int, clients: "Tensor", done: Done) -> "Tensor":
+    def _renewed(self, f: Federation, result: TrainResult) -> Tensor:
         """The clients' next control variates c_i⁺ (n, d_s)."""
-        if self.option == "i":
-            f.clock.work(clients.cpu().numpy(), done.steps.cpu().double().numpy())
-        if done.gradients is not None:
-            return done.gradients
-        gradient = -done.displacement / done.steps[:, None] / f.client_opt.lr
-        assert done.local.constant is not None
-        return gradient - done.local.constant
+        if result.gradients is not None:
+            return result.gradients
+        gradient = -result.update / result.steps[:, None] / f.client_opt.lr
+        assert result.instructions.constant is not None
+        return gradient - result.instructions.constant

@@ -1,1 +1,1 @@
-"""What a study leaves behind: records, scores and summaries."""
+"""The results of a study: records, scores, summaries, statistics and claims."""

@@ -1,83 +1,109 @@
-"""What the papers claim, put to the test on a study's tables.
+"""Questions of users and claims of papers, tested on the tables of a study.
 
-The claims of PL-FL are in `paper_claims`, those of the methods' sources in `method_claims`.
+The questions of users are in `baseline_claims`; they are judged state by state. The claims of PL-FL
+(arXiv 2404.01517) are in `paper_claims`, those of the methods' papers in `method_claims`.
 
 A claim is a list of comparisons that must **all** come out in its favour. It
 
-- *holds* when every one of them does so significantly (an intersection-union test: no correction
+- *holds* if every comparison supports it significantly (an intersection-union test: no correction
   is needed, the weakest comparison decides);
-- *does not hold* when at least one contradicts it significantly: any, after correction for having
-  looked at all of them (max-T, see `statistics.sign_flips`), or in (e) the one cell that validation
-  chose, without;
-- is *undecided* otherwise, which is where it starts.
+- *does not hold* if at least one comparison contradicts it significantly. Any comparison may do so,
+  corrected for their number (max-T, see `statistics.sign_flips`); in (e) only the cell selected on
+  validation may, without correction;
+- is *undecided* otherwise.
 
-Significant means that an effect stands out from what other clients and other seeds would change
-together (`statistics.sign_flips`, where the variances of both add up), and from the seeds by
-themselves (`Comparison.trainings`). P values are two-sided and corrected by Holm over the whole
-family of claims and models. A study with a single seed knows nothing of other seeds and leaves
-claims about scores undecided. The measured error rates are in `docs/claims.md`.
+An effect is significant if it exceeds the variation over clients and seeds together
+(`statistics.sign_flips`, with the sum of both variances) and the variation over seeds alone
+(`Comparison.trainings`). P values are two-sided and corrected by Holm's method over all claims and
+models. With a single seed the variation over seeds is unknown, so claims about scores are
+undecided. An undecided verdict about scores says how many more seeds or clients would decide it
+(`plfl.results.power`). The measured error rates are in `docs/claims.md`.
 
-Where a claim speaks of a best cell, it is chosen on validation, never on the test part.
+The best cell of a claim is selected on validation, never on the test part.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from plfl.results import method_claims, paper_claims
+from plfl.config.study import Study
+from plfl.results import baseline_claims, method_claims, paper_claims
+from plfl.results.records import MODELS, Model
 from plfl.results.statistics import ALPHA, DRAWS, Chosen, Scores, scores
-from plfl.results.tables import MODELS, Model, Tables, fitting
+from plfl.results.tables import Tables, fitting
 from plfl.results.verdict import NotInStudyError, Question, Verdict, judge, settle
-from plfl.study import Study
 
-CLAIMS = {**paper_claims.CLAIMS, **method_claims.CLAIMS}
-"""The claims by name."""
-ABOUT_SCORES: dict[str, Question] = {**paper_claims.ABOUT_SCORES, **method_claims.ABOUT_SCORES}
-"""Those that are about scores."""
+CLAIMS = {**baseline_claims.CLAIMS, **paper_claims.CLAIMS, **method_claims.CLAIMS}
+"""The claims by name, those of users first."""
+ABOUT_SCORES: dict[str, Question] = {
+    **baseline_claims.ABOUT_SCORES,
+    **paper_claims.ABOUT_SCORES,
+    **method_claims.ABOUT_SCORES,
+}
+"""The claims about scores; those of `baseline_claims` are judged for one state at a time."""
 
 
 def verdicts(tables: Tables, chosen: Chosen = "last") -> list[Verdict]:
-    """Every claim judged on a results folder, about scores for both models, in order of `CLAIMS`.
+    """The verdict on every claim, in the order of `CLAIMS`; claims about scores for both models.
 
-    The claims about methods are left out where the study has but one.
+    The claims about methods are left out if the study has only one method.
 
     Args:
         tables: the results folder.
-        chosen: the round that is scored, for all claims alike.
+        chosen: the round that is scored, for all claims about scores.
 
     Raises:
-        ResultsError: a table is missing, damaged or of another format.
+        ResultsError: a table is missing, damaged or has another format.
     """
-    about = [paper_claims] if len(tables.study.grid.method) == 1 else [paper_claims, method_claims]
+    about = [baseline_claims, paper_claims]
+    about += [method_claims] if len(tables.study.grid.method) > 1 else []
+    names = [name for claims in about for name in claims.ABOUT_SCORES]
     with fitting(tables.folder):
         found = [verdict for claims in about for verdict in claims.about_tables(tables)]
         for model in MODELS:
-            of_states = scores(tables, model, chosen)
-            names = [name for claims in about for name in claims.ABOUT_SCORES]
-            found += [about_scores(name, model, tables.study, of_states) for name in names]
-    order = list(CLAIMS)
+            of_states = scores(tables, model, chosen, baselines=True)
+            found += judged(names, model, tables.study, of_states)
+    claims, states = list(CLAIMS), [None, *tables.study.data.states]
     named = [replace(verdict, text=CLAIMS[verdict.claim]) for verdict in found]
-    return settle(sorted(named, key=lambda v: (order.index(v.claim), v.model == "global")))
+    return settle(
+        sorted(
+            named,
+            key=lambda v: (claims.index(v.claim), states.index(v.state), v.model == "global"),
+        )
+    )
+
+
+def judged(
+    names: Iterable[str],
+    model: Model,
+    study: Study,
+    of_states: Mapping[str, Scores],
+    draws: int = DRAWS,
+) -> Iterator[Verdict]:
+    """What the scores of one model say about some claims, each in all states or state by state."""
+    for name in names:
+        if name not in baseline_claims.ABOUT_SCORES:
+            yield about_scores(name, model, study, of_states, draws)
+            continue
+        for state, found in of_states.items():
+            verdict = about_scores(name, model, study, {state: found}, draws)
+            yield replace(verdict, state=state)
 
 
 def about_scores(
     claim: str, model: Model, study: Study, of_states: Mapping[str, Scores], draws: int = DRAWS
 ) -> Verdict:
-    """What one model's scores say about a claim, not yet corrected for the family of claims."""
+    """What the scores of one model say about a claim, before correction for all claims."""
     blank = Verdict(claim, model)
     try:
         evidence = ABOUT_SCORES[claim](study, of_states)
     except NotInStudyError as lacking:
         return replace(blank, answer="not in this study", reason=str(lacking))
-    diverged = tuple(dict.fromkeys([*evidence.blocking, *evidence.excused]))
-    blank = replace(blank, diverged=diverged)
-    if not evidence.comparisons:
-        return replace(blank, reason="every cell concerned diverged")
     return judge(blank, evidence, draws)
 
 
 def as_json(tables: Tables, found: Sequence[Verdict], chosen: Chosen) -> dict[str, Any]:
-    """The verdicts as plain data, for machines."""
+    """The verdicts as data that JSON can hold."""
     return {
         "study": tables.study.name,
         "sample_data": tables.is_sample,
@@ -88,13 +114,13 @@ def as_json(tables: Tables, found: Sequence[Verdict], chosen: Chosen) -> dict[st
 
 
 def as_text(tables: Tables, found: Sequence[Verdict], chosen: Chosen) -> str:
-    """The verdicts to be read in a terminal: each claim, and below it what decides it."""
-    sample = " (sample data)" if tables.is_sample else ""
+    """The verdicts as text: each claim, and below it the evidence."""
+    sample = tables.study.sample_suffix
     when = {"last": "the last round", "best_validation": "the round of best validation MASE"}
     lines = [
-        f"{tables.study.name}{sample}: the papers' claims at {when[chosen]}",
-        "Differences of test MASE are positive where they speak for the claim; in brackets 95 % "
-        "intervals over clients; p after Holm.",
+        f"{tables.study.name}{sample}: claims at {when[chosen]}",
+        "Differences of test MASE are positive where they support the claim. Brackets: 95 % "
+        "intervals over clients. p: corrected by Holm's method.",
     ]
     for i, verdict in enumerate(found):
         if i == 0 or found[i - 1].claim != verdict.claim:
@@ -104,11 +130,14 @@ def as_text(tables: Tables, found: Sequence[Verdict], chosen: Chosen) -> str:
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:
-    model = f"{verdict.model}: " if verdict.model else ""
+    asked = ", ".join(filter(None, [verdict.state, verdict.model]))
+    model = f"{asked}: " if asked else ""
     facts = [describe(verdict)] if verdict.effect is not None else []
     yield f"  {model}{verdict.answer.upper()}" + "".join(f"; {fact}" for fact in facts)
     if verdict.reason:
         yield f"      {verdict.reason}"
+    if verdict.needed:
+        yield f"      {verdict.needed}"
     if verdict.cells:
         yield f"      decided by {_some(verdict.cells)}"
     if verdict.diverged:
@@ -116,7 +145,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
 
 
 def describe(verdict: Verdict) -> str:
-    """Effect, interval, p value and what they rest on: "0.12 MASE [0.05, 0.20], p = 0.003, …"."""
+    """Effect, interval, p value and sample sizes: "0.12 MASE [0.05, 0.20], p = 0.003, …"."""
 
     def number(value: float | None) -> str:
         if value is None:

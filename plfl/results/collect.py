@@ -1,9 +1,9 @@
-"""From the files of single cells to the tables of a study."""
+"""Collect the files of single cells into the tables of a study."""
 
 import json
 import logging
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,37 +12,30 @@ import numpy as np
 import pandas as pd
 
 from plfl import __version__
+from plfl.baselines import BASELINE, naive
+from plfl.config.study import FORMAT, Cell, Study
 from plfl.data.source import read_receipt
-from plfl.data.windows import SPLITS, Dataset, Split
+from plfl.data.windows import SPLITS, WEEK, Dataset
 from plfl.files import atomic
-from plfl.results import costs, scores
+from plfl.results import costs
+from plfl.results import metrics as scores
 from plfl.results.records import CELL, cell_digest, join_tables, write_csv, write_table
-from plfl.study import FORMAT, Cell, Study
 
 log = logging.getLogger(__name__)
 
+GIVEN = ("lr", "server_lr", "hyperparameters", "trials", "trial_steps")
+"""Columns of the hyperparameters of a training and of the cost of selecting them; see `records`."""
 
-SEASONS = {"naive_day": 24 * 60, "naive_week": 7 * 24 * 60}
-"""Minutes that a seasonal naive forecast looks back from its target."""
 
-
-def _seasonal(dataset: Dataset, i: int, split: Split, season: int, persistence: float) -> float:
-    """MASE of the forecast "as it was a season ago" of a client; NaN where it cannot be had.
-
-    It cannot where that lies ahead of the last input row.
-    """
-    targets = dataset.target_rows(dataset.starts(i, split))
-    before = targets - season // dataset.interval
-    ahead = season < dataset.look_ahead * dataset.interval
-    if ahead or before[0] < dataset.bounds[i, 0] or persistence == 0:
-        return float("nan")
-    return scores.mae(dataset.load[targets], dataset.load[before]) / persistence
+SEASONS = {"naive_day": naive.DAY, "naive_week": WEEK}
+"""Lag of each seasonal naive forecast in minutes before its target."""
 
 
 def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
-    """One row a client: its load, its persistence errors, the MASE of seasonal naive forecasts.
+    """One row per client: its load, its persistence errors, the MASE of seasonal naive forecasts.
 
-    A client whose persistence error is zero can have no MASE; a warning names it.
+    The seasonal naive forecasts are the only baselines of a deployed study, whose data stay with
+    its clients. A warning names each client whose persistence error is zero; its MASE is undefined.
     """
     rows = []
     for i, name in enumerate(dataset.clients.tolist()):
@@ -61,12 +54,13 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
             truth = dataset.load[dataset.target_rows(starts)]
             error = scores.mae(truth, dataset.load[dataset.persistence_rows(starts)])
             row[f"persistence_mae_{split}"] = error
-            for naive, season in SEASONS.items():
-                row[f"{naive}_mase_{split}"] = _seasonal(dataset, i, split, season, error)
+            for season, minutes in SEASONS.items():
+                forecast = naive.before(dataset, i, starts, minutes)
+                row[f"{season}_mase_{split}"] = scores.of_split(dataset, i, split, forecast)["mase"]
             if error == 0:
                 log.warning(
-                    "%s client %s: persistence makes no error in its %s part (the load never "
-                    "changes there), so it has no MASE and no mean includes it",
+                    "%s client %s: persistence has no error on its %s part, where the load never "
+                    "changes; its MASE is undefined, and means over clients leave it out",
                     state,
                     name,
                     split,
@@ -78,10 +72,10 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
 def summarise(records: pd.DataFrame, source: str, target: float = 1.0) -> pd.DataFrame:
     """The grid: test scores of every cell and model, at its last and its best validation round.
 
-    Means and medians are over clients; `mase_clients` says over how many, since a client without
-    persistence error has no MASE. A cell with a forecast that is not finite has diverged: its
-    scores are NaN at that round. What the cell costs in all, and until its test MASE is at the
-    `target` (1: that of persistence), is the same in each of its rows; see `costs`.
+    Means and medians are over clients. `mase_clients` is the number of clients that have a MASE; it
+    is undefined where the persistence error is zero. A cell with a forecast that is not finite has
+    diverged: its scores are NaN at that round. The costs of a training, in all and until its test
+    MASE reaches the `target` (1: that of persistence), are the same in all its rows; see `costs`.
     """
     rounds = _over_clients(records[records["split"] != "train"])
     rows = []
@@ -97,7 +91,7 @@ def summarise(records: pd.DataFrame, source: str, target: float = 1.0) -> pd.Dat
         for chosen, t in (("last", last), ("best_validation", best)):
             scored = test.loc[t].drop("split").to_dict()
             rows.append(scored | {"chosen": chosen, "validation_mase": validation[t]})
-    summary = pd.DataFrame(rows).join(costs.totals(records), on=CELL)
+    summary = pd.DataFrame(rows).join(costs.totals(records), on=[*CELL, "model"])
     prices = costs.to_target(records, rounds[rounds["split"] == "test"], target)
     summary = summary.join(prices, on=[*CELL, "model"])
     summary["diverged"] = summary["mae_mean"].isna()
@@ -107,7 +101,7 @@ def summarise(records: pd.DataFrame, source: str, target: float = 1.0) -> pd.Dat
 
 
 def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
-    """Scores over clients: one row a cell, model, round and split, in that order of rounds."""
+    """Scores over clients: one row per cell, model, round and split, rounds in their order."""
     groups = evaluated.groupby([*CELL, "model", "round", "split"], sort=False)
     table = groups.agg(
         mase_mean=("mase", "mean"),
@@ -115,17 +109,52 @@ def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
         mase_clients=("mase", "count"),
         mae_mean=("mae", "mean"),
         rmse_mean=("rmse", "mean"),
-        # Means leave NaN out; this does not, so it tells a forecast that is not finite.
+        # Unlike a mean, this does not skip NaN, so it detects a forecast that is not finite.
         worst=("rmse", lambda rmse: np.max(rmse.to_numpy())),
-        **{name: (name, "first") for name in ("lr", "server_lr", "mu", "tried")},
+        **{name: (name, "first") for name in GIVEN},
     )
     scores_only = ["mase_mean", "mase_median", "mae_mean", "rmse_mean"]
     table.loc[~np.isfinite(table.pop("worst")), scores_only] = np.nan
     return table.reset_index()
 
 
+def summarise_baselines(baselines: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Rows for the summary: test scores of every baseline in every state, means over clients.
+
+    Args:
+        baselines: the long table, see `plfl.experiments.baselines.Evaluation`.
+        source: the kind of data, `data.source`.
+
+    Returns:
+        One row per state and baseline with those columns of `summarise` that apply. `seed` and
+        `round` are empty. A baseline without a forecast for at least one client has no scores.
+    """
+    rows = []
+    for (state, name), table in baselines.groupby(["state", "baseline"], sort=False):
+        by_split = dict(list(table.groupby("split")))
+        validation, test = by_split["validation"], by_split["test"]
+        row = {"state": state, "sharing": BASELINE, "method": name}
+        row |= {"client_opt": "none", "server_opt": "none", "model": BASELINE, "chosen": "last"}
+        if test["mae"].notna().all():
+            row |= {"mase_mean": test["mase"].mean(), "mase_median": test["mase"].median()}
+            row |= {"mae_mean": test["mae"].mean(), "rmse_mean": test["rmse"].mean()}
+        row["mase_clients"] = test["mase"].count()
+        if validation["mae"].notna().all():
+            row["validation_mase"] = validation["mase"].mean()
+        row |= {"trials": 1, "bytes_down": 0, "bytes_up": test["bytes"].sum()}
+        rows.append(row | {"diverged": False, "data": source})
+    return pd.DataFrame(rows)
+
+
+def with_baselines(cells: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
+    """The summary: the rows of cells, then those of baselines; integer columns stay integers."""
+    whole = dict.fromkeys(cells.select_dtypes("integer"), "Int64")
+    below = baselines.reindex(columns=cells.columns)
+    return pd.concat([cells.astype(whole), below.astype(whole)], ignore_index=True)
+
+
 def description(study: Study) -> dict[str, Any]:
-    """The study as its results carry it, without what they do not depend on."""
+    """The study as its results record it, without the settings that do not affect the results."""
     return study.model_dump(
         mode="json", exclude={"compute": {"threads", "stack", "checkpoint_seconds"}}
     )
@@ -134,19 +163,21 @@ def description(study: Study) -> dict[str, Any]:
 def collect(
     study: Study,
     cells: Mapping[Cell, tuple[Path, Path]],
+    baselines: Sequence[tuple[Path, Path]],
     datasets: Mapping[str, Path],
     receipts: Mapping[str, Path],
     folder: Path,
     git: str | None,
 ) -> None:
-    """Gather the cells' records and forecasts and the states' clients into the study's tables.
+    """Collect the results of all cells, baselines and clients into the tables of the study.
 
     Args:
         study: the study.
         cells: for every cell, the files of its records and of its forecasts.
-        datasets: for every state, the file of its dataset.
-        receipts: for every state, the file that says what its series were read from.
-        folder: where the tables go.
+        baselines: for every state, the files of its baselines' scores and of their forecasts.
+        datasets: for every state, the file of its windows.
+        receipts: for every state, the file that lists what its series were read from.
+        folder: the folder for the tables.
         git: commit of the code, if known.
     """
     source, target = study.data.source, study.tracking.target_mase
@@ -157,6 +188,9 @@ def collect(
         lambda records: summaries.append(summarise(records, source, target)),
     )
     join_tables([forecasts for _, forecasts in cells.values()], folder / "forecasts.parquet")
+    compared: list[pd.DataFrame] = []
+    join_tables([own for own, _ in baselines], folder / "baselines.parquet", compared.append)
+    join_tables([week for _, week in baselines], folder / "baseline_forecasts.parquet")
     clients = [describe_clients(s, Dataset.load_file(p)) for s, p in datasets.items()]
     write_table(pd.concat(clients, ignore_index=True), folder / "clients.parquet")
     about = {
@@ -164,7 +198,9 @@ def collect(
         "sources": {state: read_receipt(path) for state, path in receipts.items()},
         "cells": {str(cell): cell_digest(path) for cell, (path, _) in cells.items()},
     }
-    conclude(folder, pd.concat(summaries, ignore_index=True), about, git)
+    of_baselines = summarise_baselines(pd.concat(compared), source)
+    summary = with_baselines(pd.concat(summaries, ignore_index=True), of_baselines)
+    conclude(folder, summary, about, git)
 
 
 def conclude(
@@ -174,16 +210,16 @@ def conclude(
     git: str | None,
     engine: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the summary of a study, and `about` it together with the versions it was made by.
+    """Write `summary.csv`, and `study.json` with `about` and the versions of the software.
 
-    `engine` is the name and version of what trained, where that is not the simulator.
+    `engine` is the name and version of what trained, if it was not the simulator.
     """
     write_csv(summary, folder / "summary.csv")
     made_by = {
         "format": FORMAT,
         "version": __version__,
         "git": git,
-        "versions": {name: version(name) for name in ("numpy", "pandas", "torch")}
+        "versions": {name: version(name) for name in ("numpy", "pandas", "torch", "lightgbm")}
         | (dict(engine) if engine else {})
         | {"python": platform.python_version()},
     }

@@ -1,38 +1,44 @@
-"""Two studies, or two cells, side by side: client by client, with interval and test."""
+"""Compare two studies or two cells client by client, with intervals and tests."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from plfl.data.releases import nearest
-from plfl.errors import ResultsError
-from plfl.results.statistics import Chosen, Comparison, Scores, holm, scores, sign_flips
-from plfl.results.tables import MODELS, Tables, fitting
+from plfl.baselines import BASELINE
+from plfl.errors import ResultsError, did_you_mean
+from plfl.results.records import MODELS, Model
+from plfl.results.statistics import AXES, Chosen, Comparison, Scores, holm, scores, sign_flips
+from plfl.results.tables import Tables, baseline_label, fitting
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What two sides have in common, and how they differ; every difference is B - A."""
+    """The comparison of two sides, A and B; every difference is B - A."""
 
     rows: pd.DataFrame
-    """One row a pair of cells and model: `a`, `b` (names), `model`, `mase_a`, `mase_b` (means over
-    clients and seeds), `difference` with its bootstrap interval `low`, `high`, `p_clients` (sign
-    flips over clients) and `p_seeds` (over trainings; NaN unless both sides share two seeds or
-    more), both corrected by Holm over all rows, `seeds`, `clients`."""
+    """One row per pair of cells and model: `a`, `b` (names), `model` ("baseline" if both sides are
+    baselines), `mase_a`, `mase_b` (means over clients and seeds), `difference` with its bootstrap
+    interval `low`, `high`, `p_clients` (sign flips over clients) and `p_seeds` (over trainings; NaN
+    unless the sides have at least two seeds in common), both corrected by Holm's method over all
+    rows, `seeds`, `clients`, `hyperparameters_a`, `hyperparameters_b` (the tuned values; "" without
+    tuning)."""
     clients: pd.DataFrame
-    """One row a pair, model and client: `a`, `b`, `model`, `client`, `mase_a`, `mase_b`,
-    `difference`, means over seeds."""
+    """One row per pair, model and client: `a`, `b`, `model`, `client`, `mase_a`, `mase_b`,
+    `difference`; means over seeds."""
     notes: list[str]
-    """What a reader must know: clients or cells that only one side has, other seeds or data."""
+    """Caveats: clients or cells that only one side has, different seeds, data or tuned
+    hyperparameters."""
+    best_baselines: list[str]
+    """For two studies, the best baseline of each state that sends no data, by validation MASE."""
 
 
 @dataclass(frozen=True)
 class _Side:
-    """A results folder, and the one cell of it that is meant, if any."""
+    """A results folder, and optionally one cell in it."""
 
     label: str
     tables: Tables
@@ -41,13 +47,15 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Cell:
-    """Test MASE of one cell, shape (seeds, clients), and what it belongs to."""
+    """Test MASE of one cell or baseline, shape (seeds, clients), with its labels."""
 
     name: str
     state: str
     seeds: tuple[int, ...]
+    """Empty for a baseline, whose only row of MASE stands for every seed."""
     clients: tuple[str, ...]
     mase: Any
+    hyperparameters: str = ""
 
 
 def compare(a: str, b: str, chosen: Chosen = "last") -> Compared:
@@ -55,31 +63,37 @@ def compare(a: str, b: str, chosen: Chosen = "last") -> Compared:
 
     Args:
         a: a results folder, or `FOLDER:CELL` with the name of a cell as `plfl cells --list` prints
-            it; without its seed (`CA-P2-fedopt-adam-fedyogi`) it stands for all seeds.
-        b: the other one, of the same kind.
-        chosen: the round that is scored, on both sides.
+            it. A name without the seed (`CA-P2-fedopt-adam-fedyogi`) stands for all seeds. The name
+            of a baseline is, for example, `CA-baseline-lightgbm_lags`.
+        b: the other side, of the same kind.
+        chosen: the round that is scored on both sides.
 
     Raises:
-        ResultsError: a folder or cell does not exist, one side is a folder and the other a cell, or
-            they have nothing in common.
+        ResultsError: a folder or cell does not exist, only one side is a cell, or the sides have
+            nothing in common.
     """
     sides = _side(a), _side(b)
     if (sides[0].cell is None) != (sides[1].cell is None):
         raise ResultsError(
-            f"{a} and {b}: one is a study, the other a cell; name two folders, or FOLDER:CELL twice"
+            f"{a} and {b}: one is a study, the other a cell; name two folders or two FOLDER:CELL"
         )
     rows, clients, comparisons = [], [], []
     with fitting(*(side.tables.folder for side in sides)):
         notes: list[str] = list(_data_notes(*sides))
         for model in MODELS:
-            cells = [_cells(side, scores(side.tables, model, chosen)) for side in sides]
+            cells = [_cells(side, model, chosen) for side in sides]
             pairs = list(_pairs(sides, cells, notes if model == MODELS[0] else []))
+            without_model = not any(cell.seeds for pair in pairs for cell in pair)
+            label = BASELINE if without_model else model
             for one, other in pairs:
                 row, table, comparison = _compare(one, other, notes if model == MODELS[0] else [])
-                rows.append({"a": one.name, "b": other.name, "model": model, **row})
-                clients.append(table.assign(a=one.name, b=other.name, model=model))
+                rows.append({"a": one.name, "b": other.name, "model": label, **row})
+                clients.append(table.assign(a=one.name, b=other.name, model=label))
                 comparisons.append(comparison)
+            if without_model:
+                break
         found = pd.DataFrame(rows)
+        notes += _hyperparameter_notes(found)
         measured = [c for c in comparisons if c is not None]
         found["p_clients"] = np.nan
         if measured:
@@ -87,7 +101,8 @@ def compare(a: str, b: str, chosen: Chosen = "last") -> Compared:
             found.loc[[c is not None for c in comparisons], "p_clients"] = holm(alone.tolist())
         tested = found["p_seeds"].notna()
         found.loc[tested, "p_seeds"] = holm(found.loc[tested, "p_seeds"].tolist())
-    return Compared(found, pd.concat(clients, ignore_index=True), list(dict.fromkeys(notes)))
+        best = [] if sides[0].cell else list(_best_baselines(*sides))
+    return Compared(found, pd.concat(clients, ignore_index=True), list(dict.fromkeys(notes)), best)
 
 
 def _side(text: str) -> _Side:
@@ -97,26 +112,47 @@ def _side(text: str) -> _Side:
     return _Side(text, Tables(Path(folder)), cell)
 
 
-def _cells(side: _Side, of_states: dict[str, Scores]) -> dict[str, _Cell]:
-    """The combinations of a study with all seeds, or the one cell that is meant."""
-    cells = {
-        name: _Cell(name, state, found.seeds, found.clients, mase)
-        for state, found in of_states.items()
-        for name, mase in zip(found.names, found.mase, strict=True)
-    }
+def _cells(side: _Side, model: Model, chosen: Chosen) -> dict[str, _Cell]:
+    """All combinations of a study, each with all seeds, or the one cell or baseline of the side."""
+    of_states = scores(side.tables, model, chosen, baselines=side.cell is not None)
+    chosen_for = _hyperparameters(side.tables, model, chosen)
+    cells = dict(_named(of_states, chosen_for))
     if side.cell is None:
         return cells
     single = {
-        f"{name}-{seed}": _Cell(f"{name}-{seed}", c.state, (seed,), c.clients, c.mase[[i]])
+        f"{name}-{seed}": replace(c, name=f"{name}-{seed}", seeds=(seed,), mase=c.mase[[i]])
         for name, c in cells.items()
         for i, seed in enumerate(c.seeds)
     }
     known = cells | single
     if side.cell not in known:
         raise ResultsError(
-            f"{side.tables.folder}: has no cell {side.cell!r}{nearest(side.cell, known)}"
+            f"{side.tables.folder}: has no cell {side.cell!r}{did_you_mean(side.cell, known)}"
         )
     return {side.cell: known[side.cell]}
+
+
+def _named(
+    of_states: Mapping[str, Scores], chosen_for: Mapping[str, str]
+) -> Iterator[tuple[str, _Cell]]:
+    for state, found in of_states.items():
+        for name, combination, mase in zip(
+            found.names, found.combinations, found.mase, strict=True
+        ):
+            if combination[AXES.index("sharing")] == BASELINE:
+                short = f"{state}-{BASELINE}-{combination[AXES.index('method')]}"
+                yield short, _Cell(short, state, (), found.clients, mase[:1])
+            else:
+                given = chosen_for.get(name, "")
+                yield name, _Cell(name, state, found.seeds, found.clients, mase, given)
+
+
+def _hyperparameters(tables: Tables, model: Model, chosen: Chosen) -> dict[str, str]:
+    """The tuned hyperparameters by name of the cell without its seed; they are the same for all."""
+    table = tables.summary
+    table = table[(table["model"] == model) & (table["chosen"] == chosen)]
+    names = table[["state", *AXES]].agg("-".join, axis=1)
+    return dict(zip(names, table["hyperparameters"], strict=True))
 
 
 def _pairs(
@@ -134,13 +170,14 @@ def _pairs(
         )
     for side, names in zip(sides, (first, second), strict=True):
         if only := len(names) - len(common):
-            notes.append(f"{only} combinations are in {side.label} only")
+            notes.append(f"{only} combinations exist only in {side.label}")
     yield from ((first[name], second[name]) for name in common)
 
 
 def _compare(
     one: _Cell, other: _Cell, notes: list[str]
 ) -> tuple[dict[str, Any], pd.DataFrame, Comparison | None]:
+    one, other = _for_seeds_of(one, other), _for_seeds_of(other, one)
     common = [client for client in one.clients if client in other.clients]
     if not common:
         raise ResultsError(
@@ -148,7 +185,7 @@ def _compare(
             "data and state"
         )
     if lone := len(set(one.clients) ^ set(other.clients)):
-        notes.append(f"{lone} clients of {one.name} and {other.name} are on one side only")
+        notes.append(f"{lone} clients of {one.name} and {other.name} exist on one side only")
     a, b = (c.mase[:, [c.clients.index(client) for client in common]].T for c in (one, other))
     seeds = [seed for seed in one.seeds if seed in other.seeds]
     paired = bool(seeds)
@@ -158,7 +195,10 @@ def _compare(
             for table, cell in ((a, one), (b, other))
         )
     else:
-        notes.append(f"{one.name} and {other.name} have no seed in common: means over their own")
+        if one.seeds:
+            notes.append(
+                f"{one.name} and {other.name} have no seed in common: means over their own seeds"
+            )
         a, b = a.mean(axis=1, keepdims=True), b.mean(axis=1, keepdims=True)
     table = pd.DataFrame({"client": common, "mase_a": a.mean(axis=1), "mase_b": b.mean(axis=1)})
     table["difference"] = table["mase_b"] - table["mase_a"]
@@ -168,6 +208,8 @@ def _compare(
         "mase_b": table["mase_b"].mean(),
         "seeds": len(seeds) or np.nan,
         "clients": int(scored.sum()),
+        "hyperparameters_a": one.hyperparameters,
+        "hyperparameters_b": other.hyperparameters,
     }
     comparison = None
     if scored.any():
@@ -180,6 +222,47 @@ def _compare(
     return row, table, comparison
 
 
+def _for_seeds_of(cell: _Cell, other: _Cell) -> _Cell:
+    """The cell; if it is a baseline, repeated for each seed of the other side."""
+    if cell.seeds or not other.seeds:
+        return cell
+    return replace(cell, seeds=other.seeds, mase=np.repeat(cell.mase, len(other.seeds), axis=0))
+
+
+def _hyperparameter_notes(rows: pd.DataFrame, shown: int = 2) -> Iterator[str]:
+    """How many combinations differ in their tuned hyperparameters, with the first of them."""
+    tuned = rows[(rows["hyperparameters_a"] != "") & (rows["hyperparameters_b"] != "")]
+    differ = tuned[tuned["hyperparameters_a"] != tuned["hyperparameters_b"]]
+    if differ.empty:
+        return
+    both = differ["hyperparameters_a"] + " against " + differ["hyperparameters_b"]
+    such = (differ["a"] + " (" + differ["model"] + ": " + both + ")").head(shown).tolist()
+    yield (
+        f"tuned hyperparameters differ in {len(differ)} of {len(tuned)} combinations, such as "
+        f"{' and '.join(such)}"
+    )
+
+
+def _best_baselines(one: _Side, other: _Side) -> Iterator[str]:
+    """The best baseline of every state that both sides have; one name if both agree."""
+    states = one.tables.study.data.states
+    for state in (state for state in states if state in other.tables.study.data.states):
+        found = {side.label: _best_baseline(side.tables, state) for side in (one, other)}
+        if len(set(found.values())) > 1:
+            text = "; ".join(f"{label}: {best}" for label, best in found.items())
+        else:
+            text = found[one.label]
+        yield f"Best baseline in {state}: {text}"
+
+
+def _best_baseline(tables: Tables, state: str) -> str:
+    best = tables.best_baseline(state)
+    if best is None:
+        return "none"
+    mase = tables.baseline_scores["mase_mean"].to_dict()[state, best]
+    return f"{baseline_label(best)}, test MASE {mase:.3g}"
+
+
 def _data_notes(one: _Side, other: _Side) -> Iterator[str]:
     for side in (one, other):
         if side.tables.is_sample:
@@ -188,13 +271,13 @@ def _data_notes(one: _Side, other: _Side) -> Iterator[str]:
     both = one.tables.clients.merge(other.tables.clients, on=["state", "client"])
     if not np.allclose(both[f"{column}_x"], both[f"{column}_y"], rtol=1e-6):
         yield (
-            "persistence errs differently on the two sides (other windows or data), so their MASE "
-            "are not measured by the same rod"
+            "the error of persistence differs between the sides (different windows or data), so "
+            "their MASE are not comparable"
         )
 
 
 def as_text(found: Compared) -> str:
-    """The comparison to be read in a terminal; of a single pair of cells with every client."""
+    """The comparison as text; for a single pair of cells, with every client."""
     lines = []
     columns = [
         "mase_a",
@@ -213,16 +296,17 @@ def as_text(found: Compared) -> str:
         wide = found.clients.pivot(
             index="client", columns="model", values=["mase_a", "mase_b", "difference"]
         )
-        wide = wide.swaplevel(axis=1)[list(MODELS)]
+        wide = wide.swaplevel(axis=1)[found.rows["model"].tolist()]
         lines += ["Test MASE by client", _print(wide), ""]
         table = found.rows.set_index("model")[columns]
     else:
         table = found.rows.set_index(["a", "model"])[columns].rename_axis(["cell", "model"])
     lines += [
-        "Means over clients; differences are B - A, negative where B is better",
+        "Means over clients. Differences are B - A: negative where B is better.",
         _print(table),
     ]
-    return "\n".join([*lines, *(f"- {note}" for note in found.notes)])
+    notes = [f"- {note}" for note in found.notes]
+    return "\n".join([*lines, *notes, *found.best_baselines])
 
 
 def _print(table: pd.DataFrame) -> str:

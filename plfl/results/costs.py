@@ -1,4 +1,6 @@
-"""What a cell costs: bytes, simulated time, and how long the server does without a client."""
+"""The costs of a cell: bytes, epochs, simulated time, and staleness of the clients."""
+
+from __future__ import annotations
 
 import numpy as np
 import pandas as pd
@@ -7,25 +9,32 @@ from plfl.results.records import CELL
 
 
 def totals(records: pd.DataFrame) -> pd.DataFrame:
-    """What all rounds of each cell took together, indexed by the cell.
+    """The costs of each training over all rounds, indexed by cell and model.
 
     Args:
         records: the records of some cells.
 
     Returns:
         - `bytes_down`, `bytes_up`: over all clients;
-        - `staleness`: rounds since a client last took part, mean over clients and rounds; 0 where
-          all take part in every round. One that dropped out of a round did not take part;
-        - `seconds`: of all rounds that anybody took part in, and `waiting`: of them, what a
-          participant waited for others in a round, on average; both only if time was simulated.
+        - `epochs`: passes over its training windows that a client makes, mean over clients;
+        - `staleness`: rounds since a client last took part, mean over clients and rounds; 0 if all
+          take part in every round. A client that drops out of a round does not take part in it;
+        - `seconds`: duration of all rounds that have participants;
+        - `waiting`: seconds per round that a participant waits for the others, on average. The last
+          two are present only if time is simulated.
     """
     train = records[records["split"] == "train"]
-    found = train.groupby(CELL)[["bytes_down", "bytes_up"]].sum()
-    found = found.join(records.groupby(CELL)[_HEARD].apply(_staleness).rename("staleness"))
+    found = train.groupby(_TRAINING)[["bytes_down", "bytes_up"]].sum()
+    clients = records.groupby(_TRAINING)["client"].nunique()
+    found["epochs"] = train.groupby(_TRAINING)["epochs"].sum() / clients
+    found = found.join(records.groupby(_TRAINING)[_HEARD].apply(_staleness).rename("staleness"))
     if "round_seconds" in records:
         there = train[train["loss"].notna()]
-        waiting = (there["round_seconds"] - there["seconds"]).groupby([there[a] for a in CELL])
-        found = found.assign(seconds=_of_rounds(train).groupby(CELL).sum(), waiting=waiting.mean())
+        waiting = (there["round_seconds"] - there["seconds"]).groupby(
+            [there[axis] for axis in _TRAINING]
+        )
+        seconds = _of_rounds(train).groupby(_TRAINING).sum()
+        found = found.assign(seconds=seconds, waiting=waiting.mean())
     return found
 
 
@@ -33,24 +42,25 @@ _HEARD = ["round", "client", "split", "loss", "bytes_up"]
 
 
 def _staleness(cell: pd.DataFrame) -> float:
-    train = cell[cell["split"] == "train"]
-    sent = train["bytes_up"] > 0
-    train = train[sent if sent.any() else train["loss"].notna()]
-    rounds = np.arange(1, cell["round"].max() + 1)
-    took_part = pd.crosstab(train["round"], train["client"]) > 0
-    took_part = took_part.reindex(index=rounds, columns=cell["client"].unique(), fill_value=False)
-    last = np.maximum.accumulate(took_part.to_numpy() * rounds[:, None])
-    return float((rounds[:, None] - last).mean())
+    training = (cell["split"] == "train").to_numpy()
+    sent = training & (cell["bytes_up"] > 0).to_numpy()
+    heard = sent if sent.any() else training & cell["loss"].notna().to_numpy()
+    round_of, (client, clients) = cell["round"].to_numpy(int), pd.factorize(cell["client"])
+    rounds = np.arange(1, round_of.max() + 1)[:, None]
+    took_part = np.zeros((len(rounds), len(clients)), dtype=np.bool_)
+    took_part[round_of[heard] - 1, client[heard]] = True
+    last = np.maximum.accumulate(took_part * rounds)
+    return float((rounds - last).mean())
 
 
-def _of_rounds(train: pd.DataFrame) -> "pd.Series[float]":
-    """Seconds of each round, by cell and round."""
-    rounds: pd.Series[float] = train.groupby([*CELL, "round"])["round_seconds"].first()
+def _of_rounds(train: pd.DataFrame) -> pd.Series[float]:
+    """Duration of each round in seconds, by training and round."""
+    rounds: pd.Series[float] = train.groupby(_ROUND)["round_seconds"].first()
     return rounds
 
 
 def to_target(records: pd.DataFrame, test: pd.DataFrame, target: float) -> pd.DataFrame:
-    """What it took each model until its test MASE was at the target, indexed by cell and model.
+    """The costs of each training until its test MASE reaches the target, by cell and model.
 
     Args:
         records: the records of some cells.
@@ -58,28 +68,29 @@ def to_target(records: pd.DataFrame, test: pd.DataFrame, target: float) -> pd.Da
         target: the MASE to reach.
 
     Returns:
-        `rounds_to_target`, `bytes_to_target` over all clients and in both directions, and, if time
-        was simulated, `seconds_to_target`; NaN where no evaluated round reached it.
+        `rounds_to_target`, `bytes_to_target` (all clients, both directions) and, if time is
+        simulated, `seconds_to_target`; NaN if no evaluated round reaches the target.
     """
     train = records[records["split"] == "train"]
     sent = (train["bytes_down"] + train["bytes_up"]).groupby([train[a] for a in _ROUND]).sum()
     spent = sent.rename("bytes_to_target").to_frame()
     if "round_seconds" in records:
         spent["seconds_to_target"] = _of_rounds(train)
-    spent = spent.groupby(CELL).cumsum()
-    reached = test[test["mase_mean"] <= target].groupby([*CELL, "model"])["round"].min()
+    spent = spent.groupby(_TRAINING).cumsum()
+    reached = test[test["mase_mean"] <= target].groupby(_TRAINING)["round"].min()
     first = reached.rename("rounds_to_target").reset_index()
-    # A round without participants has no rows: what was spent until then is that of the one before.
+    # A round without participants has no rows: the costs up to it are those of the round before.
     sorted_by = "rounds_to_target"
     prices = pd.merge_asof(
         first.sort_values(sorted_by),
         spent.reset_index().sort_values("round"),
         left_on=sorted_by,
         right_on="round",
-        by=CELL,
+        by=_TRAINING,
     ).drop(columns="round")
-    every = pd.MultiIndex.from_frame(test[[*CELL, "model"]].drop_duplicates())
-    return prices.set_index([*CELL, "model"]).reindex(every)
+    every = pd.MultiIndex.from_frame(test[_TRAINING].drop_duplicates())
+    return prices.set_index(_TRAINING).reindex(every)
 
 
-_ROUND = [*CELL, "round"]
+_TRAINING = [*CELL, "model"]
+_ROUND = [*_TRAINING, "round"]

@@ -1,13 +1,15 @@
-"""What the sources of the methods claim, as far as a study of forecasts can ask it.
+"""Claims of the methods' papers, as far as a study of forecasts can test them.
 
-Most of them speak of the accuracy of image classifiers; here each is asked of MASE, in every split
-that shares something, and each side with the ClientOpt that did best on validation in its state.
-All methods step with the server's `fedavg`; SlowMo is the plain round with the ServerOpt `slowmo`.
-What was counted (bytes) or simulated (time) is compared cell by cell, without a test.
+Most papers report the accuracy of image classifiers; here each claim is about MASE, in every
+sharing scheme that shares parameters. Each side has the ClientOpt of lowest validation MASE in its
+state. All methods use the ServerOpt `fedavg`; SlowMo is the plain round with the ServerOpt
+`slowmo`. Counted bytes and simulated time are compared cell by cell, without a statistical test.
 
-Claims that no study of forecasts can ask are tested instead: fixed points on a quadratic, and that
-clusters of constructed clients are recovered (`tests/methods`).
+Unit tests in `tests/methods` cover claims that no study of forecasts can test, such as fixed points
+on a quadratic and the recovery of constructed clusters.
 """
+
+from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -15,34 +17,41 @@ from dataclasses import replace
 
 import pandas as pd
 
+from plfl.config.study import Study
 from plfl.results.records import CELL
 from plfl.results.statistics import Scores
 from plfl.results.tables import Tables, method_label
-from plfl.results.verdict import Evidence, NotInStudyError, Question, Verdict, contest
-from plfl.study import Study
+from plfl.results.verdict import (
+    Evidence,
+    NotInStudyError,
+    Question,
+    Verdict,
+    contest,
+    shared_schemes,
+)
 
 CLAIMS = {
     "g1": "FedADC beats SlowMo",
     "g2": "SlowMo beats FedAvg",
     "h1": "FedADC+ beats FedADC, FedDyn, FedGKD, MOON, FedProx and FedAvg",
-    "h2": "FedProx and MOON stay behind FedAvg",
-    "i": "FedSplit, whose fixed point is the right one, beats FedAvg and FedProx",
-    "j1": "the more clusters FedSC has, the better: it beats FedAvg, which is FedSC with one",
-    "j2": "FedCluster is further than FedAvg after as many rounds",
+    "h2": "FedAvg beats FedProx and MOON",
+    "i": "FedSplit, whose fixed point is the optimum, beats FedAvg and FedProx",
+    "j1": "FedSC with several clusters beats FedAvg, which is FedSC with one cluster",
+    "j2": "FedCluster beats FedAvg after the same number of rounds",
     "j3": "FedAC beats IFCA, one-shot clustering, FedCluster and FedSC",
     "k": "CC-FedAdagrad, CC-FedAdam and CC-FedAMS beat FedAvg under partial participation",
     "l1": "clients wait less under FedEff than under FedAvg",
-    "l2": "FedEff takes less time than FedAvg for as many rounds",
-    "m": "IFCA sends as many times FedAvg's downlink as it has clusters",
+    "l2": "FedEff takes less time than FedAvg for the same number of rounds",
+    "m": "the downlink bytes of IFCA are those of FedAvg times its number of clusters",
 }
 """The claims by name."""
 AVERAGING = "fedopt"
-"""The plain round, which with the ServerOpt `fedavg` is FedAvg."""
+"""The plain round; with the ServerOpt `fedavg` it is FedAvg."""
 CC = ["cc_fedadagrad", "cc_fedadam", "cc_fedams"]
 
 
 def _rivals(pairs: Sequence[tuple[str, str]], servers: Sequence[str] = ()) -> Question:
-    """Methods against others, each (better, worse), with the ServerOpts `servers` or `fedavg`."""
+    """Pairs of methods, each (better, worse); `servers` are their ServerOpts, default `fedavg`."""
     ours, theirs = servers or ("fedavg", "fedavg")
 
     def evidence(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
@@ -51,10 +60,10 @@ def _rivals(pairs: Sequence[tuple[str, str]], servers: Sequence[str] = ()) -> Qu
         found = [
             contest(
                 of_states,
-                {"personalization": split, "method": better, "server_opt": ours},
-                {"personalization": split, "method": worse, "server_opt": theirs},
+                {"sharing": scheme, "method": better, "server_opt": ours},
+                {"sharing": scheme, "method": worse, "server_opt": theirs},
             )
-            for split, (better, worse) in itertools.product(_shared(study), pairs)
+            for scheme, (better, worse) in itertools.product(shared_schemes(study), pairs)
         ]
         return Evidence(
             [comparison for one in found for comparison in one.comparisons],
@@ -66,14 +75,14 @@ def _rivals(pairs: Sequence[tuple[str, str]], servers: Sequence[str] = ()) -> Qu
 
 
 def _more_clusters(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-    """(j1): FedSC with its clusters against FedSC with one, which is the plain round."""
-    if study.method.fedsc.clusters == 1:  # type: ignore[attr-defined]
-        raise NotInStudyError("method.fedsc.clusters is 1, so its FedSC is FedAvg")
+    """(j1): FedSC with several clusters against the plain round, which is FedSC with one."""
+    if study.hyperparameters.method.fedsc.clusters == 1:  # type: ignore[attr-defined]
+        raise NotInStudyError("with hyperparameters.method.fedsc.clusters: 1, FedSC is FedAvg")
     return _rivals([("fedsc", AVERAGING)])(study, of_states)
 
 
 def _partly(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-    """(k): the client-centric methods against the plain round, of which not everybody is part."""
+    """(k): the client-centric methods against the plain round, under partial participation."""
     share, simulation = study.federation.participation, study.federation.simulation
     everyone = share == simulation.availability == 1 and not simulation.dropout
     if everyone and simulation.trace is None:
@@ -97,12 +106,12 @@ ABOUT_SCORES: dict[str, Question] = {
     "j3": _rivals([("fedac", other) for other in ("ifca", "one_shot", "fedcluster", "fedsc")]),
     "k": _partly,
 }
-"""The evidence of each claim about scores, from the study and the scores of its states."""
+"""The evidence for each claim about scores, from the study and the scores of its states."""
 
 
 def about_tables(tables: Tables) -> list[Verdict]:
-    """The claims that are about simulated time (l) and bytes (m)."""
-    clusters = float(tables.study.method.ifca.clusters)  # type: ignore[attr-defined]
+    """The claims about simulated time (l) and bytes (m)."""
+    clusters = float(tables.study.hyperparameters.method.ifca.clusters)  # type: ignore[attr-defined]
     return [
         _counted(tables, "l1", "fedeff", _waiting, lambda share: share < 1),
         _counted(tables, "l2", "fedeff", _duration, lambda share: share < 1),
@@ -116,35 +125,35 @@ def _counted(
     tables: Tables,
     claim: str,
     method: str,
-    quantity: Callable[[Tables, str], "pd.Series[float]"],
+    quantity: Callable[[Tables, str], pd.Series[float]],
     as_claimed: Callable[[float], bool],
     unit: str = "share",
 ) -> Verdict:
-    """What `method` has of a quantity for what FedAvg has, in each pair of cells alike otherwise.
+    """The ratio of a quantity under `method` to that under FedAvg, in otherwise equal cells.
 
     Args:
         tables: the results folder.
         claim: name of the claim.
-        method: the method that it is about.
-        quantity: total of each cell, of one method.
-        as_claimed: whether a pair's ratio is what the claim says.
-        unit: that of the effect, see `Verdict.unit`.
+        method: the method that the claim is about.
+        quantity: computes the total of each cell of a method.
+        as_claimed: whether the ratio of a pair agrees with the claim.
+        unit: unit of the effect, see `Verdict.unit`.
     """
     blank = Verdict(claim, None, unit=unit)
     study = tables.study
     try:
         _need_methods(study, [method, AVERAGING])
         _need_servers(study, ["fedavg"])
-        shared = _shared(study)
+        shared = shared_schemes(study)
         both = pd.concat(
             [quantity(tables, name).rename(name) for name in (method, AVERAGING)], axis=1
         )
     except NotInStudyError as lacking:
         return replace(blank, answer="not in this study", reason=str(lacking))
     both = both.dropna().reset_index()
-    both = both[both["personalization"].isin(shared) & (both["server_opt"] == "fedavg")]
+    both = both[both["sharing"].isin(shared) & (both["server_opt"] == "fedavg")]
     if (both[AVERAGING] == 0).all():
-        return replace(blank, answer="not in this study", reason="there is none under FedAvg")
+        return replace(blank, answer="not in this study", reason="the quantity is 0 under FedAvg")
     both = both[both[AVERAGING] > 0]
     ratios = both[method] / both[AVERAGING]
     holds = all(as_claimed(ratio) for ratio in ratios)
@@ -157,26 +166,26 @@ def _counted(
         seeds=len(study.grid.seeds),
         clients=len(tables.clients),
         cells=tuple(
-            f"{state}-{split}-{name}-*"
-            for state, split, name in itertools.product(
+            f"{state}-{scheme}-{name}-*"
+            for state, scheme, name in itertools.product(
                 study.data.states, shared, (method, AVERAGING)
             )
         ),
-        reason=f"counted over {len(ratios)} pairs of cells, which are its range; no test",
+        reason=f"counted over {len(ratios)} pairs of cells, whose range is in brackets; no test",
     )
 
 
 _PAIRED = [axis for axis in CELL if axis != "method"]
 
 
-def _waiting(tables: Tables, method: str) -> "pd.Series[float]":
-    """Simulated seconds that all clients waited for others in all rounds."""
+def _waiting(tables: Tables, method: str) -> pd.Series[float]:
+    """Simulated seconds that all clients wait for others in all rounds."""
     rows = _simulated(tables, method)
     return (rows["round_seconds"] - rows["seconds"]).groupby([rows[a] for a in _PAIRED]).sum()
 
 
-def _duration(tables: Tables, method: str) -> "pd.Series[float]":
-    """Simulated seconds of all rounds."""
+def _duration(tables: Tables, method: str) -> pd.Series[float]:
+    """Simulated duration of all rounds in seconds."""
     rows = _simulated(tables, method)
     rounds = rows.groupby([*_PAIRED, "round"])["round_seconds"].first()
     total: pd.Series[float] = rounds.groupby(_PAIRED).sum()
@@ -185,23 +194,16 @@ def _duration(tables: Tables, method: str) -> "pd.Series[float]":
 
 def _simulated(tables: Tables, method: str) -> pd.DataFrame:
     if "seconds" not in tables.summary:
-        raise NotInStudyError("the study simulates no time (federation.simulation)")
+        raise NotInStudyError("the study does not simulate time (federation.simulation)")
     columns = [*_PAIRED, "round", "seconds", "round_seconds"]
-    return tables.records(columns, split="train", method=method)
+    return tables.records(columns, split="train", model="local", method=method)
 
 
-def _downlink(tables: Tables, method: str) -> "pd.Series[float]":
-    """Bytes that all clients were sent in all rounds."""
-    rows = tables.records([*_PAIRED, "bytes_down"], split="train", method=method)
+def _downlink(tables: Tables, method: str) -> pd.Series[float]:
+    """Bytes sent to all clients in all rounds."""
+    rows = tables.records([*_PAIRED, "bytes_down"], split="train", model="local", method=method)
     total: pd.Series[float] = rows.groupby(_PAIRED)["bytes_down"].sum()
     return total
-
-
-def _shared(study: Study) -> list[str]:
-    """The splits in which methods differ."""
-    if found := [split for split in study.grid.personalization if not study.shares_nothing(split)]:
-        return found
-    raise NotInStudyError("the grid has no split that shares anything")
 
 
 def _need_methods(study: Study, names: Sequence[str]) -> None:

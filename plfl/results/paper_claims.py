@@ -1,4 +1,4 @@
-"""What the paper claims of personalised federated forecasting (PL-FL, arXiv 2404.01517)."""
+"""Claims of the paper about personalised federated forecasting (PL-FL, arXiv 2404.01517)."""
 
 import itertools
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from plfl.config.study import Study
 from plfl.results.statistics import ALPHA, AXES, Array, Comparison, Scores
 from plfl.results.tables import Tables, client_label
 from plfl.results.verdict import (
@@ -18,7 +19,6 @@ from plfl.results.verdict import (
     contest,
     difference,
 )
-from plfl.study import Study
 
 CLAIMS = {
     "a": "Adam and AdamAMS beat Prox and ProxAdam in every setting",
@@ -32,28 +32,28 @@ CLAIMS = {
     "f": "clients differ strongly in the mean and spread of their load",
 }
 """The claims by name."""
-SPLITS = {"FL": ["*"], "PL-FL": ["lstm.*"], "local training": []}
-"""What the paper's three splits share; a study may call them as it likes."""
+SCHEMES = {"FL": ["*"], "PL-FL": ["lstm.*"], "local training": []}
+"""Shared parameters of the paper's three sharing schemes; a study may name them as it likes."""
 FAVOURED, BEATEN = ["adam", "adamams"], ["prox", "proxadam"]
 ROUNDS = {"fedopt": 4, "authors_code": 8}
-"""The methods that are the paper's own round: as its text has it, or else as its program does; and
-the bytes of a number that they send."""
+"""The methods that implement the paper's round, as in its text or as in its authors' code, with the
+bytes of each number that they send."""
 PARAMETERS = 60276
-"""Numbers in the paper's model; in another one PL-FL has another share."""
+"""Parameters of the paper's model; the share of PL-FL depends on the model."""
 BYTES = 0.0581
-"""Claimed bytes of PL-FL over those of FL."""
+"""Claimed ratio of the bytes of PL-FL to those of FL."""
 STRONG = 2.0
-"""Clients differ strongly when their loads' geometric standard deviation is above this: the middle
-two thirds of them then span a factor of four. The paper gives no number."""
+"""Clients differ strongly if the geometric standard deviation of their loads exceeds this: the
+middle two thirds of the clients then span a factor of four. The paper gives no number."""
 
 
 def about_tables(tables: Tables) -> list[Verdict]:
-    """The claims that are about bytes (d) and loads (f)."""
+    """The claims about bytes (d) and loads (f)."""
     return [_bytes(tables), _loads(tables)]
 
 
 def _papers(study: Study, of_states: Mapping[str, Scores]) -> dict[str, Scores]:
-    """The scores of the paper's own round, without those of other methods."""
+    """The scores of the paper's round, without those of other methods."""
     papers = {}
     for state, found in of_states.items():
         keep = found.where(method=own_round(study))
@@ -68,24 +68,28 @@ def _papers(study: Study, of_states: Mapping[str, Scores]) -> dict[str, Scores]:
 
 
 def own_round(study: Study) -> str:
-    """The method of a study that is the paper's own round.
+    """The method of a study that implements the paper's round.
 
     Raises:
-        NotInStudyError: it has none.
+        NotInStudyError: the study has none.
     """
     for method in ROUNDS:
         if method in study.grid.method:
             return method
-    raise NotInStudyError(f"the grid has no method {' or '.join(ROUNDS)}, the paper's own round")
+    raise NotInStudyError(f"the grid has no method {' or '.join(ROUNDS)}, the paper's round")
 
 
-def split(study: Study, role: str) -> str:
-    """What the study calls one of the paper's splits."""
-    for name in study.grid.personalization:
-        if study.personalization[name] == SPLITS[role]:
+def scheme(study: Study, role: str) -> str:
+    """The name that the study gives to one of the paper's sharing schemes.
+
+    Raises:
+        NotInStudyError: the study has no such scheme.
+    """
+    for name in study.grid.sharing:
+        if study.sharing[name] == SCHEMES[role]:
             return name
-    shared = ", ".join(SPLITS[role]) or "nothing"
-    raise NotInStudyError(f"the grid has no split for {role} (shares {shared})")
+    shared = ", ".join(SCHEMES[role]) or "nothing"
+    raise NotInStudyError(f"the grid has no sharing scheme for {role} (shares {shared})")
 
 
 def _need_clients(study: Study) -> None:
@@ -96,7 +100,7 @@ def _need_clients(study: Study) -> None:
 
 
 def _optimisers(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-    """(a): each pair of optimisers in every state, split and ServerOpt."""
+    """(a): each pair of optimisers in every state, sharing scheme and ServerOpt."""
     _need_clients(study)
     comparisons, blocking, excused = [], [], []
     for found in of_states.values():
@@ -119,21 +123,21 @@ def _optimisers(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
 
 
 def _distinct(study: Study, found: Scores) -> NDArray[np.bool_]:
-    """Which combinations are trainings of their own: without a server, one ServerOpt is enough."""
-    alone = {c.personalization for c in study.cells if study.is_alone(c)}
-    local = [s for s in study.grid.personalization if s in alone]
+    """Which combinations are distinct trainings: without a server, only the first ServerOpt."""
+    alone = {c.sharing for c in study.cells if study.is_alone(c)}
+    local = [s for s in study.grid.sharing if s in alone]
     first = found.where(server_opt=study.grid.server_opt[0])
-    return ~found.where(personalization=local) | first
+    return ~found.where(sharing=local) | first
 
 
 def _best_cell(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-    """(b): in every state the best cell of PL-FL and Adam against the best one of all others."""
+    """(b): the best cell of PL-FL with Adam against the best of all others, in every state."""
     _need_clients(study)
-    splits = {role: split(study, role) for role in SPLITS}
+    schemes = {role: scheme(study, role) for role in SCHEMES}
     comparisons, blocking, excused = [], [], []
     for found in of_states.values():
-        named = found.where(personalization=splits["PL-FL"], client_opt="adam")
-        others = found.where(personalization=list(splits.values())) & ~named
+        named = found.where(sharing=schemes["PL-FL"], client_opt="adam")
+        others = found.where(sharing=list(schemes.values())) & ~named
         best, rival = found.best(named), found.best(others)
         if best is None:
             blocking += [found.names[k] for k in np.flatnonzero(named).tolist()]
@@ -145,12 +149,12 @@ def _best_cell(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     return Evidence(comparisons, tuple(blocking), tuple(excused))
 
 
-def _splits(role: str) -> Question:
-    """(c): PL-FL against another split over all states, each with its best optimisers."""
+def _schemes(role: str) -> Question:
+    """(c): PL-FL against another sharing scheme over all states, each with its best optimisers."""
 
     def evidence(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-        ours, others = split(study, "PL-FL"), split(study, role)
-        return contest(of_states, {"personalization": ours}, {"personalization": others})
+        ours, others = scheme(study, "PL-FL"), scheme(study, role)
+        return contest(of_states, {"sharing": ours}, {"sharing": others})
 
     return evidence
 
@@ -160,8 +164,8 @@ def _persistence(state: str, denied: bool) -> Question:
 
     def evidence(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
         _need_clients(study)
-        for role in SPLITS:
-            split(study, role)
+        for role in SCHEMES:
+            scheme(study, role)
         if state not in of_states:
             raise NotInStudyError(f"the grid has no state {state}")
         found = of_states[state]
@@ -172,7 +176,7 @@ def _persistence(state: str, denied: bool) -> Question:
             if not found.diverged[k]
         }
         best = found.best(_distinct(study, found))
-        # A cell that diverged has surely not reached persistence.
+        # A diverged cell does not reach the score of persistence.
         excused = tuple(found.names[k] for k in cells if found.diverged[k])
         witness = None if best is None else by_cell[best]
         return Evidence([*by_cell.values()], excused=excused, witness=witness, denied=denied)
@@ -181,7 +185,7 @@ def _persistence(state: str, denied: bool) -> Question:
 
 
 def _of_paper(question: Question) -> Question:
-    """The same question, asked of the paper's own round."""
+    """The same question, restricted to the paper's round."""
 
     def evidence(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
         return question(study, _papers(study, of_states))
@@ -192,36 +196,37 @@ def _of_paper(question: Question) -> Question:
 _QUESTIONS: dict[str, Question] = {
     "a": _optimisers,
     "b": _best_cell,
-    "c1": _splits("FL"),
-    "c2": _splits("local training"),
+    "c1": _schemes("FL"),
+    "c2": _schemes("local training"),
     "e1": _persistence("CA", denied=False),
     "e2": _persistence("IL", denied=True),
     "e3": _persistence("NY", denied=True),
 }
 ABOUT_SCORES = {name: _of_paper(question) for name, question in _QUESTIONS.items()}
-"""The evidence of each claim about scores, from the study and the scores of its states."""
+"""The evidence for each claim about scores, from the study and the scores of its states."""
 
 
 def _bytes(tables: Tables) -> Verdict:
-    """(d): what the ledger counted, in every pair of cells that differ in their split alone."""
+    """(d): counted bytes, in every pair of cells that differ only in the sharing scheme."""
     blank = Verdict("d", None, unit="share")
     study = tables.study
     try:
-        splits = split(study, "PL-FL"), split(study, "FL")
+        schemes = scheme(study, "PL-FL"), scheme(study, "FL")
         own = own_round(study)
     except NotInStudyError as lacking:
         return replace(blank, answer="not in this study", reason=str(lacking))
-    axes = [axis for axis in ("state", *AXES, "seed") if axis != "personalization"]
+    axes = [axis for axis in ("state", *AXES, "seed") if axis != "sharing"]
     ledger = tables.records(
-        [*axes, "personalization", "client", "bytes_down", "bytes_up", "extras_up"],
+        [*axes, "sharing", "client", "bytes_down", "bytes_up", "extras_up"],
         split="train",
+        model="local",
         method=own,
     )
-    one_way = (ledger["bytes_up"] - ledger["extras_up"])[ledger["personalization"] == splits[1]]
+    one_way = (ledger["bytes_up"] - ledger["extras_up"])[ledger["sharing"] == schemes[1]]
     crossed = ledger["bytes_down"] + ledger["bytes_up"]
-    totals = crossed.groupby([ledger[a] for a in [*axes, "personalization"]]).sum().unstack()
-    shares = totals[splits[0]] / totals[splits[1]]
-    share = float(totals[splits[0]].sum() / totals[splits[1]].sum())
+    totals = crossed.groupby([ledger[a] for a in [*axes, "sharing"]]).sum().unstack()
+    shares = totals[schemes[0]] / totals[schemes[1]]
+    share = float(totals[schemes[0]].sum() / totals[schemes[1]].sum())
     low, high = float(shares.min()), float(shares.max())
     found = replace(
         blank,
@@ -231,36 +236,36 @@ def _bytes(tables: Tables) -> Verdict:
         seeds=len(study.grid.seeds),
         clients=len(ledger[["state", "client"]].drop_duplicates()),
         cells=tuple(
-            f"{state}-{split}-*" for state, split in itertools.product(study.data.states, splits)
+            f"{state}-{scheme}-*" for state, scheme in itertools.product(study.data.states, schemes)
         ),
     )
     parameters = int(one_way.max()) // ROUNDS[own]
     if parameters != PARAMETERS:
         reason = (
-            f"its model has {parameters:,} parameters, the paper's {PARAMETERS:,}; here the share "
-            f"is {share:.2%}"
+            f"the model has {parameters:,} parameters, that of the paper {PARAMETERS:,}; here the "
+            f"share is {share:.2%}"
         )
         return replace(found, answer="not in this study", reason=reason)
     equal = np.round([low, high], 4) == BYTES
-    reason = f"counted in the channel over {len(shares)} pairs of cells; no estimate, no test"
+    reason = f"counted in the channel over {len(shares)} pairs of cells; no statistical test"
     return replace(found, answer="holds" if equal.all() else "does not hold", reason=reason)
 
 
 @dataclass(frozen=True)
 class _Spread:
-    """Geometric standard deviation of a state's clients in one respect."""
+    """Geometric standard deviation over the clients of a state of one property of their loads."""
 
     name: str
     effect: float
     low: float
     high: float
     p: float
-    """Two-sided p value of its being `STRONG`."""
+    """Two-sided p value of the hypothesis that it equals `STRONG`."""
     clients: int
 
 
 def _loads(tables: Tables) -> Verdict:
-    """(f): how clients differ in the mean and spread of their load, in every state."""
+    """(f): geometric standard deviations of the clients' mean loads and load spreads, by state."""
     spreads = [
         _spread(f"{name} of the load in {state}", of_state[column].to_numpy(float))
         for state, of_state in tables.clients.groupby("state", sort=False)
@@ -286,13 +291,13 @@ def _loads(tables: Tables) -> Verdict:
         p=p,
         p_clients=deciding.p,
         clients=deciding.clients,
-        reason=f"geometric standard deviation over clients against {STRONG:g}; decided by the "
-        f"{deciding.name}",
+        reason=f"geometric standard deviation over clients, compared with {STRONG:g}; decided by "
+        f"the {deciding.name}",
     )
 
 
 def _spread(name: str, values: Array) -> _Spread:
-    """Interval and test of the variance of logarithms (chi-squared, `scipy.stats`)."""
+    """Interval and χ² test of the variance of the logarithms of positive `values`."""
     logs = np.log(values[values > 0])
     df = len(logs) - 1
     squares = logs.var() * len(logs)

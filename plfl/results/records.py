@@ -1,61 +1,70 @@
-"""The tables of a study: what the files of a results folder hold, and how they are made.
+"""The tables of a results folder: their columns, and how they are read and written.
 
-`records.parquet` is the long table everything else is made from. One row is one client in one
-round, split and model:
+All other tables derive from `records.parquet`, a long table. It has one row per client, round,
+split and model:
 
-- `state, personalization, method, client_opt, server_opt, seed`: the cell
-- `lr, server_lr, mu`: the rates it was trained with, chosen on validation from `tried` candidates
-- `round, client, split` (`train`, `validation`, `test`), `model` (`local`: as the client holds it
-  after its steps; `global`: shared part from the server, own personal part)
-- `loss`: mean minibatch loss in scaled units, in the `train` rows that every participant has in
-  every round; infinite where it diverged, missing where a client exchanged something but no loss is
-  known
+- `state, sharing, method, client_opt, server_opt, seed`: the cell
+- `model`: `local`, the client's own model after its local steps, or `global`, the shared parameters
+  of the server with the client's own personal parameters. If hyperparameters are tuned, each model
+  has the candidate of its own lowest validation MASE, so the two may come from different trainings;
+  both have `train` rows
+- `lr, server_lr`: the learning rates of that training; `hyperparameters`: all tuned values,
+  selected on validation among `trials` candidates, which took `trial_steps` local steps in all
+- `round, client, split` (`train`, `validation`, `test`)
+- `loss`: mean minibatch loss in scaled units, in the `train` rows, one per participant and round;
+  infinite if it diverged, missing if a client exchanged data without a known loss
+- `steps, epochs`: local steps of the participant in this round, and the same as passes over its
+  training windows, in the `train` rows
 - `mae, rmse` (kWh per interval) and `mase`, in the rows of evaluated rounds
-- `cluster`, in the rows of evaluated rounds of methods with clusters: the client's, −1 for none
-- `bytes_down, bytes_up`: what crossed the channel for this client in this round, and of it
-  `extras_down, extras_up` beside parameters. They are the same in each row of a client and round,
-  so sum them over the `train` rows
-- `seconds, round_seconds`: how long this client was at work and how long the round took, both
-  simulated, in the `train` rows of a study that simulates time; the client waited for the rest
+- `cluster`: cluster of the client, −1 for none, in the rows of evaluated rounds of methods with
+  clusters
+- `bytes_down, bytes_up`: bytes that this client receives and sends in this round, of which
+  `extras_down, extras_up` are no model parameters. They are the same in all rows of a model, client
+  and round, so sum them over the `train` rows of one model
+- `seconds, round_seconds`: simulated working time of this client and simulated duration of the
+  round, in the `train` rows of a study that simulates time; the difference is waiting time
 """
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plfl import __version__
+from plfl.config.study import FORMAT
 from plfl.errors import ResultsError
 from plfl.files import atomic
-from plfl.study import FORMAT
 
-CELL = ["state", "personalization", "method", "client_opt", "server_opt", "seed"]
+Model = Literal["local", "global"]
+MODELS: tuple[Model, Model] = ("local", "global")
+"""The two models that are scored; see `model` above."""
+CELL = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
 """Columns that name a cell."""
 DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException)
-"""What reading a damaged table can raise."""
+"""Exceptions that reading a damaged table can raise."""
 _DIGEST = b"plfl.cell"
 GROUP = 1 << 17
-"""Rows that a row group of a joined table has at least: whoever wants few cells reads few groups,
-and a small table is not cut into splinters."""
+"""Minimum number of rows per row group of a joined table. Readers of few cells read few groups, and
+small tables stay in one group."""
 
 
 @dataclass(frozen=True)
 class CellResult:
-    """What one cell leaves behind."""
+    """The results of one cell."""
 
     records: pd.DataFrame
     """Long table over round, client, split and model, as above."""
     forecasts: pd.DataFrame
-    """First week of the test part as the models of the last round forecast it, in kWh."""
+    """Forecasts of the first week of the test part by the models of the last round, in kWh."""
 
 
 def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:
-    """Write a table as Parquet, marked with the digest of the cell it belongs to."""
+    """Write a table as Parquet, with the digest of its cell in the metadata."""
     arrow = pa.Table.from_pandas(table, preserve_index=False)
     marked = arrow.replace_schema_metadata(
         {**(arrow.schema.metadata or {}), _DIGEST: digest.encode()}
@@ -65,7 +74,7 @@ def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write a table for people and spreadsheets, of six digits.
+    """Write a table as CSV with six significant digits.
 
     Raises:
         PlflError: the disk is full or the folder cannot be written.
@@ -75,10 +84,10 @@ def write_csv(table: pd.DataFrame, path: Path) -> None:
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Read what `write_table` wrote, and make sure that it is still that.
+    """Read a table that `write_table` wrote, and verify its checksums.
 
     Raises:
-        ResultsError: it is missing or damaged.
+        ResultsError: the table is missing or damaged.
     """
     try:
         return pd.read_parquet(path, page_checksum_verification=True)
@@ -89,13 +98,13 @@ def read_table(path: Path) -> pd.DataFrame:
 def join_tables(
     paths: Sequence[Path], out: Path, show: Callable[[pd.DataFrame], object] = lambda table: None
 ) -> None:
-    """Write the tables at `paths`, one below the other, into one.
+    """Concatenate the tables at `paths` into the table `out`.
 
-    It is written in row groups of whole tables, and never more of it is in memory; `show` is given
-    each. A column that some tables do not have is null there.
+    The rows are read and written in groups of whole tables, so that only one group is in memory at
+    a time; `show` is called with each group. Columns that a table lacks are null in its rows.
 
     Raises:
-        ResultsError: one is missing or damaged.
+        ResultsError: a table is missing or damaged.
     """
     schema = pa.unify_schemas([_schema(path) for path in paths], promote_options="permissive")
     options = {"compression": "zstd", "write_page_checksum": True}
@@ -132,7 +141,7 @@ def _unreadable(path: Path, error: Exception) -> ResultsError:
 
 
 def cell_digest(path: Path) -> str | None:
-    """Digest of the cell whose table lies at `path`; None if there is none or it is damaged."""
+    """Digest of the cell whose table is at `path`; None if the table is missing or damaged."""
     try:
         metadata: dict[bytes, bytes] = pq.read_schema(path).metadata or {}
     except DAMAGE:
@@ -141,10 +150,10 @@ def cell_digest(path: Path) -> str | None:
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """What `study.json` of a results folder says.
+    """The content of `study.json` in a results folder.
 
     Raises:
-        ResultsError: there is none, it is damaged, or another version of the configuration made it.
+        ResultsError: the file is missing, damaged, or has another format of the configuration.
     """
     path = folder / "study.json"
     try:
@@ -158,13 +167,11 @@ def read_about(folder: Path) -> dict[str, Any]:
             "below results/ that has one"
         ) from None
     except (ValueError, KeyError, TypeError) as error:
-        raise ResultsError(
-            f"{path}: is damaged ({error}); run the study again to write it anew"
-        ) from None
+        raise ResultsError(f"{path}: is damaged ({error}); run the study again") from None
     if made_by != FORMAT:
         raise ResultsError(
-            f"{path}: was made by version {made_by} of the configuration, this plfl "
-            f"({__version__}) reads version {FORMAT}; move the folder away and run the study "
-            "again, or use the plfl that made it"
+            f"{path}: has configuration format {made_by}, but this plfl ({__version__}) reads "
+            f"format {FORMAT}; move the folder away and run the study again, or use the version of "
+            "plfl that made it"
         )
     return about

@@ -1,18 +1,20 @@
-"""What the numbers of a study are worth: spreads over seeds, intervals, tests and ranks.
+"""Statistics of the scores of a study: spreads over seeds, intervals, tests and ranks.
 
-Everything is computed from the tables of a results folder, never by training. One rule runs through
-all of it: what is compared is compared **client by client and seed by seed**, because both sides of
-a pair have the same data, initial weights and minibatches. Two sources of chance are kept apart:
+Everything is computed from the tables of a results folder, without training. All comparisons are
+paired **client by client and seed by seed**, because both sides of a pair have the same data,
+initial weights and minibatches. Two sources of random variation are treated separately:
 
-- *other clients*: the clients of a state are the unit of resampling. Intervals are bootstrap
-  intervals (BCa; Efron 1987) of clients drawn within their states; tests flip the sign of a
-  client's whole row (exact when swapping the two sides of a pair changes nothing; Pitman 1937);
-- *other trainings*: the seeds change all clients of a state at once, which no number of clients
-  shows. A t-test over the trainings tells whether an effect stands out from what seeds change.
+- *clients*: the clients of a state are the unit of resampling. Intervals are bootstrap intervals
+  (BCa; Efron 1987) of clients drawn within their states. Tests flip the sign of all differences of
+  a client at once (exact if both sides of a pair are exchangeable; Pitman 1937);
+- *trainings*: a seed affects all clients of a state at once, so clients alone do not show this
+  variation. A t-test over the trainings compares an effect with the variation over seeds.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,24 +23,25 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from plfl.results.records import CELL
-from plfl.results.tables import Model, Tables
+from plfl.baselines import BASELINE
+from plfl.results.records import CELL, Model
+from plfl.results.tables import Tables
 
 Chosen = Literal["last", "best_validation"]
-"""The round that is scored: the last one, or the one of best validation MASE."""
+"""The round that is scored: the last one, or the one of lowest validation MASE."""
 Array = NDArray[np.float64]
 
 ALPHA = 0.05
-"""Nominal error rate of every test; intervals cover 1 - ALPHA."""
+"""Significance level of every test; the level of intervals is 1 - ALPHA."""
 DRAWS = 9999
-"""Resamples of a bootstrap interval and sign flips of a test."""
+"""Number of resamples of a bootstrap interval and of sign flips of a test."""
 AXES = [axis for axis in CELL if axis not in ("state", "seed")]
 """Axes of the grid within a state; each combination of them is trained once per seed."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Test MASE of a state's cells, client by client, of one model at one choice of round."""
+    """Test MASE of the cells of a state, client by client, for one model and choice of round."""
 
     state: str
     combinations: tuple[tuple[str, ...], ...]
@@ -46,46 +49,79 @@ class Scores:
     seeds: tuple[int, ...]
     clients: tuple[str, ...]
     mase: Array
-    """Shape (K, seeds, clients). NaN where a client has no persistence error to be scored against,
-    and in all of a combination of which any seed diverged."""
+    """Shape (K, seeds, clients). NaN for clients whose persistence error is zero, and for all of a
+    combination if any of its seeds diverged."""
     validation: Array
-    """Shape (K,): validation MASE, mean over clients and seeds; NaN where any seed diverged."""
+    """Shape (K,): validation MASE, mean over clients and seeds; NaN if any seed diverged."""
     diverged: NDArray[np.bool_]
     """Shape (K,): whether any seed has a forecast that is not finite."""
 
     @cached_property
     def names(self) -> list[str]:
-        """Names of the combinations: `CA-P2-fedopt-adam-fedyogi`, a cell without its seed."""
+        """Names of the combinations, such as `CA-P2-fedopt-adam-fedyogi` (a cell without seed)."""
         return ["-".join([self.state, *values]) for values in self.combinations]
 
     def where(self, **equal: str | list[str]) -> NDArray[np.bool_]:
-        """Which combinations have these values: `personalization="P2"`, `client_opt=[…]`."""
+        """Which combinations have these values: `sharing="P2"`, `client_opt=[…]`."""
         allowed = {AXES.index(a): [v] if isinstance(v, str) else v for a, v in equal.items()}
         return np.array(
             [all(c[i] in values for i, values in allowed.items()) for c in self.combinations]
         )
 
     def best(self, among: NDArray[np.bool_]) -> int | None:
-        """The combination of least validation MASE `among` these; None when every one diverged."""
+        """The combination of lowest validation MASE `among` these; None if all diverged."""
         validation = np.where(among, self.validation, np.nan)
         return None if np.isnan(validation).all() else int(np.nanargmin(validation))
 
 
-def scores(tables: Tables, model: Model, chosen: Chosen = "last") -> dict[str, Scores]:
+def scores(
+    tables: Tables, model: Model, chosen: Chosen = "last", baselines: bool = False
+) -> dict[str, Scores]:
     """The scores of every state, in the order of the study.
 
+    Args:
+        tables: the results folder.
+        model: the model of each cell that is scored.
+        chosen: the round that is scored.
+        baselines: whether to append the baselines to the cells, as combinations ("baseline", name,
+            "none", "none") with the same MASE for every seed. A baseline without a forecast for at
+            least one client has no MASE.
+
     Raises:
-        ResultsError: a table is missing, damaged or of another format.
+        ResultsError: a table is missing, damaged or has another format.
     """
     summary = tables.summary
     summary = summary[(summary["model"] == model) & (summary["chosen"] == chosen)]
     columns = [*CELL, "round", "client", "mase"]
     records = tables.records(columns, split="test", model=model)
     table = records.merge(summary[[*CELL, "round"]], on=[*CELL, "round"])
-    return {
+    of_states = {
         state: _of_state(state, table[table["state"] == state], summary[summary["state"] == state])
         for state in tables.study.data.states
     }
+    if not baselines:
+        return of_states
+    return {state: _with_baselines(of, tables) for state, of in of_states.items()}
+
+
+def _with_baselines(of_state: Scores, tables: Tables) -> Scores:
+    means = tables.baseline_scores
+    here = means[means.index.get_level_values("state") == of_state.state].droplevel("state")
+    if here.empty:  # a deployed study
+        return of_state
+    table = tables.baselines
+    test = table[(table["split"] == "test") & (table["state"] == of_state.state)]
+    wide = test.pivot(index="baseline", columns="client", values="mase")
+    by_client = wide.reindex(here.index)[list(of_state.clients)].where(here["mae_mean"].notna())
+    by_seed = np.repeat(by_client.to_numpy(float)[:, None], len(of_state.seeds), axis=1)
+    names = [(BASELINE, str(name), "none", "none") for name in here.index]
+    return replace(
+        of_state,
+        combinations=(*of_state.combinations, *names),
+        mase=np.concatenate([of_state.mase, by_seed]),
+        validation=np.concatenate([of_state.validation, here["validation_mase"]]),
+        diverged=np.concatenate([of_state.diverged, np.zeros(len(here), bool)]),
+    )
 
 
 def _of_state(state: str, table: pd.DataFrame, summary: pd.DataFrame) -> Scores:
@@ -112,23 +148,23 @@ def _of_state(state: str, table: pd.DataFrame, summary: pd.DataFrame) -> Scores:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A difference between two cells in every state concerned, to be asked for its sign."""
+    """The difference between two cells in some states, whose sign is tested."""
 
     cells: tuple[str, ...]
-    """Names of the cells that are compared."""
+    """Names of the compared cells."""
     differences: Mapping[str, Array]
-    """For each state, shape (clients, seeds); NaN rows are clients without MASE."""
+    """For each state, shape (clients, seeds); rows of clients without a MASE are NaN."""
     ratios: bool = False
-    """Whether they are differences of ratios from 1 (MASE from that of persistence), so skewed."""
+    """Whether these are differences of ratios from 1 (MASE from that of persistence), so skewed."""
 
     @cached_property
     def scored(self) -> dict[str, Array]:
-        """The differences without clients that have no MASE, and states that have no others."""
+        """The differences of clients with a MASE, for the states that have any."""
         finite = {state: t[np.isfinite(t).all(axis=1)] for state, t in self.differences.items()}
         return {state: table for state, table in finite.items() if len(table)}
 
     def clients(self) -> list[Array]:
-        """For each state scored, the clients' differences, means over seeds."""
+        """For each state in `scored`, the differences of its clients, means over seeds."""
         return [table.mean(axis=1) for table in self.scored.values()]
 
     @property
@@ -138,7 +174,7 @@ class Comparison:
 
     @property
     def identical(self) -> bool:
-        """Whether both sides are the same for every client and seed: one training, two names."""
+        """Whether both sides are equal for every client and seed: one training with two names."""
         return all((table == 0).all() for table in self.scored.values())
 
     def interval(self, draws: int = DRAWS) -> tuple[float, float]:
@@ -149,7 +185,7 @@ class Comparison:
     def seed_variance(self) -> tuple[float, float]:
         """Variance of the effect over trainings, and its degrees of freedom (Satterthwaite).
 
-        Each state has trainings of its own, whose variances add. Infinite with a single seed.
+        The states train separately, so their variances add. Infinite with a single seed.
         """
         parts, freedom = [], []
         total = sum(map(len, self.scored.values()))
@@ -163,10 +199,26 @@ class Comparison:
         spread = sum(part**2 / df for part, df in zip(parts, freedom, strict=True))
         return variance, float(variance**2 / spread) if spread else float(sum(freedom))
 
-    def trainings(self) -> float:
-        """Two-sided p value of the effect being what seeds alone change; 1 with a single seed.
+    @cached_property
+    def variance_parts(self) -> tuple[float, float, float]:
+        """Variance of the effect due to clients, to trainings, and to their interaction.
 
-        A t-test over the seeds' mean differences; with one state that of Student.
+        A two-way analysis of variance without replication within each state (Searle, Casella and
+        McCulloch 1992); negative estimates are set to 0. The variance over clients is taken around
+        the mean of all states, as in `sign_flips`. Undefined with a single seed.
+        """
+        total = sum(map(len, self.scored.values()))
+        means = np.concatenate(self.clients())
+        over_clients = float(means.var(ddof=1)) / total if total > 1 else 0.0
+        over_seeds = self.seed_variance[0]
+        both = sum(len(t) / total**2 * _interaction(t) / t.shape[1] for t in self.scored.values())
+        both = min(both, over_clients, over_seeds)
+        return over_clients - both, over_seeds - both, both
+
+    def trainings(self) -> float:
+        """Two-sided p value of the effect against the variation over seeds; 1 with a single seed.
+
+        A t-test of the mean differences of the seeds; with a single state, Student's t-test.
         """
         variance, df = self.seed_variance
         if variance == np.inf:
@@ -176,36 +228,49 @@ class Comparison:
         return float(2 * stats.t.sf(abs(self.effect) / np.sqrt(variance), df))
 
     def skewed(self) -> float:
-        """Two-sided p value of the mean ratio being 1 if ratios are log-normal; 0 without ratios.
+        """Two-sided p value that the mean of log-normal ratios is 1; 0 if these are no ratios.
 
-        Cox's method (Zhou and Gao 1997) with Student's t. Few clients miss by much, and a sample
-        that has none of them lies below the mean and scatters little: flips of signs, which take
-        the differences for symmetric, would call a mean of 1 less than 1 too often.
+        Cox's method (Zhou and Gao 1997) with Student's t. Ratios have a long upper tail: a sample
+        without clients from the tail has a low mean and a low variance. Sign flips assume symmetric
+        differences and would too often find a mean of 1 to be below 1.
         """
         if not self.ratios:
             return 0.0
+        n = sum(map(len, self.scored.values()))
+        return min(1.0, float(2 * stats.t.sf(self.log_normal, n - 1))) if n > 1 else 1.0
+
+    @property
+    def log_normal(self) -> float:
+        """Cox's statistic for `skewed`; positive if it agrees with the sign of the effect."""
         ratios = 1 + np.concatenate(self.clients())
         n = len(ratios)
         if n < 2:
-            return 1.0
+            return 0.0
         logs = np.log(np.maximum(ratios, np.finfo(float).tiny))
         square = float(logs.var(ddof=1))
         mean = float(logs.mean()) + square / 2
         error = np.sqrt(square / n + square**2 / (2 * (n - 1)))
         if error <= 1e-12 * abs(mean):
-            return float(mean == 0)
-        return min(1.0, float(2 * stats.t.sf(np.sign(self.effect) * mean / error, n - 1)))
+            return np.inf if mean else 0.0
+        return float(np.sign(self.effect) * mean / error)
+
+
+def _interaction(table: Array) -> float:
+    """Mean square of the interaction of clients and seeds; 0 if there are too few of either."""
+    freedom = (len(table) - 1) * (table.shape[1] - 1)
+    rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
+    return float((rest**2).sum() / freedom) if freedom else 0.0
 
 
 def interval(samples: Sequence[Array], draws: int = DRAWS) -> tuple[float, float]:
-    """BCa bootstrap interval (`scipy.stats.bootstrap`) of the mean over all samples together.
+    """BCa bootstrap interval (`scipy.stats.bootstrap`) of the mean over all samples.
 
     Args:
-        samples: for each state the values of its clients; they are drawn within their state.
+        samples: for each state, the values of its clients, which are resampled within the state.
         draws: number of resamples.
 
     Returns:
-        Lower and upper end; NaN when a state has fewer than two clients.
+        Lower and upper end; NaN if a state has fewer than two clients.
     """
     if min(len(sample) for sample in samples) < 2:
         return np.nan, np.nan
@@ -231,17 +296,17 @@ def interval(samples: Sequence[Array], draws: int = DRAWS) -> tuple[float, float
 def sign_flips(
     comparisons: Sequence[Comparison], draws: int = DRAWS, seeds: bool = False
 ) -> tuple[Array, Array]:
-    """Two-sided p values of every comparison: by itself, and adjusted for all of them.
+    """Two-sided p values of all comparisons: each alone, and adjusted for their number.
 
-    The sign of a client is flipped in all comparisons at once, so what they have in common is kept;
-    the adjusted values are those of the largest statistic of each flip (single-step max-T, Westfall
-    and Young 1993), which is stronger than Holm when comparisons share clients.
+    The sign of a client is flipped in all comparisons at once, which keeps their dependence. The
+    adjusted values come from the largest statistic of each flip (single-step max-T, Westfall and
+    Young 1993), which has more power than Holm's method if comparisons share clients.
 
     Args:
-        comparisons: what is compared.
+        comparisons: the comparisons.
         draws: number of sign flips.
-        seeds: whether the variance over trainings, which flips of clients cannot show, is added to
-            the one over clients; a single seed then makes every p value 1.
+        seeds: whether to add the variance over trainings, which flips over clients do not show, to
+            that over clients; with a single seed every p value is then 1.
     """
     states = {state: len(d) for c in comparisons for state, d in c.differences.items()}
     values = np.zeros((sum(states.values()), len(comparisons)))
@@ -252,23 +317,23 @@ def sign_flips(
             values[here, j] = np.nan_to_num(table.mean(axis=1))
     length = np.sqrt((values**2).sum(axis=0))
     values /= np.where(length > 0, length, 1)
-    # The statistic is the sum of values of length one, u. With t that of Student and n clients,
-    # u² = n t² / (n - 1 + t²): a wider standard error lowers t, and so u.
+    # The statistic u is the sum of values scaled to length one. With Student's t and n clients,
+    # u² = n t² / (n - 1 + t²): a larger standard error lowers t and therefore u.
     observed = np.abs(values.sum(axis=0))
     if seeds:
         n = np.array([sum(map(len, comparison.clients())) for comparison in comparisons])
         over_clients = (1 - observed**2 / n) / (n * np.maximum(n - 1, 1))
-        # Of a single seed it is infinite, of a single client n - 1 is 0; their product shall be 0.
+        # Infinite for a single seed; for a single client, n - 1 is 0 and the product must be 0.
         variance = np.minimum([c.seed_variance[0] for c in comparisons], 1e200)
         over_seeds = variance / np.where(length > 0, length, 1) ** 2
         squared = (observed / n) ** 2
-        # t² = squared / (over_clients + over_seeds), put into the formula above.
+        # The formula above with t² = squared / (over_clients + over_seeds).
         observed = np.sqrt(
             n * squared / ((n - 1) * (over_clients + over_seeds) + squared + np.finfo(float).tiny)
         )
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(draws, len(values)))
     flipped = np.abs(signs @ values)
-    # Rounding must not tell apart what is the same sum in another order.
+    # Equal sums in a different order may differ by rounding.
     observed -= 1e-9
     alone = (flipped >= observed).sum(axis=0)
     together = (flipped.max(axis=1)[:, None] >= observed).sum(axis=0)
@@ -276,7 +341,7 @@ def sign_flips(
 
 
 def holm(p: Sequence[float]) -> Array:
-    """P values adjusted for their family (Holm 1979)."""
+    """P values corrected for their number (Holm 1979)."""
     values = np.asarray(p, float)
     order = np.argsort(values)
     stepped = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
@@ -286,23 +351,23 @@ def holm(p: Sequence[float]) -> Array:
 
 
 def reference(tables: Tables, of_state: Scores) -> int | None:
-    """The combination others are held against: purely local training, chosen on validation.
+    """The combination that others are compared with: the best purely local one, by validation.
 
-    In a study without such a split it is the best combination of all on validation.
+    In a study without purely local training, the best combination of all.
     """
-    local = [s for s in tables.study.grid.personalization if tables.study.shares_nothing(s)]
-    among = of_state.where(personalization=local) if local else of_state.where()
+    local = [s for s in tables.study.grid.sharing if tables.study.shares_nothing(s)]
+    among = of_state.where(sharing=local) if local else of_state.where()
     return of_state.best(among)
 
 
 def grid(tables: Tables, model: Model, chosen: Chosen = "last") -> pd.DataFrame:
-    """The grid with its uncertainty, one row a state and combination.
+    """The grid with its uncertainty, one row per state and combination.
 
     Columns: the axes; `mase` and `std`, mean and standard deviation over seeds of the mean over
-    clients (NaN with one seed); `median` over clients of their means over seeds; `rank`, mean over
-    clients among the state's combinations (1 is best, a diverged one is last); `difference` to the
-    state's `reference` (negative is better) with the bootstrap interval `low`, `high`; `reference`,
-    its name; `seeds`, `clients` and `diverged`.
+    clients (`std` is NaN with one seed); `median` over clients of their means over seeds; `rank`
+    among the combinations of the state, mean over clients (1 is best, diverged ones are last);
+    `difference` from the `reference` of the state (negative is better) with its bootstrap interval
+    `low`, `high`; `reference`, its name; `seeds`, `clients` and `diverged`.
     """
     rows = []
     for state, of_state in scores(tables, model, chosen).items():
@@ -332,24 +397,24 @@ def grid(tables: Tables, model: Model, chosen: Chosen = "last") -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Mean ranks of methods over clients, and which of them can be told apart."""
+    """Mean ranks of methods over clients, and the significance of their differences."""
 
-    ranks: "pd.Series[float]"
-    """Mean rank of each method, 1 is best; the best first."""
+    ranks: pd.Series[float]
+    """Mean rank of each method, the best (lowest) first."""
     p: pd.DataFrame
     """P value of each pair of methods (Nemenyi's test, `scikit_posthocs`)."""
     friedman: float
-    """P value of all methods being alike (Friedman's test, `scipy.stats`)."""
+    """P value of the hypothesis that all methods are equal (Friedman's test, `scipy.stats`)."""
     critical_difference: float
-    """Least difference of mean ranks that is significant by Nemenyi's test at `ALPHA`."""
+    """Smallest difference of mean ranks that Nemenyi's test finds significant at `ALPHA`."""
     clients: int
 
 
 def ranking(blocks: pd.DataFrame) -> Ranking:
-    """Rank methods within every client (Demsar 2006).
+    """Rank methods within every client (Demšar 2006).
 
     Args:
-        blocks: MASE, a row a client and a column a method; NaN, of a diverged cell, ranks last.
+        blocks: MASE, one row per client, one column per method; NaN (diverged) ranks last.
     """
     from scikit_posthocs import posthoc_nemenyi_friedman  # type: ignore[import-untyped]
 

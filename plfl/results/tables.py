@@ -1,8 +1,10 @@
-"""The results folder as everything that shows it reads it."""
+"""The results folder, as claims, figures, page and MLflow read it."""
+
+from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,31 +13,46 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from plfl import __version__, clients, methods, servers
+from plfl import __version__, baselines, methods
+from plfl.config.study import Cell, Study
 from plfl.errors import ConfigError, ResultsError
-from plfl.results.records import CELL, DAMAGE, read_about, read_table
-from plfl.study import Cell, Study
+from plfl.optimizers import client as clients
+from plfl.optimizers import server as servers
+from plfl.results.records import CELL, DAMAGE, Model, read_about, read_table
 
 log = logging.getLogger(__name__)
 
-Model = Literal["local", "global"]
-MODELS: tuple[Model, Model] = ("local", "global")
 _SCORES = ["mase_mean", "mase_median", "mae_mean", "rmse_mean", "validation_mase"]
 _SUMMARY: dict[str, type] = {
     **dict.fromkeys([*CELL[:-1], "model", "chosen"], str),
     **dict.fromkeys(_SCORES, float),
+    **{"hyperparameters": str, "trials": int, "trial_steps": float},
     **{"seed": int, "round": int, "diverged": bool},
 }
-"""What must be in the summary, and of which type."""
+"""Required columns of the summary and their types."""
 _CLIENTS: dict[str, type] = {"state": str, "client": str, "order": int, "interval": int}
-"""What must be in the table of clients, and of which type."""
+"""Required columns of the table of clients and their types."""
+_BASELINES: dict[str, type] = {
+    **dict.fromkeys(["state", "baseline", "split", "client"], str),
+    **dict.fromkeys(["mae", "rmse", "mase"], float),
+    "bytes": int,
+}
+"""Required columns of the table of baselines and their types."""
+_BASELINE_FORECASTS = {
+    "state": str,
+    "baseline": str,
+    "client": str,
+    "stamp": "datetime64[s]",
+    "forecast": "float32",
+}
+"""Columns of the table of the baselines' forecasts and their types."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The files of one results folder, read when they are first asked for.
+    """The files of one results folder, each read when it is first accessed.
 
-    Every access raises ResultsError when its file is missing or of another format.
+    Every access raises ResultsError if its file is missing or has another format.
     """
 
     folder: Path
@@ -44,7 +61,7 @@ class Tables:
         path = Path(self.folder) / name
         if not path.is_file():
             raise ResultsError(
-                f"{path}: the file is missing, so the results are not complete; run the study"
+                f"{path}: the file is missing, so the results are incomplete; run the study"
             )
         return path
 
@@ -62,24 +79,27 @@ class Tables:
         except ConfigError as error:
             raise ResultsError(
                 f"{error}\n{path}: was made by plfl {self.about.get('version')}, this is "
-                f"{__version__}; run the study again, or use the plfl that made it"
+                f"{__version__}; run the study again, or use the version that made it"
             ) from None
 
     @property
     def is_sample(self) -> bool:
-        """Whether the data are generated; whatever shows the results then says "sample data"."""
+        """Whether the data are sample data; everything that shows the results then says so."""
         return self.study.is_sample
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """One row per cell, model and choice of round."""
+        """One row per cell, model and choice of round, without the rows of baselines."""
         path = self._file("summary.csv")
+        # These are empty for baselines.
+        optional = _SUMMARY | dict.fromkeys(["seed", "round", "trials"], "Int64")
         with _readable(path):
-            # Names are names: a state may be called "01" or "NA".
-            table = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=_SUMMARY)
+            # Keep strings: a state may be called "01" or "NA".
+            table = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=optional)
+            table = table[table["sharing"] != baselines.BASELINE].reset_index(drop=True)
             if table.duplicated([*CELL, "model", "chosen"]).any():
-                raise ValueError("a cell is there twice")
-            return table.astype(_SUMMARY)
+                raise ValueError("duplicate cell")
+            return table.fillna({"hyperparameters": ""}).astype(_SUMMARY)
 
     @cached_property
     def clients(self) -> pd.DataFrame:
@@ -97,11 +117,11 @@ class Tables:
             )
 
     def records(self, columns: list[str], **equal: object) -> pd.DataFrame:
-        """`columns` of those rows of records.parquet that have the values of `equal`."""
+        """`columns` of the rows of records.parquet that match the values of `equal`."""
         return self._rows("records.parquet", columns, equal)
 
-    def test_scores(self, cell: Cell) -> "pd.Series[float]":
-        """Test MASE of the local model of each client of `cell`, at the last round."""
+    def test_scores(self, cell: Cell) -> pd.Series[float]:
+        """Test MASE of every client's local model in `cell` at the last round."""
         table = self.records(
             ["client", "mase"],
             split="test",
@@ -112,8 +132,72 @@ class Tables:
         return table.set_index("client")["mase"]
 
     def forecasts(self, columns: list[str], **equal: object) -> pd.DataFrame:
-        """As `records`, of forecasts.parquet: a week of the test part, kWh per interval."""
+        """The same for forecasts.parquet: a week of the test part, in kWh per interval."""
         return self._rows("forecasts.parquet", columns, equal)
+
+    @property
+    def _has_baselines(self) -> bool:
+        """Whether there are baselines; a deployed study has none, as data stay with the clients."""
+        simulated = self.about.get("engine", "simulator") == "simulator"
+        return simulated or (Path(self.folder) / "baselines.parquet").is_file()
+
+    @cached_property
+    def baselines(self) -> pd.DataFrame:
+        """One row per state, baseline, split (`validation`, `test`) and client.
+
+        Columns `state`, `baseline`, `split`, `client`, `mae`, `rmse` (kWh per interval), `mase`,
+        and `bytes`, which the client would have to send. Scores are NaN if a baseline lacks a
+        forecast for any window; MASE also if the persistence error is zero. Empty for a deployed
+        study.
+        """
+        if not self._has_baselines:
+            return _empty(_BASELINES)
+        path = self._file("baselines.parquet")
+        with _readable(path):
+            return read_table(path).astype(_BASELINES)
+
+    @cached_property
+    def baseline_scores(self) -> pd.DataFrame:
+        """Scores of every baseline in every state, in their order, by `state` and `baseline`.
+
+        Columns `mase_mean`, `mae_mean` and `rmse_mean` on the test part, `validation_mase`, `bytes`
+        (over all clients) and `pooled`. Means are over clients, those of MASE over clients that
+        have one; NaN if any client lacks a forecast.
+        """
+        with _readable(self._file("baselines.parquet")) if self._has_baselines else nullcontext():
+            table = self.baselines
+            validation = table["split"] == "validation"
+            means = _means_of_baselines(table[~validation]).add_suffix("_mean")
+            of_validation = _means_of_baselines(table[validation])["mase"]
+            sent = table[~validation].groupby(_BASELINE, sort=False)["bytes"].sum()
+            known = baselines.catalogue()
+            pooled = [known[name].pooled for name in means.index.get_level_values("baseline")]
+            of_all = np.array(pooled, bool)
+            return means.assign(validation_mase=of_validation, bytes=sent, pooled=of_all)
+
+    def best_baseline(self, state: str, pooled: bool = False) -> str | None:
+        """Name of the baseline of lowest validation MASE in a state; None if none has a score.
+
+        Args:
+            state: the state.
+            pooled: whether to include baselines that need the raw data of all clients in one place.
+        """
+        table = self.baseline_scores
+        here = table[(table.index.get_level_values("state") == state)]
+        found = here[np.isfinite(here["validation_mase"]) & (pooled | ~here["pooled"])]
+        return None if found.empty else str(found["validation_mase"].idxmin()[1])
+
+    @cached_property
+    def best_baselines(self) -> dict[str, str]:
+        """The best baseline that sends no data, by state; states without one are left out."""
+        found = {state: self.best_baseline(state) for state in self.study.data.states}
+        return {state: name for state, name in found.items() if name is not None}
+
+    def baseline_forecasts(self, columns: list[str], **equal: object) -> pd.DataFrame:
+        """Forecasts of the baselines: `state`, `baseline`, `client`, `stamp`, `forecast`."""
+        if not self._has_baselines:
+            return _empty(_BASELINE_FORECASTS)[columns]
+        return self._rows("baseline_forecasts.parquet", columns, equal)
 
     def _rows(self, name: str, columns: list[str], equal: dict[str, object]) -> pd.DataFrame:
         filters = [(column, "==", value) for column, value in equal.items()] or None
@@ -126,44 +210,58 @@ class Tables:
     def scores(self, model: Model, chosen: Literal["last", "best_validation"]) -> pd.DataFrame:
         """Test and validation MASE, means over clients and seeds, by the other axes of the grid.
 
-        Columns `mase_mean`, `validation_mase` and `diverged`. A combination of which any seed
-        diverged has no score: the mean of the others would flatter it.
+        Columns `mase_mean`, `mase_sd` (over seeds; NaN with one seed), `validation_mase` and
+        `diverged`. A combination with a diverged seed has no score: the mean over the other seeds
+        would be too optimistic.
         """
         table = self.summary
         table = table[(table["model"] == model) & (table["chosen"] == chosen)]
         by_axes = table.groupby(CELL[:-1], sort=False)
         means = by_axes[["mase_mean", "validation_mase"]].mean()
+        means["mase_sd"] = by_axes["mase_mean"].std()
         diverged = by_axes["diverged"].any()
         return means.mask(diverged).assign(diverged=diverged)
 
     @cached_property
     def traffic(self) -> pd.DataFrame:
-        """Mean bytes of a participant in a round: `bytes_down` and `bytes_up` by split."""
-        directions = ["bytes_down", "bytes_up"]
-        ledger = self.records(["personalization", *directions], split="train")
+        """Mean `bytes_down` and `bytes_up` per participant and round, by sharing scheme and method.
+
+        Both are in the order of the study. Where clients train alone, all methods are the same
+        training and the first one stands for all.
+        """
+        axes, directions = ["sharing", "method"], ["bytes_down", "bytes_up"]
+        ledger = self.records([*axes, *directions], split="train", model="local")
         with _readable(self._file("records.parquet")):
-            means = ledger.groupby("personalization")[directions].mean()
-            return means.loc[self.study.grid.personalization]
+            means = ledger.groupby(axes)[directions].mean()
+            return means.loc[self._senders()]
+
+    def _senders(self) -> list[tuple[str, str]]:
+        """Pairs of sharing scheme and method that send; one pair where clients train alone."""
+        study = self.study
+        pairs = dict.fromkeys((cell.sharing, cell.method) for cell in study.cells)
+        alone = [pair for pair in pairs if study.trains_alone(*pair)]
+        first = dict(reversed(alone))
+        return [pair for pair in pairs if pair not in alone or first[pair[0]] == pair[1]]
 
     def best(self, model: Model, **equal: object) -> Cell | None:
-        """The cell of least validation MASE at the last round; None when every one diverged.
+        """The combination of lowest validation MASE at the last round, mean over its seeds.
 
-        `equal` restricts the search: state="CA", personalization="P2", …
+        Returned as its cell of the first seed; None if all combinations diverged. Combinations with
+        a diverged seed are excluded. `equal` restricts the search: state="CA", sharing="P2", …
         """
-        table = self.summary
-        keep = (table["model"] == model) & (table["chosen"] == "last") & ~table["diverged"]
-        for column, value in equal.items():
-            keep &= table[column] == value
-        table = table[keep & np.isfinite(table["validation_mase"])]
-        if table.empty:
+        table = self.scores(model, "last").reset_index()
+        keep = np.isfinite(table["validation_mase"])
+        for axis, value in equal.items():
+            keep &= table[axis] == value
+        if not keep.any():
             return None
-        row = table.loc[table["validation_mase"].idxmin()]
+        row = table.loc[table.loc[keep, "validation_mase"].idxmin()]
         axes = {axis: str(row[axis]) for axis in CELL[:-1]}
-        return Cell(**axes, seed=int(row["seed"]))
+        return Cell(**axes, seed=self.study.grid.seeds[0])
 
     def optimisers(self, cell: Cell) -> str:
-        """The optimisers of a cell in words; no ServerOpt where nothing is shared."""
-        # Names that nobody knows can come from a summary that was changed.
+        """Labels of the optimisers of a cell; no ServerOpt where nothing is shared."""
+        # A modified summary can contain unknown names.
         with _readable(self._file("summary.csv")):
             client = self.client_side(cell.method, cell.client_opt)
             if self.study.is_alone(cell):
@@ -171,7 +269,7 @@ class Tables:
             return f"{client} + {server_label(cell.server_opt)}"
 
     def client_side(self, method: str, client_opt: str) -> str:
-        """A ClientOpt in print, with its method where the study has others than the plain round."""
+        """Label of a ClientOpt, with its method if the study has others than the plain round."""
         label = client_label(client_opt)
         plain = self.study.grid.method == ["fedopt"]
         return label if plain else f"{method_label(method)} · {label}"
@@ -183,9 +281,9 @@ class Tables:
             intervals = sorted({int(minutes) for minutes in self.clients["interval"]})
         return f"kWh per {' or '.join(map(str, intervals))} min"
 
-    def split_label(self, personalization: str) -> str:
-        """What a split shares, in a few words."""
-        patterns = self.study.personalization[personalization]
+    def scheme_label(self, sharing: str) -> str:
+        """What a sharing scheme shares, in a few words."""
+        patterns = self.study.sharing[sharing]
         if not patterns:
             return "nothing shared"
         listed = ", ".join(patterns)
@@ -194,9 +292,23 @@ class Tables:
         return f"{listed} shared" if len(listed) <= 24 else f"{listed[:22]}… shared"
 
 
+_BASELINE = ["state", "baseline"]
+
+
+def _means_of_baselines(table: pd.DataFrame) -> pd.DataFrame:
+    """Means of `mase`, `mae` and `rmse` over clients, by `_BASELINE`; NaN if one is missing."""
+    groups = table.groupby(_BASELINE, sort=False)
+    complete = groups["mae"].count() == groups.size()
+    return groups[["mase", "mae", "rmse"]].mean().where(complete)
+
+
+def _empty(columns: Mapping[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in columns.items()})
+
+
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Explain why `path` cannot be read: it is damaged, or lacks a column that is asked for."""
+    """Raise ResultsError if `path` is damaged or lacks a required column."""
     try:
         yield
     except DAMAGE as error:
@@ -205,34 +317,50 @@ def _readable(path: Path) -> Iterator[None]:
 
 @contextmanager
 def fitting(*folders: Path) -> Iterator[None]:
-    """Explain why tables that can be read one by one do not fit together: one was changed.
+    """Raise ResultsError if tables of `folders` contradict each other, as after a manual change.
 
-    Whatever is made of the tables of some `folders` is made in this context.
+    Everything that combines several tables runs in this context.
 
     Raises:
-        ResultsError: a table lacks what another one speaks of.
+        ResultsError: a table lacks something that another table refers to.
     """
     try:
         yield
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-        log.info("How the tables do not fit together", exc_info=True)
+        log.info("the tables do not fit together", exc_info=True)
         raise ResultsError(
             f"{' or '.join(map(str, folders))}: the tables do not fit together "
-            f"({type(error).__name__}: {error}); make them anew with "
+            f"({type(error).__name__}: {error}); make them again with "
             "`snakemake --forcerun collect`; if nobody has changed them, please report it"
         ) from None
 
 
 def client_label(name: str) -> str:
-    """A ClientOpt as it is written in print, such as "SGD"."""
+    """The label of a ClientOpt, such as "SGD"."""
     return clients.available()[name].label
 
 
 def server_label(name: str) -> str:
-    """A ServerOpt as it is written in print, such as "FedYogi"."""
+    """The label of a ServerOpt, such as "FedYogi"."""
     return servers.available()[name].label
 
 
 def method_label(name: str) -> str:
-    """A method as it is written in print, such as "SCAFFOLD"."""
+    """The label of a method, such as "SCAFFOLD"."""
     return methods.available()[name].label
+
+
+def spaced(count: float) -> str:
+    """A whole number in print, with narrow spaces between thousands."""
+    return f"{count:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def baseline_label(name: str) -> str:
+    """The label of a baseline, such as "Ridge, day and week lags"."""
+    return baselines.catalogue()[name].label
+
+
+def spread(study: Study) -> str:
+    """The meaning of ± in the tables of a study."""
+    seeds = len(study.grid.seeds)
+    return f" ± standard deviation over {seeds} seeds" if seeds > 1 else " of one seed"

@@ -1,6 +1,7 @@
-"""How a claim is judged: comparisons that must all come out in its favour, and what they decide.
+"""How a claim is judged: it holds if all its comparisons come out in its favour.
 
-The rules are in `plfl.results.claims`, the claims themselves in `paper_claims` and `method_claims`.
+`plfl.results.claims` describes the rules. The claims are in `baseline_claims`, `paper_claims` and
+`method_claims`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,9 @@ from typing import Literal
 
 import numpy as np
 
+from plfl.config.study import Study
+from plfl.results.power import Spread, advice
+from plfl.results.records import Model
 from plfl.results.statistics import (
     ALPHA,
     Array,
@@ -17,70 +21,94 @@ from plfl.results.statistics import (
     holm,
     sign_flips,
 )
-from plfl.results.tables import Model
-from plfl.study import Study
 
 Answer = Literal["holds", "does not hold", "undecided", "not in this study"]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a study says about a claim."""
+    """The verdict of a study on a claim."""
 
     claim: str
     """Name of the claim."""
     model: Model | None
-    """The model that was scored; None where no model is concerned (d, f)."""
+    """The scored model; None for claims that are not about a model (d, f)."""
+    state: str | None = None
+    """The state of the verdict; None if the claim is about all states or names its own."""
     answer: Answer = "undecided"
     effect: float | None = None
-    """Effect of the deciding comparison; for differences of MASE, positive speaks for the claim."""
+    """Effect of the deciding comparison; positive differences of MASE support the claim."""
     low: float | None = None
     high: float | None = None
     """95 % interval of the effect: over clients; for bytes, the range over all cells."""
     unit: str = "MASE"
-    """What the effect is: a difference of `MASE`, a `share` or a `factor`."""
+    """Kind of the effect: a difference of `MASE`, a `share` or a `factor`."""
     p: float | None = None
-    """P value of the answer, corrected by Holm over all claims and models."""
+    """P value of the answer, corrected by Holm's method over all claims and models."""
     p_clients: float | None = None
-    """P value of the deciding comparison by itself, over clients alone."""
+    """P value of the deciding comparison alone, over clients only."""
     p_trainings: float | None = None
-    """The same over trainings (seeds), corrected for the number of comparisons where one of them
-    is enough; None where no training is concerned (d, f)."""
+    """The same over trainings (seeds), corrected for the number of comparisons if one of them is
+    sufficient; None for claims that are not about trainings (d, f)."""
     seeds: int = 0
     clients: int = 0
     """Clients behind the effect."""
     cells: tuple[str, ...] = ()
-    """The cells that decide, without their seeds."""
+    """The deciding cells, without their seeds."""
     diverged: tuple[str, ...] = ()
-    """Cells that the claim asks about and that have no score."""
+    """Cells of the claim that diverged and therefore have no score."""
     reason: str = ""
-    """In words, what the answer rests on."""
+    """The evidence for the answer, in words."""
+    needed: str = ""
+    """What would decide an undecided claim about scores, in words; see `plfl.results.power`."""
+    spread: Spread | None = None
+    """The parts of the variance of the effect; None with a single seed."""
     text: str = ""
     """The claim in words."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The comparisons a claim asks for."""
+    """The comparisons of a claim."""
 
     comparisons: Sequence[Comparison]
     """All of them must be positive for the claim to hold."""
     blocking: tuple[str, ...] = ()
-    """Diverged cells that the claim says to be the better ones: it cannot hold."""
+    """Diverged cells that the claim calls better: the claim cannot hold."""
     excused: tuple[str, ...] = ()
-    """Diverged cells that the claim says to be the worse ones: they speak neither way."""
+    """Diverged cells that the claim calls worse: they count neither way."""
     witness: Comparison | None = None
-    """The one chosen on validation to contradict; None: any may, and is corrected for."""
+    """The only comparison that may contradict the claim, selected on validation; None: any may,
+    with a correction for their number."""
     denied: bool = False
-    """The claim is that *not* all of them are positive."""
+    """Whether the claim is that *not* all comparisons are positive."""
 
+
+FINITE = "Train the diverged cells to finite scores, for instance with lower learning rates."
+"""What would decide a claim with a diverged cell."""
+UNWITNESSED = (
+    "More seeds or clients alone would not decide it: the cell selected on validation is on one "
+    "side of persistence, other cells are on the other side."
+)
+"""What would decide (e) if some cells are below 1, but not the one selected on validation."""
 
 Question = Callable[[Study, Mapping[str, Scores]], Evidence]
-"""What a claim about scores asks of a study and the scores of its states."""
+"""Finds the evidence for a claim about scores, from a study and the scores of its states."""
 
 
 class NotInStudyError(Exception):
-    """The study lacks what a claim speaks of."""
+    """The study lacks something that a claim is about."""
+
+
+def shared_schemes(study: Study) -> list[str]:
+    """The sharing schemes of a study that share parameters.
+
+    Raises:
+        NotInStudyError: the study has none.
+    """
+    if found := [scheme for scheme in study.grid.sharing if not study.shares_nothing(scheme)]:
+        return found
+    raise NotInStudyError("the grid has no sharing scheme that shares parameters")
 
 
 def contest(
@@ -93,7 +121,7 @@ def contest(
     Args:
         of_states: the scores of every state.
         better: values on the axes of the cells that the claim calls better; see `Scores.where`.
-        worse: the same of the others.
+        worse: the same for the cells that it calls worse.
     """
     names: list[str] = []
     tables: dict[str, Array] = {}
@@ -113,30 +141,42 @@ def contest(
 
 
 def difference(found: Scores, better: int, worse: int) -> Array:
-    """Shape (clients, seeds): positive where `better` has the lower MASE."""
+    """Differences of MASE (clients, seeds): positive where `better` has the lower MASE."""
     difference: Array = found.mase[worse] - found.mase[better]
     return difference.T
 
 
 def judge(blank: Verdict, evidence: Evidence, draws: int) -> Verdict:
-    """Whether all comparisons are positive, or which one contradicts that most clearly."""
+    """Judge whether all comparisons are positive, or which one contradicts that most clearly."""
+    diverged = tuple(dict.fromkeys([*evidence.blocking, *evidence.excused]))
+    blank = replace(blank, diverged=diverged)
+    if not evidence.comparisons:
+        return replace(blank, reason="every cell of the claim diverged", needed=FINITE)
     comparisons = [c for c in evidence.comparisons if not c.identical]
     same = [c.cells for c in evidence.comparisons if c.identical]
     if not comparisons:
         cells = tuple(cell for pair in same for cell in pair)
-        return replace(blank, cells=cells, reason="the cells concerned have identical results")
+        reason = "the cells of the claim have identical results"
+        return replace(
+            blank,
+            cells=cells,
+            reason=reason,
+            needed="Nothing would: they are the same.",
+        )
     effects = np.array([comparison.effect for comparison in comparisons])
     alone, together = sign_flips(comparisons, draws, seeds=True)
     skewed = np.array([comparison.skewed() for comparison in comparisons])
     alone = np.maximum(alone, skewed)
     trainings = np.array([comparison.trainings() for comparison in comparisons])
+    looks = 1
     if (effects > 0).all():
         # The weakest comparison decides.
         p = np.maximum(alone, trainings)
         positive, k = True, int(np.lexsort((-effects, p))[-1])
     else:
         if evidence.witness is None:
-            trainings = np.minimum(len(comparisons) * trainings, 1)
+            looks = len(comparisons)
+            trainings = np.minimum(looks * trainings, 1)
             p = np.where(effects < 0, np.maximum(together, trainings), 1)
         else:
             called = np.array([comparison is evidence.witness for comparison in comparisons])
@@ -151,7 +191,10 @@ def judge(blank: Verdict, evidence: Evidence, draws: int) -> Verdict:
         pairs = "1 pair has" if len(same) == 1 else f"{len(same)} pairs have"
         reason += f"; {pairs} identical results, such as {' and '.join(same[0])}"
     if positive and evidence.blocking:
-        answer, reason = "undecided", f"{reason}; cells that it names as better diverged"
+        answer, reason = "undecided", f"{reason}; cells that the claim calls better diverged"
+        blank = replace(blank, needed=FINITE)
+    if not positive and evidence.witness is not None and comparisons[k] is not evidence.witness:
+        blank = replace(blank, needed=UNWITNESSED)
     some = next(iter(comparisons[k].differences.values()))
     return replace(
         blank,
@@ -166,14 +209,15 @@ def judge(blank: Verdict, evidence: Evidence, draws: int) -> Verdict:
         clients=sum(map(len, comparisons[k].clients())),
         cells=comparisons[k].cells,
         reason=reason,
+        spread=Spread.of(comparisons[k], looks),
     )
 
 
 def _counted(deciding: Comparison, effects: Array, denied: bool) -> str:
-    """How many comparisons speak for the claim; of a single one, its effect in every state."""
+    """How many comparisons support the claim; for a single one, its effect in every state."""
     if len(effects) > 1:
         count = int((effects < 0).sum() if denied else (effects > 0).sum())
-        return f"{count} of {len(effects)} {'cells' if denied else 'comparisons'} speak for it"
+        return f"{count} of {len(effects)} {'cells' if denied else 'comparisons'} support it"
     by_state = zip(deciding.scored, deciding.clients(), strict=True)
     return ", ".join(f"{state} {clients.mean():+.3g}" for state, clients in by_state)
 
@@ -183,24 +227,33 @@ def _number(value: float) -> float | None:
 
 
 def settle(found: Sequence[Verdict]) -> list[Verdict]:
-    """Correct the p values for their family and let stand only what is significant."""
+    """Correct the p values for their number; verdicts that are not significant become undecided."""
     family = [i for i, verdict in enumerate(found) if verdict.p is not None]
-    raw = [p for verdict in found if (p := verdict.p) is not None]
+    adjusted = holm([p for verdict in found if (p := verdict.p) is not None])
+    # Holm's level for the next verdict: corrected for all that are undecided.
+    level = ALPHA / max(1, int((adjusted >= ALPHA).sum()))
     settled = list(found)
-    for i, p in zip(family, holm(raw).tolist(), strict=True):
+    for i, p in zip(family, adjusted.tolist(), strict=True):
         settled[i] = replace(found[i], p=p)
         if p >= ALPHA:
-            said = [found[i].reason, _doubt(found[i])]
-            settled[i] = replace(
-                settled[i], answer="undecided", reason="; ".join(filter(None, said))
-            )
+            settled[i] = _undecided(settled[i], level)
     return settled
+
+
+def _undecided(verdict: Verdict, level: float) -> Verdict:
+    """The verdict as undecided, with the reason and what would decide it at this `level`."""
+    said = [verdict.reason, _doubt(verdict)]
+    needed = verdict.needed
+    if verdict.p_trainings is not None and not needed:
+        needed = advice(verdict.effect or 0.0, verdict.spread, level)
+    reason = "; ".join(filter(None, said))
+    return replace(verdict, answer="undecided", reason=reason, needed=needed)
 
 
 def _doubt(verdict: Verdict) -> str:
     if verdict.p_trainings is not None:
         if verdict.seeds == 1:
-            return "one seed cannot tell an effect from the luck of a training; add grid.seeds"
+            return "one seed does not show the variation over trainings"
         if verdict.p_trainings > (verdict.p_clients or 0):
-            return f"{verdict.seeds} seeds do not agree enough; more of them may decide"
-    return f"{verdict.clients} clients do not agree enough"
+            return f"the {verdict.seeds} seeds vary too much"
+    return f"the {verdict.clients} clients vary too much"

@@ -1,7 +1,7 @@
-"""What is logged of a cell, computed from the results tables; nothing here knows MLflow.
+"""What is logged for each cell and baseline, computed from the tables without using MLflow.
 
-Metrics are named `section/score`; MLflow orders sections by their names, and these are chosen so
-that the curves of the test MASE come first.
+Metrics are named `section/score`. MLflow sorts sections by name; the names are chosen so that the
+curves of the test MASE come first.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.results.records import CELL
+from plfl.baselines import BASELINE, catalogue
+from plfl.config.study import Cell, Study
+from plfl.files import digest
+from plfl.results.records import CELL, MODELS
 from plfl.results.tables import Tables, fitting
-from plfl.study import Cell, Study, digest
 
-LAYOUT = 3
-"""Version of the names below; runs that were logged under another one are logged anew."""
+LAYOUT = 5
+"""Version of the names below; runs logged under another version are logged again."""
 
 CURVES = {"validation": "val", "test": "test"}
 CHOSEN = {"last": "test_last", "best_validation": "test_best"}
@@ -27,14 +29,21 @@ SCORES = {
     "rmse_mean": "rmse",
     "round": "round",
 }
-COSTS = {"staleness": "traffic/staleness", "seconds": "time/seconds", "waiting": "time/waiting"}
+COSTS = {
+    "staleness": "traffic/staleness",
+    "seconds": "time/seconds",
+    "waiting": "time/waiting",
+    "epochs": "train/epochs",
+    "trials": "tuning/trials",
+    "trial_steps": "tuning/client_steps",
+}
 PRICES = {"rounds": "rounds", "bytes": "mb", "seconds": "seconds"}
-"""What it took until the target MASE was reached; the last is there if time was simulated."""
+"""Costs until the target MASE is reached; `seconds` only if time is simulated."""
 SENT = {"bytes_down": "mb_down", "bytes_up": "mb_up"}
 WIRE = {"wire_down": "wire_mb_down", "wire_up": "wire_mb_up"}
-"""Whole messages, which a deployed study has measured besides."""
-RATES = ["lr", "server_lr", "mu", "tried"]
-"""What a cell was trained with, and among how many candidates that was chosen."""
+"""Bytes of whole messages, which a deployed study measures as well."""
+GIVEN = ["lr", "server_lr", "hyperparameters", "trials"]
+"""Hyperparameters of the local model of a cell, and the number of candidates they are from."""
 MEGABYTE = 1e6
 _RECORDS = ["round", "client", "split", "model", "loss", "mae", "rmse", "mase"]
 _POINT = ["cell", "key", "round", "value"]
@@ -42,34 +51,38 @@ _POINT = ["cell", "key", "round", "value"]
 
 @dataclass(frozen=True)
 class Run:
-    """All that is logged of one cell."""
+    """Everything that is logged for one cell or baseline."""
 
-    cell: Cell
+    subject: str
+    """The cell's name, or the baseline's: `CA-baseline-ridge`."""
+    state: str
+    scheme: str
+    """`baseline` for a baseline."""
     name: str
-    """Short name for MLflow's narrow column: `CA-P2 adam+yogi`."""
-    hash: str
+    """Short name for MLflow's narrow column: `CA-P2 adam+yogi`, `CA baseline ridge`."""
+    hash: str | None
     """Digest of the cell's definition, data and code."""
     params: dict[str, str]
     points: list[tuple[str, int, float]]
     """Metrics as (key, round, value), finite and rounded."""
     clients: pd.DataFrame
-    """Test scores of each client in the last round in which all of them are finite, and its traffic
-    in all rounds."""
+    """Test scores of each client at the last round in which all of them are finite, and its bytes
+    over all rounds."""
     diverged_round: int | None
-    """First round with a loss or an error that is not finite, if there is one."""
+    """First round with a loss or an error that is not finite; None without one."""
     note: str
     """Description, in Markdown."""
 
     @property
     def fingerprint(self) -> str:
-        """Changes with whatever is logged."""
+        """Digest of everything that is logged."""
         logged = (self.name, self.params, self.points, self.clients.to_json(), self.note)
         return digest(LAYOUT, self.hash, *logged)
 
 
 def title(tables: Tables) -> str:
-    """Name of the study, which says so if its data are generated."""
-    return f"{tables.study.name} (sample data)" if tables.is_sample else tables.study.name
+    """Name of the study; says if the data are sample data."""
+    return f"{tables.study.name}{tables.study.sample_suffix}"
 
 
 def engine(tables: Tables) -> str:
@@ -78,16 +91,17 @@ def engine(tables: Tables) -> str:
 
 
 def runs(tables: Tables) -> Iterator[Run]:
-    """Every cell of the study that has records, in the study's order.
+    """The runs of all cells that have records; in each state, those of the baselines follow.
 
     Raises:
-        ResultsError: a table is missing, damaged or of another version.
+        ResultsError: a table is missing, damaged or has another format.
     """
     with fitting(tables.folder):
         states, summary = tables.study.data.states, _named(tables.summary)
-        # One state at a time: the records of all may be more than fit into memory.
+        # One state at a time, because the records of all states may not fit into memory.
         for state in states:
             yield from _of_state(tables, state, summary[summary["state"] == state])
+            yield from _baselines_of(tables, state)
 
 
 def _of_state(tables: Tables, state: str, summary: pd.DataFrame) -> Iterator[Run]:
@@ -98,7 +112,7 @@ def _of_state(tables: Tables, state: str, summary: pd.DataFrame) -> Iterator[Run
     diverged = _broken(records).groupby("cell")["round"].min().to_dict()
     sound = _last_sound_round(records)
     clients = _by_cell(_clients(records, sound))
-    rates = summary.drop_duplicates("cell").set_index("cell")[RATES].to_dict("index")
+    given = _given(summary)
     for cell in study.cells:
         name = str(cell)
         if cell.state != state or name not in clients:
@@ -110,10 +124,12 @@ def _of_state(tables: Tables, state: str, summary: pd.DataFrame) -> Iterator[Run
             note += f" Test scores of each client after round {sound[name]}: Artifacts, per_client."
         finite = points[name]
         yield Run(
-            cell=cell,
+            subject=name,
+            state=state,
+            scheme=cell.sharing,
             name=_short(cell, len(study.grid.seeds) > 1),
             hash=hashes[name],
-            params=_params(cell, study, rates[name]),
+            params=_params(cell, study, given[name]),
             points=list(zip(finite["key"], finite["round"], finite["value"], strict=True)),
             clients=clients[name].drop(columns="cell"),
             diverged_round=diverged.get(name),
@@ -121,8 +137,86 @@ def _of_state(tables: Tables, state: str, summary: pd.DataFrame) -> Iterator[Run
         )
 
 
+def _given(summary: pd.DataFrame) -> dict[Any, dict[Any, Any]]:
+    """`GIVEN` of each cell, and the hyperparameters of its global model if they differ."""
+    by_model = {
+        model: summary[summary["model"] == model].drop_duplicates("cell").set_index("cell")
+        for model in MODELS
+    }
+    local = by_model["local"]
+    other = by_model["global"]["hyperparameters"].reindex(local.index)
+    own = other.where(other != local["hyperparameters"], "")
+    return local[GIVEN].assign(hyperparameters_global=own).to_dict("index")
+
+
+def _baselines_of(tables: Tables, state: str) -> Iterator[Run]:
+    """The runs of the baselines of a state."""
+    every, last = tables.baselines, tables.study.federation.rounds
+    here = every[every["state"] == state]
+    for name, table in here.groupby("baseline", sort=False):
+        about = catalogue()[str(name)]
+        yield Run(
+            subject=f"{state}-{BASELINE}-{name}",
+            state=state,
+            scheme=BASELINE,
+            name=f"{state} {BASELINE} {name}",
+            hash=None,
+            params={
+                "state": state,
+                "sharing": BASELINE,
+                "method": str(name),
+                "client_opt": "none",
+                "server_opt": "none",
+                "model": about.label,
+            },
+            points=_baseline_points(table, last),
+            clients=_baseline_clients(table),
+            diverged_round=None,
+            note=f"{title(tables)}: baseline {about.label}. {about.about} "
+            "Test scores of each client: Artifacts, per_client.",
+        )
+
+
+def _baseline_points(table: pd.DataFrame, last: int) -> list[tuple[str, int, float]]:
+    """Scores of the single model of a baseline, under the names of both models of a cell.
+
+    This puts them into the same columns, so that baselines and cells are sorted together. In charts
+    by round they are a horizontal line from the first round to the last.
+    """
+    parts = {str(split): rows for split, rows in table.groupby("split")}
+    test = parts["test"]
+    scores = {
+        f"{section}/{score}": value
+        for score, value in _means(test).items()
+        for section in CHOSEN.values()
+    }
+    points = [(f"{key}_{model}", last, value) for key, value in scores.items() for model in MODELS]
+    for split, section in CURVES.items():
+        mase = _means(parts[split])["mase"]
+        points += [(f"{section}/mase_{m}", t, mase) for m in MODELS for t in sorted({1, last})]
+    points.append(("traffic/total_mb", last, float(test["bytes"].sum() / MEGABYTE)))
+    return sorted((key, t, _rounded(value)) for key, t, value in points if np.isfinite(value))
+
+
+def _means(scored: pd.DataFrame) -> dict[str, float]:
+    """Scores over clients; NaN if a client has no forecast."""
+    if scored["mae"].isna().any():
+        return dict.fromkeys(("mase", "mase_median", "mae", "rmse"), np.nan)
+    means = {name: float(scored[name].mean()) for name in ("mase", "mae", "rmse")}
+    return means | {"mase_median": float(scored["mase"].median())}
+
+
+def _baseline_clients(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per client, with the same columns as the table of a cell."""
+    test = table[table["split"] == "test"]
+    scores = {f"{s}_{m}": test[s] for m in MODELS for s in ("mase", "mae", "rmse")}
+    rows = test[["client"]].assign(**scores, mb_down=0.0, mb_up=test["bytes"] / MEGABYTE)
+    numbers = rows.columns.drop("client")
+    return rows.assign(**rows[numbers].map(_rounded)).reset_index(drop=True)
+
+
 def _named(table: pd.DataFrame) -> pd.DataFrame:
-    """`table` with the names of its cells instead of their axes."""
+    """`table` with the names of the cells instead of their axes, except `state`."""
     axes = table[CELL].drop_duplicates()
     names = [str(Cell(*axis)) for axis in axes.itertuples(index=False)]
     named: pd.DataFrame = table.merge(axes.assign(cell=names), on=CELL).drop(columns=CELL[1:])
@@ -134,24 +228,24 @@ def _by_cell(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _short(cell: Cell, several_seeds: bool) -> str:
-    """MLflow's column of names shows about 20 characters; most names have no more."""
+    """Short name of a cell: MLflow's column of names shows about 20 characters."""
     server = cell.server_opt.removeprefix("fed").replace("adaptive", "ada")
     method = "" if cell.method == "fedopt" else f"{cell.method} "
-    name = f"{cell.state}-{cell.personalization} {method}{cell.client_opt}+{server}"
+    name = f"{cell.state}-{cell.sharing} {method}{cell.client_opt}+{server}"
     return f"{name} s{cell.seed}" if several_seeds else name
 
 
-def _params(cell: Cell, study: Study, rates: Mapping[Any, float]) -> dict[str, str]:
-    """What one compares cells by; of the `rates` those that mean something in this one."""
+def _params(cell: Cell, study: Study, given: Mapping[Any, Any]) -> dict[str, str]:
+    """The parameters by which cells are compared, with the values in `given` that are not empty."""
     widths = "-".join(map(str, study.model.mlp))
     params = {
         "state": cell.state,
-        "P": cell.personalization,
+        "sharing": cell.sharing,
         "method": cell.method,
         "client_opt": cell.client_opt,
         "server_opt": cell.server_opt,
         "seed": cell.seed,
-        **{name: rate for name, rate in rates.items() if rate > 0},
+        **{name: value for name, value in given.items() if value and value == value},
         "rounds": study.federation.rounds,
         "local_steps": study.federation.local_steps,
         "batch_size": study.federation.batch_size,
@@ -161,7 +255,7 @@ def _params(cell: Cell, study: Study, rates: Mapping[Any, float]) -> dict[str, s
 
 
 def _points(records: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
-    """All finite metrics of all cells, a row each."""
+    """All finite metrics of all cells, one row each."""
     parts = [part[_POINT] for part in [*_curves(records), *_scores(summary)]]
     table: pd.DataFrame = pd.concat(parts, ignore_index=True).astype({"value": float})
     table = table[np.isfinite(table["value"])].astype({"round": int})
@@ -169,28 +263,28 @@ def _points(records: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rounded(value: float) -> float:
-    """Four decimals, or four significant digits below one (a loss in scaled units is small)."""
+    """Rounded to four decimals; below 1 to four significant digits, because losses are small."""
     return round(value, 4) if abs(value) >= 1 else float(f"{value:.4g}")
 
 
 def _curves(records: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Means and sums over the clients of each round; infinite where a client has diverged."""
+    """Means and sums over the clients in each round; infinite if a client diverged."""
     rounds = ["cell", "round"]
-    train = records[records["split"] == "train"]
+    train = records[(records["split"] == "train") & (records["model"] == "local")]
     yield _over_clients(train.assign(value=train["loss"]), rounds, "mean").assign(key="train/loss")
     for column, name in _sent(train).items():
         sent = train.assign(value=train[column] / MEGABYTE)
         yield _over_clients(sent, rounds, "sum").assign(key=f"traffic/{name}")
     scored = records[records["split"] != "train"]
-    # A client without persistence error has no MASE and drops out of the mean; one whose error is
-    # not a number has diverged and must not.
+    # The mean skips a client whose MASE is undefined because its persistence error is zero. It must
+    # not skip a diverged client, whose error is not finite.
     scored = scored.assign(value=scored["mase"].where(np.isfinite(scored["mae"]), np.inf))
     means = _over_clients(scored, [*rounds, "split", "model"], "mean")
     yield means.assign(key=means["split"].map(CURVES) + "/mase_" + means["model"])
 
 
 def _sent(records: pd.DataFrame) -> dict[str, str]:
-    """The columns of bytes that there are, and what each is called in megabytes."""
+    """The existing columns of bytes, and the names of their metrics in megabytes."""
     return {column: name for column, name in (SENT | WIRE).items() if column in records}
 
 
@@ -199,7 +293,7 @@ def _over_clients(table: pd.DataFrame, by: list[str], how: str) -> pd.DataFrame:
 
 
 def _scores(summary: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The summary's scores, each at the round it belongs to, and what the cell cost."""
+    """The scores of the summary, each at its round, and the costs of the cell."""
     prefix, suffix = summary["chosen"].map(CHOSEN) + "/", "_" + summary["model"]
     for column, score in SCORES.items():
         yield summary.assign(key=prefix + score + suffix, value=summary[column])
@@ -208,7 +302,7 @@ def _scores(summary: pd.DataFrame) -> Iterator[pd.DataFrame]:
         if f"{column}_to_target" in last:
             price = last[f"{column}_to_target"] / (MEGABYTE if column == "bytes" else 1)
             yield last.assign(key=f"target/{unit}_" + last["model"], value=price)
-    last = last.drop_duplicates("cell")
+    last = last[last["model"] == "local"]
     for column, key in COSTS.items():
         if column in last:
             yield last.assign(key=key, value=last[column])
@@ -226,7 +320,7 @@ def _broken(records: pd.DataFrame) -> pd.DataFrame:
 
 
 def _last_sound_round(records: pd.DataFrame) -> dict[str, int]:
-    """By cell, the last round in which every client's test error is finite, if any."""
+    """For each cell, the last round in which the test errors of all clients are finite, if any."""
     test = records[records["split"] == "test"]
     sound = np.isfinite(test["mae"]).groupby([test["cell"], test["round"]]).all()
     rounds = sound[sound].index.to_frame(index=False)
@@ -234,10 +328,11 @@ def _last_sound_round(records: pd.DataFrame) -> dict[str, int]:
 
 
 def _clients(records: pd.DataFrame, at: dict[str, int]) -> pd.DataFrame:
-    """A row for each cell and client: its test scores at the cell's round and its traffic."""
+    """One row per cell and client: test scores at the round `at` of the cell, and bytes."""
     keys = ["cell", "client"]
     ways = _sent(records)
-    sent = records[records["split"] == "train"].groupby(keys)[list(ways)].sum() / MEGABYTE
+    trained = (records["split"] == "train") & (records["model"] == "local")
+    sent = records[trained].groupby(keys)[list(ways)].sum() / MEGABYTE
     sent = sent.rename(columns=ways)
     test = records[(records["split"] == "test") & (records["round"] == records["cell"].map(at))]
     scores = test.pivot(index=keys, columns="model", values=["mase", "mae", "rmse"])

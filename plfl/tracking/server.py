@@ -1,4 +1,4 @@
-"""MLflow's browser pages for a results folder."""
+"""Serve MLflow's browser pages for a results folder."""
 
 import shlex
 import signal
@@ -20,13 +20,13 @@ from plfl.tracking.views import presets
 
 HOST = "127.0.0.1"
 START_SECONDS = 120
-"""How long a server may take to answer first; a cold one needs about ten seconds."""
+"""Time limit for the first answer of a server; a cold start takes about ten seconds."""
 
 
 def ui_command(results: Path, port: int) -> list[str]:
-    """The command that serves the database of `results`, as one could type it."""
+    """The command line that serves the database of `results`."""
     folder = results.resolve()
-    # Jobs are MLflow's evaluations of language models: eight processes and 2 GB for nothing here.
+    # MLflow's jobs evaluate language models; here they would use 8 processes and 2 GB in vain.
     return [
         "env",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false",
@@ -39,20 +39,23 @@ def ui_command(results: Path, port: int) -> list[str]:
 
 
 def ui_url(results: Path, port: int) -> str:
-    """Address of the view of the best cells, at a server of `results` on `port`.
+    """The URL of the view of the best cells on a server of `results` at `port`.
 
     Raises:
-        ResultsError: `results` has no database that this MLflow can read, or no study in it.
+        ResultsError: `results` has no database that this MLflow can read, or the database has no
+            study.
     """
     experiment = find_experiment(connect(check(results)))
     if experiment is None:
-        raise ResultsError(f"{results}: its MLflow database holds no study; log the study first")
+        raise ResultsError(
+            f"{results}: the MLflow database has no study; log the study first (plfl track)"
+        )
     best = next(presets([], 1))
     return f"http://{HOST}:{port}{best.path(experiment.experiment_id)}"
 
 
 def serve(results: Path, port: int) -> int:
-    """Serve the database of `results` on this machine until Ctrl-C or SIGTERM; returns 0 then.
+    """Serve the database of `results` on this machine until Ctrl-C or SIGTERM; return 0.
 
     Raises:
         ResultsError: see `ui_url`.
@@ -66,14 +69,15 @@ def serve(results: Path, port: int) -> int:
         print(f"open  {url}\nstop  Ctrl-C", flush=True)
         server.wait()
         raise _died(server, log)
-    return 0  # the block above was left by Ctrl-C
+    return 0  # Ctrl-C ended the block above
 
 
 @contextmanager
 def _server(command: list[str], log: IO[str]) -> Iterator[subprocess.Popen[str]]:
-    """Run `command` in a session of its own, so that Ctrl-C reaches us alone, and end it for sure.
+    """Run `command` during the block, and end it afterwards in any case.
 
-    Ctrl-C and SIGTERM end the block; they do not leave it.
+    The command runs in its own session, so that Ctrl-C reaches this process only. Ctrl-C and
+    SIGTERM end the block without an exception.
     """
     in_charge = threading.current_thread() is threading.main_thread()
     if in_charge:
@@ -97,14 +101,14 @@ def _server(command: list[str], log: IO[str]) -> Iterator[subprocess.Popen[str]]
 
 def _refuse_taken(port: int) -> None:
     with socket.socket() as probe:
-        # As servers do: a port whose last connections are still fading away is free.
+        # As servers do: a port with connections in TIME_WAIT counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except (OSError, OverflowError) as error:
             raise PlflError(
-                f"port {port} on {HOST} cannot be used ({error}): is MLflow open already? "
-                "Stop what listens there, or set another one as tracking.port"
+                f"port {port} on {HOST} cannot be used ({error}); stop the program that uses it "
+                "(MLflow may be running already), or set another port as tracking.port"
             ) from None
 
 
@@ -114,7 +118,7 @@ def _wait_until_up(server: subprocess.Popen[str], port: int, log: IO[str]) -> No
         if server.poll() is not None:
             raise _died(server, log)
         try:
-            # Not urllib, which would ask a proxy of the user's for this machine's own page.
+            # Not urllib, which would use the user's proxy even for a local page.
             with closing(HTTPConnection(HOST, port, timeout=5)) as connection:
                 connection.request("GET", "/health")
                 if connection.getresponse().status == 200:

@@ -1,9 +1,9 @@
-"""From the tables of a results folder to its MLflow database, again and again with one outcome.
+"""Write the tables of a results folder to its MLflow database; repeating it changes nothing.
 
-Artifacts are addressed as `mlflow-artifacts:/<run>/…`, a path below whatever folder the server is
-started on, and written straight into that folder. So a results folder can be moved or copied, and
-`mlflow server`, called inside it without any option, finds both the database and the artifacts
-under their default names.
+Artifacts have the address `mlflow-artifacts:/<run>/…`, relative to the folder that the server is
+started on, and are written directly into that folder. So a results folder can be moved or copied,
+and `mlflow server`, started inside it without options, finds the database and the artifacts under
+their default names.
 """
 
 import json
@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 from filelock import FileLock
@@ -23,9 +22,8 @@ from tqdm import tqdm
 
 from plfl import __version__
 from plfl.errors import ResultsError
-from plfl.files import atomic
+from plfl.files import atomic, digest, sha256
 from plfl.results.tables import Tables
-from plfl.study import digest
 from plfl.tracking.content import Run, engine, runs, title
 from plfl.tracking.views import OVERVIEW, OWN, TAG, WORKFLOW, presets
 
@@ -52,32 +50,32 @@ DATABASE = "mlflow.db"
 ARTIFACTS = "mlartifacts"
 PER_CLIENT = "per_client.json"
 MOST_METRICS = 1000
-"""How many metrics MLflow takes in one call."""
+"""Number of metrics that MLflow accepts in one call."""
 MOST_NOTE = 20_000
-"""How many characters MLflow takes in a tag of an experiment, such as its note."""
+"""Number of characters that MLflow accepts in a tag of an experiment, such as its note."""
 PATIENCE = 20.0
-"""Seconds to wait for a database that another process has locked; MLflow itself waits as long."""
+"""Seconds to wait for a database that another process has locked, as MLflow itself does."""
 
 _STUDY = "plfl.study"
 _SUBJECT = "plfl.name"
-"""The cell that a run is of: cells that were trained once for several names share a hash."""
+"""The cell or baseline of a run. It is not its hash: cells that share one training share a hash."""
 _HASH = "plfl.cell"
 _CONTENT = "plfl.content"
 _DONE = ("FINISHED", "FAILED")
 
 
 def track(results: Path, figures: Path | None = None, *, progress: bool = True) -> Path:
-    """Log the tables in `results`, and the pictures in `figures`, and return the database's path.
+    """Log the tables in `results` and the figures in `figures`; return the path of the database.
 
-    Each cell becomes one run of the study's experiment; a further run, `overview`, holds the
-    figures and tables of the whole study, which belong to no single cell. Whatever is there is
-    logged, a study need not be finished. Calling it again brings the experiment up to date: cells
-    that are the same are left alone, changed ones and ones whose logging was interrupted are logged
-    anew, and runs of cells that left the study are deleted. Runs of other origin are not touched.
+    Each cell and each baseline is one run of the study's experiment. The run `overview` holds the
+    figures and tables of the whole study. The study need not be finished: all existing results are
+    logged. Calling this again updates the experiment: unchanged cells are kept, changed ones and
+    those whose logging was interrupted are logged again, and runs of cells that are no longer in
+    the study are deleted. Runs of other origin are not touched.
 
     Raises:
-        ResultsError: a table is missing, or `mlflow.db` is not a database of this MLflow, or
-            another process keeps it locked.
+        ResultsError: a table is missing, `mlflow.db` is not a database of this MLflow, or another
+            process has locked it.
     """
     tables = Tables(results)
     wanted = list(runs(tables))
@@ -85,27 +83,27 @@ def track(results: Path, figures: Path | None = None, *, progress: bool = True) 
         client = _open(results)
         experiment = _experiment(client, tables)
         log = _Log(client, experiment, results / ARTIFACTS, _logged(client, experiment))
-        log.forget_all_but({OVERVIEW, *(str(run.cell) for run in wanted)})
-        # None: tqdm stays silent unless a person watches.
+        log.forget_all_but({OVERVIEW, *(run.subject for run in wanted)})
+        # None: tqdm shows its bar on a terminal only.
         silent = None if progress else True
         for run in tqdm(wanted, desc="mlflow", unit="run", disable=silent, leave=False):
-            _log_cell(log, run, tables)
+            _log_run(log, run, tables)
         figures_link = _log_overview(log, figures, tables)
         _decorate(client, experiment, tables, wanted, figures_link)
     return results / DATABASE
 
 
 def check(results: Path) -> Path:
-    """The path of the database in `results`, which is known to be one of this MLflow's.
+    """Check that the database in `results` fits the installed MLflow; return its path.
 
     Raises:
-        ResultsError: it is missing, is no MLflow database, is one of another schema version, or
-            another process keeps it locked.
+        ResultsError: the database is missing, is not an MLflow database, has another schema
+            version, or is locked by another process.
     """
     database = results / DATABASE
-    remedy = "remove it and log the study again; nothing is lost, it is made from the tables"
+    remedy = "remove it and log the study again (plfl track); the tables contain everything"
     if not database.exists():
-        raise ResultsError(f"{database}: is missing; log the study first")
+        raise ResultsError(f"{database}: is missing; log the study first (plfl track)")
     try:
         uri = f"{database.resolve().as_uri()}?mode=rw"
         with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as link:
@@ -130,12 +128,12 @@ def check(results: Path) -> Path:
 
 
 def connect(database: Path) -> MlflowClient:
-    """A client of the database file, without any server."""
+    """A client of the database file, without a server."""
     return MlflowClient(tracking_uri=f"sqlite:///{database.resolve()}")
 
 
 def find_experiment(client: MlflowClient) -> Experiment | None:
-    """The study's experiment, deleted or not."""
+    """The experiment of the study, even if it is deleted; None without one."""
     found = client.search_experiments(
         view_type=ViewType.ALL, filter_string=f"tags.`{_STUDY}` != ''", max_results=1
     )
@@ -143,15 +141,15 @@ def find_experiment(client: MlflowClient) -> Experiment | None:
 
 
 def _open(results: Path) -> MlflowClient:
-    """Open the database, made first if there is none: no one ever sees a half-made one."""
+    """Open the database. A new one is created under a temporary name, so it is always complete."""
     database = results / DATABASE
     if not database.exists():
         with atomic(database) as temporary, _quiet():
             client = connect(temporary)
-            # MLflow makes an empty experiment of its own, which would only puzzle the visitor.
+            # MLflow creates an empty default experiment, which would only confuse readers.
             client.delete_experiment("0")
     check(results)
-    # MLflow would print a traceback for every call that finds the database locked.
+    # If the database is locked, MLflow would print a traceback for every call.
     with closing(sqlite3.connect(database, timeout=PATIENCE)) as link:
         link.execute("BEGIN IMMEDIATE")
     return connect(database)
@@ -159,7 +157,7 @@ def _open(results: Path) -> MlflowClient:
 
 @contextmanager
 def _unlocked(database: Path) -> Iterator[None]:
-    """Say in a user's words that another process has locked the database, or the disk is full."""
+    """Raise ResultsError if another process has locked the database or the disk is full."""
     try:
         yield
     except (sqlite3.Error, SQLAlchemyError, MlflowException) as error:
@@ -178,14 +176,14 @@ def _is_busy(error: Exception) -> bool:
 
 def _locked(database: Path) -> ResultsError:
     return ResultsError(
-        f"{database}: is locked by another process; end that process, or wait for it, then run "
-        "again; what is logged already stays"
+        f"{database}: is locked by another process; wait until it ends, or end it, then run again; "
+        "runs that are already logged are kept"
     )
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the forty lines in which MLflow tells of its migrations."""
+    """Suppress the forty lines that MLflow logs about its migrations."""
     logging.disable(logging.INFO)
     try:
         yield
@@ -211,7 +209,7 @@ def _experiment(client: MlflowClient, tables: Tables) -> str:
 
 
 def _logged(client: MlflowClient, experiment: str) -> dict[str, list[LoggedRun]]:
-    """Our own runs by subject; there is more than one only if something was interrupted."""
+    """The study's runs by subject; several for one subject only after an interruption."""
     found: dict[str, list[LoggedRun]] = {}
     token = None
     while True:
@@ -226,7 +224,7 @@ def _logged(client: MlflowClient, experiment: str) -> dict[str, list[LoggedRun]]
 
 @dataclass(frozen=True)
 class _Log:
-    """The study's experiment as it was found, and the way to add to it."""
+    """The study's experiment as it was found, with functions that add runs to it."""
 
     client: MlflowClient
     experiment: str
@@ -239,7 +237,7 @@ class _Log:
             self._delete(self.found[subject])
 
     def up_to_date(self, subject: str, content: str) -> str | None:
-        """Id of the finished run that has this content; other runs of the subject are deleted."""
+        """Id of the finished run with this content; all other runs of the subject are deleted."""
         found = self.found.get(subject, [])
         same = [
             run
@@ -252,7 +250,7 @@ class _Log:
     def start(
         self, subject: str, content: str, name: str, tags: dict[str, str]
     ) -> tuple[str, Path]:
-        """Create a run, unfinished until `finish`; returns its id and its artifacts' folder."""
+        """Create a run, unfinished until `finish`; return its id and its folder of artifacts."""
         tags = {_SUBJECT: subject, _CONTENT: content} | tags
         run = self.client.create_run(self.experiment, tags=tags, run_name=name)
         folder = self.artifacts / run.info.run_id / "artifacts"
@@ -268,14 +266,10 @@ class _Log:
             shutil.rmtree(self.artifacts / run.info.run_id, ignore_errors=True)
 
 
-def _data(tables: Tables) -> str:
-    return "sample data" if tables.is_sample else tables.study.data.source
-
-
 def _tags(tables: Tables, note: str) -> dict[str, str]:
     tags = {
         "engine": engine(tables),
-        "plfl.data": _data(tables),
+        "plfl.data": tables.study.data.origin,
         "plfl.version": tables.about["version"],
         "mlflow.source.name": "plfl",
         "mlflow.note.content": note,
@@ -285,24 +279,25 @@ def _tags(tables: Tables, note: str) -> dict[str, str]:
     return tags
 
 
-def _log_cell(log: _Log, run: Run, tables: Tables) -> None:
-    subject, content = str(run.cell), run.fingerprint
+def _log_run(log: _Log, run: Run, tables: Tables) -> None:
+    subject, content = run.subject, run.fingerprint
     if log.up_to_date(subject, content):
         return
     tags = _tags(tables, run.note) | {
-        _HASH: run.hash,
         "mlflow.loggedArtifacts": json.dumps([{"path": PER_CLIENT, "type": "table"}]),
     }
+    if run.hash is not None:
+        tags[_HASH] = run.hash
     if run.diverged_round is not None:
         tags["diverged_round"] = str(run.diverged_round)
     id, folder = log.start(subject, content, run.name, tags)
     params = [Param(key, value) for key, value in run.params.items()]
-    # The time of a point is its round, in seconds: the same point logged twice is one point.
+    # The time of a point is its round in seconds, so that logging it twice gives one point.
     metrics = [Metric(key, value, 1000 * step, step) for key, step, value in run.points]
     log.client.log_batch(id, params=params, metrics=metrics[: MOST_METRICS - len(params)])
     for start in range(MOST_METRICS - len(params), len(metrics), MOST_METRICS):
         log.client.log_batch(id, metrics=metrics[start : start + MOST_METRICS])
-    # What MlflowClient.log_table writes; that would need a running server for our artifact paths.
+    # As MlflowClient.log_table writes it, which would need a running server for these addresses.
     run.clients.to_json(folder / PER_CLIENT, orient="split", index=False)
     log.client.log_inputs(id, [_dataset(run, tables)])
     log.finish(id, "FINISHED" if run.diverged_round is None else "FAILED")
@@ -313,8 +308,8 @@ def _dataset(run: Run, tables: Tables) -> DatasetInput:
     settings = [part.model_dump(mode="json", exclude={"folder"}) for part in (data, windows)]
     columns = [{"type": "double", "name": name} for name in data.features]
     dataset = Dataset(
-        name=f"{_data(tables)} {run.cell.state}",
-        digest=digest(settings, run.cell.state)[:8],
+        name=f"{data.origin} {run.state}",
+        digest=digest(settings, run.state)[:8],
         source_type=data.source,
         source=getattr(data, data.source).model_dump_json(),
         schema=json.dumps({"mlflow_colspec": columns}),
@@ -324,11 +319,11 @@ def _dataset(run: Run, tables: Tables) -> DatasetInput:
 
 
 def _log_overview(log: _Log, figures: Path | None, tables: Tables) -> str:
-    """Log figures and tables of the whole study; returns the link to them, to a figure if any."""
-    # MLflow shows no PDF as quickly as a PNG; one of each figure is enough to look at.
+    """Log the figures and tables of the whole study; return the link to the first of them."""
+    # Only PNGs: MLflow shows them faster than PDFs.
     pictures = sorted(figures.glob("*.png")) if figures is not None else []
     files = [*pictures, tables.folder / "summary.csv", tables.folder / "study.json"]
-    content = digest([[file.name, sha256(file.read_bytes()).hexdigest()] for file in files])
+    content = digest([[file.name, sha256(file)] for file in files])
     run = log.up_to_date(OVERVIEW, content)
     if run is None:
         note = f"{title(tables)}: figures and tables of the whole study, under Artifacts."
@@ -342,15 +337,15 @@ def _log_overview(log: _Log, figures: Path | None, tables: Tables) -> str:
 def _decorate(
     client: MlflowClient, experiment: str, tables: Tables, wanted: list[Run], figures_link: str
 ) -> None:
-    """Write the views and, as the one line of the note that MLflow shows, the links to them."""
-    places = [(run.cell.state, run.cell.personalization) for run in wanted]
+    """Write the views, and a note of one line with links to them; MLflow shows one line only."""
+    places = [(run.state, run.scheme) for run in wanted]
     grid = tables.study.grid
     views = list(presets(places, len(grid.seeds), len(grid.method)))
     links = [f"[{view.name}]({view.path(experiment)})" for view in views]
     links.insert(1, f"[Figures and tables]({figures_link})")
     tags = dict(view.tag() for view in views) | {
         _STUDY: tables.study.name,
-        "plfl.data": _data(tables),
+        "plfl.data": tables.study.data.origin,
         "plfl.version": __version__,
         "mlflow.note.content": _in_one_line(links),
     }
@@ -364,9 +359,9 @@ def _decorate(
 
 
 def _in_one_line(links: list[str]) -> str:
-    """The links, or as many of the first ones as a note has room for."""
+    """The links in one line, or as many of the first ones as a note can hold."""
     line = " · ".join(links)
     while len(line) > MOST_NOTE:
         links = links[:-1]
-        line = " · ".join([*links, "all others are in the Views menu"])
+        line = " · ".join([*links, "more in the Views menu"])
     return line

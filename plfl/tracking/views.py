@@ -1,8 +1,8 @@
-"""Views: ready sets of columns, order, filter and charts, opened by a link.
+"""Views: predefined sets of columns, order, filter and charts, each opened by a link.
 
-MLflow's own "Views > Save as new view" stores a view as a tag of the experiment, and so does this
-module. The form of that tag is not documented by MLflow; it was read from version 3.17.2. Another
-version that does not understand it shows its plain table instead, no harm done.
+Like MLflow's "Views > Save as new view", this module stores a view as a tag of the experiment.
+MLflow does not document the format of that tag; it is that of version 3.17.2. A version that does
+not understand it shows the default table instead.
 """
 
 import base64
@@ -12,17 +12,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from plfl.baselines import BASELINE
+
 TAG = "mlflow.sharedViewState."
 OWN = "plfl-"
-"""How the keys of our views start; those of views that somebody saves in the browser do not."""
+"""Prefix of the keys of these views; views saved in the browser do not have it."""
 MOST_RUNS = 100
-"""MLflow loads this many runs into a table and averages groups over loaded runs only."""
+"""Number of runs that MLflow loads into a table; group averages include loaded runs only."""
 OVERVIEW = "overview"
-"""Name of the run that holds what belongs to no single cell; the views leave it out."""
+"""Name of the run for everything that belongs to no single cell; the views exclude it."""
 WORKFLOW = "workflowType=machine_learning"
-"""Part of every link: without it MLflow 3.17 opens its pages for language models."""
+"""Part of every link; without it, MLflow 3.17 opens its pages for language models."""
 
-_CREATED = 1_700_000_000_000  # fixed, so that writing a view again changes nothing
+_CREATED = 1_700_000_000_000  # constant, so that writing a view again changes nothing
 
 
 def metric(key: str) -> str:
@@ -37,8 +39,8 @@ def param(key: str) -> str:
 
 MASE, MASE_GLOBAL, TRAFFIC = "test_last/mase_local", "test_last/mase_global", "traffic/total_mb"
 SCORES = {metric(MASE): 165, metric(MASE_GLOBAL): 170, metric(TRAFFIC): 125}
-"""Columns of the scores with widths in pixels that show their titles in full. They come first: the
-names of the runs tell the rest, and MLflow opens with a pane that hides the right of the table."""
+"""Columns of the scores, with widths in pixels that show their full titles. They come first because
+MLflow opens with a pane that covers the right part of the table."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +50,20 @@ class View:
     key: str
     """Name in links."""
     name: str
-    """Name in the Views menu and in the experiment's note."""
+    """Name in the Views menu and in the note of the experiment."""
     columns: dict[str, int]
     """Columns in order, with their widths in pixels."""
     search: str
-    """Filter in MLflow's language."""
+    """Filter in MLflow's search syntax."""
     sections: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Charts by the title of their section."""
+    """Charts by title of their section."""
     group_by: Sequence[str] = ()
-    """Parameters whose equal values are averaged."""
+    """Parameters; runs with equal values are averaged."""
     as_charts: bool = False
-    """Whether the link opens the charts rather than the table."""
+    """Whether the link opens the charts instead of the table."""
 
     def path(self, experiment: str) -> str:
-        """The part of the link behind the server's address."""
+        """The path of the link on the server."""
         mode = "&compareRunsMode=CHART" if self.as_charts else ""
         return f"/#/experiments/{experiment}/runs?{WORKFLOW}&viewStateShareKey={self.key}{mode}"
 
@@ -129,10 +131,16 @@ class View:
 
 
 def presets(cells: Iterable[tuple[str, str]], seeds: int, methods: int = 1) -> Iterator[View]:
-    """The views of a study whose cells lie in (state, personalisation), the best cells first."""
+    """The views of a study, the most useful ones first.
+
+    Args:
+        cells: state and sharing scheme of each run; the scheme of a baseline is `baseline`.
+        seeds: number of seeds.
+        methods: number of methods.
+    """
     places = list(cells)
     states = list(dict.fromkeys(state for state, _ in places))
-    widths = {"state": 70, "P": 60}
+    widths = {"state": 70, "sharing": 90}
     widths |= {"method": 90} if methods > 1 else {}
     widths |= {"client_opt": 110, "server_opt": 130}
     compared = list(widths)
@@ -155,26 +163,28 @@ def presets(cells: Iterable[tuple[str, str]], seeds: int, methods: int = 1) -> I
             sections=_overview(compared[1:]),
         )
     for state in states:
-        splits = [split for place, split in places if place == state]
-        search = f"params.state = '{state}'"
-        if len(splits) <= MOST_RUNS:
+        schemes = [scheme for place, scheme in places if place == state and scheme != BASELINE]
+        search = f"params.state = '{state}' and params.sharing != '{BASELINE}'"
+        if len(schemes) <= MOST_RUNS:
             yield _curves(f"{OWN}{state}-curves", f"{state} curves", search, axes)
             continue
-        for split in dict.fromkeys(splits):
+        for scheme in dict.fromkeys(schemes):
             yield _curves(
-                f"{OWN}{state}-{split}-curves",
-                f"{state} {split} curves",
-                f"{search} and params.P = '{split}'",
+                f"{OWN}{state}-{scheme}-curves",
+                f"{state} {scheme} curves",
+                f"params.state = '{state}' and params.sharing = '{scheme}'",
                 axes,
             )
-    # Last, since MLflow may cut a long line of links; its Views menu has them all.
-    for state, split in dict.fromkeys(places):
+    # These come last because MLflow may cut a long line of links; its Views menu has all of them.
+    named = SCORES | {param("state"): 70, param("method"): 160, param("model"): 280}
+    for state, scheme in dict.fromkeys(places):
+        is_baseline = scheme == BASELINE
         yield View(
-            f"{OWN}{state}-{split}-cells",
-            f"{state} {split}",
-            columns,
-            search=f"params.state = '{state}' and params.P = '{split}'",
-            sections=_overview(compared[2:]),
+            f"{OWN}{state}-{scheme}-cells",
+            f"{state} {scheme}",
+            named if is_baseline else columns,
+            search=f"params.state = '{state}' and params.sharing = '{scheme}'",
+            sections=_overview(["method"] if is_baseline else compared[2:]),
         )
 
 
@@ -188,7 +198,7 @@ def _curves(key: str, name: str, search: str, axes: dict[str, int]) -> View:
             "MASE by round": [_line("val/mase_local"), _line("val/mase_global")],
             "Training and traffic": [_line("train/loss"), _scatter(TRAFFIC, MASE)],
         },
-        group_by=("P", "client_opt"),
+        group_by=("sharing", "client_opt"),
         as_charts=True,
     )
 

@@ -1,7 +1,7 @@
 """Which windows a client trains on in which step: a counter-based stream.
 
 The stream is fixed by (seed, client's name, round) alone, so every cell of a state sees the same
-minibatches, in whatever order or company its clients are trained.
+minibatches, in whatever order and stacks its clients are trained.
 """
 
 import hashlib
@@ -40,12 +40,3 @@ def epoch(
         for p in np.unique(numbers // per_pass).tolist()
     }
     return np.stack([passes[n // per_pass][n % per_pass] for n in numbers.tolist()])
-
-
-def participants(seed: int, t: int, clients: list[str], share: float) -> NDArray[np.int64]:
-    """Indices, ascending, of the clients that take part in round `t`; at least one."""
-    count = max(1, round(share * len(clients)))
-    if count == len(clients):
-        return np.arange(count)
-    by_name = np.argsort(clients)
-    return np.sort(by_name[stream(seed, "/participants", t).permutation(len(clients))[:count]])

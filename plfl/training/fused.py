@@ -4,6 +4,8 @@
 processor's cache. `python -m plfl.training.fused` compiles it ahead of the first use.
 """
 
+from __future__ import annotations
+
 import itertools
 import logging
 from ctypes import POINTER, Structure, byref, c_double, c_int32, c_int64, c_void_p
@@ -12,16 +14,16 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from plfl.clients import ClientOpt
-from plfl.clients.adam import Adam
-from plfl.clients.adamams import AdamAMS
-from plfl.clients.sgd import Sgd
-from plfl.clients.sgdm import SgdMomentum
 from plfl.data.windows import Dataset
-from plfl.forecaster import Forecaster
-from plfl.training import LocalTask
-from plfl.training.compile import CompileError, build_kernel, load_kernel, supported
+from plfl.models.forecaster import Forecaster
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.adamams import AdamAMS
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.client.sgdm import SgdMomentum
+from plfl.training.native.compile import CompileError, build_kernel, load_kernel, supported
 from plfl.training.stacked import Stacked
+from plfl.training.task import LocalTask
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +41,7 @@ def unavailable_reason() -> str | None:
 
 
 class Fused:
-    """Trains each row to the same bits in any company and on any number of threads.
+    """Trains each row to the same bits, beside any other rows and on any number of threads.
 
     What the kernel does not know (a ClientOpt with a step of its own, a contrast) is left to
     `Stacked`.
@@ -96,15 +98,15 @@ class Fused:
         trained |= {_KERNEL_STATE[name]: x for name, x in task.state.items()}
         if task.gradients is not None:
             trained["gradients"] = task.gradients
-        if task.recursion is not None:
-            trained |= {"momentum": task.recursion.momentum, "square": task.recursion.square}
+        if task.storm is not None:
+            trained |= {"momentum": task.storm.momentum, "square": task.storm.square}
         results = {name: self._numbers(x, (S, P)) for name, x in trained.items()}
         terms = {
             "pull": (task.pull, (P,)),
             "constant": (task.constant, (S, P)),
-            "displacement": (task.displacement, (S, P)),
+            "step_offset": (task.step_offset, (S, P)),
             "targets": (task.targets, (S, K, B)),
-            "scale": (None if task.recursion is None else task.recursion.scale, (S, P)),
+            "scale": (None if task.storm is None else task.storm.scale, (S, P)),
         }
         arrays = results | {
             "table": self._table,
@@ -127,8 +129,8 @@ class Fused:
             threads=self.threads,
             rules=(_Rule * S)(*[rule] * S),
             loss_scale=task.loss_scale,
-            a=0.0 if task.recursion is None else task.recursion.a,
-            beta=0.0 if task.recursion is None else task.recursion.beta,
+            a=0.0 if task.storm is None else task.storm.a,
+            beta=0.0 if task.storm is None else task.storm.beta,
             **{name: x.data_ptr() for name, x in arrays.items()},
         )
         self._run("plfl_train", job)
@@ -192,7 +194,7 @@ def _taken(task: LocalTask) -> Tensor | None:
     return torch.stack([parts[0][:, 0], parts[-1][:, 0]], 1)
 
 
-def _rule(optimiser: ClientOpt) -> "_Rule | None":
+def _rule(optimiser: ClientOpt) -> _Rule | None:
     """What the kernel calls an optimiser: one that it knows, or that inherits the step of one."""
     step, lr, a = type(optimiser).step, optimiser.lr, optimiser.proximal
     match optimiser:
@@ -231,7 +233,7 @@ class _Network(Structure):
     )
 
     @classmethod
-    def of(cls, forecaster: Forecaster, dataset: Dataset) -> "_Network":
+    def of(cls, forecaster: Forecaster, dataset: Dataset) -> _Network:
         f = forecaster
         widths = (c_int32 * len(f.mlp))(*f.mlp)
         sizes = (f.inputs, f.look_back, dataset.look_ahead, f.hidden, len(f.mlp))
@@ -253,7 +255,7 @@ class _Training(Structure):
         ("rules", POINTER(_Rule)),
         *((name, c_void_p) for name in ("taken", "shared", "m", "v", "vmax", "losses")),
         *((name, c_double) for name in ("loss_scale", "a", "beta")),
-        *((name, c_void_p) for name in ("pull", "constant", "displacement", "targets")),
+        *((name, c_void_p) for name in ("pull", "constant", "step_offset", "targets")),
         *((name, c_void_p) for name in ("row_steps", "gradients", "frozen")),
         *((name, c_void_p) for name in ("momentum", "square", "scale")),
     )

@@ -1,7 +1,7 @@
 """One model at a time with `nn.Module` and `torch.optim`: slow and obvious, the engines' oracle.
 
 The updates that `torch.optim` has are taken from there; the others (the paper's AdamAMS) are the
-equations of `plfl.clients`, which have oracles of their own.
+equations of `plfl.optimizers.client`, which have oracles of their own.
 """
 
 from copy import deepcopy
@@ -9,15 +9,15 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from plfl.clients import ClientOpt
-from plfl.clients.adam import Adam
-from plfl.clients.adamams import AdamAMS
-from plfl.clients.sgd import Sgd
-from plfl.clients.sgdm import SgdMomentum
 from plfl.data.windows import Dataset
 from plfl.errors import ConfigError
-from plfl.forecaster import Forecaster
-from plfl.training import Contrast, LocalTask
+from plfl.models.forecaster import Forecaster
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.adamams import AdamAMS
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.client.sgdm import SgdMomentum
+from plfl.training.task import Contrast, LocalTask
 
 
 class Module(nn.Module):
@@ -101,26 +101,26 @@ class Reference:
         others = []
         if task.previous is not None:
             others = [self._module(row) for row in (start, task.previous[s])]
-        recursion = task.recursion and task.recursion.map(lambda rows: rows[s])
-        if recursion is not None:
-            before = start + torch.where(task.shared, recursion.scale * recursion.momentum, 0)
+        storm = task.storm and task.storm.map(lambda rows: rows[s])
+        if storm is not None:
+            before = start + torch.where(task.shared, storm.scale * storm.momentum, 0)
         for k, windows in enumerate(task.batches[s][:steps], 1):
             target = self.features[self.dataset.target_rows(windows), 0]
             if task.targets is not None:
                 target = task.targets[s, k - 1].to(self.dtype)
             y = nn.utils.parameters_to_vector(parameters).detach()
-            if recursion is not None:
+            if storm is not None:
                 nn.utils.vector_to_parameters(before, parameters)
                 _, old = self._gradient(task, windows, target, others)
                 nn.utils.vector_to_parameters(y, parameters)
             loss, g = self._gradient(task, windows, target, others)
             ahead = before = y.clone()
-            if recursion is not None:
-                m, v = recursion.momentum, recursion.square
-                m[task.shared] = (g + (1 - recursion.a) * (m - old))[task.shared]
-                v[task.shared] = (recursion.beta * v + (1 - recursion.beta) * g**2)[task.shared]
+            if storm is not None:
+                m, v = storm.momentum, storm.square
+                m[task.shared] = (g + (1 - storm.a) * (m - old))[task.shared]
+                v[task.shared] = (storm.beta * v + (1 - storm.beta) * g**2)[task.shared]
                 if k < steps:
-                    ahead = y - recursion.scale * m
+                    ahead = y - storm.scale * m
             if task.gradients is not None:
                 task.gradients[s] += g
             g += pull * (y - start)
@@ -133,10 +133,10 @@ class Reference:
             else:
                 state = {name: rows[s : s + 1] for name, rows in task.state.items()}
                 task.optimiser.step(y[None], g[None], state, k)
-            if task.recursion is not None:
+            if task.storm is not None:
                 y = torch.where(task.shared, ahead, y)
-            if task.displacement is not None:
-                y = y + task.displacement[s]
+            if task.step_offset is not None:
+                y = y + task.step_offset[s]
             if task.frozen is not None:
                 y = torch.where(task.frozen, start, y)
             nn.utils.vector_to_parameters(y, parameters)

@@ -5,17 +5,16 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from plfl.data.windows import Dataset
-from plfl.forecaster import Forecaster
-from plfl.training import Contrast, LocalTask, Recursion, passes
+from plfl.models import passes
+from plfl.models.forecaster import Forecaster
 from plfl.training.losses import contrastive
+from plfl.training.task import Contrast, LocalTask, Storm
 
 CHUNK = 12
 """Most rows that are trained together on a CPU: as many as its caches like."""
@@ -46,81 +45,78 @@ class Stacked:
     def train(self, task: LocalTask) -> Tensor:
         if len(task.rows) == 1:
             return self._train_with_a_twin(task)
+        fresh = not task.steps_taken.any()
         chunks = math.ceil(len(task.rows) / self.chunk)
         edges = [round(i * len(task.rows) / chunks) for i in range(chunks + 1)]
-        return torch.cat([self._train(task, slice(*edge)) for edge in itertools.pairwise(edges)])
+        parts = (task.select(slice(*edge)) for edge in itertools.pairwise(edges))
+        return torch.cat([self._train(part, fresh) for part in parts])
 
     def _train_with_a_twin(self, task: LocalTask) -> Tensor:
-        """Train a lone row beside a copy of itself.
+        """Train a single row beside a copy of itself.
 
         Torch computes a batch of one matrix product by another routine, which would give a row
-        other bits alone than in company.
+        other bits alone than beside others.
         """
-        twins = _taken(task, torch.zeros(2, dtype=torch.int64, device=self.device))
-        loss = self._train(twins, slice(2))[:1]
+        twins = task.select(torch.zeros(2, dtype=torch.int64, device=self.device))
+        loss = self._train(twins, not task.steps_taken.any())[:1]
         task.rows.copy_(twins.rows[:1])
         for name, rows in task.state.items():
             rows.copy_(twins.state[name][:1])
         if task.gradients is not None and twins.gradients is not None:
             task.gradients.copy_(twins.gradients[:1])
-        if task.recursion is not None and twins.recursion is not None:
-            task.recursion.momentum.copy_(twins.recursion.momentum[:1])
-            task.recursion.square.copy_(twins.recursion.square[:1])
+        if task.storm is not None and twins.storm is not None:
+            task.storm.momentum.copy_(twins.storm.momentum[:1])
+            task.storm.square.copy_(twins.storm.square[:1])
         return loss
 
     @torch.inference_mode()
-    def _train(self, task: LocalTask, chunk: slice) -> Tensor:
-        optimiser = task.optimiser
-        y = task.rows[chunk]
+    def _train(self, task: LocalTask, fresh: bool) -> Tensor:
+        """Train all rows at once; `fresh`: no optimiser has any steps behind it."""
+        optimiser, y, state = task.optimiser, task.rows, task.state
         start = y.clone()
-        state = {name: rows[chunk] for name, rows in task.state.items()}
-        behind = task.steps_taken.expand_as(task.rows)[chunk] if task.steps_taken.any() else 0
-        constant, displacement, gradients = (
-            None if x is None else x[chunk]
-            for x in (task.constant, task.displacement, task.gradients)
-        )
+        behind = 0 if fresh else task.steps_taken.expand_as(y)
         pull = optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
         pulls = bool(pull.any())
-        batches = task.batches[chunk]
+        batches = task.batches
         targets = self.features[batches + self.target, 0]
         if task.targets is not None:
-            targets = task.targets[chunk].to(self.dtype)
-        steps = _steps(task)[chunk]
+            targets = task.targets.to(self.dtype)
+        steps = _steps(task)
         taken: list[int] = steps.tolist()
         always, most = min(taken) == max(taken), max(taken)
         # Rows that take a step are the first of these; a mask of them would stop a GPU every time.
         longest_first = steps.argsort(descending=True, stable=True)
         total = torch.zeros(len(y), dtype=torch.float64, device=self.device)
         g = torch.empty_like(y)
-        recursion = task.recursion and task.recursion.map(lambda rows: rows[chunk])
-        if recursion is not None:
-            before = y + task.shared * recursion.scale * recursion.momentum
+        storm = task.storm
+        if storm is not None:
+            before = y + task.shared * storm.scale * storm.momentum
             old = torch.empty_like(y)
         for k in range(1, most + 1):
-            minibatch = (self._inputs(batches[:, k - 1]), targets[:, k - 1], task, chunk, start)
+            minibatch = (self._inputs(batches[:, k - 1]), targets[:, k - 1], task, start)
             losses = self._gradient(y, *minibatch, g)
             active = None if always else steps >= k
-            if recursion is not None:
+            if storm is not None:
                 self._gradient(before, *minibatch, old)
                 mine = task.shared if active is None else task.shared & active[:, None]
-                _recur(recursion, g, old, mine)
+                _recur(storm, g, old, mine)
                 before.copy_(y)
-                way = recursion.scale * recursion.momentum
+                way = storm.scale * storm.momentum
                 ahead = y - torch.where((steps > k)[:, None], way, 0)
-            if gradients is not None:
-                gradients += g if active is None else g * active[:, None]
+            if task.gradients is not None:
+                task.gradients.add_(g if active is None else g * active[:, None])
             if pulls:
                 g += pull * (y - start)
-            if constant is not None:
-                g += constant
+            if task.constant is not None:
+                g += task.constant
             total += losses if active is None else losses * active
             now = slice(None) if always else longest_first[: sum(n >= k for n in taken)]
             with _only(now, y, state) as (rows, moments):
                 optimiser.step(rows, g[now], moments, _part(behind, now) + k)
-                if recursion is not None:
+                if storm is not None:
                     rows.copy_(torch.where(task.shared, ahead[now], rows))
-                if displacement is not None:
-                    rows += displacement[now]
+                if task.step_offset is not None:
+                    rows += task.step_offset[now]
                 if task.frozen is not None:
                     rows.copy_(torch.where(task.frozen, start[now], rows))
         return total / steps
@@ -131,12 +127,11 @@ class Stacked:
         inputs: Tensor,
         targets: Tensor,
         task: LocalTask,
-        chunk: slice,
         start: Tensor,
         out: Tensor,
     ) -> Tensor:
         """Losses (S,) of the models `y` on a minibatch, and their gradient into `out`."""
-        forecasts, trace = passes.forward(self.forecaster, y, inputs)
+        forecasts, activations = passes.forward(self.forecaster, y, inputs)
         errors = forecasts - targets
         losses = errors.square().mean(1) * task.loss_scale
         features: dict[str, Tensor] = {}
@@ -144,12 +139,14 @@ class Stacked:
             which = task.contrast.features
             near, far = (
                 getattr(passes.forward(self.forecaster, rows, inputs)[1], which)
-                for rows in (start, task.previous[chunk])
+                for rows in (start, task.previous)
             )
-            added, features[which] = _contrast(getattr(trace, which), near, far, task.contrast)
+            added, features[which] = _contrast(
+                getattr(activations, which), near, far, task.contrast
+            )
             losses = losses + added
         by_forecast = errors * (2 * task.loss_scale / errors.shape[1])
-        passes.backward(self.forecaster, y, trace, by_forecast, features, out)
+        passes.backward(self.forecaster, y, activations, by_forecast, features, out)
         return losses
 
     def _inputs(self, starts: Tensor) -> Tensor:
@@ -178,7 +175,7 @@ def _contrast(h: Tensor, near: Tensor, far: Tensor, contrast: Contrast) -> tuple
     return added.detach(), by_leaf.mT
 
 
-def _recur(r: Recursion, g: Tensor, old: Tensor, where: Tensor) -> None:
+def _recur(r: Storm, g: Tensor, old: Tensor, where: Tensor) -> None:
     """Take the gradients at the point and at the one before into m and v, `where` they are to."""
     r.momentum.copy_(torch.where(where, g + (1 - r.a) * (r.momentum - old), r.momentum))
     r.square.copy_(torch.where(where, r.beta * r.square + (1 - r.beta) * g * g, r.square))
@@ -190,21 +187,6 @@ def _steps(task: LocalTask) -> Tensor:
         return task.steps
     S, K, _ = task.batches.shape
     return torch.full((S,), K, device=task.rows.device)
-
-
-def _taken(task: LocalTask, index: Tensor) -> LocalTask:
-    """A task of the rows `index` of another, as copies."""
-    per_row = {"rows", "batches", "constant", "displacement", "targets", "previous"}
-    per_row |= {"steps", "gradients"}
-    chosen: dict[str, Any] = {
-        name: None if value is None else value[index]
-        for name, value in vars(task).items()
-        if name in per_row
-    }
-    chosen["state"] = {name: rows[index] for name, rows in task.state.items()}
-    chosen["recursion"] = task.recursion and task.recursion.map(lambda rows: rows[index])
-    chosen["steps_taken"] = task.steps_taken.expand(len(task.rows), -1)[index]
-    return replace(task, **chosen)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def test_local_stamps_may_cross_a_change_of_clocks() -> None:
         ),
         (
             STAMPS[[0, 1, 1, 2, 2, 2]],
-            "3 stamps there twice, first 2018-01-01 00:30:00; keep one row",
+            "3 duplicate stamps, first 2018-01-01 00:30:00; keep one row",
         ),
         (
             STAMPS[[0, 1, 4, 5, 7]],

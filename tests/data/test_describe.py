@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.config.sections import Windows
 from plfl.data.describe import ENOUGH_WEEKS, describe, judge
 from plfl.data.windows import build
-from plfl.results import scores
-from plfl.study import Windows
+from plfl.results import metrics as scores
 
 WEEK = 7 * 96
 WINDOWS = Windows()
@@ -80,12 +80,18 @@ def test_a_good_study_has_no_worries() -> None:
 @pytest.mark.parametrize(
     ("bad", "worry"),
     [
-        (changed(slice(-WEEK, None), 1.0), "the load does not change in the test part"),
+        (
+            changed(slice(-WEEK, None), 1.0),
+            "in the test part, the load at the target always equals",
+        ),
         (table(ENOUGH_WEEKS * WEEK - 1), "only 8.0 weeks of data"),
-        (changed(slice(100, 200), 1.0), "the load keeps one value for 25 hours"),
-        (changed(slice(7, 9), 99.0), "2 readings are more than 20 times the median, up to 99 kWh"),
+        (changed(slice(100, 200), 1.0), "the load is constant for 25 hours"),
+        (changed(slice(7, 9), 99.0), "2 readings are above 20 times the median, up to 99 kWh"),
         (changed(slice(0, 6 * WEEK), 0.0), "60% of the readings are zero"),
-        (table(gaps=3, filled=68), "68 of 6720 readings are filled by straight lines"),
+        (
+            table(gaps=3, filled=68),
+            "68 of 6720 readings are filled with the reading before their gap",
+        ),
         (table() * 0.009, "its peak of 0.027 kWh is below 1% of the largest client's 3"),
     ],
 )
@@ -112,7 +118,7 @@ def test_limits_are_exact(fine: pd.DataFrame) -> None:
 def test_different_spans_are_told_once() -> None:
     later = table(start="2018-02-01 00:15")
     (worry,) = worries_of({"a": table(), "b": later, "c": later})
-    assert "from 2018-01-01 00:15:00 to 2018-02-01 00:15:00" in worry
+    assert "between 2018-01-01 00:15:00 and 2018-02-01 00:15:00" in worry
     assert "different dates" in worry
 
 
@@ -139,7 +145,7 @@ def test_a_daily_load_has_no_mase_a_day_ahead() -> None:
     daily = table(30 * WEEK)
     daily["load"] = np.tile(np.linspace(1, 2, 96), 30 * 7)
     (worry,) = worries_of({"m": daily}, Windows(look_ahead=96))
-    assert "MASE cannot be computed" in worry
+    assert "MASE is undefined" in worry
     assert worries_of({"m": daily}) == []
 
 
@@ -156,5 +162,5 @@ def test_the_register_of_a_meter_is_no_load() -> None:
         name: pd.DataFrame({"load": load}, index=index)
         for name, load in (("register", used.cumsum()), ("meter", used))
     }
-    (worry,) = (w for w in worries_of(tables) if "never goes down" in w)
+    (worry,) = (w for w in worries_of(tables) if "never decreases" in w)
     assert worry.startswith("register: ")

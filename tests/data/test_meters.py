@@ -14,9 +14,10 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from plfl.data import checks, meters, source
+from plfl.config.sections import Data, Meters, Windows
+from plfl.config.study import Study
+from plfl.data import checks, meters, source, windows
 from plfl.errors import DataError
-from plfl.study import Data, Meters, Study
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
 
@@ -90,17 +91,17 @@ def test_files_of_a_state_are_in_its_sub_folder(tmp_path: Path) -> None:
     touch(tmp_path / "B", "p.csv", "q.csv")
     assert meters.files(data(tmp_path, states=["A"]), "A")[0] == tmp_path / "x.csv"
     assert meters.files(data(tmp_path, states=["B"]), "B")[0] == tmp_path / "B" / "p.csv"
-    with pytest.raises(DataError, match="there is no such folder"):
+    with pytest.raises(DataError, match="the folder does not exist"):
         meters.files(data(tmp_path, states=["A", "B"]), "A")
 
 
 def test_files_missing_or_too_few(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"there is no such folder.*set data.meters.folder"):
+    with pytest.raises(DataError, match=r"the folder does not exist.*set data.meters.folder"):
         meters.files(data(tmp_path / "none"), "A")
     with pytest.raises(DataError, match="holds no meter files"):
         meters.files(data(tmp_path), "A")
     touch(tmp_path, "only.csv")
-    with pytest.raises(DataError, match=r"1 of the 2 meter files asked for.*data.clients to 1"):
+    with pytest.raises(DataError, match=r"holds 1 of 2 meter files.*data.clients to 1"):
         meters.files(data(tmp_path), "A")
 
 
@@ -126,9 +127,9 @@ def test_what_is_known_of_meters_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "there is no such file; mend data.meters.about"),
+        (None, "the file does not exist; fix or remove data.meters.about"),
         ("name,building type\na,office\n", "no column 'client'"),
-        ("client,kind\na,x\nb,y\na,z\n", "line 4: client 'a' is there twice"),
+        ("client,kind\na,x\nb,y\na,z\n", "line 4: duplicate client 'a'"),
         ("", "cannot be read"),
     ],
 )
@@ -242,7 +243,9 @@ def test_separators_that_may_be_of_thousands_are_refused(
         rows = [f"{t}{delimiter}{value}\n" for t, value in zip(stamps(), values, strict=False)]
         return meter(f"timestamp{delimiter}load\n{''.join(rows)}")
 
-    with pytest.raises(DataError, match=r"line 3: load '1.050' may have .*, as '850' has none"):
+    with pytest.raises(
+        DataError, match=r"line 3: load '1.050' may have .*, because '850' has none"
+    ):
         read(written("850", "1.050", "0", "12.345"))
     if delimiter != ",":
         with pytest.raises(DataError, match=r"line 3: load '1,050' may have a separator of"):
@@ -430,7 +433,7 @@ def test_clock_changes_are_recognised_in_a_fixed_zone(
 # -- gaps ----------------------------------------------------------------------------------------
 
 
-def test_short_gaps_are_filled_by_straight_lines_and_reported(
+def test_short_gaps_carry_the_last_reading_forward_and_are_reported(
     meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     content = frame(stamps())
@@ -439,14 +442,55 @@ def test_short_gaps_are_filled_by_straight_lines_and_reported(
     with caplog.at_level(logging.WARNING, "plfl"):
         table = read(path)
     load = content["load"]
-    lines = [np.linspace(load[9], load[12], 4)[1:-1], np.linspace(load[19], load[24], 6)[1:-1]]
-    np.testing.assert_allclose(table["load"].iloc[[10, 11, 20, 21, 22, 23]], np.concatenate(lines))
+    carried = [load[9]] * 2 + [load[19]] * 4
+    np.testing.assert_array_equal(table["load"].iloc[[10, 11, 20, 21, 22, 23]], carried)
     untouched = np.setdiff1d(np.arange(96), [10, 11, 20, 21, 22, 23])
     np.testing.assert_array_equal(table["load"].iloc[untouched], load[untouched])
     assert table.attrs == {"gaps": 2, "filled": 6}
     assert len(caplog.records) == 1
     assert f"{path}: load: 6 missing readings in 2 gaps filled" in caplog.text
     assert "the longest 60 minutes from 2018-01-01 05:15+00:00" in caplog.text
+
+
+@given(seed=st.integers(0, 2**32 - 1), origin=st.integers(1, 94))
+@settings(max_examples=40, deadline=None)
+def test_no_value_depends_on_readings_after_it(
+    seed: int, origin: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    dice = np.random.default_rng(seed)
+    path = tmp_path_factory.mktemp("gaps") / "m.parquet"
+    content = frame(stamps(), temperature=dice.normal(size=96))
+    for column in ("load", "temperature"):
+        for start in dice.integers(1, 91, size=3):
+            content.loc[start : start + dice.integers(0, 4), column] = np.nan
+    later = np.arange(96) > origin
+    changed = content.copy()
+    changed.loc[later, ["load", "temperature"]] += dice.uniform(1, 9, (int(later.sum()), 2))
+    columns = {name: name for name in ("timestamp", "load", "temperature")}
+    tables = []
+    for table in (content, changed):
+        table.to_parquet(path)
+        tables.append(read(path, columns=columns, max_gap=24 * 60))
+    before, after = (table.iloc[: origin + 1] for table in tables)
+    pd.testing.assert_frame_equal(before, after)
+    assert not tables[0].equals(tables[1]), "the readings after it were changed"
+
+
+def test_a_window_that_ends_in_a_gap_does_not_see_the_next_reading(
+    meter: Callable[..., Path],
+) -> None:
+    """An hour without readings between 1 and 9: a line would be at 7.4 in the last input row."""
+    content = frame(stamps(rows=200))
+    content.loc[99, "load"], content.loc[104, "load"] = 1.0, 9.0
+    path = meter(content.drop(index=range(100, 104)))
+    dataset = windows.build({"m": read(path)}, Windows(look_back=12, look_ahead=4))
+    start = np.array([103 - 12 + 1])
+    assert dataset.target_rows(start).tolist() == [107]
+    (last,) = dataset.persistence_rows(start)
+    assert dataset.load[last] == 1.0
+    assert dataset.features[last, 0] * dataset.load_scale[0] + dataset.load_offset[0] == (
+        pytest.approx(1.0, rel=1e-6)
+    )
 
 
 def test_the_limit_of_gaps_is_exact(meter: Callable[..., Path]) -> None:
@@ -463,7 +507,8 @@ def test_hourly_weather_beside_quarter_hourly_load(
     columns = {name: name for name in ("timestamp", "load", "temperature")}
     path = meter(frame(stamps("2018-01-01 00:00", 97), temperature=temperature))
     table = read(path, columns=columns)
-    np.testing.assert_allclose(table["temperature"], np.arange(97.0))
+    # Each holds until the next one is measured.
+    np.testing.assert_array_equal(table["temperature"], 4 * (np.arange(97) // 4))
     assert table.attrs == {"gaps": 0, "filled": 0}
     assert "temperature: 72 missing readings in 24 gaps" in caplog.text
 
@@ -493,13 +538,13 @@ def put(at: int, value: Any, column: str = "load") -> pd.DataFrame:
 
 
 MESSAGES: dict[str, tuple[pd.DataFrame | str, dict[str, Any]]] = {
-    "data.meters.columns.load, is not there; the file has 'timestamp', 'Load'; did you mean "
+    "(data.meters.columns.load) is missing; the file has 'timestamp', 'Load'; did you mean "
     "'Load'": (
         GOOD.rename(columns={"load": "Load"}),
         {},
     ),
-    "'timestamp', data.meters.columns.timestamp, is not there": ("", {}),
-    "'load', data.meters.columns.load, is there twice": ("timestamp,load,load\n", {}),
+    "column 'timestamp' (data.meters.columns.timestamp) is missing": ("", {}),
+    "(data.meters.columns.load) is a duplicate": ("timestamp,load,load\n", {}),
     "line 3 has 3 fields, the header has 2": ("timestamp,load\na,1\nb,0,5\n", {}),
     "line 2 has 3 fields, the header has 2": ("timestamp,load\n2018-01-01 00:15,3,\n", {}),
     "line 2 has 1 fields, the header has 2": ("timestamp,load\n2018-01-01 00:1", {}),
@@ -510,8 +555,8 @@ MESSAGES: dict[str, tuple[pd.DataFrame | str, dict[str, Any]]] = {
     "floor_area is empty; give it once": (GOOD.assign(floor_area=np.nan), WITH_AREA),
     "line 3: floor_area changes from 1 to 2": (GOOD.assign(floor_area=[1] + [2] * 95), WITH_AREA),
     "no row has a value in all of 'load'": (GOOD.assign(load=""), {}),
-    "holds 1 readings; a series needs two": (GOOD.head(1), {}),
-    "holds 0 readings; a series needs two": (GOOD.head(0), {}),
+    "holds 1 readings; a series needs at least two": (GOOD.head(1), {}),
+    "holds 0 readings; a series needs at least two": (GOOD.head(0), {}),
     "line 2: '01/02/2018 00:15' is not an ISO stamp": (put(0, "01/02/2018 00:15", "timestamp"), {}),
     "line 4: '2018' is not an ISO stamp": (put(2, "2018", "timestamp"), {}),
     "line 4: '' is not an ISO stamp": (put(2, "", "timestamp"), {}),
@@ -539,7 +584,7 @@ MESSAGES: dict[str, tuple[pd.DataFrame | str, dict[str, Any]]] = {
         frame(wall("America/New_York", "2018-11-03 04:15", "2018-11-06 05:00")[::-1]),
         NEW_YORK,
     ),
-    "line 9: 2018-01-01 01:45:00 is there twice": (pd.concat([GOOD[:7], GOOD[6:]]), {}),
+    "line 9: duplicate stamp 2018-01-01 01:45:00": (pd.concat([GOOD[:7], GOOD[6:]]), {}),
     "readings are 30 minutes apart, data.meters.interval is 15; set data.meters.interval to 30": (
         frame(stamps(minutes=30)),
         {},
@@ -600,11 +645,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read(tmp_path / "d.csv")
 
 
-# -- real meters ---------------------------------------------------------------------------------
+# -- whole years of buildings --------------------------------------------------------------------
 
 
-def test_ten_real_buildings(shared_data: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """End-use load profiles of ten buildings: a year, naive EST stamps at the end of intervals."""
+def test_ten_simulated_buildings(shared_data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """NREL's End-Use Load Profiles, simulated: a year, naive EST stamps at the end of intervals."""
     column = "out.electricity.total.energy_consumption"
     columns = {"timestamp": "timestamp", "load": column}
     folder = shared_data / "eulp_buildings"
@@ -644,8 +689,14 @@ def is_explained(message: str) -> bool:
     return any(all(piece in message for piece in pieces) for pieces in explanations())
 
 
+def source_of_meters() -> str:
+    """The code of all modules of the package."""
+    files = sorted(Path(meters.__file__).parent.glob("*.py"))
+    return "".join(file.read_text(encoding="utf-8") for file in files)
+
+
 def test_the_guide_explains_every_error_that_is_raised() -> None:
-    tree = ast.parse(inspect.getsource(meters))
+    tree = ast.parse(source_of_meters())
     raised = [node for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.exc]
     texts = ["".join(constants(node)) for node in raised]
     texts = [text for text in texts if len(text) > len("data.meters: ")]  # not: only a helper's
@@ -654,7 +705,7 @@ def test_the_guide_explains_every_error_that_is_raised() -> None:
 
 
 def test_the_guide_explains_nothing_else() -> None:
-    source = "".join(constants(ast.parse(inspect.getsource(meters) + inspect.getsource(checks))))
+    source = "".join(constants(ast.parse(source_of_meters() + inspect.getsource(checks))))
     rows = explanations()
     assert len(rows) > 25
     assert [row for row in rows if not all(piece in source for piece in row)] == [

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plfl.config.sections import Windows
 from plfl.data.windows import SPLITS, Dataset, build
 from plfl.errors import DataError
-from plfl.study import Windows
 
 
 def table(rows: int, start: float = 0.0, **columns: float) -> pd.DataFrame:
@@ -109,12 +109,12 @@ def test_a_year_of_a_building_is_below_two_megabytes(tmp_path: Path) -> None:
         (
             {"a": table(500, floor_area=1.0), "b": table(500)},
             Windows(),
-            "client b: has no floor_area, which other clients",
+            "client b: has no floor_area, but other clients",
         ),
         (
             {"a": table(500), "b": table(1000)[::2]},
             Windows(),
-            r"differ in their interval: 15 min \(a\), 30 min \(b\)",
+            r"have different intervals: 15 min \(a\), 30 min \(b\)",
         ),
     ],
 )

@@ -3,11 +3,12 @@
 import pandas as pd
 import pytest
 
+from plfl.config.features import FEATURES
+from plfl.config.study import Study
 from plfl.data import source
-from plfl.data.features import FEATURES, assemble
+from plfl.data.features import assemble
 from plfl.deploy import worker
 from plfl.errors import ConfigError, DataError
-from plfl.study import Study
 
 NAME = "101"
 
@@ -114,6 +115,6 @@ def test_of_a_table_of_the_owner_what_the_study_names_is_used(study, folder):
 def test_a_table_of_the_owner_has_to_have_what_the_study_names(study, folder, data):
     put(series()[["load"]], folder)
     of = study(features=["load", "weekday", "temperature"], **data)
-    expected = r"series\.parquet: has no column weekday, temperature, which data\.features asks for"
-    with pytest.raises(DataError, match=f"{expected}; add it, take it out"):
+    expected = r"series\.parquet: has no column weekday, temperature, which data\.features lists"
+    with pytest.raises(DataError, match=f"{expected}; add it, remove it"):
         read(of, folder)

@@ -15,13 +15,10 @@ import pandas as pd
 import pytest
 
 # Everything a job needs, imported once for all that are forked from here.
-import plfl.checkpoint
-import plfl.experiment
-import plfl.results.trained  # noqa: F401
 from plfl.errors import PlflError
 from plfl.results.records import write_table
-from tests.faults.kills import PATIENCE, Job, Whole, finished, leftovers, undisturbed_job
-from tests.tiny import dataset
+from tests.helpers.faults.kills import PATIENCE, Job, Whole, finished, leftovers, undisturbed_job
+from tests.helpers.tiny import dataset
 
 
 @pytest.fixture(scope="module")

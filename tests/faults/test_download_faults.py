@@ -1,11 +1,10 @@
 """Downloads under fire: whatever the network does, the cache holds whole, right files or none.
 
-`PLFL_FAULT_SEEDS=300` sets how many seeded downloads `test_campaign` makes. With `s3rver` (npm) on
-the PATH a part of them is made from this second, independent S3 server as well.
+The campaign `downloads` sets how many seeded downloads `test_campaign` makes, and runs all of them
+once more with s3rver, a second and independent S3 server.
 """
 
 import os
-import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl.data import download, source
-from plfl.data.releases import PAPER_RELEASE, ROOT, Layout
+from plfl.data import source
+from plfl.data.comstock import download
+from plfl.data.comstock.releases import PAPER_RELEASE, ROOT, Layout
 from plfl.errors import DataError
-from tests.data.comstock_files import study, write_load
-from tests.faults import downloads
-from tests.faults.downloads import (
+from tests.helpers.comstock_files import study, write_load
+from tests.helpers.faults import downloads
+from tests.helpers.faults.downloads import (
     BY_COUNTY,
     COUNTIES,
     IDS,
@@ -32,9 +32,10 @@ from tests.faults.downloads import (
     needed,
     root,
 )
-from tests.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy
+from tests.helpers.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy
 
 SEEDS = int(os.environ.get("PLFL_FAULT_SEEDS", "20"))
+SERVER = os.environ.get("PLFL_S3_SERVER", "moto")
 FEW = IDS[5::6]
 """The buildings of one county."""
 LAYOUT = Layout(PAPER_RELEASE, 10)
@@ -48,17 +49,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return downloads.make_store(tmp_path_factory.mktemp("store"))
 
 
-@pytest.fixture(scope="module", params=["moto", "s3rver"])
-def proxies(
-    request: pytest.FixtureRequest, store: Store, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[FaultProxy]:
-    """A proxy before each server, whose bucket is full."""
-    if request.param == "s3rver" and not shutil.which("s3rver"):
-        pytest.skip("no s3rver on the PATH; `npm install --global s3rver` brings it")
+@pytest.fixture(scope="module")
+def proxies(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultProxy]:
+    """A proxy before the server, whose bucket is full."""
     folder = tmp_path_factory.mktemp("s3rver")
-    with (
-        downloads.moto(store) if request.param == "moto" else downloads.s3rver(store, folder)
-    ) as proxy:
+    with downloads.moto(store) if SERVER == "moto" else downloads.s3rver(store, folder) as proxy:
         yield proxy
 
 
@@ -91,18 +86,18 @@ TOLD = {
     "reset midway": "broke off",
     "hang midway": "broke off",
     "cut": "broke off",
-    "cut unnoticed": "what arrived",
-    "flip": "what arrived",
-    "flip despite checksum": "what arrived",
+    "cut unnoticed": "the received file",
+    "flip": "the received file",
+    "flip despite checksum": "the received file",
     "403": "refuses access",
     "404": "has no file",
     "429": "failed",
     "500": "failed",
     "503": "failed",
     "502 in HTML": "failed",
-    "HTML": "what arrived",
-    "HTML without length": "what arrived",
-    "empty": "what arrived",
+    "HTML": "the received file",
+    "HTML without length": "the received file",
+    "empty": "the received file",
     "garbage": "cannot be reached",
 }
 """What the message says of each fault that does not go away."""
@@ -110,7 +105,7 @@ TOLD = {
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("kind", MENDED)
-def test_what_goes_wrong_once_is_mended(
+def test_what_goes_wrong_once_is_corrected(
     proxy: FaultProxy, tmp_path: Path, store: Store, kind: str
 ) -> None:
     data = study(tmp_path / "data")
@@ -261,5 +256,5 @@ def test_any_change_of_a_cached_file_is_found_out(
 @pytest.mark.parametrize("key", ["../outside.csv", "/outside.csv", "a/../../outside.csv"])
 def test_no_key_leads_out_of_the_store(tmp_path: Path, key: str) -> None:
     cache = download.Cache(tmp_path / "store", LAYOUT, "NY")
-    with pytest.raises(DataError, match="leads out of the store"):
+    with pytest.raises(DataError, match="points outside the store"):
         cache.fetch([key])

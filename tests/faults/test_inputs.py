@@ -1,6 +1,6 @@
 """Bad input: a clear message or a result, never a traceback, a hang, or a file elsewhere.
 
-`make torture` makes thousands of the tries of which `test_spoilt_files` makes a few.
+`make campaign NAME=torture` makes thousands of the tries of which `test_spoilt_files` makes a few.
 """
 
 import math
@@ -20,21 +20,22 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plfl.checkpoint import Checkpoint
-from plfl.cli import main
-from plfl.data import comstock, source
-from plfl.data.releases import PAPER_RELEASE, Layout
+from plfl.cli.main import main
+from plfl.config.study import Study
+from plfl.data import source
+from plfl.data.comstock import series as comstock
+from plfl.data.comstock.releases import PAPER_RELEASE, Layout
 from plfl.data.windows import Dataset
 from plfl.errors import ConfigError, DataError, ResultsError
-from plfl.experiment import train
+from plfl.experiments.cell_cache import CellCache
+from plfl.experiments.train import train
+from plfl.federated.checkpoint import Checkpoint
 from plfl.results.records import CellResult, read_table
 from plfl.results.tables import Tables
-from plfl.results.trained import Trained
-from plfl.study import Study
-from tests import fake_results, tiny
-from tests.data.comstock_files import COUNTIES, areas, study, write_metadata, write_store
-from tests.faults import fuzz
-from tests.faults.inputs import NASTY_YAML, SUBJECTS, Subject, survive
+from tests.helpers import fake_results, tiny
+from tests.helpers.comstock_files import COUNTIES, areas, study, write_metadata, write_store
+from tests.helpers.faults import fuzz
+from tests.helpers.faults.inputs import NASTY_YAML, SUBJECTS, Subject, survive
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def test_the_files_that_are_spoilt_can_be_read(subject: Subject, tmp_path: Path)
     assert None in draws
 
 
-@pytest.mark.skipif(not fuzz.available(), reason="needs atheris, the extra `torture`")
+@pytest.mark.skipif(not fuzz.available(), reason="needs atheris: pip install -e '.[torture]'")
 def test_files_that_are_spoilt_as_coverage_leads() -> None:
     assert fuzz.survive("receipt", runs=100, seed=1) is None
     # What is found is told: here that there is no such subject.
@@ -95,12 +96,12 @@ def test_yaml_that_is_code_or_a_bomb_does_nothing(place: str, number: int, tmp_p
     ("raw", "message"),
     [
         ({"windows": {"split": [math.nan] * 3}}, "finite number"),
-        ({"client_opt": {"adam": {"lr": math.inf}}}, "finite number"),
+        ({"hyperparameters": {"client_opt": {"adam": {"lr": math.inf}}}}, "finite number"),
         ({"grid": {"seeds": [10**30]}}, "less than 9223372036854775808"),
         ({"data": {"buildings": {"CA": [-1]}}}, "greater than or equal to 0"),
         ({"data": {"buildings": {"CA": ["../1"]}}}, "valid integer"),
         ({"data": {"states": ["../CA"]}}, "match pattern"),
-        ({"data": {"folder": "a\0b"}}, "take the NUL out"),
+        ({"data": {"folder": "a\0b"}}, "remove the NUL character"),
         ({"data": {"comstock": {"release": "../2023"}}}, "match pattern"),
         ({"name": "../elsewhere"}, "match pattern"),
         ({"name": "a" * 101}, "at most 100 characters"),
@@ -142,8 +143,8 @@ def test_any_structure_is_a_study_or_refused(key: str, block: Any) -> None:
 )
 @given(content=st.binary(max_size=300), name=st.sampled_from(["m.csv", "m.csv.gz", "m.parquet"]))
 def test_any_bytes_are_a_meter_or_refused(tmp_path: Path, content: bytes, name: str) -> None:
+    from plfl.config.sections import Meters
     from plfl.data import meters
-    from plfl.study import Meters
 
     path = tmp_path / name
     path.write_bytes(content)
@@ -156,7 +157,7 @@ def test_a_county_that_leads_out_of_the_store_is_refused(county: str, tmp_path: 
     layout = write_store(tmp_path)
     columns = {layout.names.county: [county] * len(COUNTIES), **areas(COUNTIES)}
     write_metadata(tmp_path / layout.metadata("NY"), columns, COUNTIES)
-    with pytest.raises(DataError, match="is no county's GISJOIN"):
+    with pytest.raises(DataError, match="is not the GISJOIN of a county"):
         comstock.read(tmp_path, study(tmp_path), "NY", list(COUNTIES))
 
 
@@ -272,13 +273,13 @@ def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
 
 def test_a_finished_cell_that_the_disk_changed_is_trained_again(tmp_path: Path) -> None:
     table = pd.DataFrame({"mase": np.random.default_rng(1).random(500)})
-    trained, wanted = Trained(tmp_path / "trained"), (tmp_path / "a", tmp_path / "b")
-    trained.keep("d", CellResult(table, table), *wanted)
-    assert trained.recall("d", *wanted)
+    trained, wanted = CellCache(tmp_path / "trained"), (tmp_path / "a", tmp_path / "b")
+    trained.put("d", CellResult(table, table), *wanted)
+    assert trained.get("d", *wanted)
     path = tmp_path / "trained" / "d.parquet"
     whole = path.read_bytes()
     path.write_bytes(whole[:2000] + bytes([whole[2000] ^ 1]) + whole[2001:])
-    assert not trained.recall("d", *wanted)
+    assert not trained.get("d", *wanted)
     with pytest.raises(ResultsError, match=r"d\.parquet: cannot be read .*delete it and run"):
         read_table(path)
 

@@ -14,9 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from plfl.locks import hold
-from tests.faults import kills
-from tests.faults.kills import PATIENCE, RECORDS, VICTIMS, Study, Undisturbed, clearing, until
+from plfl.pipeline.locks import hold
+from tests.helpers.faults import kills
+from tests.helpers.faults.kills import (
+    PATIENCE,
+    RECORDS,
+    VICTIMS,
+    Study,
+    Undisturbed,
+    clearing,
+    until,
+)
 
 KILLS = int(os.environ.get("PLFL_KILLS", "3"))
 SEED = int(os.environ.get("PLFL_KILL_SEED", "1"))
@@ -46,7 +54,7 @@ def test_a_second_snakemake_is_refused(tmp_path: Path) -> None:
         second = study.snakemake(RECORDS)
     said = second.stdout + second.stderr
     assert second.returncode != 0
-    assert "results/own: another Snakemake is at work on this study; wait until" in said
+    assert "results/own: another Snakemake is running this study; wait until" in said
     assert "Traceback" not in said
 
 

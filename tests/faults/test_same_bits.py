@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 import torch
 
-from plfl.experiment import train
-from plfl.study import Study
-from plfl.training import choose
-from tests import tiny
+from plfl.config.study import Study
+from plfl.experiments.train import train
+from plfl.training.engines import choose
+from tests.helpers import tiny
 
 DATASET = tiny.dataset()
 ENGINES = ["fused", "stacked"]
@@ -18,7 +18,7 @@ def study(engine: str, threads: int) -> Study:
     """With the paper's model: smaller matrices are never shared out between cores."""
     return tiny.study(
         model={"hidden": 25, "mlp": [150, 75]},
-        grid={"personalization": ["P2"], "client_opt": ["adam"], "server_opt": ["fedyogi"]},
+        grid={"sharing": ["P2"], "client_opt": ["adam"], "server_opt": ["fedyogi"]},
         federation={"rounds": 2, "local_steps": 2, "batch_size": 64},
         compute={"device": "cpu", "engine": engine, "threads": threads},
     )
@@ -44,9 +44,7 @@ def test_engines_agree_on_the_scores() -> None:
         pytest.skip("there is no compiler")
     scores = []
     for engine in ENGINES:
-        small = tiny.study(
-            grid={"personalization": ["P2"]}, compute={"device": "cpu", "engine": engine}
-        )
+        small = tiny.study(grid={"sharing": ["P2"]}, compute={"device": "cpu", "engine": engine})
         results = train(small, small.cells, DATASET)
         scores.append(pd.concat([results[cell].records["mase"] for cell in small.cells]))
     pd.testing.assert_series_equal(*scores, rtol=1e-5)

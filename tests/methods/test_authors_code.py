@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from plfl.clients.adam import Adam
-from plfl.clients.adamams import AdamAMS
-from plfl.clients.sgd import Sgd
 from plfl.errors import ConfigError
-from plfl.experiment import train
-from plfl.methods import Done, Local
+from plfl.experiments.train import train
+from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods.authors_code import AuthorsCode
-from plfl.servers import ServerOpt
-from plfl.servers.fedadagrad import FedAdagrad
-from plfl.servers.fedadam import FedAdam
-from plfl.servers.fedyogi import FedYogi
-from tests import tiny
-from tests.problems import Quadratic, trajectory
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.adamams import AdamAMS
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server import ServerOpt
+from plfl.optimizers.server.fedadagrad import FedAdagrad
+from plfl.optimizers.server.fedadam import FedAdam
+from plfl.optimizers.server.fedyogi import FedYogi
+from tests.helpers import tiny
+from tests.helpers.problems import Quadratic, trajectory
 
 DATASET = tiny.dataset()
 CORRECTED = {
@@ -42,7 +42,7 @@ def scores(method: str, client: str, server_opt: str = "fedavg", **quirks: Any) 
         federation={"rounds": 4},
     )
     trained = train(study, study.cells, DATASET)
-    return {cell.personalization: result.records for cell, result in trained.items()}
+    return {cell.sharing: result.records for cell, result in trained.items()}
 
 
 def local(table: Any) -> Any:
@@ -83,13 +83,13 @@ def test_the_second_moment_of_adamams_never_falls_below_nine() -> None:
 
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("client", ["adam", "adamams", "prox", "proxadam"])
-def test_with_every_quirk_mended_it_is_the_papers_algorithm(client: str, server: str) -> None:
-    mended = scores("authors_code", client, server, **CORRECTED)
+def test_with_every_quirk_corrected_it_is_the_papers_algorithm(client: str, server: str) -> None:
+    corrected = scores("authors_code", client, server, **CORRECTED)
     real = scores("fedopt", client, server)
     for split in ("P1", "P2", "P3"):
-        np.testing.assert_allclose(local(mended[split]), local(real[split]), rtol=1e-4)
+        np.testing.assert_allclose(local(corrected[split]), local(real[split]), rtol=1e-4)
         if split != "P3":
-            everything = mended[split][["mase"]].to_numpy()
+            everything = corrected[split][["mase"]].to_numpy()
             np.testing.assert_allclose(everything, real[split][["mase"]].to_numpy(), rtol=1e-4)
 
 
@@ -130,7 +130,7 @@ RATES = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "tau": 1e-8}
 def test_the_adaptive_servers_apply_their_rate_twice(
     server: ServerOpt, expected: tuple[float, float]
 ) -> None:
-    """The first round of ALGORITHMS' two-coordinate stream, x = 0 and D̄ = (0.5, −0.02)."""
+    """The first round of the two-coordinate stream, x = 0 and D̄ = (0.5, −0.02)."""
     nothing = Quadratic([0], [0], [0, 0])
     method = AuthorsCode()
     federations: list[Any] = []
@@ -149,10 +149,10 @@ def test_the_adaptive_servers_apply_their_rate_twice(
     f.server_state["m"].zero_()
     f.server_state["v"].fill_(1)
     D = torch.tensor([[0.5, -0.02]], dtype=torch.float64)
-    f.memory["before"] = torch.zeros_like(D)
+    f.state.before = torch.zeros_like(D)
     f.local = D
-    done = Done(Local(D), torch.tensor([1]), D, None)
-    method.up(f, 1, torch.tensor([0]), done)
+    result = TrainResult(TrainInstructions(D), torch.tensor([1]), D, None)
+    method.aggregate(f, 1, torch.tensor([0]), result)
     assert f.server_state["x"].tolist() == pytest.approx(expected, rel=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""CC-FedAdagrad, CC-FedAdam, CC-FedAMS: the specification's numbers, clocks, stale updates."""
+"""CC-FedAdagrad, CC-FedAdam, CC-FedAMS: reference values, clocks, stale updates."""
 
 from itertools import pairwise
 from typing import Any
@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from plfl import methods
-from plfl.clients.adam import Adam
-from plfl.clients.prox import Prox
-from plfl.clients.sgd import Sgd
-from plfl.clients.sgdm import SgdMomentum
 from plfl.errors import ConfigError
-from plfl.experiment import train
-from plfl.federation import Federation
+from plfl.experiments.train import train
+from plfl.federated.federation import Federation
 from plfl.methods.cc_fedadagrad import CCFedAdagrad
 from plfl.methods.cc_fedadam import CCFedAdam
-from plfl.methods.cc_fedams import CCFedAMS
-from plfl.servers.fedadagrad import FedAdagrad
-from plfl.servers.fedadam import FedAdam
-from plfl.servers.fedavg import FedAvg
-from plfl.training import LocalTask
-from tests import tiny
-from tests.problems import Quadratic, trajectory
+from plfl.methods.cc_fedams import CCFedAMS, State
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.prox import Prox
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.client.sgdm import SgdMomentum
+from plfl.optimizers.server.fedadagrad import FedAdagrad
+from plfl.optimizers.server.fedadam import FedAdam
+from plfl.optimizers.server.fedavg import FedAvg
+from plfl.training.task import LocalTask
+from tests.helpers import tiny
+from tests.helpers.problems import Quadratic, trajectory
 
 SGD = Sgd(lr=0.1)
 FAMILY = [CCFedAdagrad, CCFedAdam, CCFedAMS]
@@ -34,7 +34,7 @@ FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
 
 
 class Given(Quadratic):
-    """Clients whose displacement is given for every round."""
+    """Clients whose step_offset is given for every round."""
 
     def __init__(self, displacements: list[tuple[float, ...]]):
         super().__init__([0, 0], [0, 0], [1])
@@ -84,7 +84,7 @@ def test_expected_numbers(
 def test_with_everyone_at_once_it_is_the_adaptive_server(
     cls: Any, server: Any, problem: Any
 ) -> None:
-    """§10.10: K_i = c for all: CC(ε/c) is FedX(τ = ε) from v0 = 0."""
+    """K_i = c for all: CC(ε/c) is FedX(τ = ε) from v0 = 0."""
     kwargs: dict[str, Any] = {"rounds": 5, "steps": 4}
     if problem:
         kwargs |= {"problem": problem, "shared": (True, False), "start": (1.0, 2.0)}
@@ -106,7 +106,8 @@ def test_ams_never_lets_the_second_moment_fall() -> None:
     seen: list[Federation] = []
     path = trajectory(SGD, FedAvg(lr=0.1), CCFedAMS(gamma=0.5), rounds=30, made=seen.append)
     assert path[-1].x.isfinite()
-    assert (seen[0].memory["v_hat"] > seen[0].memory["v"]).all()
+    state = State.of(seen[0])
+    assert (state.v_hat > state.v).all()
 
 
 class Late(CCFedAdagrad):
@@ -199,7 +200,7 @@ def test_busy_clients_do_not_join(cls: Any) -> None:
 
 
 def test_clocks_follow_the_client_not_its_place() -> None:
-    """§10.15, with another order of clients under the same names."""
+    """With another order of clients under the same names."""
     order = [2, 0, 3, 1]
 
     def run(order: list[int]) -> Tensor:
@@ -213,7 +214,7 @@ def test_clocks_follow_the_client_not_its_place() -> None:
             shared=(True, False),
             start=(0.0, 0.0),
             rounds=6,
-            made=lambda f: setattr(f.fleet, "names", names),
+            made=lambda f: setattr(f.client_data, "names", names),
         )[-1].local
 
     torch.testing.assert_close(run([0, 1, 2, 3])[order], run(order), rtol=1e-12, atol=1e-12)
@@ -243,10 +244,10 @@ def test_what_makes_no_sense_is_refused() -> None:
     assert method.refuses(Prox(), FedAvg()) is None
     assert "plain gradient steps" in str(method.refuses(Adam(), FedAvg()))
     assert "plain gradient steps" in str(method.refuses(SgdMomentum(), FedAvg()))
-    assert "server step of its own" in str(method.refuses(SGD, FedAdam()))
+    assert "its own server step" in str(method.refuses(SGD, FedAdam()))
     grid = {"method": ["cc_fedadam"], "client_opt": ["sgd"], "server_opt": ["fedavg"]}
     for steps in ([3, 2], [0, 2]):
-        with pytest.raises(ConfigError, match="must be the least, from 1 on, and the most"):
+        with pytest.raises(ConfigError, match="1 ≤ least ≤ most"):
             tiny.study(grid=grid, method={"cc_fedadam": {"steps": steps}})
 
 
@@ -259,7 +260,7 @@ def test_on_the_forecaster(name: str) -> None:
         method={name: clock},
         federation={"rounds": 6},
     )
-    assert methods.available()[name](**clock) == study.chosen_method(study.cells[0])
+    assert methods.available()[name](**clock) == study.method(study.cells[0])
     both = train(study, study.cells, tiny.dataset())
     for cell in study.cells[:3:2]:
         alone = train(study, [cell], tiny.dataset())[cell].records

@@ -11,28 +11,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
-from plfl.clients.prox import Prox
-from plfl.clients.sgd import Sgd
 from plfl.errors import ConfigError
-from plfl.experiment import train
-from plfl.federation import Federation
-from plfl.fleet import Fleet
-from plfl.forecaster import Forecaster
+from plfl.experiments.train import train
+from plfl.federated.client_data import ClientData
+from plfl.federated.federation import Federation
 from plfl.methods import Method
-from plfl.methods.clusters import coordinates, k_means
-from plfl.methods.fedac import FedAC, components, nearest, spread
+from plfl.methods.clusters import ClusterState, coordinates, k_means
+from plfl.methods.fedac import FedAC, State, components, nearest, spread
 from plfl.methods.fedcluster import FedCluster
+from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedsc import FedSC, histograms, linked
 from plfl.methods.ifca import Ifca
 from plfl.methods.one_shot import OneShot
-from plfl.servers import ServerOpt
-from plfl.servers.fedadam import FedAdam
-from plfl.servers.fedavg import FedAvg
-from plfl.servers.fedavgadaptive import FedAvgAdaptive
-from plfl.servers.fedavgm import FedAvgM
+from plfl.models.forecaster import Forecaster
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.prox import Prox
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.client.sgdm import SgdMomentum
+from plfl.optimizers.server import ServerOpt
+from plfl.optimizers.server.fedadam import FedAdam
+from plfl.optimizers.server.fedavg import FedAvg
+from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
+from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.training.reference import Reference
-from tests import tiny
-from tests.problems import Quadratic, QuadraticFleet, server_path, trajectory
+from tests.helpers import tiny
+from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
 
 double = partial(torch.tensor, dtype=torch.float64)
 SGD = Sgd(lr=0.1)
@@ -49,8 +53,49 @@ def of_four(method: Method, server_opt: ServerOpt | None = None, **kwargs: Any) 
 def _targets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Quadratics have targets to make a histogram of: what each client wants."""
     monkeypatch.setattr(
-        QuadraticFleet, "training_targets", lambda self, i: self.problem.c[i].expand(5)
+        QuadraticData, "training_targets", lambda self, i: self.problem.c[i].expand(5)
     )
+
+
+TWELVE = Quadratic([1] * 12, [0] * 6 + [10] * 4 + [20] * 2, [1])
+"""Three clusters, of six, four and two clients."""
+SIZES = [list(range(6)), list(range(6, 10)), [10, 11]]
+
+
+def taking_part(method: Method, share: float, rounds: int = 40) -> list[list[int]]:
+    """How many of each of the clusters of `TWELVE` take part in every round."""
+    path = trajectory(SGD, FedAvg(), method, problem=TWELVE, rounds=rounds, participation=share)
+    return [
+        [int(np.isin(members, step.report.present[0]).sum()) for members in SIZES]
+        for step in path[1:]
+    ]
+
+
+GIVEN = [[f"client {i}" for i in members] for members in SIZES]
+
+
+@pytest.mark.parametrize("method", [FedSC(clusters=3), FedCluster(given=GIVEN)], ids=str)
+@pytest.mark.parametrize(("share", "counts"), [(0.25, [2, 1, 1]), (0.5, [3, 2, 1]), (0.1, [1] * 3)])
+def test_a_share_of_each_cluster_takes_part(
+    method: Method, share: float, counts: list[int]
+) -> None:
+    """Of 6, 4 and 2: halves are rounded up, and nobody's cluster is skipped."""
+    assert taking_part(method, share) == [counts] * 40
+
+
+def test_everybody_in_a_cluster_gets_a_turn() -> None:
+    path = trajectory(
+        SGD, FedAvg(), FedSC(clusters=3), problem=TWELVE, rounds=60, participation=0.25
+    )
+    assert {int(i) for s in path[1:] for i in s.report.present[0]} == set(range(12))
+
+
+def test_fedcluster_may_sample_all_clients_together() -> None:
+    found = taking_part(FedCluster(given=GIVEN, sample="clients"), 0.25)
+    plain = taking_part(FedOpt(), 0.25)
+    assert found == plain
+    assert {sum(counts) for counts in found} == {3}
+    assert any(0 in counts for counts in found)
 
 
 # One-shot clustering
@@ -59,7 +104,7 @@ def _targets(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_shot_finds_the_clusters_and_starts_from_their_means() -> None:
     kept: list[Federation] = []
     before, *_ = of_four(OneShot(clusters=2, alone=3), made=kept.append)
-    assert kept[0].memory["cluster"].tolist() == [0, 0, 1, 1]
+    assert ClusterState.of(kept[0]).cluster.tolist() == [0, 0, 1, 1]
     # Alone for 3 rounds of 2 steps, u = w₀ + w₁ keeps 0.8⁶ of its distance to c_i.
     alone = FOUR.c + (0.2 - FOUR.c) * 0.8**6
     expected = alone.view(2, 2).mean(1) / 2
@@ -114,7 +159,7 @@ def test_ifca_expected_numbers(
     )
     for after, numbers in zip(rounds, expected, strict=True):
         assert after.x.flatten().tolist() == pytest.approx(numbers, abs=1e-12)
-    assert kept[0].memory["cluster"].tolist() == [0, 0, 1, 1]
+    assert ClusterState.of(kept[0]).cluster.tolist() == [0, 0, 1, 1]
 
 
 def test_ifca_from_a_bad_start_leaves_everyone_in_one_cluster() -> None:
@@ -134,7 +179,16 @@ def test_ifca_takes_the_first_of_equal_models() -> None:
         kept.append(f)
 
     trajectory(SGD, FedAvg(), Ifca(), rounds=1, made=made)
-    assert kept[0].memory["cluster"].tolist() == [0, 0]
+    assert ClusterState.of(kept[0]).cluster.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("client_opt", [Adam(), Prox(), SgdMomentum()], ids=str)
+def test_ifca_takes_gradients_from_plain_steps_alone(client_opt: ClientOpt) -> None:
+    gradients = Ifca(averaging="gradient")
+    assert "use sgd" in (gradients.refuses(client_opt, FedAvg()) or "")
+    assert gradients.refuses(SGD, FedAvg()) is None
+    assert Ifca().refuses(client_opt, FedAvg()) is None
+    assert "one model per client" in (gradients.refuses(SGD, FedAvgAdaptive()) or "")
 
 
 def test_ifca_starts_from_models_of_other_seeds() -> None:
@@ -216,7 +270,7 @@ def test_fedcluster_draws_clusters_of_equal_size() -> None:
         trajectory(
             SGD, FedAvg(), FedCluster(), problem=problem, rounds=1, seed=seed, made=kept.append
         )
-    drawn = [f.memory["cluster"].tolist() for f in kept]
+    drawn = [ClusterState.of(f).cluster.tolist() for f in kept]
     for labels in drawn:
         assert sorted(map(labels.count, (0, 1, 2))) == [3, 3, 4]
         assert labels[0] == 0
@@ -234,7 +288,7 @@ def test_fedcluster_wants_each_client_in_one_cluster() -> None:
     kept: list[Federation] = []
     method = FedCluster(given=[["nobody here"], ["client 1"], elsewhere])
     trajectory(SGD, FedAvg(), method, rounds=1, made=kept.append)
-    assert kept[0].memory["cluster"].tolist() == [1, 0]
+    assert ClusterState.of(kept[0]).cluster.tolist() == [1, 0]
 
 
 # FedSC
@@ -268,7 +322,7 @@ def test_fedsc_attribute_is_the_share_of_each_pooled_quantile_bin() -> None:
 def test_fedsc_hands_the_model_on_from_cluster_to_cluster() -> None:
     kept: list[Federation] = []
     _, *rounds = trajectory(SGD, FedAvg(), FedSC(clusters=2), weights=(1.0, 3.0), made=kept.append)
-    assert kept[0].memory["cluster"].tolist() == [0, 1]
+    assert ClusterState.of(kept[0]).cluster.tolist() == [0, 1]
     path = [after.local[i].item() for after in rounds for i in (0, 1)]
     assert path == pytest.approx(ORDERS[0][1], abs=1e-9)
 
@@ -277,7 +331,7 @@ def test_fedsc_clusters_clients_of_like_targets() -> None:
     kept: list[Federation] = []
     near = Quadratic([1] * 4, [1, 9, 1, 9], [1])
     trajectory(SGD, FedAvg(), FedSC(clusters=2), problem=near, rounds=1, made=kept.append)
-    assert kept[0].memory["cluster"].tolist() == [0, 1, 0, 1]
+    assert ClusterState.of(kept[0]).cluster.tolist() == [0, 1, 0, 1]
 
 
 # FedAC
@@ -293,7 +347,7 @@ def example(**options: Any) -> tuple[Any, Federation]:
     def made(f: Federation) -> None:
         f.local = OMEGA.clone()
         f.server_state["x"] = double([(1, 0), (-1, 0)])
-        f.memory["components"] = torch.eye(2).double()
+        State.of(f).components = torch.eye(2).double()
         kept.append(f)
 
     method = FedAC(mu=0, lam=0, embedding=["w0"], **options)
@@ -303,10 +357,10 @@ def example(**options: Any) -> tuple[Any, Federation]:
 
 def test_fedac_expected_numbers_of_the_server() -> None:
     last, f = example()
-    assert f.memory["cluster"].tolist() == [0, 0, 1, 1]
+    assert ClusterState.of(f).cluster.tolist() == [0, 0, 1, 1]
     assert last.x.tolist() == [pytest.approx([0.9, 0.15]), pytest.approx([-1, 0.4])]
-    assert f.memory["Phi"].tolist() == pytest.approx([-0.05])
-    G, apart = spread(OMEGA, last.x, f.memory["cluster"])
+    assert State.of(f).Phi.tolist() == pytest.approx([-0.05])
+    G, apart = spread(OMEGA, last.x, ClusterState.of(f).cluster)
     assert apart[0, 1] == pytest.approx(3.6725)
     assert (G * 3.6725).tolist() == pytest.approx([0.0125, 0.02])
     assert G.tolist() == pytest.approx([0.003403676, 0.0054458816], abs=1e-9)
@@ -318,7 +372,7 @@ def test_fedac_expected_numbers_of_a_local_step() -> None:
 
     def made(f: Federation) -> None:
         f.server_state["x"] = double([(0.9, 0.15)])
-        f.memory["Phi"] = double([-0.05])
+        State.of(f).Phi = double([-0.05])
 
     method = FedAC(clusters=1, mu=0.5, lam=0.25, embedding=["w0"])
     *_, last = of_four(method, problem=problem, start=(1.0, 0.2), rounds=1, steps=1, made=made)
@@ -327,13 +381,13 @@ def test_fedac_expected_numbers_of_a_local_step() -> None:
 
 def test_fedac_merges_a_cluster_of_little_spread_into_the_closest() -> None:
     last, f = example(merge_below=0.004)
-    assert f.memory["cluster"].tolist() == [0, 0, 0, 0]
+    assert ClusterState.of(f).cluster.tolist() == [0, 0, 0, 0]
     assert last.x.tolist() == [pytest.approx([-0.05, 0.275])]
 
 
 def test_fedac_splits_a_cluster_of_much_spread() -> None:
     last, f = example(split_above=0.005)
-    labels = f.memory["cluster"].tolist()
+    labels = ClusterState.of(f).cluster.tolist()
     assert labels in ([0, 0, 1, 2], [0, 0, 2, 1])
     assert last.x[0].tolist() == pytest.approx([0.9, 0.15])
     assert torch.equal(last.x[labels[2:]], OMEGA[2:])
@@ -347,20 +401,19 @@ def test_fedac_touches_a_cluster_once_and_merges_first() -> None:
     assert len(last.x) == 1
     # Both are above: each is split, into as many clusters as clients.
     last, f = example(split_above=0.001)
-    assert sorted(f.memory["cluster"].tolist()) == [0, 1, 2, 3]
+    assert sorted(ClusterState.of(f).cluster.tolist()) == [0, 1, 2, 3]
 
 
 def test_fedac_finds_its_first_clusters_by_itself() -> None:
     kept: list[Federation] = []
     method = FedAC(mu=0, lam=0, embedding=["w0"])
     *_, last = of_four(method, made=kept.append)
-    assert kept[0].memory["cluster"].tolist() == [0, 0, 1, 1]
+    assert ClusterState.of(kept[0]).cluster.tolist() == [0, 0, 1, 1]
     expected = last.local.view(2, 2, 2).mean(1)
     torch.testing.assert_close(last.x, expected)
 
 
 def test_fedac_without_pull_is_training_alone() -> None:
-    """§10.9."""
     method = FedAC(clusters=1, mu=0, lam=0, embedding=[])
     together = of_four(method, rounds=4)[-1].local
     alone = of_four(method, shared=(False, False), rounds=4)[-1].local
@@ -368,12 +421,12 @@ def test_fedac_without_pull_is_training_alone() -> None:
 
 
 def test_fedac_with_a_cluster_for_each_client_is_drawn_to_where_it_was() -> None:
-    """§10.9: one cluster a client is training alone with its own anchor."""
+    """One cluster a client is training alone with its own anchor."""
     problem = Quadratic([1, 4], [0, 1], [1])
 
     def made(f: Federation) -> None:
         f.server_state["x"] = f.x0.expand(2, -1).clone()
-        f.memory["cluster"] = f.everyone
+        State.of(f).cluster = f.everyone
 
     method = FedAC(mu=0.5, lam=0, embedding=[])
     *_, last = trajectory(SGD, FedAvg(), method, problem=problem, rounds=1, made=made)
@@ -421,13 +474,12 @@ every = pytest.mark.parametrize("name", METHODS)
     ids=lambda m: m.name,
 )
 def test_one_cluster_is_fedavg(method: Method) -> None:
-    """§10.3."""
     expected = server_path(SGD, FedAvg(), weights=(1.0, 3.0))
     assert server_path(SGD, FedAvg(), method, weights=(1.0, 3.0)) == pytest.approx(expected)
 
 
 def test_ifca_with_one_model_and_gradients_is_gradient_descent() -> None:
-    """§10.3: FedSGD."""
+    """FedSGD."""
     path = server_path(SGD, FedAvg(), Ifca(clusters=1, averaging="gradient"))
     assert path == pytest.approx([2, 1.7, 1.475, 1.30625])
 
@@ -494,7 +546,6 @@ def test_with_nothing_shared_it_is_training_alone(name: str) -> None:
 @settings(max_examples=10, deadline=None)
 @given(order=st.permutations(range(4)))
 def test_the_order_of_the_clients_does_not_matter(name: str, order: list[int]) -> None:
-    """§10.15."""
     permuted = Quadratic([1] * 4, FOUR.c[list(order)].tolist(), [1, 1])
     straight = of_four(METHODS[name])[-1].local
     other = of_four(METHODS[name], problem=permuted)[-1].local
@@ -503,13 +554,13 @@ def test_the_order_of_the_clients_does_not_matter(name: str, order: list[int]) -
 
 @pytest.mark.parametrize("cls", [OneShot, FedCluster, FedSC, FedAC])
 def test_more_clusters_than_clients_are_refused(cls: Any) -> None:
-    with pytest.raises(ConfigError, match="5 clusters of 4 clients"):
+    with pytest.raises(ConfigError, match="5 clusters for 4 clients"):
         of_four(cls(clusters=5))
 
 
 @pytest.mark.parametrize("method", [OneShot(), Ifca()], ids=lambda m: m.name)
 def test_a_server_with_a_model_for_each_client_has_no_clusters(method: Method) -> None:
-    assert "each client" in (method.refuses(SGD, FedAvgAdaptive()) or "")
+    assert "one model per client" in (method.refuses(SGD, FedAvgAdaptive()) or "")
     assert method.refuses(SGD, FedAdam()) is None
 
 
@@ -531,7 +582,7 @@ def test_on_the_real_forecaster(dataset: Any, batches: str) -> None:
     for cell, result in company.items():
         records = result.records
         assert np.isfinite(records.loc[records["split"] == "test", "mase"]).all()
-        if cell.personalization == "P2":
+        if cell.sharing == "P2":
             alone = train(study, [cell], dataset)[cell].records
             assert alone.equals(records)
 
@@ -540,17 +591,17 @@ def test_ifca_compares_its_models_on_windows_of_its_own_stream(dataset: Any) -> 
     study = tiny.study()
     forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
     engine = Reference(forecaster, dataset, torch.device("cpu"))
-    fleet = Fleet(dataset, engine, study.federation, 10)
+    client_data = ClientData(dataset, engine, study.federation, 10)
     rows = torch.stack([forecaster.initial(seed) for seed in (1, 1, 1)]).to(engine.dtype)
     everyone = torch.arange(3)
-    whole = fleet.losses(rows, everyone)
-    assert torch.equal(whole, fleet.losses(rows, everyone, 5, 10**6))
-    some = fleet.losses(rows, everyone, 1, 20)
+    whole = client_data.losses(rows, everyone)
+    assert torch.equal(whole, client_data.losses(rows, everyone, 5, 10**6))
+    some = client_data.losses(rows, everyone, 1, 20)
     assert not torch.isclose(whole, some).any()
-    assert not torch.isclose(some, fleet.losses(rows, everyone, 2, 20)).any()
+    assert not torch.isclose(some, client_data.losses(rows, everyone, 2, 20)).any()
     # Whoever else asks, and for whichever model.
-    assert torch.equal(some[1:], fleet.losses(rows[:2], everyone[1:], 1, 20))
-    drawn = torch.stack([fleet.losses(rows, everyone, t, 20) for t in range(1, 41)])
+    assert torch.equal(some[1:], client_data.losses(rows[:2], everyone[1:], 1, 20))
+    drawn = torch.stack([client_data.losses(rows, everyone, t, 20) for t in range(1, 41)])
     assert drawn.mean(0).tolist() == pytest.approx(whole.tolist(), rel=0.1)
 
 
@@ -559,7 +610,7 @@ def test_clients_that_diverged_have_no_place_among_the_others() -> None:
     kept: list[Federation] = []
     of_four(OneShot(), rounds=1, made=kept.append)
     f, clients = kept[0], torch.arange(6)
-    f.fleet.names = list("abcdef")
+    f.client_data.names = list("abcdef")
     assert k_means(f, clients, rows, 2).tolist() == [0, 0, 1, 0, 0, 1]
     assert k_means(f, clients[1:4:2], rows[1:4:2], 2).tolist() == [0, 0]
     likely = nearest(rows[[0, 2]], torch.tensor([[torch.nan, 1], [9, 8], [-9, 0]]), torch.eye(2))

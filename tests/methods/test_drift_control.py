@@ -1,4 +1,4 @@
-"""FedProx, SCAFFOLD, FedDyn and FedADC against the specification's numbers and identities."""
+"""FedProx, SCAFFOLD, FedDyn and FedADC against reference values and identities."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,27 +9,27 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl.clients import ClientOpt
-from plfl.clients.adam import Adam
-from plfl.clients.prox import Prox
-from plfl.clients.proxadam import ProxAdam
-from plfl.clients.sgd import Sgd
-from plfl.clients.sgdm import SgdMomentum
-from plfl.clock import Clock
+from plfl.config.sections import Simulation
 from plfl.errors import ConfigError
-from plfl.experiment import train
+from plfl.experiments.train import train
+from plfl.federated.clock import Clock
 from plfl.methods import Method
 from plfl.methods.fedadc import FedADC
 from plfl.methods.fedadc_dm import FedADCDM
 from plfl.methods.feddyn import FedDyn
 from plfl.methods.fedprox import FedProx
 from plfl.methods.scaffold import Scaffold
-from plfl.servers.fedadam import FedAdam
-from plfl.servers.fedavg import FedAvg
-from plfl.servers.fedavgm import FedAvgM
-from plfl.study import Simulation
-from tests import tiny
-from tests.problems import Q2, Quadratic, server_path, trajectory
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.prox import Prox
+from plfl.optimizers.client.proxadam import ProxAdam
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.client.sgdm import SgdMomentum
+from plfl.optimizers.server.fedadam import FedAdam
+from plfl.optimizers.server.fedavg import FedAvg
+from plfl.optimizers.server.fedavgm import FedAvgM
+from tests.helpers import tiny
+from tests.helpers.problems import Q2, Quadratic, server_path, trajectory
 
 SGD, AVG = Sgd(lr=0.1), FedAvg()
 AVERAGING = SgdMomentum(lr=0.1, momentum=0.5, dampening=0.5)
@@ -54,7 +54,7 @@ def in_turns(method: Method, *turns: list[int]) -> Method:
     """The method where round t is for the clients `turns[t - 1]`."""
 
     class InTurns(type(method)):  # type: ignore[misc]
-        def present(self, f: Any, t: int, drawn: Any) -> Any:
+        def select(self, f: Any, t: int, drawn: Any) -> Any:
             return torch.tensor(turns[t - 1], dtype=torch.int64)
 
     turned: Method = InTurns(**method.model_dump())
@@ -67,8 +67,8 @@ def memories(method: Method, *names: str, rounds: int = 3, **kwargs: Any) -> lis
     for last in range(1, rounds + 1):
         federations: list[Any] = []
         trajectory(SGD, AVG, method, rounds=last, made=federations.append, **kwargs)
-        memory = federations[0].memory
-        path.append([value for name in names for value in memory[name].flatten().tolist()])
+        state = federations[0].state
+        path.append([value for name in names for value in getattr(state, name).flatten().tolist()])
     return path
 
 
@@ -142,7 +142,7 @@ def test_clients_in_turns():
     ids=str,
 )
 def test_fixed_points(method, end):
-    """§10.8: SCAFFOLD and FedDyn find the minimiser, FedADC what FedAvg finds."""
+    """SCAFFOLD and FedDyn find the minimiser, FedADC what FedAvg finds."""
     assert server_path(SGD, AVG, method, rounds=200)[-1] == pytest.approx(end, abs=1e-8)
 
 
@@ -190,21 +190,18 @@ def test_fedprox_is_fedopt_with_proximal_clients(client_opt, server_opt):
     ids=str,
 )
 def test_fedadc_without_momentum_is_fedavg(method, client_opt):
-    """§10.3."""
     same(trajectory(client_opt, AVG, method, rounds=6), trajectory(client_opt, AVG, rounds=6))
 
 
 @pytest.mark.parametrize("client_opt", [SGD, Adam(lr=0.1)], ids=str)
 @pytest.mark.parametrize("option", ["i", "ii"])
 def test_scaffold_begins_as_fedavg(option, client_opt):
-    """§10.3."""
     begun = trajectory(client_opt, AVG, Scaffold(option=option), rounds=1)
     same(begun, trajectory(client_opt, AVG, rounds=1))
 
 
 @pytest.mark.parametrize("option", ["i", "ii"])
 def test_scaffold_with_one_step_is_gradient_descent(option):
-    """§10.2."""
     path = server_path(SGD, AVG, Scaffold(option=option), steps=1)
     assert path == pytest.approx([2, 1.7, 1.475, 1.30625], abs=1e-12)
 
@@ -223,7 +220,7 @@ def test_scaffold_with_other_clients_finds_the_minimum():
 
 
 def test_fedadc_with_one_step_is_server_momentum():
-    """§10.5: blue is the heavy ball, red is Nesterov's."""
+    """Blue is the heavy ball, red is Nesterov's."""
     blue, red = (
         server_path(SGD, AVG, FedADC(variant=v), steps=1) for v in ("heavy_ball", "nesterov")
     )
@@ -241,23 +238,21 @@ class Slopes(Quadratic):
 
 @pytest.mark.parametrize("variant", ["heavy_ball", "nesterov"])
 def test_fedadc_on_linear_losses_is_slowmo(variant):
-    """§10.5."""
     path = server_path(SGD, AVG, FedADC(variant=variant), problem=Slopes([1, -3], [0, 0], [1]))
     assert path == pytest.approx([2, 2.2, 2.58, 3.122], abs=1e-12)
 
 
 @pytest.mark.parametrize("client_opt", [SGD, Adam(lr=0.1)], ids=str)
 def test_fedadcs_server_averages_and_the_path_tells_the_momentum(client_opt):
-    """§10.13: m = (x_{t-1} − x_t) / η where β_l = β_g and α = 1."""
+    """M = (x_{t-1} − x_t) / η where β_l = β_g and α = 1."""
     federations: list[Any] = []
     *_, before, last = trajectory(client_opt, AVG, FedADC(), rounds=4, made=federations.append)
     assert last.x.item() == pytest.approx(last.local.mean().item(), abs=1e-12)
-    (m,) = federations[0].memory["m"].tolist()
+    (m,) = federations[0].state.m.tolist()
     assert m == pytest.approx((before.x - last.x).item() / client_opt.lr, abs=1e-9)
 
 
 def test_double_momentum_without_momentum_is_fedadc():
-    """§10.5."""
     still = SgdMomentum(lr=0.1, momentum=0)
     same(trajectory(still, AVG, FedADCDM(), rounds=6), trajectory(SGD, AVG, FedADC(), rounds=6))
 
@@ -279,8 +274,8 @@ def test_a_proximal_term_is_towards_x_though_red_fedadc_starts_displaced():
 class Drawn(FedADC):
     """FedADC with a pull towards x by the method rather than by the ClientOpt."""
 
-    def down(self, f, t, clients):
-        return replace(super().down(f, t, clients), pull=1.0)
+    def broadcast(self, f, t, clients):
+        return replace(super().broadcast(f, t, clients), pull=1.0)
 
 
 @pytest.mark.parametrize("variant", ["heavy_ball", "nesterov"])
@@ -346,8 +341,8 @@ def test_personal_parameters_feel_nothing_but_their_own_gradient(method, client_
     )
     assert last.local[:, 1].tolist() == [5.0, 5.0]
     assert last.x.shape == (1,)
-    for name, kept in federations[0].memory.items():
-        assert kept.shape[-1:] in ((), (1,)) or name == "known_steps"
+    for name, kept in vars(federations[0].state).items():
+        assert kept is None or kept.shape[-1:] in ((), (1,)) or name == "known_steps"
     shared_alone = trajectory(client_opt, AVG, method, rounds=4)[-1]
     torch.testing.assert_close(last.local[:, :1], shared_alone.local)
 
@@ -364,7 +359,7 @@ PATTERNS = st.lists(st.sets(st.integers(0, 3)).map(sorted), min_size=1, max_size
 @settings(max_examples=30, deadline=None)
 @given(PATTERNS, st.sampled_from([None, (1.0, 2.0, 3.0, 4.0)]))
 def test_the_server_keeps_the_mean_of_what_the_clients_keep(turns, weights):
-    """§10.13, whoever takes part."""
+    """Whoever takes part."""
     share = torch.tensor(weights or (1.0,) * 4).double()
     for method, names in [
         (Scaffold(option="i"), ("c", "c_i")),
@@ -381,7 +376,7 @@ def test_the_server_keeps_the_mean_of_what_the_clients_keep(turns, weights):
             weights=weights,
             made=federations.append,
         )
-        total, rows = (federations[0].memory[name] for name in names)
+        total, rows = (getattr(federations[0].state, name) for name in names)
         torch.testing.assert_close(total, share @ rows / share.sum(), rtol=1e-9, atol=1e-9)
 
 
@@ -406,7 +401,7 @@ def test_tracking_with_clients_that_drop_out_in_mid_round():
     """They were sent x; the server does not step where nobody stays to the end."""
 
     def flaky(f: Any) -> None:
-        f.clock = Clock(Simulation(availability=0.7, dropout=0.5), f.fleet)
+        f.clock = Clock(Simulation(availability=0.7, dropout=0.5), f.client_data.names, f.seed)
 
     sent, tracked = (
         trajectory(SGD, AVG, FedADC(downlink=downlink), rounds=30, made=flaky)
@@ -433,7 +428,6 @@ def test_the_absent_keep_what_they_have(method, client_opt):
 @settings(max_examples=20, deadline=None)
 @given(st.permutations(range(4)), st.sampled_from(EVERY), st.sampled_from([True, False]))
 def test_the_order_of_the_clients_does_not_matter(order, pair, both):
-    """§10.15."""
     method, client_opt = pair
     a, c = np.array([1.0, 4.0, 0.5, 2.0]), np.array([0.0, 1.0, -3.0, 7.0])
 
@@ -471,7 +465,7 @@ def forecasters(names: list[str]) -> dict[str, Any]:
         federation={"participation": 0.7},
     )
     trained = train(study, study.cells, tiny.dataset())
-    return {f"{cell.method} {cell.personalization}": r.records for cell, r in trained.items()}
+    return {f"{cell.method} {cell.sharing}": r.records for cell, r in trained.items()}
 
 
 NAMES = ["fedopt", "fedprox", "scaffold", "feddyn", "fedadc", "fedadc_dm"]
@@ -496,7 +490,7 @@ def test_on_the_forecaster():
 @pytest.mark.parametrize(("option", "gradients"), [("i", 4), ("ii", 2)])
 def test_the_second_gradients_of_scaffolds_option_i_take_their_time(option, gradients):
     def timed(f: Any) -> None:
-        f.clock = Clock(Simulation(step_seconds=3), f.fleet)
+        f.clock = Clock(Simulation(step_seconds=3), f.client_data.names, f.seed)
 
     for step in trajectory(SGD, AVG, Scaffold(option=option), made=timed)[1:]:
         assert step.report.times[0].compute.tolist() == [3 * gradients] * 2

@@ -12,17 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from plfl.channel import Channel, Direction
-from plfl.clients.adam import Adam
-from plfl.clients.prox import Prox
-from plfl.clients.sgd import Sgd
-from plfl.experiment import train
-from plfl.federation import Federation
-from plfl.methods.fafed import FaFed
-from plfl.servers.fedadam import FedAdam
-from plfl.servers.fedavg import FedAvg
-from tests import tiny
-from tests.problems import Quadratic, server_path, trajectory
+from plfl.cli.catalogue import entries
+from plfl.experiments.train import train
+from plfl.federated.channel import Channel, Direction
+from plfl.federated.federation import Federation
+from plfl.methods.fafed import FaFed, State
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.prox import Prox
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server.fedadam import FedAdam
+from plfl.optimizers.server.fedavg import FedAvg
+from tests.helpers import tiny
+from tests.helpers.problems import Quadratic, server_path, trajectory
 
 SGD, AVG = Sgd(lr=0.1), FedAvg()
 FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
@@ -122,8 +123,8 @@ def test_under_random_participation(share: float, a: float, seed: int) -> None:
     direction, clients, (_, m, v) = f.channel.last
     assert direction == "up"
     assert clients.tolist() == path[-1].report.present[0].tolist()
-    torch.testing.assert_close(f.memory["m"], m.mean(0))
-    torch.testing.assert_close(f.memory["v"], v.mean(0))
+    torch.testing.assert_close(State.of(f).m, m.mean(0))
+    torch.testing.assert_close(State.of(f).v, v.mean(0))
 
 
 def test_the_order_of_clients_does_not_matter() -> None:
@@ -137,9 +138,41 @@ def test_the_order_of_clients_does_not_matter() -> None:
 def test_what_makes_no_sense_is_refused() -> None:
     assert FaFed().refuses(SGD, AVG) is None
     for client_opt in (Adam(), Prox()):
-        assert "take sgd" in (FaFed().refuses(client_opt, AVG) or "")
+        assert "use sgd" in (FaFed().refuses(client_opt, AVG) or "")
     for server_opt in (FedAdam(), FedAvg(lr=0.5)):
         assert "fedavg with lr 1" in (FaFed().refuses(SGD, server_opt) or "")
+
+
+def test_at_its_defaults_it_learns_in_many_small_steps() -> None:
+    """125 steps a round at the rate of config/methods.yaml; with ρ = 0.01 the loss overflows."""
+    assert not np.isfinite(trained_losses({"rho": 0.01})).any()
+    default = trained_losses({})
+    assert np.isfinite(default).all()
+    assert default[-1] < 0.5 * default[0]
+
+
+def trained_losses(parameters: dict[str, Any]) -> list[float]:
+    """Mean minibatch loss of all clients in each of three rounds."""
+    study = tiny.study(
+        grid={
+            "method": ["fafed"],
+            "client_opt": ["sgd"],
+            "server_opt": ["fedavg"],
+            "sharing": ["P1"],
+        },
+        client_opt={"sgd": {"lr": 0.05}},
+        federation={"local_steps": 125},
+        method={"fafed": parameters},
+    )
+    (result,) = train(study, study.cells, tiny.dataset()).values()
+    trained = result.records[result.records["split"] == "train"]
+    return [float(loss) for loss in trained.groupby("round")["loss"].mean()]
+
+
+def test_it_says_that_it_is_experimental() -> None:
+    (entry,) = (e for e in entries() if e["name"] == "fafed")
+    assert entry["about"].startswith("Experimental")
+    assert "(experimental)" in FaFed.label
 
 
 def test_on_the_real_forecaster() -> None:
@@ -159,7 +192,7 @@ def test_on_the_real_forecaster() -> None:
         assert np.isfinite(records.loc[records["split"] == "test", "mase"]).all()
         trained = records[records["split"] == "train"]
         assert np.isfinite(trained["loss"]).all()
-        if cell.method == "fafed" and cell.personalization == "P2":
+        if cell.method == "fafed" and cell.sharing == "P2":
             assert trained.groupby("round")["seconds"].first().tolist() == [9, 8, 8]
             alone = train(study, [cell], tiny.dataset())[cell].records
             assert alone.equals(records)

@@ -1,6 +1,8 @@
 """FedEff: epochs that fit the clients' speeds, the round before the first, waiting times."""
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -11,18 +13,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl.clients.prox import Prox
-from plfl.clients.sgd import Sgd
-from plfl.clock import Clock
-from plfl.experiment import train
-from plfl.federation import Federation
-from plfl.forecaster import Forecaster
+from plfl.config.sections import Simulation
+from plfl.config.study import Study
+from plfl.experiments.train import train
+from plfl.federated.clock import Clock
+from plfl.federated.federation import Federation
 from plfl.methods.fedeff import FedEff
-from plfl.servers import available
-from plfl.servers.fedavg import FedAvg
-from plfl.study import Simulation, Study
-from tests import tiny
-from tests.problems import Q2, Quadratic, trajectory
+from plfl.models.forecaster import Forecaster
+from plfl.optimizers.client.prox import Prox
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server import available
+from plfl.optimizers.server.fedavg import FedAvg
+from tests.helpers import tiny
+from tests.helpers.problems import Q2, Quadratic, trajectory
 
 SGD = Sgd(lr=0.1)
 THREE = Quadratic([1, 4, 2], [0, 1, 3], [1])
@@ -38,7 +41,7 @@ def simulated(sigma: list[float], beta: list[float]) -> Callable[[Federation], N
         "up_mbit": [UP * 8e-6 / seconds for seconds in beta],
     }
     simulation = Simulation.model_validate(keys)
-    return lambda f: setattr(f, "clock", Clock(simulation, f.fleet))
+    return lambda f: setattr(f, "clock", Clock(simulation, f.client_data.names, f.seed))
 
 
 def epochs(
@@ -90,6 +93,49 @@ def test_epochs_can_shrink_from_round_to_round() -> None:
     assert unequal == [pytest.approx(e) for e in ([20, 9, 4], [11, 5, 2], [6, 2, 1])]
 
 
+def made() -> Federation:
+    """A federation of three clients."""
+    kept: list[Federation] = []
+    trajectory(SGD, FedAvg(), FedEff(epoch_steps=1), problem=THREE, rounds=1, made=kept.append)
+    return kept[0]
+
+
+def test_no_epoch_is_lost_to_round_off() -> None:
+    """τ E_b on paper, for all τ of two digits and whole E_b up to 100; 0.58 · 50 is 29."""
+    f, lost = made(), 0
+    for hundredths in range(1, 101):
+        for base in range(1, 101):
+            tau = hundredths / 100
+            method = FedEff(schedule="EC", tau=tau, epochs=base, epoch_steps=1)
+            expected = max(1, hundredths * base // 100)
+            assert method.epochs_of(f, 1).tolist() == [expected] * 3, (tau, base)
+            lost += max(1, int(tau * base)) != expected
+    assert lost, "floats are as good"
+
+
+def test_a_client_whose_steps_take_no_time_takes_the_base_epochs() -> None:
+    f = made()
+    f.clock.step_seconds = np.array([0.0, 1.0, 2.0])
+    assert FedEff(tau=0.5, epochs=10, epoch_steps=1).epochs_of(f, 1).tolist() == [5, 5, 2]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(1, 500), min_size=3, max_size=3),
+    st.integers(1, 100),
+    st.integers(1, 400),
+)
+def test_epochs_that_fit_exactly_are_taken(hundredths: list[int], tau: int, tenths: int) -> None:
+    """Seconds per epoch of two digits, E_b of one, by fractions."""
+    f = made()
+    simulated([h / 100 for h in hundredths], [1e-300] * 3)(f)
+    method = FedEff(tau=tau / 100, epochs=tenths / 10, epoch_steps=1)
+    sigma = [Fraction(h, 100) for h in hundredths]
+    E = max(Fraction(1), Fraction(tau, 100) * Fraction(tenths, 10))
+    T = math.ceil(E * sum(sigma) / 3)
+    assert method.epochs_of(f, 1).tolist() == [max(1, math.floor(T / s)) for s in sigma]
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.floats(0.5, 9), min_size=3, max_size=3),
@@ -113,7 +159,7 @@ def test_nobody_is_later_than_the_common_time(
 @pytest.mark.parametrize("schedule", ["EC", "UEC"])
 @pytest.mark.parametrize("weights", [None, (1.0, 3.0)])
 def test_of_equal_speed_it_is_fedavg(schedule: Any, weights: Any) -> None:
-    """§10.12, from x after the round before the first; FedAvg with weights of windows."""
+    """From x after the round before the first; FedAvg with weights of windows."""
     method = FedEff(schedule=schedule, epochs=6, tau=0.5, epoch_steps=2)
     ours = trajectory(SGD, FedAvg(), method, weights=weights)
     start = tuple(ours[0].x.tolist())
@@ -162,7 +208,7 @@ def test_absent_clients_stay_as_they_are() -> None:
 
 
 def test_the_order_of_the_clients_does_not_matter() -> None:
-    """§10.15; client 0 of Q2 is the fast one."""
+    """; client 0 of Q2 is the fast one."""
     swapped = Quadratic([4, 1], [1, 0], [1])
     one, other = (
         trajectory(SGD, FedAvg(), FedEff(epoch_steps=1), problem=p, made=simulated(sigma, [1, 1]))
@@ -185,11 +231,12 @@ def test_on_the_forecaster_it_waits_less_than_fedavg() -> None:
     trained = train(study, study.cells, tiny.dataset())
     waiting: dict[str, float] = {}
     for cell in study.cells:
-        if cell.personalization == "P2" and cell.server_opt == "fedavg":
+        if cell.sharing == "P2" and cell.server_opt == "fedavg":
             alone = train(study, [cell], tiny.dataset())[cell].records
             pd.testing.assert_frame_equal(alone, trained[cell].records)
             assert np.isfinite(alone[alone["split"] != "train"]["mase"]).all()
-            later = alone[(alone["split"] == "train") & (alone["round"] > 1)]
+            training = (alone["split"] == "train") & (alone["model"] == "local")
+            later = alone[training & (alone["round"] > 1)]
             share = 1 - later["seconds"] / later["round_seconds"]
             waiting[cell.method] = float(share.mean())
     assert waiting["fedeff"] < waiting["fedopt"]
@@ -199,9 +246,9 @@ def test_an_epoch_is_a_pass_over_the_windows_and_the_first_one_counts() -> None:
     study = forecasters(epochs=1, tau=1, schedule="EC")
     (cell,) = [c for c in study.cells if str(c) == "XX-P2-fedeff-sgd-fedavg-10"]
     records = train(study, [cell], tiny.dataset())[cell].records
-    rows = records[records["split"] == "train"]
+    rows = records[(records["split"] == "train") & (records["model"] == "local")]
     forecaster = Forecaster.of(study.model, len(tiny.dataset().columns), 12)
-    shared = int(forecaster.layout.mask(study.personalization["P2"]).sum())
+    shared = int(forecaster.layout.mask(study.sharing["P2"]).sum())
     upload = 4 * shared * 8 / 0.01e6
     steps = np.ceil(305 / 8)
     for t, group in rows.groupby("round"):

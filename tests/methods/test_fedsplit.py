@@ -1,4 +1,4 @@
-"""FedSplit: the specification's numbers, exact fixed points, the mean of the z_i."""
+"""FedSplit: reference values, exact fixed points, the mean of the z_i."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from plfl.clients.adam import Adam
-from plfl.clients.prox import Prox
-from plfl.clients.sgd import Sgd
-from plfl.experiment import train
-from plfl.federation import Federation
-from plfl.methods import Done, Local
-from plfl.methods.fedsplit import FedSplit
-from plfl.servers.fedadam import FedAdam
-from plfl.servers.fedavg import FedAvg
-from tests import tiny
-from tests.problems import Quadratic, server_path, trajectory
+from plfl.experiments.train import train
+from plfl.federated.federation import Federation
+from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.methods.fedsplit import FedSplit, State
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.prox import Prox
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server.fedadam import FedAdam
+from plfl.optimizers.server.fedavg import FedAvg
+from tests.helpers import tiny
+from tests.helpers.problems import Quadratic, server_path, trajectory
 
 EXACT: dict[str, Any] = {"steps": 150}
 """Enough local steps at η = 0.1 for the proximal operator of Q2 to the last digit."""
@@ -63,35 +63,35 @@ def test_inexact_proximal_operator(steps: int, expected: list[float]) -> None:
 
 @pytest.mark.parametrize("steps", [1, 2, 20])
 def test_the_fixed_point_is_the_minimum(steps: int) -> None:
-    """§10.8, and z* = x* − s ∇f_i(x*)."""
+    """Z* = x* − s ∇f_i(x*)."""
     seen: list[Federation] = []
     path = server_path(SGD, FedAvg(), FedSplit(s=0.5), steps=steps, rounds=150, made=seen.append)
     assert path[-1] == pytest.approx(0.8, abs=1e-9)
-    assert seen[0].memory["z"].flatten().tolist() == pytest.approx([0.4, 1.2], abs=1e-8)
+    assert State.of(seen[0]).z.flatten().tolist() == pytest.approx([0.4, 1.2], abs=1e-8)
 
 
 class FromV(FedSplit):
     """The local steps begin at v instead of x."""
 
-    def down(self, f: Federation, t: int, clients: Tensor) -> Local:
-        f.memory["v"] = 2 * f.server_state["x"] - f.memory["z"]
-        return Local(f.memory["v"], pull=1 / self.s)
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        return TrainInstructions(2 * f.server_state["x"] - State.of(f).z, pull=1 / self.s)
 
-    def up(self, f: Federation, t: int, clients: Tensor, done: Done) -> None:
-        D = done.displacement + f.memory["v"] - f.server_state["x"]
-        super().up(f, t, clients, replace(done, displacement=D))
+    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+        D = result.update + result.instructions.start - f.server_state["x"]
+        super().aggregate(f, t, clients, replace(result, update=D))
 
 
 class Forgetful(FedSplit):
     """The z_i are x again in every round."""
 
-    def down(self, f: Federation, t: int, clients: Tensor) -> Local:
-        f.memory["z"].copy_(f.server_state["x"].expand_as(f.memory["z"]))
-        return super().down(f, t, clients)
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        z = State.of(f).z
+        z.copy_(f.server_state["x"].expand_as(z))
+        return super().broadcast(f, t, clients)
 
 
 def test_why_it_starts_at_x_and_keeps_z() -> None:
-    """The specification's two ways to get it wrong, and where they end."""
+    """Two ways to get it wrong, and where they end."""
     for steps, first, end in (
         (1, [2, 1.3333333333, 1.0, 0.8518518519, 0.7777777778, 0.7448559671], 0.7142857143),
         (3, [2], 0.7727272727),
@@ -106,7 +106,7 @@ def test_why_it_starts_at_x_and_keeps_z() -> None:
 class OneByOne(FedSplit):
     """Client 0 in odd rounds, client 1 in even ones."""
 
-    def present(self, f: Federation, t: int, drawn: Tensor) -> Tensor:
+    def select(self, f: Federation, t: int, drawn: Tensor) -> Tensor:
         return drawn[(t + 1) % 2 :][:1]
 
 
@@ -127,7 +127,7 @@ def test_one_client_at_a_time() -> None:
 def test_under_random_participation(
     shared: tuple[bool, bool], share: float, rounds: int, seed: int
 ) -> None:
-    """§10.13: x is the mean of all z_i; bytes are those of the table; who is absent stays."""
+    """X is the mean of all z_i; bytes are those of the table; who is absent stays."""
     seen: list[Federation] = []
     path = trajectory(
         SGD,
@@ -141,7 +141,7 @@ def test_under_random_participation(
         seed=seed,
         made=seen.append,
     )
-    mean = seen[0].memory["z"].mean(0)
+    mean = State.of(seen[0]).z.mean(0)
     torch.testing.assert_close(path[-1].x, mean, rtol=1e-10, atol=1e-10)
     for before, after in pairwise(path):
         present = after.report.present[0].tolist()
@@ -154,7 +154,6 @@ def test_under_random_participation(
 
 
 def test_the_order_of_the_clients_does_not_matter() -> None:
-    """§10.15."""
     order = [2, 0, 3, 1]
     kwargs: dict[str, Any] = {"shared": (True, False), "start": (0.0, 0.0), "rounds": 4}
     straight = trajectory(SGD, FedAvg(), FedSplit(), problem=FOUR, **kwargs)[-1].local
@@ -179,7 +178,7 @@ def test_what_makes_no_sense_is_refused() -> None:
     method = FedSplit()
     assert method.refuses(SGD, FedAvg()) is None
     assert method.refuses(Adam(), FedAvg()) is None
-    assert "proximal term would be there twice" in str(method.refuses(Prox(), FedAvg()))
+    assert "proximal term would be added twice" in str(method.refuses(Prox(), FedAvg()))
     for server in (FedAdam(), FedAvg(lr=0.5)):
         assert "fedavg with lr 1" in str(method.refuses(SGD, server))
 

@@ -9,13 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl.clients.sgd import Sgd
-from plfl.experiment import train
+from plfl.experiments.train import train
 from plfl.methods.moon import Moon
-from plfl.servers.fedavg import FedAvg
-from plfl.training import Contrast
-from tests import tiny
-from tests.problems import Quadratic, trajectory
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server.fedavg import FedAvg
+from plfl.training.task import Contrast
+from tests.helpers import tiny
+from tests.helpers.problems import Quadratic, trajectory
 
 SGD = Sgd(lr=0.1)
 
@@ -70,13 +70,12 @@ def records(method, *splits, **options):
 
 
 def test_no_weight_is_the_plain_round():
-    """§10.11."""
     (zero,), (plain,) = records("moon", "P2", mu=0), records("fedopt", "P2")
     pd.testing.assert_frame_equal(zero, plain)
 
 
 def test_the_first_round_is_the_plain_one_and_its_term_is_log_2():
-    """§10.11: the last model is the start then, for all steps and not only for the first."""
+    """The last model is the start then, for all steps and not only for the first."""
     (moon,), (plain,) = (records(name, "P1") for name in ("moon", "fedopt"))
     first, later = (moon["round"] == 1), (moon["round"] > 1)
     extra = (moon["loss"] - plain["loss"])[first].dropna()

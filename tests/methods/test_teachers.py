@@ -9,21 +9,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl import servers
-from plfl.clients.adam import Adam
-from plfl.clients.sgd import Sgd
-from plfl.experiment import train
-from plfl.fleet import Fleet
-from plfl.forecaster import Forecaster
+from plfl.experiments.train import train
+from plfl.federated.client_data import ClientData
 from plfl.methods.fedadc import FedADC
 from plfl.methods.fedadc_plus import FedADCPlus, agreed_bins
 from plfl.methods.fedgkd import FedGKD
-from plfl.servers.fedavg import FedAvg
-from plfl.servers.fedavgm import FedAvgM
+from plfl.models.forecaster import Forecaster
+from plfl.optimizers import server as servers
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server.fedavg import FedAvg
+from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.training.losses import Distillation
 from plfl.training.stacked import Stacked
-from tests import tiny
-from tests.problems import Quadratic, QuadraticFleet, server_path, trajectory
+from tests.helpers import tiny
+from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
 from tests.training.test_engines import CPU, SMALL, dataset, task
 
 SGD = Sgd(lr=0.1)
@@ -50,9 +50,9 @@ def taught(monkeypatch):
     untaught = Quadratic.train
     monkeypatch.setattr(Quadratic, "predict", predict, raising=False)
     monkeypatch.setattr(Quadratic, "train", train)
-    monkeypatch.setattr(QuadraticFleet, "targets", lambda self, starts: self.problem.c[starts])
+    monkeypatch.setattr(QuadraticData, "targets", lambda self, starts: self.problem.c[starts])
     monkeypatch.setattr(
-        QuadraticFleet, "training_targets", lambda self, i: self.problem.c[i : i + 1]
+        QuadraticData, "training_targets", lambda self, i: self.problem.c[i : i + 1]
     )
 
 
@@ -92,14 +92,13 @@ def test_no_distillation_in_the_first_round():
 
 
 def test_no_weight_is_the_plain_round():
-    """§10.11."""
     for server in (FedAvg(), FedAvgM()):
         path = server_path(SGD, server, FedGKD(lam=0, buffer=2), rounds=4)
         assert path == server_path(SGD, server, rounds=4)
 
 
 def test_the_first_local_step_feels_no_teacher():
-    """§10.11: with the received model as the teacher, student and teacher forecast the same."""
+    """With the received model as the teacher, student and teacher forecast the same."""
     path = server_path(SGD, FedAvg(), FedGKD(lam=3), steps=1)
     assert path == pytest.approx([2, 1.7, 1.475, 1.30625], abs=1e-12)
 
@@ -151,7 +150,7 @@ def test_who_takes_part_and_in_which_order(seed, share, buffer, random):
     method = FedGKD(lam=0.7, buffer=buffer)
     seen = trajectory(SGD, FedAvg(), method, problem=Quadratic(a, c, [1]), **plan)
     latest = torch.stack([s.x for s in seen[1:]])[-buffer:]
-    assert torch.equal(federations[0].memory["models"], latest)
+    assert torch.equal(federations[0].state.models, latest)
     absent = set(range(4)) - set(seen[1].report.present[0].tolist())
     assert all(seen[1].local[i].item() == 2 for i in absent)
     if share == 1:
@@ -181,21 +180,21 @@ def test_forecaster():
 
 @pytest.mark.parametrize(("method", "base"), [("fedgkd", "fedopt"), ("fedadc_plus", "fedadc")])
 def test_no_weight_is_the_base_method_for_the_forecaster(method, base):
-    """§10.11, to the bit."""
+    """To the bit."""
     (taught,), (plain,) = records(method, "P2", lam=0), records(base, "P2")
     pd.testing.assert_frame_equal(taught.drop(columns="method"), plain.drop(columns="method"))
 
 
 def test_the_engine_trains_on_the_loss_of_the_method():
     """One step of the forecaster is one along the gradient of MSE(ŷ, y) + λ MSE(ŷ, ŷ_T)."""
-    machine = Stacked(SMALL, dataset(SMALL), CPU, torch.float64)
+    engine = Stacked(SMALL, dataset(SMALL), CPU, torch.float64)
     term, one = Distillation(0.7), task(SMALL, Sgd(lr=0.1), steps=1)
     rows, windows = one.rows.clone(), list(one.batches.flatten(1))
-    taught = torch.stack(machine.predict(rows.flip(0), windows)).view(one.batches.shape).clone()
-    targets = machine.features[one.batches + machine.target, 0]
-    machine.train(replace(one, targets=term.targets(taught, targets, None), loss_scale=term.scale))
+    taught = torch.stack(engine.predict(rows.flip(0), windows)).view(one.batches.shape).clone()
+    targets = engine.features[one.batches + engine.target, 0]
+    engine.train(replace(one, targets=term.targets(taught, targets, None), loss_scale=term.scale))
     leaf = rows.clone().requires_grad_()
-    forecasts = SMALL.forward(SMALL.layout.views(leaf), machine._inputs(one.batches[:, 0]))
+    forecasts = SMALL.forward(SMALL.layout.views(leaf), engine._inputs(one.batches[:, 0]))
     loss = (forecasts - targets[:, 0]).square().mean(1)
     loss = loss + 0.7 * (forecasts - taught[:, 0]).square().mean(1)
     (gradient,) = torch.autograd.grad(loss.sum(), leaf)
@@ -248,7 +247,7 @@ def test_fedadc_plus_by_hand(variant):
 
 @pytest.mark.parametrize("variant", ["heavy_ball", "nesterov"])
 def test_fedadc_plus_without_weight_is_fedadc(variant):
-    """§10.11, and FedADC's own numbers of §4.3."""
+    """FedADC's own reference values."""
     numbers = {
         "heavy_ball": (2, 1.49, 0.790025, 0.2309343125),
         "nesterov": (2, 1.49, 0.8852675, 0.4745884381),
@@ -259,9 +258,9 @@ def test_fedadc_plus_without_weight_is_fedadc(variant):
 
 
 def test_fedadc_plus_where_every_target_is_as_frequent(monkeypatch):
-    """ρ = 1 for all (§4.5): nobody listens to the teacher."""
+    """ρ = 1 for all: nobody listens to the teacher."""
     spread = torch.tensor([0.0, 1.0]).double()
-    monkeypatch.setattr(QuadraticFleet, "training_targets", lambda self, i: spread)
+    monkeypatch.setattr(QuadraticData, "training_targets", lambda self, i: spread)
     path = server_path(SGD, FedAvg(), FedADCPlus(lam=1, bins=2))
     assert path == server_path(SGD, FedAvg(), FedADC())
 
@@ -281,13 +280,13 @@ def test_bins_of_the_forecasting_task():
     study = tiny.study()
     data = tiny.dataset()
     forecaster = Forecaster.of(study.model, len(data.columns), data.look_back)
-    fleet = Fleet(data, Stacked(forecaster, data, CPU), study.federation, 10)
-    edges, ratios = agreed_bins(fleet, 10)
+    client_data = ClientData(data, Stacked(forecaster, data, CPU), study.federation, 10)
+    edges, ratios = agreed_bins(client_data, 10)
     assert edges.shape == (9,)
     assert ratios.shape == (3, 10)
     assert ratios.amax(1).tolist() == [1, 1, 1]
     assert (ratios >= 0).all()
-    pooled = torch.cat([fleet.training_targets(i) for i in range(3)])
+    pooled = torch.cat([client_data.training_targets(i) for i in range(3)])
     counts = torch.bincount(torch.bucketize(pooled, edges))
     assert counts.float().std() < 0.01 * len(pooled)
 

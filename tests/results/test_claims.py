@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from plfl.config.study import Study
 from plfl.results import claims, paper_claims
 from plfl.results.claims import verdicts
-from plfl.results.records import CELL
+from plfl.results.records import CELL, MODELS
 from plfl.results.statistics import ALPHA
-from plfl.results.tables import MODELS, Tables
+from plfl.results.tables import Tables
 from plfl.results.verdict import Verdict, settle
-from plfl.study import Study
-from tests.results.constructed import BYTES, write, wrong_verdicts
+from tests.helpers.constructed import BYTES, write, wrong_verdicts
 
 STATE = {"CA": 1.5, "IL": 0.8, "NY": 0.7}
 OPTIMISER = {"adam": 1.0, "adamams": 1.1, "prox": 1.6, "proxadam": 1.3}
@@ -24,13 +24,13 @@ SPLIT = {"P1": 1.2, "P2": 1.0, "P3": 1.1}
 
 def true(cell: dict[str, Any], *_: object) -> float:
     """As the paper has it."""
-    return STATE[cell["state"]] * OPTIMISER[cell["client_opt"]] * SPLIT[cell["personalization"]]
+    return STATE[cell["state"]] * OPTIMISER[cell["client_opt"]] * SPLIT[cell["sharing"]]
 
 
 def contrary(cell: dict[str, Any], *_: object) -> float:
     """The contrary of everything the paper says."""
     state = {"CA": 0.6, "IL": 3.0, "NY": 3.0}[cell["state"]]
-    return state / (OPTIMISER[cell["client_opt"]] * SPLIT[cell["personalization"]])
+    return state / (OPTIMISER[cell["client_opt"]] * SPLIT[cell["sharing"]])
 
 
 def level(cell: dict[str, Any], *_: object) -> float:
@@ -43,12 +43,16 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     return write(tmp_path_factory.mktemp("good"), true)
 
 
+def of_paper(tables: Tables, **options: Any) -> list[Verdict]:
+    return [v for v in verdicts(tables, **options) if v.claim in paper_claims.CLAIMS]
+
+
 def by_claim(tables: Tables, **options: Any) -> dict[tuple[str, str | None], Verdict]:
-    return {(v.claim, v.model): v for v in verdicts(tables, **options)}
+    return {(v.claim, v.model): v for v in of_paper(tables, **options)}
 
 
 def test_what_is_true_holds(good: Tables) -> None:
-    found = verdicts(good)
+    found = of_paper(good)
     about_scores = {(claim, model) for claim in paper_claims.ABOUT_SCORES for model in MODELS}
     assert {(v.claim, v.model) for v in found} == about_scores | {("d", None), ("f", None)}
     assert {v.answer for v in found} == {"holds"}
@@ -65,15 +69,16 @@ def test_what_is_true_holds(good: Tables) -> None:
 
 def test_what_is_false_does_not_hold(tmp_path: Path) -> None:
     sent = {**BYTES, "P2": 4 * 4000}
-    found = verdicts(write(tmp_path, contrary, spread=0.1, sent=sent))
+    found = of_paper(write(tmp_path, contrary, spread=0.1, sent=sent))
     assert {v.answer for v in found} == {"does not hold"}
     assert all(v.effect is not None and v.effect < 0 for v in found if v.unit == "MASE")
 
 
 def test_noise_is_undecided(tmp_path: Path) -> None:
-    found = verdicts(write(tmp_path, level, noise=0.2, spread=float(np.log(2))))
+    found = of_paper(write(tmp_path, level, noise=0.2, spread=float(np.log(2))))
     assert {v.answer for v in found if v.claim != "d"} == {"undecided"}
     assert all(v.reason for v in found)
+    assert all(v.needed for v in found if v.claim in paper_claims.ABOUT_SCORES)
 
 
 def test_the_effect_is_that_of_the_records(good: Tables) -> None:
@@ -129,7 +134,8 @@ def test_one_seed_decides_nothing_about_scores(tmp_path: Path) -> None:
         verdict = found[claim, "local"]
         assert verdict.answer == "undecided"
         assert verdict.seeds == 1
-        assert "add grid.seeds" in verdict.reason
+        assert "one seed does not show" in verdict.reason
+        assert verdict.needed == "Run at least 3 seeds (grid.seeds)."
         assert verdict.p_clients is not None
         assert verdict.p_clients < 0.01
     assert "over seeds unknown" in claims.describe(found["c1", "local"])
@@ -140,19 +146,19 @@ def test_seeds_that_disagree_leave_a_claim_undecided(tmp_path: Path) -> None:
     def lucky(cell: dict[str, Any], *_: object) -> float:
         # FL is worse for every client in every seed, but how much worse is luck.
         luck = {1: 1.02, 2: 1.05, 3: 2.5}[cell["seed"]]
-        return true(cell) / 1.2 * luck if cell["personalization"] == "P1" else true(cell)
+        return true(cell) / 1.2 * luck if cell["sharing"] == "P1" else true(cell)
 
     verdict = by_claim(write(tmp_path, lucky, data={"states": ["NY"]}))["c1", "local"]
     assert verdict.answer == "undecided"
-    assert "3 seeds do not agree enough" in verdict.reason
+    assert "the 3 seeds vary too much" in verdict.reason
 
 
 @pytest.mark.parametrize(
     ("config", "lost", "reason"),
     [
         ({"grid": {"client_opt": ["adam", "prox"]}}, "abe", "no ClientOpt AdamAMS, ProxAdam"),
-        ({"grid": {"personalization": ["P1", "P2"]}}, ["b", "c2", "e"], "local training"),
-        ({"grid": {"personalization": ["P1", "P3"]}}, "bcde", "PL-FL (shares lstm.*)"),
+        ({"grid": {"sharing": ["P1", "P2"]}}, ["b", "c2", "e"], "local training"),
+        ({"grid": {"sharing": ["P1", "P3"]}}, "bcde", "PL-FL (shares lstm.*)"),
         ({"data": {"states": ["NY"]}}, ["e1", "e2"], "no state"),
     ],
     ids=["clients", "no P3", "no P2", "states"],
@@ -160,7 +166,7 @@ def test_seeds_that_disagree_leave_a_claim_undecided(tmp_path: Path) -> None:
 def test_a_grid_without_the_cells_says_so(
     config: dict[str, Any], lost: list[str], reason: str, tmp_path: Path
 ) -> None:
-    for verdict in verdicts(write(tmp_path, true, **config)):
+    for verdict in of_paper(write(tmp_path, true, **config)):
         missing = any(verdict.claim.startswith(name) for name in lost)
         assert (verdict.answer == "not in this study") == missing, verdict
         assert (reason in verdict.reason) == missing
@@ -187,7 +193,7 @@ def test_who_sends_everything_in_double_precision_saves_nothing(tmp_path: Path) 
 def test_diverged_cells_are_named(optimiser: str, answer: str, tmp_path: Path) -> None:
     def broken(cell: dict[str, Any], *_: object) -> float:
         lost = cell["client_opt"] == optimiser and cell["seed"] == 2
-        return np.nan if lost and cell["personalization"] == "P1" else true(cell)
+        return np.nan if lost and cell["sharing"] == "P1" else true(cell)
 
     found = by_claim(write(tmp_path, broken, data={"states": ["CA"]}))
     verdict = found["a", "local"]
@@ -202,18 +208,19 @@ def test_a_study_that_diverged_is_undecided(tmp_path: Path) -> None:
     for verdict in verdicts(write(tmp_path, lambda *_: np.nan)):
         if verdict.claim in paper_claims.ABOUT_SCORES:
             assert verdict.answer == "undecided"
-            assert verdict.reason == "every cell concerned diverged"
+            assert verdict.reason == "every cell of the claim diverged"
             assert verdict.diverged
+            assert "finite scores" in verdict.needed
 
 
 def test_two_names_of_one_training_are_left_out(tmp_path: Path) -> None:
     def without(cell: dict[str, Any], *_: object) -> float:
-        local_ams = cell["personalization"] == "P3" and cell["client_opt"] == "adamams"
+        local_ams = cell["sharing"] == "P3" and cell["client_opt"] == "adamams"
         return true(cell) * (0.8 if local_ams else 1.0)
 
     tables = write(tmp_path, without)
     records = pd.read_parquet(tmp_path / "records.parquet")
-    split, optimiser = records["personalization"] == "P3", records["client_opt"]
+    split, optimiser = records["sharing"] == "P3", records["client_opt"]
     # With nothing shared, ProxAdam has nothing to be drawn to.
     same = records[split & (optimiser == "adam")]["mase"].to_numpy()
     records.loc[split & (optimiser == "proxadam"), "mase"] = same
@@ -252,20 +259,23 @@ def test_holm_spans_the_whole_table() -> None:
 def test_text_and_json_say_the_same(good: Tables) -> None:
     found = verdicts(good)
     text = claims.as_text(good, found, "last")
-    assert text.startswith("constructed (sample data): the papers' claims at the last round\n")
+    assert text.startswith("constructed (sample data): claims at the last round\n")
     data = claims.as_json(good, found, "last")
     assert data["sample_data"] is True
     assert data["round"] == "last"
     for entry, verdict in zip(data["verdicts"], found, strict=True):
         assert f"({entry['claim']}) {entry['text']}" in text
-        assert claims.describe(verdict) in text
+        assert verdict.effect is None or claims.describe(verdict) in text
         assert entry["effect"] == verdict.effect
+        assert entry["state"] == verdict.state
+        assert entry["needed"] == verdict.needed
+        assert verdict.needed in text
 
 
-@pytest.mark.parametrize("shock", [0.0, 0.2], ids=["clients' noise", "luck of a training"])
+@pytest.mark.parametrize("shock", [0.0, 0.2], ids=["clients' noise", "variation over trainings"])
 def test_no_effect_no_verdict(shock: float) -> None:
     """At most the nominal rate, by simulation; docs/claims.md has longer ones."""
     grid = {"server_opt": ["fedavg"], "seeds": [1, 2, 3]}
     study = Study.parse({"data": {"source": "sample"}, "grid": grid}, "null")
-    found = wrong_verdicts(study, 100, noise=0.1, shock=shock, between=0.3)
-    assert sum(map(bool, found)) <= stats.binom.ppf(0.99, 100, ALPHA)
+    found = wrong_verdicts(study, 50, noise=0.1, shock=shock, between=0.3)
+    assert sum(map(bool, found)) <= stats.binom.ppf(0.99, 50, ALPHA)

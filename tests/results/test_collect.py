@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from plfl.errors import ResultsError
-from plfl.experiment import train
+from plfl.experiments.baselines import evaluate
+from plfl.experiments.cell_cache import CellCache
+from plfl.experiments.train import train
 from plfl.results.collect import collect, describe_clients, summarise
 from plfl.results.records import (
     CELL,
@@ -21,43 +23,54 @@ from plfl.results.records import (
     read_table,
     write_table,
 )
-from plfl.results.trained import Trained
-from tests import tiny
+from tests.helpers import tiny
 
 STUDY = tiny.study()
 DATASET = tiny.dataset()
 RECEIPT = {"source": "sample", "files": {"a.parquet": "0" * 64}, "clients": {"a": {"state": "XX"}}}
 
 
+def collect_again(source: Path, folder: Path) -> None:
+    """Gather the files in `source` into tables in `folder`."""
+    both = (".parquet", ".forecasts.parquet")
+    a, b = (source / "baselines" / f"XX{end}" for end in both)
+    cells = {
+        cell: (source / f"{cell}{both[0]}", source / f"{cell}{both[1]}") for cell in STUDY.cells
+    }
+    datasets, receipts = {"XX": source / "XX.npz"}, {"XX": source / "XX.files.json"}
+    collect(STUDY, cells, [(a, b)], datasets, receipts, folder, git="abc")
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     DATASET.save(folder / "XX.npz")
-    files = {}
     for cell, result in train(STUDY, STUDY.cells, DATASET).items():
-        files[cell] = (folder / f"{cell}.parquet", folder / f"{cell}.forecasts.parquet")
-        write_table(result.records, files[cell][0], "digest")
-        write_table(result.forecasts, files[cell][1], "digest")
-    receipt = folder / "XX.files.json"
-    receipt.write_text(json.dumps(RECEIPT))
-    collect(STUDY, files, {"XX": folder / "XX.npz"}, {"XX": receipt}, folder, git="abc")
+        write_table(result.records, folder / f"{cell}.parquet", "digest")
+        write_table(result.forecasts, folder / f"{cell}.forecasts.parquet", "digest")
+    (folder / "XX.files.json").write_text(json.dumps(RECEIPT))
+    found = evaluate("XX", DATASET)
+    write_table(found.scores, folder / "baselines" / "XX.parquet")
+    write_table(found.forecasts, folder / "baselines" / "XX.forecasts.parquet")
+    collect_again(folder, folder)
     return folder
 
 
 def test_the_summary_says_what_the_records_say(results: Path) -> None:
     records = pd.read_parquet(results / "records.parquet")
     summary = pd.read_csv(results / "summary.csv").set_index([*CELL, "model", "chosen"])
-    assert len(summary) == len(STUDY.cells) * 2 * 2
-    row = summary.loc[("XX", "P2", "fedopt", "adam", "fedyogi", 10, "local", "last")]
-    of_cell = records.query(
-        "personalization == 'P2' and client_opt == 'adam' and server_opt == 'fedyogi'"
+    assert (summary.index.get_level_values("sharing") != "baseline").sum() == (
+        len(STUDY.cells) * 2 * 2
     )
+    row = summary.loc[("XX", "P2", "fedopt", "adam", "fedyogi", 10, "local", "last")]
+    of_cell = records.query("sharing == 'P2' and client_opt == 'adam' and server_opt == 'fedyogi'")
     test = of_cell.query("split == 'test' and model == 'local' and round == 3")
     assert row["round"] == 3
     assert row["mase_mean"] == pytest.approx(test["mase"].mean(), rel=1e-5)
     assert row["mase_median"] == pytest.approx(test["mase"].median(), rel=1e-5)
     assert row["mase_clients"] == 3
-    sent = of_cell.query("split == 'train'")["bytes_up"].sum()
+    training = of_cell.query("split == 'train' and model == 'local'")
+    sent = training["bytes_up"].sum()
     assert row["bytes_up"] == sent > 0
     assert row["data"] == "sample"
 
@@ -120,7 +133,7 @@ def test_a_client_without_persistence_error_is_named_and_left_out(
     with caplog.at_level(logging.WARNING):
         clients = describe_clients("XX", dataset).set_index("client")
     assert "XX client b" in caplog.text
-    assert "has no MASE" in caplog.text
+    assert "MASE is undefined" in caplog.text
     assert clients.loc["b", "persistence_mae_test"] == 0
     cell = tiny.cell("XX-P3-fedopt-adam-fedavg-10", STUDY)
     summary = summarise(train(STUDY, [cell], dataset)[cell].records, "sample")
@@ -149,12 +162,8 @@ def test_seasonal_naive_forecasts_are_scored_like_any_other() -> None:
 
 def test_tables_are_the_same_bytes_again(results: Path, tmp_path: Path) -> None:
     names = ["records.parquet", "summary.csv", "clients.parquet", "forecasts.parquet"]
-    files = {
-        cell: (results / f"{cell}.parquet", results / f"{cell}.forecasts.parquet")
-        for cell in STUDY.cells
-    }
-    receipts = {"XX": results / "XX.files.json"}
-    collect(STUDY, files, {"XX": results / "XX.npz"}, receipts, tmp_path, git="abc")
+    names += ["baselines.parquet", "baseline_forecasts.parquet"]
+    collect_again(results, tmp_path)
     for name in [*names, "study.json"]:
         assert (results / name).read_bytes() == (tmp_path / name).read_bytes()
 
@@ -173,7 +182,7 @@ def test_about_is_read_back(results: Path) -> None:
         (None, "holds no study"),
         ("{", "is damaged"),
         ("{}", "is damaged"),
-        (json.dumps({"format": 0}), "was made by version 0 of the configuration"),
+        (json.dumps({"format": 0}), "has configuration format 0"),
     ],
 )
 def test_other_folders_are_refused(tmp_path: Path, content: str | None, message: str) -> None:
@@ -186,15 +195,15 @@ def test_other_folders_are_refused(tmp_path: Path, content: str | None, message:
 def test_a_trained_cell_is_recalled_only_whole_and_under_its_digest(tmp_path: Path) -> None:
     cell = tiny.cell("XX-P3-fedopt-adam-fedavg-10", STUDY)
     result = train(STUDY, [cell], DATASET)[cell]
-    trained = Trained(tmp_path / "trained")
+    trained = CellCache(tmp_path / "trained")
     targets = tmp_path / "a.parquet", tmp_path / "a.forecasts.parquet"
-    assert not trained.recall("d1", *targets)
-    trained.keep("d1", result, *targets)
+    assert not trained.get("d1", *targets)
+    trained.put("d1", result, *targets)
     pd.testing.assert_frame_equal(pd.read_parquet(targets[0]), result.records)
     for target in targets:
         target.unlink()
-    assert not trained.recall("d2", *targets)
-    assert trained.recall("d1", *targets)
+    assert not trained.get("d2", *targets)
+    assert trained.get("d1", *targets)
     assert cell_digest(targets[0]) == "d1"
     (tmp_path / "trained" / "d1.forecasts.parquet").write_bytes(b"PAR1")
-    assert not trained.recall("d1", *targets)
+    assert not trained.get("d1", *targets)

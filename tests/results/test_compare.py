@@ -9,14 +9,14 @@ import pytest
 
 from plfl.errors import ResultsError
 from plfl.results.compare import as_text, compare
-from tests.results.constructed import write
+from tests.helpers.constructed import write
 
 FL, PL = "NY-P1-fedopt-adam-fedavg", "NY-P2-fedopt-adam-fedavg"
-GRID = {"client_opt": ["adam"], "personalization": ["P1", "P2"], "seeds": [1, 2, 3]}
+GRID = {"client_opt": ["adam"], "sharing": ["P1", "P2"], "seeds": [1, 2, 3]}
 
 
 def level(cell: dict[str, Any], split: str, model: str, t: int) -> float:
-    return (1.2 if cell["personalization"] == "P1" else 1.0) * (2 if model == "global" else 1)
+    return (1.2 if cell["sharing"] == "P1" else 1.0) * (2 if model == "global" else 1)
 
 
 def better(cell: dict[str, Any], *rest: Any) -> float:
@@ -41,7 +41,7 @@ def test_cells_are_compared_client_by_client(folder: Path) -> None:
     records = pd.read_parquet(folder / "records.parquet").query(
         "split == 'test' and state == 'NY' and model == 'global'"
     )
-    means = records.groupby(["client", "personalization"])["mase"].mean().unstack()
+    means = records.groupby(["client", "sharing"])["mase"].mean().unstack()
     clients = found.clients.query("model == 'global'").set_index("client")
     np.testing.assert_allclose(clients["mase_a"], means.loc[clients.index, "P1"])
     np.testing.assert_allclose(clients["difference"], (means["P2"] - means["P1"])[clients.index])
@@ -63,7 +63,7 @@ def test_a_cell_with_its_seed_is_that_training_alone(folder: Path) -> None:
     records = pd.read_parquet(folder / "records.parquet").query(
         "split == 'test' and state == 'NY' and model == 'local' and seed == 2"
     )
-    means = records.groupby("personalization")["mase"].mean()
+    means = records.groupby("sharing")["mase"].mean()
     assert [row["mase_a"], row["mase_b"]] == pytest.approx(means.tolist())
     assert row["seeds"] == 1
     assert np.isnan(row["p_seeds"])
@@ -85,8 +85,8 @@ def test_studies_are_compared_where_they_have_the_same_cells(folder: Path, tmp_p
     assert (found.rows["high"] < 0).all()
     assert (found.rows["p_clients"] < 0.05).all()
     assert (found.rows["seeds"] == 2).all()
-    assert f"2 combinations are in {folder} only" in found.notes
-    assert f"2 combinations are in {other} only" in found.notes
+    assert f"2 combinations exist only in {folder}" in found.notes
+    assert f"2 combinations exist only in {other}" in found.notes
     assert FL in as_text(found)
 
 
@@ -102,16 +102,18 @@ def test_clients_of_one_side_are_left_out_and_named(folder: Path, tmp_path: Path
     assert any("2 clients" in note and "one side only" in note for note in found.notes)
 
 
-def test_another_rod_is_named(folder: Path, tmp_path: Path) -> None:
+def test_mase_that_are_not_comparable_are_named(folder: Path, tmp_path: Path) -> None:
     _other(tmp_path)
     path = tmp_path / "clients.parquet"
     pd.read_parquet(path).assign(persistence_mae_test=2.0).to_parquet(path)
     notes = compare(str(folder), str(tmp_path)).notes
-    assert any("not measured by the same rod" in note for note in notes)
-    assert not any("rod" in note for note in compare(str(folder), str(folder)).notes)
+    assert any("MASE are not comparable" in note for note in notes)
+    assert not any("comparable" in note for note in compare(str(folder), str(folder)).notes)
 
 
-def test_a_table_of_clients_without_its_rod_is_told(folder: Path, tmp_path: Path) -> None:
+def test_a_table_of_clients_without_its_persistence_error_is_told(
+    folder: Path, tmp_path: Path
+) -> None:
     _other(tmp_path)
     path = tmp_path / "clients.parquet"
     pd.read_parquet(path).drop(columns="persistence_mae_test").to_parquet(path)
@@ -121,7 +123,7 @@ def test_a_table_of_clients_without_its_rod_is_told(folder: Path, tmp_path: Path
 
 def test_a_diverged_cell_has_no_difference(folder: Path, tmp_path: Path) -> None:
     def broken(cell: dict[str, Any], *rest: Any) -> float:
-        return np.nan if cell["personalization"] == "P1" else level(cell, *rest)
+        return np.nan if cell["sharing"] == "P1" else level(cell, *rest)
 
     write(tmp_path, broken, data={"states": ["NY"], "clients": 8}, grid=GRID)
     rows = compare(str(folder), str(tmp_path)).rows.set_index(["a", "model"])
@@ -135,7 +137,7 @@ def test_a_diverged_cell_has_no_difference(folder: Path, tmp_path: Path) -> None
     ("a", "b", "message"),
     [
         ("{0}", "{0}:" + FL, "one is a study, the other a cell"),
-        ("{0}:" + FL, "{0}:NY-P2-fedopt-adam-fedavx", "similar: 'NY-P2-fedopt-adam-fedavg'"),
+        ("{0}:" + FL, "{0}:NY-P2-fedopt-adam-fedavx", "did you mean 'NY-P2-fedopt-adam-fedavg'"),
         ("{0}", "{0}/none", "holds no study"),
         ("{0}", "{1}", "have no cell in common"),
         ("{0}:" + FL, "{2}:" + FL, "have no client in common"),
@@ -147,10 +149,80 @@ def test_what_cannot_be_compared_says_why(
 ) -> None:
     write(tmp_path / "il", level, data={"states": ["IL"], "clients": 2}, grid=GRID)
     write(tmp_path / "renamed", level, data={"states": ["NY"], "clients": 2}, grid=GRID)
-    for name in ("records.parquet", "clients.parquet"):
+    for name in ("records.parquet", "clients.parquet", "baselines.parquet"):
         path = tmp_path / "renamed" / name
         table = pd.read_parquet(path)
         table.assign(client=table["client"] + "x").to_parquet(path)
     folders = folder, tmp_path / "il", tmp_path / "renamed"
     with pytest.raises(ResultsError, match=message):
         compare(a.format(*folders), b.format(*folders))
+
+
+def test_a_baseline_is_compared_with_a_cell(folder: Path) -> None:
+    name = "NY-baseline-lightgbm_lags"
+    found = compare(f"{folder}:{name}", f"{folder}:{PL}")
+    row = found.rows.set_index("model").loc["local"]
+    assert (row["a"], row["b"]) == (name, PL)
+    assert row["mase_a"] == pytest.approx(2.0)
+    assert row["difference"] == pytest.approx(row["mase_b"] - 2)
+    assert (row["seeds"], row["clients"]) == (3, 8)
+    assert row["p_seeds"] < 0.01
+    assert not any("seed" in note for note in found.notes)
+    turned = compare(f"{folder}:{PL}", f"{folder}:{name}").rows.set_index("model").loc["local"]
+    assert turned["difference"] == pytest.approx(-row["difference"])
+
+
+def test_two_baselines_are_compared_once(folder: Path, tmp_path: Path) -> None:
+    data = {"states": ["NY"], "clients": 8}
+    write(tmp_path, level, data=data, grid=GRID, baseline=lambda name: 1.5)
+    found = compare(f"{folder}:NY-baseline-ridge", f"{tmp_path}:NY-baseline-ridge")
+    (row,) = found.rows.to_dict("records")
+    assert row["model"] == "baseline"
+    assert row["difference"] == pytest.approx(-0.5)
+    assert np.isnan(row["seeds"])
+    assert np.isnan(row["p_seeds"])
+    assert not any("seed" in note for note in found.notes)
+    assert "client7" in as_text(found)
+
+
+def test_a_baseline_that_nobody_knows_is_told(folder: Path) -> None:
+    with pytest.raises(ResultsError, match="did you mean 'NY-baseline-ridge"):
+        compare(f"{folder}:NY-baseline-rigde", f"{folder}:{PL}")
+
+
+def test_the_best_baseline_of_every_state_comes_last(folder: Path, tmp_path: Path) -> None:
+    def ridge(name: str) -> float:
+        return 1.25 if name == "ridge" else 1.0 if name == "lightgbm_pooled" else 2.0
+
+    data = {"states": ["NY"], "clients": 8}
+    write(tmp_path, level, data=data, grid=GRID, baseline=ridge)
+    found = compare(str(folder), str(tmp_path))
+    expected = f"{folder}: Persistence, test MASE 2; {tmp_path}: Ridge, test MASE 1.25"
+    assert found.best_baselines == [f"Best baseline in NY: {expected}"]
+    assert as_text(found).endswith(expected)
+    same = compare(str(tmp_path), str(tmp_path)).best_baselines
+    assert same == ["Best baseline in NY: Ridge, test MASE 1.25"]
+
+
+def test_hyperparameters_that_differ_are_counted_and_named(folder: Path, tmp_path: Path) -> None:
+    def tuned(to: Path, rates: dict[str, str]) -> Path:
+        write(to, level, data={"states": ["NY"], "clients": 8}, grid=GRID)
+        summary = pd.read_csv(to / "summary.csv", keep_default_na=False)
+        keys = summary["sharing"] + summary["model"]
+        summary["hyperparameters"] = keys.map(rates).fillna("")
+        summary.to_csv(to / "summary.csv", index=False)
+        return to
+
+    rates = {"P1local": "lr=0.1", "P2local": "lr=1", "P1global": "lr=1", "P2global": "lr=1"}
+    one = tuned(tmp_path / "a", rates)
+    other = tuned(tmp_path / "b", rates | {"P1local": "lr=0.01"})
+    found = compare(str(one), str(other))
+    row = found.rows.set_index(["a", "model"]).loc[(FL, "local")]
+    assert (row["hyperparameters_a"], row["hyperparameters_b"]) == ("lr=0.1", "lr=0.01")
+    expected = (
+        "tuned hyperparameters differ in 1 of 4 combinations, such as "
+        f"{FL} (local: lr=0.1 against lr=0.01)"
+    )
+    assert expected in found.notes
+    assert not any("parameters differ" in note for note in compare(str(one), str(one)).notes)
+    assert not any("parameters differ" in note for note in compare(str(one), str(folder)).notes)

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.experiment import train
+from plfl.experiments.train import train
 from plfl.results import costs
 from plfl.results.collect import summarise
 from plfl.results.records import CELL
-from tests import tiny
+from tests.helpers import tiny
 
 AXES = dict(zip(CELL, ["CA", "P1", "fedopt", "sgd", "fedavg", 1], strict=True))
 
@@ -16,9 +16,10 @@ AXES = dict(zip(CELL, ["CA", "P1", "fedopt", "sgd", "fedavg", 1], strict=True))
 def table(present: dict[int, str], mase: dict[int, float], **train_columns: object) -> pd.DataFrame:
     """Records of one cell: who took part in each round, and the test MASE of evaluated rounds."""
     rows = [
-        {"round": t, "client": c, "split": "train", "model": "local", "bytes_down": 10}
-        | {"bytes_up": 10, "loss": 1.0}
+        {"round": t, "client": c, "split": "train", "model": model, "bytes_down": 10}
+        | {"bytes_up": 10, "loss": 1.0, "epochs": 0.5}
         | train_columns
+        for model in ("local", "global")
         for t, clients in present.items()
         for c in clients
     ]
@@ -39,36 +40,42 @@ def scores(records: pd.DataFrame) -> pd.DataFrame:
 def test_staleness_is_the_age_of_what_the_server_has_heard() -> None:
     records = table({1: "abc", 2: "a", 3: "ab", 4: "a"}, {4: 1.0})
     # Rounds since each last took part: a 0 0 0 0, b 0 1 0 1, c 0 1 2 3.
-    assert costs.totals(records)["staleness"].tolist() == [8 / 12]
-    assert costs.totals(table({1: "abc", 2: "abc"}, {2: 1.0}))["staleness"].tolist() == [0]
+    assert costs.totals(records)["staleness"].tolist() == [8 / 12] * 2
+    assert costs.totals(table({1: "abc", 2: "abc"}, {2: 1.0}))["staleness"].tolist() == [0, 0]
 
 
 def test_who_never_took_part_is_ever_staler() -> None:
     # c is only known from its scores: 1 2 3; nobody at all in round 2: a and b 0 1 0.
     records = table({1: "ab", 3: "ab"}, {3: 1.0})
-    assert costs.totals(records)["staleness"].tolist() == [pytest.approx((6 + 1 + 1) / 9)]
+    assert costs.totals(records)["staleness"].tolist() == [pytest.approx((6 + 1 + 1) / 9)] * 2
 
 
 def test_who_drops_out_has_not_taken_part() -> None:
     records = table({1: "abc", 2: "abc"}, {2: 1.0})
     records.loc[(records["round"] == 2) & (records["client"] == "b"), "bytes_up"] = 0
-    assert costs.totals(records)["staleness"].tolist() == [pytest.approx(1 / 6)]
+    assert costs.totals(records)["staleness"].tolist() == [pytest.approx(1 / 6)] * 2
 
 
 def test_where_nothing_crosses_who_has_no_loss_has_not_taken_part() -> None:
     records = table({1: "abc", 2: "abc"}, {2: 1.0}, bytes_up=0)
     records.loc[(records["round"] == 2) & (records["client"] == "b"), "loss"] = np.nan
-    assert costs.totals(records)["staleness"].tolist() == [pytest.approx(1 / 6)]
+    assert costs.totals(records)["staleness"].tolist() == [pytest.approx(1 / 6)] * 2
 
 
 def test_waiting_is_the_mean_over_participants_and_rounds() -> None:
     records = table({1: "ab", 2: "a"}, {2: 1.0}, seconds=3.0, round_seconds=5.0)
     records.loc[(records["round"] == 1) & (records["client"] == "b"), "seconds"] = 5.0
-    elsewhere = records[records["round"] == 1].assign(client="c", seconds=0.0, loss=np.nan)
-    records = pd.concat([records, elsewhere[:1]])
-    (found,) = costs.totals(records).to_dict("records")
-    assert found["seconds"] == 10
-    assert found["waiting"] == pytest.approx((2 + 0 + 2) / 3)
+    first = records[(records["round"] == 1) & (records["client"] == "a")]
+    records = pd.concat([records, first.assign(client="c", seconds=0.0, loss=np.nan)])
+    for found in costs.totals(records).to_dict("records"):
+        assert found["seconds"] == 10
+        assert found["waiting"] == pytest.approx((2 + 0 + 2) / 3)
+
+
+def test_epochs_are_summed_over_rounds_and_averaged_over_clients() -> None:
+    # a: two rounds of half a pass; b: one; c, which is only scored: none.
+    records = table({1: "ab", 2: "a"}, {2: 1.0})
+    assert costs.totals(records)["epochs"].tolist() == [(1.0 + 0.5 + 0.0) / 3] * 2
 
 
 def test_the_price_of_a_target_is_what_was_spent_until_it_was_reached() -> None:
@@ -90,19 +97,17 @@ def test_a_round_without_participants_costs_nothing() -> None:
 def test_the_summary_of_a_study_tells_its_costs() -> None:
     simulation = {"availability": 0.5, "step_seconds": [1, 2, 3]}
     study = tiny.study(
-        grid={"client_opt": ["adam"], "server_opt": ["fedavg"], "personalization": ["P1", "P3"]},
+        grid={"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P1", "P3"]},
         federation={"rounds": 6, "evaluate_every": 1, "simulation": simulation},
     )
     found = train(study, study.cells, tiny.dataset())
     records = pd.concat([result.records for result in found.values()], ignore_index=True)
     first = records[(records["split"] == "test") & (records["round"] == 3)]
-    target = first.groupby(["personalization", "model"])["mase"].mean()["P1", "local"]
-    summary = summarise(records, "sample", target + 1e-9).set_index(
-        ["personalization", "model", "chosen"]
-    )
+    target = first.groupby(["sharing", "model"])["mase"].mean()["P1", "local"]
+    summary = summarise(records, "sample", target + 1e-9).set_index(["sharing", "model", "chosen"])
     row = summary.loc["P1", "local", "last"]
     assert row["rounds_to_target"] <= 3
-    spent = records.query("split == 'train' and personalization == 'P1'")
+    spent = records.query("split == 'train' and sharing == 'P1' and model == 'local'")
     until = spent[spent["round"] <= row["rounds_to_target"]]
     assert row["bytes_to_target"] == until["bytes_down"].sum() + until["bytes_up"].sum() > 0
     assert row["staleness"] > 0

@@ -8,14 +8,15 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from plfl.config.study import Study
 from plfl.results import claims, method_claims
 from plfl.results.claims import verdicts
 from plfl.results.collect import summarise
+from plfl.results.records import MODELS
 from plfl.results.statistics import ALPHA
-from plfl.results.tables import MODELS, Tables
+from plfl.results.tables import Tables
 from plfl.results.verdict import Verdict
-from plfl.study import Study
-from tests.results.constructed import write, wrong_verdicts
+from tests.helpers.constructed import write, wrong_verdicts
 
 LEVEL = {
     "fedadc_plus": 0.5,
@@ -40,7 +41,7 @@ GRID: dict[str, Any] = {
     "method": list(LEVEL),
     "client_opt": ["sgd"],
     "server_opt": ["fedavg", "slowmo"],
-    "personalization": ["P1", "P2"],
+    "sharing": ["P1", "P2"],
     "refused": "skip",
 }
 CONFIG: dict[str, Any] = {
@@ -93,7 +94,7 @@ def test_what_is_false_does_not_hold(tmp_path: Path) -> None:
 
 def test_every_split_counts(tmp_path: Path) -> None:
     def only_in_fl(cell: dict[str, Any], *_: object) -> float:
-        return true(cell) if cell["personalization"] == "P1" else contrary(cell)
+        return true(cell) if cell["sharing"] == "P1" else contrary(cell)
 
     found = about_methods(write(tmp_path, only_in_fl, **CONFIG))
     verdict = found["j2", "local"]
@@ -118,9 +119,13 @@ def test_each_side_has_its_best_client_optimiser(tmp_path: Path) -> None:
     [
         ({"grid": {"server_opt": ["fedavg"]}}, ["g"], "no ServerOpt slowmo"),
         ({"grid": {"method": [m for m in LEVEL if m != "moon"]}}, ["h"], "no method MOON"),
-        ({"grid": {"personalization": ["P3"]}}, "ghijklm", "no split that shares anything"),
+        ({"grid": {"sharing": ["P3"]}}, "ghijklm", "no split that shares anything"),
         ({"federation": {"participation": 1.0}}, ["k"], "every client takes part"),
-        ({"method": {"fedsc": {"clusters": 1}}}, ["j1"], "its FedSC is FedAvg"),
+        (
+            {"hyperparameters": {"method": {"fedsc": {"clusters": 1}}}},
+            ["j1"],
+            "its FedSC is FedAvg",
+        ),
     ],
     ids=["servers", "methods", "splits", "participation", "clusters"],
 )

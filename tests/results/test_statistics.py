@@ -12,7 +12,7 @@ from plfl.results import statistics
 from plfl.results.records import CELL
 from plfl.results.statistics import Comparison, holm, interval, ranking, scores, sign_flips
 from plfl.results.tables import Tables
-from tests.results.constructed import write
+from tests.helpers.constructed import write
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def rng() -> np.random.Generator:
 
 def level(cell: dict[str, Any], split: str, model: str, t: int) -> float:
     optimiser = {"adam": 1.0, "prox": 2.0}[cell["client_opt"]]
-    split_ = {"P1": 1.3, "P2": 1.0, "P3": 1.1}[cell["personalization"]]
+    split_ = {"P1": 1.3, "P2": 1.0, "P3": 1.1}[cell["sharing"]]
     return optimiser * split_ * (1.5 if model == "global" and split_ == 1.3 else 1.0)
 
 
@@ -50,13 +50,13 @@ def test_scores_are_those_of_the_summary(tables: Tables) -> None:
 
 def test_the_grid_has_means_spreads_and_the_reference(tables: Tables) -> None:
     table = statistics.grid(tables, "local")
-    row = table.query("state == 'CA' and personalization == 'P2' and client_opt == 'prox'").iloc[0]
+    row = table.query("state == 'CA' and sharing == 'P2' and client_opt == 'prox'").iloc[0]
     records = tables.records(
         ["seed", "client", "mase"],
         split="test",
         model="local",
         state="CA",
-        personalization="P2",
+        sharing="P2",
         client_opt="prox",
     ).dropna()
     by_seed = records.groupby("seed")["mase"].mean()
@@ -68,14 +68,14 @@ def test_the_grid_has_means_spreads_and_the_reference(tables: Tables) -> None:
     assert "-P3-" in row["reference"]
     assert "-adam-" in row["reference"]
     assert row["low"] < row["difference"] < row["high"]
-    best = table.query("personalization == 'P2' and client_opt == 'adam'")
+    best = table.query("sharing == 'P2' and client_opt == 'adam'")
     assert (best["rank"] == 1).all()
     assert (best["high"] < 0).all()
 
 
 def test_a_diverged_cell_has_no_numbers_and_the_last_rank(tmp_path: Path) -> None:
     def broken(cell: dict[str, Any], *rest: Any) -> float:
-        lost = cell["personalization"] == "P1" and cell["seed"] == 2
+        lost = cell["sharing"] == "P1" and cell["seed"] == 2
         return np.nan if lost else level(cell, *rest)
 
     grid = {"client_opt": ["adam"]}

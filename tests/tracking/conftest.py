@@ -7,8 +7,8 @@ from contextlib import chdir, contextmanager
 
 import pytest
 
-from tests import fake_results
-from tests.fake_results import TINY
+from tests.helpers import fake_results
+from tests.helpers.fake_results import TINY
 
 
 @pytest.fixture(scope="session")

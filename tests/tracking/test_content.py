@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from plfl.errors import ResultsError
-from plfl.results.tables import Tables
+from plfl.results.tables import Tables, baseline_label
 from plfl.tracking.content import runs, title
-from tests import fake_results
-from tests.fake_results import METERS, METHODS, TINY
+from tests.helpers import fake_results
+from tests.helpers.fake_results import BASELINES, METERS, METHODS, TINY
 
 LONGER = TINY | {"federation": {"rounds": 4, "evaluate_every": 1}}
 
@@ -21,7 +21,7 @@ def meters(tmp_path_factory):
 
 
 def logged(folder):
-    return {str(run.cell): run for run in runs(Tables(folder))}
+    return {run.subject: run for run in runs(Tables(folder))}
 
 
 def curve(run, key):
@@ -33,9 +33,94 @@ def edit(folder, change):
     change(pd.read_parquet(path)).to_parquet(path)
 
 
-def test_every_cell_is_a_run_in_the_order_of_the_study(meters):
+def test_every_cell_and_baseline_is_a_run_in_the_order_of_the_study(meters):
     tables = Tables(meters)
-    assert [run.cell for run in runs(tables)] == tables.study.cells
+    expected = []
+    for state in tables.study.data.states:
+        expected += [str(cell) for cell in tables.study.cells if cell.state == state]
+        expected += [f"{state}-baseline-{name}" for name in BASELINES]
+    assert [run.subject for run in runs(tables)] == expected
+
+
+@pytest.mark.parametrize("name", ["ridge", "lightgbm_pooled"])
+def test_a_baseline_is_a_run_that_stands_among_the_cells(tmp_path, name):
+    fake_results.write(tmp_path, LONGER)
+    tables, found = Tables(tmp_path), logged(tmp_path)
+    run, cell = found[f"CA-baseline-{name}"], found["CA-P2-fedopt-adam-fedavg-10"]
+    assert run.name == f"CA baseline {name}"
+    assert (run.hash, run.diverged_round) == (None, None)
+    assert run.params == {
+        "state": "CA",
+        "sharing": "baseline",
+        "method": name,
+        "client_opt": "none",
+        "server_opt": "none",
+        "model": baseline_label(name),
+    }
+    means = tables.baseline_scores.loc["CA", name]
+    test = tables.baselines.query("baseline == @name and split == 'test'")
+    for model in ("local", "global"):
+        for section in ("test_last", "test_best"):
+            for score in ("mase", "mae", "rmse"):
+                expected = pytest.approx(means[f"{score}_mean"], rel=1e-3)
+                assert curve(run, f"{section}/{score}_{model}") == {4: expected}
+            median = pytest.approx(test["mase"].median(), rel=1e-3)
+            assert curve(run, f"{section}/mase_median_{model}") == {4: median}
+        for section, column in (("test", "mase_mean"), ("val", "validation_mase")):
+            level = pytest.approx(means[column], rel=1e-3)
+            assert curve(run, f"{section}/mase_{model}") == {1: level, 4: level}
+    sent = 2 * 4 * 0.9 * 35040 if name == "lightgbm_pooled" else 0
+    assert curve(run, "traffic/total_mb") == {4: pytest.approx(sent / 1e6, rel=1e-3)}
+    assert run.clients.columns.tolist() == cell.clients.columns.tolist()
+    assert run.clients["client"].tolist() == cell.clients["client"].tolist()
+    assert run.clients["mase_global"].tolist() == pytest.approx(test["mase"].tolist(), abs=5e-5)
+    assert run.clients["mb_up"].sum() == pytest.approx(sent / 1e6, rel=1e-3)
+    assert f"baseline {baseline_label(name)}." in run.note and "sample data" in run.note
+
+
+def test_a_baseline_without_a_forecast_for_a_client_has_no_score(tmp_path):
+    fake_results.write(tmp_path, TINY)
+    path = tmp_path / "baselines.parquet"
+    table = pd.read_parquet(path)
+    lost = (table["client"] == "ca137") & (table["baseline"] == "ridge")
+    table.loc[lost & (table["split"] == "test"), ["mae", "rmse", "mase"]] = np.nan
+    table.to_parquet(path)
+    found = logged(tmp_path)
+    keys = {key for key, _, _ in found["CA-baseline-ridge"].points}
+    assert keys == {"val/mase_local", "val/mase_global", "traffic/total_mb"}
+    # The four weeks that this one looks back do not fit before validation.
+    keys = {key for key, _, _ in found["CA-baseline-naive_weeks"].points}
+    assert "test_last/mase_local" in keys and "val/mase_local" not in keys
+
+
+def test_a_deployed_study_has_cells_alone(tmp_path):
+    fake_results.write(tmp_path, TINY)
+    about = json.loads((tmp_path / "study.json").read_text())
+    (tmp_path / "study.json").write_text(json.dumps(about | {"engine": "flower"}))
+    records = pd.read_parquet(tmp_path / "records.parquet")
+    records.assign(wire_down=0, wire_up=0).to_parquet(tmp_path / "records.parquet")
+    (tmp_path / "baselines.parquet").unlink()
+    assert {run.scheme for run in runs(Tables(tmp_path))} == {"P1", "P2", "P3"}
+
+
+def test_what_choosing_cost_and_what_the_global_model_was_given_are_told(tmp_path):
+    fake_results.write(tmp_path, LONGER)
+    path = tmp_path / "summary.csv"
+    summary = pd.read_csv(path)
+    cells = summary["sharing"].isin(["P1", "P2"])
+    summary["hyperparameters"] = summary["hyperparameters"].astype(object)
+    summary.loc[cells, ["hyperparameters", "trials", "trial_steps"]] = ["lr=1", 3, 9000.0]
+    other = (summary["sharing"] == "P2") & (summary["model"] == "global")
+    summary.loc[other, "hyperparameters"] = "lr=0.1"
+    summary.to_csv(path, index=False)
+    found = logged(tmp_path)
+    same, differs = (found[f"CA-{split}-fedopt-adam-fedavg-10"] for split in ("P1", "P2"))
+    assert differs.params["hyperparameters"] == "lr=1"
+    assert differs.params["hyperparameters_global"] == "lr=0.1"
+    assert "hyperparameters_global" not in same.params
+    assert curve(differs, "tuning/trials") == {4: 3}
+    assert curve(differs, "tuning/client_steps") == {4: 9000}
+    assert curve(differs, "train/epochs") == {4: pytest.approx(4 * 0.05)}
 
 
 @pytest.mark.parametrize(
@@ -64,16 +149,18 @@ def test_params_are_the_axes_and_what_was_used(meters):
     shared, alone = (
         logged(meters)[f"Ost-{s}-fedopt-sgd-fedavgm-1"].params for s in ("head", "alone")
     )
-    assert {key: shared[key] for key in ("state", "P", "client_opt", "server_opt", "seed")} == {
+    assert {
+        key: shared[key] for key in ("state", "sharing", "client_opt", "server_opt", "seed")
+    } == {
         "state": "Ost",
-        "P": "head",
+        "sharing": "head",
         "client_opt": "sgd",
         "server_opt": "fedavgm",
         "seed": "1",
     }
     # Rates are those that the cell was trained with, which tuning has chosen.
     assert (shared["lr"], shared["server_lr"], shared["rounds"]) == ("0.002", "0.3", "7")
-    assert (shared["tried"], "mu" in shared) == ("1", False)
+    assert (shared["trials"], "hyperparameters" in shared) == ("1", False)
     assert "server_lr" not in alone  # nothing is shared, so no server took part
 
 
@@ -81,9 +168,7 @@ def test_params_are_the_axes_and_what_was_used(meters):
 @pytest.mark.parametrize(("split", "section"), [("validation", "val"), ("test", "test")])
 def test_curves_are_means_over_clients(tmp_path, model, split, section):
     fake_results.write(tmp_path, LONGER)
-    records = Tables(tmp_path).records(
-        ["round", "mase"], personalization="P2", split=split, model=model
-    )
+    records = Tables(tmp_path).records(["round", "mase"], sharing="P2", split=split, model=model)
     run = logged(tmp_path)["CA-P2-fedopt-adam-fedavg-10"]
     expected = records.groupby("round")["mase"].mean().to_dict()
     assert curve(run, f"{section}/mase_{model}") == pytest.approx(expected, abs=5e-5)
@@ -107,7 +192,7 @@ def test_traffic_is_summed_over_clients_and_rounds(tmp_path):
 def test_simulated_time_and_the_price_of_the_target_are_told(tmp_path):
     fake_results.write(tmp_path, METHODS)
     summary = pd.read_csv(tmp_path / "summary.csv").query("state == 'CA' and chosen == 'last'")
-    rows = summary.query("method == 'ifca' and personalization == 'P1'").set_index("model")
+    rows = summary.query("method == 'ifca' and sharing == 'P1'").set_index("model")
     run = logged(tmp_path)["CA-P1-ifca-sgd-fedavg-10"]
     for key, column, unit in (
         ("time/seconds", "seconds", 1),
@@ -125,7 +210,7 @@ def test_simulated_time_and_the_price_of_the_target_are_told(tmp_path):
 def test_scores_are_those_of_the_summary_at_their_rounds(tmp_path):
     fake_results.write(tmp_path, LONGER)
     run = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"]
-    summary = Tables(tmp_path).summary.query("personalization == 'P1' and model == 'global'")
+    summary = Tables(tmp_path).summary.query("sharing == 'P1' and model == 'global'")
     for chosen, section in (("last", "test_last"), ("best_validation", "test_best")):
         row = summary[summary["chosen"] == chosen].iloc[0]
         for column, score in (("mase_median", "mase_median"), ("rmse_mean", "rmse")):
@@ -145,7 +230,7 @@ def test_a_diverged_cell_keeps_what_is_finite(tmp_path):
     assert curve(sound, "test_last/mase_local")
     assert all(np.isfinite(value) for _, _, value in run.points)
     second = Tables(tmp_path).records(
-        ["client", "mase"], personalization="P2", round=2, split="test", model="local"
+        ["client", "mase"], sharing="P2", round=2, split="test", model="local"
     )
     assert run.clients["mase_local"].tolist() == pytest.approx(second["mase"].tolist(), abs=5e-5)
 
@@ -181,7 +266,7 @@ def test_a_client_without_mase_drops_out_of_the_mean(tmp_path):
     edit(tmp_path, lambda r: r.assign(mase=r["mase"].mask(r["client"] == "ca137")))
     run = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"]
     other = Tables(tmp_path).records(
-        ["mase"], personalization="P1", client="ca100", split="test", model="local", round=2
+        ["mase"], sharing="P1", client="ca100", split="test", model="local", round=2
     )
     assert run.diverged_round is None
     assert curve(run, "test/mase_local")[2] == pytest.approx(other["mase"].item(), abs=5e-5)

@@ -12,14 +12,15 @@ import pytest
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 
+from plfl.config.study import FORMAT
 from plfl.errors import ResultsError
 from plfl.results.tables import Tables
-from plfl.study import Cell
 from plfl.tracking import store, track
-from tests import fake_results
-from tests.fake_results import TINY
+from tests.helpers import fake_results
+from tests.helpers.fake_results import TINY
 
 CELL = "CA-P2-fedopt-adam-fedavg-10"
+BASELINES = {f"CA baseline {name}" for name in fake_results.BASELINES}
 
 
 @pytest.fixture
@@ -76,7 +77,8 @@ def edit_about(results, change):
 
 def test_a_cell_is_a_flat_run_with_its_tags(results):
     found = by_name(results)
-    assert set(found) == {"CA-P1 adam+avg", "CA-P2 adam+avg", "CA-P3 adam+avg", "overview"}
+    cells = {"CA-P1 adam+avg", "CA-P2 adam+avg", "CA-P3 adam+avg"}
+    assert set(found) == {*cells, *BASELINES, "overview"}
     run = found["CA-P2 adam+avg"]
     hashes = json.loads((results / "study.json").read_text())["cells"]
     assert run.info.status == "FINISHED"
@@ -88,12 +90,49 @@ def test_a_cell_is_a_flat_run_with_its_tags(results):
     assert experiment(results).name == "tiny (sample data)"
 
 
+def test_a_baseline_is_a_run_with_its_clients(results):
+    run = by_name(results)["CA baseline ridge"]
+    assert run.info.status == "FINISHED"
+    assert run.data.params["sharing"] == "baseline"
+    assert run.data.tags["plfl.data"] == "sample data"
+    assert "plfl.cell" not in run.data.tags
+    scores = Tables(results).baseline_scores.loc["CA", "ridge"]
+    assert run.data.metrics["test_last/mase_local"] == pytest.approx(scores["mase_mean"], abs=1e-4)
+    table = pd.read_json(artifacts(results, run) / "per_client.json", orient="split")
+    assert table["client"].tolist() == ["ca100", "ca137"]
+    # The order of the views puts it among the cells.
+    client = store.connect(results / "mlflow.db")
+    ordered = client.search_runs(
+        [experiment(results).experiment_id],
+        "attributes.run_name != 'overview'",
+        order_by=["metrics.`test_last/mase_local` ASC"],
+    )
+    mase = [run.data.metrics.get("test_last/mase_local") for run in ordered]
+    assert mase[:-1] == sorted(mase[:-1]) and mase[-1] is None, "the last one has diverged"
+    assert {run.data.params["sharing"] for run in ordered[:12]} == {"baseline", "P2"}
+    # Curves leave it out.
+    shown = client.search_runs(
+        [experiment(results).experiment_id], "params.state = 'CA' and params.sharing != 'baseline'"
+    )
+    assert {run.data.params["sharing"] for run in shown} == {"P1", "P2", "P3"}
+
+
+def test_the_origin_of_the_data_is_told_in_words(tmp_path):
+    comstock = fake_results.TINY | {"data": {"states": ["CA"], "clients": 2}}
+    fake_results.write(tmp_path, comstock)
+    track(tmp_path)
+    run = by_name(tmp_path)["CA-P2 adam+avg"]
+    assert run.data.tags["plfl.data"] == "NREL ComStock, simulated (EnergyPlus)"
+    name = run.inputs.dataset_inputs[0].dataset.name
+    assert name == "NREL ComStock, simulated (EnergyPlus) CA"
+
+
 def test_curves_are_there_round_by_round(results):
     client = store.connect(results / "mlflow.db")
     run = by_name(results)["CA-P2 adam+avg"]
     history = client.get_metric_history(run.info.run_id, "test/mase_local")
     records = pd.read_parquet(results / "records.parquet")
-    rows = records.query("personalization == 'P2' and split == 'test' and model == 'local'")
+    rows = records.query("sharing == 'P2' and split == 'test' and model == 'local'")
     means = rows.groupby("round")["mase"].mean()
     assert [point.step for point in history] == [1, 2]
     assert [point.value for point in history] == pytest.approx(means.tolist(), abs=5e-5)
@@ -137,9 +176,9 @@ def test_a_changed_cell_replaces_its_run(results):
 
 
 def test_a_cell_that_left_the_study_leaves(results):
-    edit_about(results, lambda about: about["study"]["grid"].update(personalization=["P1", "P3"]))
+    edit_about(results, lambda about: about["study"]["grid"].update(sharing=["P1", "P3"]))
     track(results)
-    assert set(by_name(results)) == {"CA-P1 adam+avg", "CA-P3 adam+avg", "overview"}
+    assert set(by_name(results)) == {"CA-P1 adam+avg", "CA-P3 adam+avg", *BASELINES, "overview"}
 
 
 def test_runs_of_others_are_left_alone(results):
@@ -162,11 +201,11 @@ def test_a_study_that_was_deleted_in_the_browser_returns(results):
     client.delete_experiment(experiment(results).experiment_id)
     track(results)
     assert experiment(results).lifecycle_stage == "active"
-    assert len(by_name(results)) == 4
+    assert len(by_name(results)) == 4 + len(BASELINES)
 
 
 @pytest.mark.parametrize("step", ["create_run", "log_batch", "log_inputs", "set_terminated"])
-def test_a_killed_call_is_mended_by_the_next(results, monkeypatch, step):
+def test_a_killed_call_is_corrected_by_the_next(results, monkeypatch, step):
     whole = content(results)
     client = store.connect(results / "mlflow.db")
     for run in runs(results):
@@ -242,6 +281,7 @@ def test_views_are_stored_and_those_of_the_user_are_kept(results):
         "plfl-CA-P1-cells",
         "plfl-CA-P2-cells",
         "plfl-CA-P3-cells",
+        "plfl-CA-baseline-cells",
         "plfl-CA-curves",
         "plfl-best",
     ]
@@ -250,11 +290,11 @@ def test_views_are_stored_and_those_of_the_user_are_kept(results):
 def test_more_views_than_a_note_has_room_for_are_all_in_the_menu(results):
     client, tables = store.connect(results / "mlflow.db"), Tables(results)
     id = experiment(results).experiment_id
-    cells = [Cell(f"S{i:02}", f"P{k}", "", "", "", 1) for i in range(40) for k in (1, 2, 3)]
-    store._decorate(client, id, tables, [SimpleNamespace(cell=cell) for cell in cells], "/figures")
+    runs = [SimpleNamespace(state=f"S{i:02}", scheme=f"P{k}") for i in range(40) for k in (1, 2, 3)]
+    store._decorate(client, id, tables, runs, "/figures")
     tags = experiment(results).tags
     *links, rest = tags["mlflow.note.content"].split(" · ")
-    assert rest == "all others are in the Views menu"
+    assert rest == "more in the Views menu"
     assert links[1] == "[Figures and tables](/figures)"
     assert all(link.startswith("[") and link.endswith(")") for link in links)
     views = [key for key in tags if key.startswith("mlflow.sharedViewState")]
@@ -317,9 +357,9 @@ def test_a_file_that_is_no_database_is_refused_unchanged(results):
 def test_results_of_another_configuration_are_refused(tmp_path):
     fake_results.write(tmp_path, TINY)
     edit_about(tmp_path, lambda about: about.update(format=99))
-    with pytest.raises(ResultsError, match=r"study\.json: was made by version 99"):
+    with pytest.raises(ResultsError, match=r"study\.json: has configuration format 99"):
         track(tmp_path)
-    edit_about(tmp_path, lambda about: about.update(format=1))
+    edit_about(tmp_path, lambda about: about.update(format=FORMAT))
     edit_about(tmp_path, lambda about: about["study"].update(tempo=3))
     with pytest.raises(ResultsError, match=r"(?s)tempo: unknown key.*was made by plfl 0\.1\.0"):
         track(tmp_path)

@@ -8,8 +8,8 @@ import pytest
 from plfl.results.tables import Tables
 from plfl.tracking.content import runs
 from plfl.tracking.views import TAG, presets
-from tests import fake_results
-from tests.fake_results import TINY
+from tests.helpers import fake_results
+from tests.helpers.fake_results import TINY
 
 STATES = ["CA", "IL", "NY"]
 PAPER = [(state, split) for state, split in product(STATES, ["P1", "P2", "P3"]) for _ in range(20)]
@@ -35,6 +35,12 @@ def used(state):
     return set(keys)
 
 
+def keys(run):
+    """Every metric and parameter of a run, as MLflow spells columns."""
+    logged = {f"metrics.`{key}`" for key, _, _ in run.points}
+    return logged | {f"params.`{key}`" for key in run.params}
+
+
 def test_best_cells_then_each_state_then_curves():
     assert [view.name for view in presets(PAPER, 1)] == [
         "Best cells",
@@ -44,22 +50,34 @@ def test_best_cells_then_each_state_then_curves():
     ]
 
 
-def test_the_cells_of_a_state_and_split_are_a_view_of_table_and_charts():
+def test_the_cells_of_a_state_and_scheme_are_a_view_of_table_and_charts():
     (view,) = (view for view in presets(PAPER, 1) if view.name == "IL P2")
     _, state = decoded(view)
-    assert state["searchFilter"] == "params.state = 'IL' and params.P = 'P2'"
+    assert state["searchFilter"] == "params.state = 'IL' and params.sharing = 'P2'"
     parallel = [chart for chart in state["compareRunCharts"] if chart["type"] == "PARALLEL"]
     assert [chart["selectedParams"] for chart in parallel] == [["client_opt", "server_opt"]]
     assert state["selectedColumns"][0] == "metrics.`test_last/mase_local`"
 
 
+def test_curves_leave_baselines_out_and_a_view_lists_them():
+    views = {view.name: view for view in presets([*PAPER, *11 * [("CA", "baseline")]], 1)}
+    assert set(views) == {view.name for view in presets(PAPER, 1)} | {"CA baseline"}
+    _, curves = decoded(views["CA curves"])
+    assert curves["searchFilter"] == "params.state = 'CA' and params.sharing != 'baseline'"
+    _, state = decoded(views["CA baseline"])
+    assert state["searchFilter"] == "params.state = 'CA' and params.sharing = 'baseline'"
+    assert "params.`method`" in state["selectedColumns"]
+    parallel = [chart for chart in state["compareRunCharts"] if chart["type"] == "PARALLEL"]
+    assert [chart["selectedParams"] for chart in parallel] == [["method"]]
+
+
 def test_whatever_a_view_shows_is_logged(tmp_path):
     fake_results.write(tmp_path, TINY)
-    run = next(runs(Tables(tmp_path)))
-    logged = {f"metrics.`{key}`" for key, _, _ in run.points}
-    logged |= {f"params.`{key}`" for key in run.params}
+    cell, *_, baseline = runs(Tables(tmp_path))
     for view in presets([("CA", "P1")], 2):
-        assert used(decoded(view)[1]) <= logged
+        assert used(decoded(view)[1]) <= keys(cell)
+    (view,) = (view for view in presets([("CA", "baseline")], 2) if view.name == "CA baseline")
+    assert used(decoded(view)[1]) <= keys(baseline)
 
 
 def test_best_cells_are_sorted_and_leave_the_overview_out():
@@ -77,11 +95,11 @@ def test_seeds_have_a_column_only_where_there_are_several():
 
 def test_groups_never_hold_more_runs_than_mlflow_loads():
     # 102 runs of one state: averages over the first 100 of them would be wrong.
-    views = presets([("CA", split) for split in ("P1", "P2") for _ in range(51)], 1)
+    views = presets([("CA", scheme) for scheme in ("P1", "P2") for _ in range(51)], 1)
     curves = {view.name: view.search for view in views if view.as_charts}
     assert curves == {
-        "CA P1 curves": "params.state = 'CA' and params.P = 'P1'",
-        "CA P2 curves": "params.state = 'CA' and params.P = 'P2'",
+        "CA P1 curves": "params.state = 'CA' and params.sharing = 'P1'",
+        "CA P2 curves": "params.state = 'CA' and params.sharing = 'P2'",
     }
 
 

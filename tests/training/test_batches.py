@@ -1,16 +1,19 @@
 """The streams of minibatches and participants."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plfl.fleet import Fleet
-from plfl.forecaster import Forecaster
-from plfl.training.batches import draw, epoch, participants, stream
+from plfl.federated.client_data import ClientData
+from plfl.federated.participation import participants
+from plfl.models.forecaster import Forecaster
+from plfl.training.batches import draw, epoch, stream
 from plfl.training.stacked import Stacked
-from tests import tiny
+from tests.helpers import tiny
 
 
 @given(st.integers(0, 2**32), st.integers(1, 50), st.integers(1, 9), st.integers(1, 12))
@@ -49,10 +52,10 @@ def test_a_client_trains_on_the_same_however_many_steps_others_take(order):
     dataset = tiny.dataset()
     forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
     engine = Stacked(forecaster, dataset, torch.device("cpu"))
-    fleet = Fleet(dataset, engine, study.federation, 10)
+    client_data = ClientData(dataset, engine, study.federation, 10)
     clients = torch.arange(3)
     for t in (0, 1, 2, 7):
-        few, many = (fleet.minibatches(clients, t, steps) for steps in (3, 9))
+        few, many = (client_data.minibatches(clients, t, steps) for steps in (3, 9))
         assert torch.equal(few, many[:, :3])
 
 
@@ -60,7 +63,7 @@ def test_a_client_trains_on_the_same_however_many_steps_others_take(order):
 def test_who_takes_part_depends_on_names_alone(seed, t, share, names):
     names = list(names)
     chosen = {names[i] for i in participants(seed, t, names, share)}
-    assert len(chosen) == max(1, round(7 * share))
+    assert len(chosen) == max(1, math.floor(7 * share + 0.5))
     ordered = sorted(names)
     assert chosen == {ordered[i] for i in participants(seed, t, ordered, share)}
 

@@ -7,13 +7,15 @@ import pandas as pd
 import pytest
 import torch
 
-from plfl import experiment, methods
+from plfl import methods
+from plfl.config.study import Study
 from plfl.data.windows import Dataset
-from plfl.forecaster import Forecaster
-from plfl.study import Study
+from plfl.experiments import trainer
+from plfl.experiments.train import train
+from plfl.models.forecaster import Forecaster
 from plfl.training.stacked import Stacked
-from tests import tiny
-from tests.training.elsewhere import THERE, elsewhere
+from tests.helpers import tiny
+from tests.helpers.elsewhere import THERE, elsewhere
 
 DATASET = tiny.dataset(rows=200)
 SERVERS = ["fedavg", "fedavgadaptive", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "slowmo"]
@@ -29,7 +31,7 @@ def options(method: str, steps: int) -> dict[str, Any]:
 
 
 def study(steps: int = 2, method: str = "fedopt", **grid: Any) -> Study:
-    axes = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "personalization": ["P2"]}
+    axes = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P2"]}
     return tiny.study(
         grid={"method": [method], **axes, **grid},
         method={method: options(method, steps)},
@@ -46,9 +48,9 @@ def trained(
     def engine(_: object, forecaster: Forecaster, dataset: Dataset) -> Stacked:
         return Stacked(forecaster, dataset, device)
 
-    monkeypatch.setattr(experiment, "engine", engine)
+    monkeypatch.setattr(trainer, "make_engine", engine)
     with elsewhere() as waits:
-        results = experiment.train(of, of.cells, DATASET)
+        results = train(of, of.cells, DATASET)
     return {str(cell): result.records for cell, result in results.items()}, waits
 
 

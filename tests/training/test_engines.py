@@ -7,20 +7,20 @@ import pandas as pd
 import pytest
 import torch
 
-from plfl import clients
-from plfl.clients.adam import Adam
-from plfl.clients.adamams import AdamAMS
-from plfl.clients.prox import Prox
-from plfl.clients.proxadam import ProxAdam
-from plfl.clients.sgd import Sgd
-from plfl.clients.sgdm import SgdMomentum
+from plfl.config.sections import Windows
 from plfl.data.windows import build
 from plfl.errors import ConfigError
-from plfl.forecaster import Forecaster
-from plfl.study import Windows
-from plfl.training import LocalTask, Recursion
+from plfl.models.forecaster import Forecaster
+from plfl.optimizers import client as clients
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.adamams import AdamAMS
+from plfl.optimizers.client.prox import Prox
+from plfl.optimizers.client.proxadam import ProxAdam
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.training.reference import Module, Reference
 from plfl.training.stacked import Stacked
+from plfl.training.task import LocalTask, Storm
 
 PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
 SMALL = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(6, 4), absolute=True)
@@ -55,16 +55,16 @@ def task(forecaster, optimiser, rows=5, steps=6, size=4, dtype=torch.float64, se
 TERMS = [
     "pull",
     "constant",
-    "displacement",
+    "step_offset",
     "targets",
     "loss_scale",
     "steps",
     "gradients",
     "frozen",
-    "recursion",
+    "storm",
 ]
 
-PER_ROW = ["rows", "batches", "steps_taken", "constant", "displacement", "targets", "steps"]
+PER_ROW = ["rows", "batches", "steps_taken", "constant", "step_offset", "targets", "steps"]
 
 
 def part(whole, rows):
@@ -75,7 +75,7 @@ def part(whole, rows):
 
     given = {n: some(x) for n in [*PER_ROW, "gradients"] if (x := getattr(whole, n)) is not None}
     given["state"] = {name: some(x) for name, x in whole.state.items()}
-    return replace(whole, recursion=whole.recursion and whole.recursion.map(some), **given)
+    return replace(whole, storm=whole.storm and whole.storm.map(some), **given)
 
 
 def with_terms(whole, names, seed=1):
@@ -89,13 +89,13 @@ def with_terms(whole, names, seed=1):
     terms = {
         "pull": normal(rows.shape[1:]).abs(),
         "constant": 0.1 * normal(rows.shape),
-        "displacement": 1e-3 * normal(rows.shape),
+        "step_offset": 1e-3 * normal(rows.shape),
         "targets": normal(whole.batches.shape).abs(),
         "loss_scale": 1.7,
         "steps": torch.tensor([K - s % min(K, 3) for s in range(S)]),
         "gradients": normal(rows.shape),
         "frozen": torch.rand(rows.shape[1], generator=generator) < 0.3,
-        "recursion": Recursion(
+        "storm": Storm(
             momentum=0.1 * normal(rows.shape),
             square=normal(rows.shape).abs(),
             scale=1e-2 * normal(rows.shape).abs(),
@@ -180,9 +180,9 @@ def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
     if "gradients" in terms:
         torch.testing.assert_close(ours.gradients, theirs.gradients, rtol=0, atol=1e-9)
-    if "recursion" in terms:
+    if "storm" in terms:
         for name in ("momentum", "square"):
-            got, expected = (getattr(t.recursion, name) for t in (ours, theirs))
+            got, expected = (getattr(t.storm, name) for t in (ours, theirs))
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
 
 
@@ -197,15 +197,15 @@ def test_a_recursion_by_hand(engine):
     """Two steps, of which the last moves what is not shared alone."""
     data, rate = dataset(SMALL), 0.1
     fresh = task(SMALL, Sgd(lr=rate), rows=1, steps=2)
-    whole = with_terms(fresh, ["recursion"])
-    r, shared, ours = whole.recursion, whole.shared, part(whole, slice(None))
-    machine = engine(SMALL, data, CPU, torch.float64)
-    machine.train(ours)
+    whole = with_terms(fresh, ["storm"])
+    r, shared, ours = whole.storm, whole.shared, part(whole, slice(None))
+    engine = engine(SMALL, data, CPU, torch.float64)
+    engine.train(ours)
 
     def gradient(y, k):
         still = Sgd.model_construct(lr=0.0)
         gradients, batch = torch.zeros_like(y), fresh.batches[:, k : k + 1]
-        machine.train(
+        engine.train(
             replace(fresh, optimiser=still, rows=y.clone(), batches=batch, gradients=gradients)
         )
         return gradients
@@ -219,8 +219,8 @@ def test_a_recursion_by_hand(engine):
     m = second + 0.8 * (m - gradient(before, 1))
     v = 0.9 * v + 0.1 * second**2
     torch.testing.assert_close(ours.rows, torch.where(shared, y, y - rate * second))
-    torch.testing.assert_close(ours.recursion.momentum, torch.where(shared, m, r.momentum))
-    torch.testing.assert_close(ours.recursion.square, torch.where(shared, v, r.square))
+    torch.testing.assert_close(ours.storm.momentum, torch.where(shared, m, r.momentum))
+    torch.testing.assert_close(ours.storm.square, torch.where(shared, v, r.square))
 
 
 def test_linear_output_and_no_hidden_layer():
@@ -247,7 +247,7 @@ def test_forecasts_agree(together):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("terms", [[], ["recursion", "steps"]], ids=["plain", "terms"])
+@pytest.mark.parametrize("terms", [[], ["storm", "steps"]], ids=["plain", "terms"])
 def test_a_row_trains_to_the_same_bits_in_any_company(terms):
     data = dataset(PAPER)
     fresh = with_terms(task(PAPER, Adam(), rows=15, steps=4, size=16, dtype=torch.float32), terms)
@@ -258,17 +258,17 @@ def test_a_row_trains_to_the_same_bits_in_any_company(terms):
         Stacked(PAPER, data, CPU).train(fewer)
         assert torch.equal(fewer.rows, whole.rows[columns])
         if terms:
-            assert torch.equal(fewer.recursion.momentum, whole.recursion.momentum[columns])
-            assert torch.equal(fewer.recursion.square, whole.recursion.square[columns])
+            assert torch.equal(fewer.storm.momentum, whole.storm.momentum[columns])
+            assert torch.equal(fewer.storm.square, whole.storm.square[columns])
 
 
 def test_a_diverging_row_leaves_the_others_alone():
     data = dataset(SMALL)
     healthy, sick = task(SMALL, Adam()), task(SMALL, Adam())
     sick.rows[2] = float("nan")
-    machine = Stacked(SMALL, data, CPU, torch.float64)
-    loss = machine.train(sick)
-    machine.train(healthy)
+    engine = Stacked(SMALL, data, CPU, torch.float64)
+    loss = engine.train(sick)
+    engine.train(healthy)
     assert loss[2].isnan()
     others = [0, 1, 3, 4]
     assert torch.equal(sick.rows[others], healthy.rows[others])

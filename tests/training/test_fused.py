@@ -12,20 +12,21 @@ import pandas as pd
 import pytest
 import torch
 
-from plfl import clients
-from plfl.clients.adam import Adam
-from plfl.clients.adamams import AdamAMS
-from plfl.clients.prox import Prox
-from plfl.clients.proxadam import ProxAdam
-from plfl.clients.sgd import Sgd
-from plfl.clients.sgdm import SgdMomentum
+from plfl.config.sections import Windows
 from plfl.data.windows import build
-from plfl.forecaster import Forecaster
-from plfl.study import Windows
-from plfl.training import LocalTask, compile
+from plfl.models.forecaster import Forecaster
+from plfl.optimizers import client as clients
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.adamams import AdamAMS
+from plfl.optimizers.client.prox import Prox
+from plfl.optimizers.client.proxadam import ProxAdam
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.training.fused import Fused, unavailable_reason
+from plfl.training.native import compile
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
+from plfl.training.task import LocalTask
 from tests.training.test_engines import TERMS, part, with_terms
 
 CPU = torch.device("cpu")
@@ -86,8 +87,8 @@ def in_double(t):
     given = {n: x for n, x in vars(t).items() if isinstance(x, torch.Tensor)}
     doubles = {n: x.double() for n, x in given.items() if x.dtype == torch.float32}
     state = {name: x.double() for name, x in t.state.items()}
-    recursion = t.recursion and t.recursion.map(torch.Tensor.double)
-    return replace(t, state=state, recursion=recursion, **doubles)
+    storm = t.storm and t.storm.map(torch.Tensor.double)
+    return replace(t, state=state, storm=storm, **doubles)
 
 
 def error(got, expected, start):
@@ -124,12 +125,12 @@ def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(optimiser)
     allowed = 2 * error(theirs.rows, exact.rows, start)
     for name in compile.supported():
         try:
-            machine = Fused(PAPER, data, CPU, instructions=name)
+            engine = Fused(PAPER, data, CPU, instructions=name)
         except compile.CompileError:
             continue
         ours = part(single, slice(None))
         ours.rows.copy_(start)
-        machine.train(ours)
+        engine.train(ours)
         assert error(ours.rows, exact.rows, start) < allowed
 
 
@@ -176,16 +177,16 @@ def test_any_size_of_model_and_batch(forecaster, size, instructions):
     data = dataset(forecaster)
     ours, theirs = (task(forecaster, Adam(), rows=5, size=size) for _ in range(2))
     start = ours.rows.clone()
-    machine = Fused(forecaster, data, CPU, instructions=instructions)
+    engine = Fused(forecaster, data, CPU, instructions=instructions)
     reference = Reference(forecaster, data, CPU)
-    torch.testing.assert_close(machine.train(ours), reference.train(theirs), rtol=1e-5, atol=1e-9)
+    torch.testing.assert_close(engine.train(ours), reference.train(theirs), rtol=1e-5, atol=1e-9)
     assert error(ours.rows, theirs.rows, start) < 1e-5
     starts = [torch.arange(3 * i, 4 * i + size) for i in range(5)]
-    forecasts = machine.predict(ours.rows, starts)
+    forecasts = engine.predict(ours.rows, starts)
     for got, expected in zip(forecasts, reference.predict(ours.rows, starts), strict=True):
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
     none = torch.arange(0)
-    assert [len(f) for f in machine.predict(ours.rows[:2], [none, starts[0]])] == [0, size]
+    assert [len(f) for f in engine.predict(ours.rows[:2], [none, starts[0]])] == [0, size]
 
 
 @needs_kernel
@@ -196,8 +197,8 @@ def test_kept_state_goes_on_where_it_was(optimiser, kept):
     data = dataset(SMALL)
     ours = task(SMALL, optimiser, rows=5, steps=3)
     start, exact = ours.rows.clone(), in_double(ours)
-    machine, oracle = Fused(SMALL, data, CPU), Stacked(SMALL, data, CPU, torch.float64)
-    machine.train(ours)
+    engine, oracle = Fused(SMALL, data, CPU), Stacked(SMALL, data, CPU, torch.float64)
+    engine.train(ours)
     oracle.train(exact)
     taken = torch.full((5, 1), 3.0, dtype=torch.float64)
     if kept == "the personal part":
@@ -205,7 +206,7 @@ def test_kept_state_goes_on_where_it_was(optimiser, kept):
         for x in [*ours.state.values(), *exact.state.values()]:
             x[:, ours.shared] = 0
     ours, exact = replace(ours, steps_taken=taken), replace(exact, steps_taken=taken)
-    machine.train(ours)
+    engine.train(ours)
     oracle.train(exact)
     assert error(ours.rows, exact.rows, start) < (2e-5 if "m" in ours.state else 1e-3)
     for name, x in exact.state.items():
@@ -226,9 +227,9 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
     assert error(ours.rows, theirs.rows, start) < 1e-5
     if before is not None:
         assert error(ours.gradients, theirs.gradients, before) < 1e-5
-    if ours.recursion is not None:
+    if ours.storm is not None:
         for name in ("momentum", "square"):
-            got, expected = (getattr(t.recursion, name) for t in (ours, theirs))
+            got, expected = (getattr(t.storm, name) for t in (ours, theirs))
             assert error(got, expected, torch.zeros_like(got)) < 1e-5
     if ours.frozen is not None:
         assert torch.equal(ours.rows[:, ours.frozen], start[:, ours.frozen])
@@ -257,19 +258,19 @@ def test_a_row_trains_to_the_same_bits_in_any_company(optimiser, terms, instruct
     starts = [torch.arange(10 * i, 10 * i + 33) for i in range(7)]
     forecasts = Fused(PAPER, data, CPU, threads=1).predict(whole.rows, starts)
     for threads in (1, 2, 5):
-        machine = Fused(PAPER, data, CPU, threads=threads, instructions=instructions)
+        engine = Fused(PAPER, data, CPU, threads=threads, instructions=instructions)
         for rows in ([0], [3, 4], [6, 2, 0, 5, 1], list(range(7))):
             some = part(fresh, rows)
-            assert torch.equal(machine.train(some), loss[rows])
+            assert torch.equal(engine.train(some), loss[rows])
             assert torch.equal(some.rows, whole.rows[rows])
             if terms:
                 assert torch.equal(some.gradients, whole.gradients[rows])
-                assert torch.equal(some.recursion.momentum, whole.recursion.momentum[rows])
-                assert torch.equal(some.recursion.square, whole.recursion.square[rows])
+                assert torch.equal(some.storm.momentum, whole.storm.momentum[rows])
+                assert torch.equal(some.storm.square, whole.storm.square[rows])
             for name, x in some.state.items():
                 assert torch.equal(x, whole.state[name][rows])
-        machine = Fused(PAPER, data, CPU, threads=threads)
-        again = machine.predict(whole.rows[[5, 2]], [starts[5][7:], starts[2]])
+        engine = Fused(PAPER, data, CPU, threads=threads)
+        again = engine.predict(whole.rows[[5, 2]], [starts[5][7:], starts[2]])
         assert torch.equal(again[0], forecasts[5][7:])
         assert torch.equal(again[1], forecasts[2])
 
@@ -278,17 +279,17 @@ def test_a_row_trains_to_the_same_bits_in_any_company(optimiser, terms, instruct
 def test_a_diverged_row_shows_and_leaves_the_others_alone(instructions):
     data = dataset(SMALL)
     fresh = task(SMALL, Adam(), rows=5)
-    machine = Fused(SMALL, data, CPU, threads=1, instructions=instructions)
+    engine = Fused(SMALL, data, CPU, threads=1, instructions=instructions)
     healthy, sick = part(fresh, slice(None)), part(fresh, slice(None))
     sick.rows[1, -1] = torch.nan
     sick.rows[3] = 1e30
-    expected, loss = machine.train(healthy), machine.train(sick)
+    expected, loss = engine.train(healthy), engine.train(sick)
     assert loss[1].isnan()
     assert not loss[3].isfinite()
     others = [0, 2, 4]
     assert torch.equal(loss[others], expected[others])
     assert torch.equal(sick.rows[others], healthy.rows[others])
-    assert machine.predict(sick.rows, [torch.arange(20)] * 5)[1].isnan().all()
+    assert engine.predict(sick.rows, [torch.arange(20)] * 5)[1].isnan().all()
 
 
 @needs_kernel
@@ -301,8 +302,8 @@ def test_rows_and_state_may_lie_anywhere_in_memory():
         state={name: x.mT.contiguous().mT for name, x in odd.state.items()},
         batches=odd.batches.mT.contiguous().mT.int(),
     )
-    machine = Fused(SMALL, data, CPU)
-    assert torch.equal(machine.train(plain), machine.train(odd))
+    engine = Fused(SMALL, data, CPU)
+    assert torch.equal(engine.train(plain), engine.train(odd))
     assert torch.equal(plain.rows, odd.rows)
     assert torch.equal(plain.state["v"], odd.state["v"])
 
@@ -310,14 +311,14 @@ def test_rows_and_state_may_lie_anywhere_in_memory():
 @needs_kernel
 def test_windows_outside_of_the_table_are_refused():
     data = dataset(SMALL)
-    machine, whole = Fused(SMALL, data, CPU), task(SMALL, Adam())
+    engine, whole = Fused(SMALL, data, CPU), task(SMALL, Adam())
     last = len(data.features) - data.look_back - data.look_ahead
-    machine.predict(whole.rows[:1], [torch.tensor([0, last])])
+    engine.predict(whole.rows[:1], [torch.tensor([0, last])])
     for start in (-1, last + 1):
         with pytest.raises(IndexError, match=f"outside of 0 … {last}"):
-            machine.predict(whole.rows[:1], [torch.tensor([start])])
+            engine.predict(whole.rows[:1], [torch.tensor([start])])
         with pytest.raises(IndexError):
-            machine.train(replace(whole, batches=torch.full_like(whole.batches, start)))
+            engine.train(replace(whole, batches=torch.full_like(whole.batches, start)))
 
 
 class SignSgd(Sgd):
@@ -352,8 +353,8 @@ def test_only_float32_on_the_cpu():
 
 @needs_kernel
 def test_arrays_of_another_size_are_refused():
-    machine, whole = Fused(SMALL, dataset(SMALL), CPU), task(SMALL, Adam())
-    recursive = with_terms(whole, ["recursion"])
+    engine, whole = Fused(SMALL, dataset(SMALL), CPU), task(SMALL, Adam())
+    recursive = with_terms(whole, ["storm"])
     for wrong in (
         replace(whole, rows=whole.rows[:, 1:]),
         replace(whole, batches=whole.batches.repeat(2, 1, 1)),
@@ -365,14 +366,14 @@ def test_arrays_of_another_size_are_refused():
         replace(whole, shared=whole.shared[1:]),
         replace(whole, steps=torch.tensor([1, 6, 1])),
         *(
-            replace(recursive, recursion=replace(recursive.recursion, **{n: whole.rows[1:]}))
+            replace(recursive, storm=replace(recursive.storm, **{n: whole.rows[1:]}))
             for n in ("momentum", "square", "scale")
         ),
     ):
         with pytest.raises(ValueError, match="are needed, not"):
-            machine.train(wrong)
+            engine.train(wrong)
     with pytest.raises(ValueError, match="are needed, not"):
-        machine.predict(whole.rows, [torch.arange(5)] * 4)
+        engine.predict(whole.rows, [torch.arange(5)] * 4)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The terms in the loss: the specification's numbers, and the engines that compute them."""
+"""The terms in the loss: reference values, and the engines that compute them."""
 
 import math
 from dataclasses import replace
@@ -9,14 +9,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plfl.clients.adam import Adam
-from plfl.clients.adamams import AdamAMS
-from plfl.clients.sgd import Sgd
-from plfl.forecaster import Forecaster
-from plfl.training import Contrast, losses
+from plfl.models.forecaster import Forecaster
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.adamams import AdamAMS
+from plfl.optimizers.client.sgd import Sgd
+from plfl.training import losses
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
+from plfl.training.task import Contrast
 from tests.training.test_engines import CPU, SMALL, dataset, task
 
 ONE = torch.zeros(1, dtype=torch.int64)

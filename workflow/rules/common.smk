@@ -1,15 +1,18 @@
-from plfl import figures, page
+from plfl.report import figures
+from plfl.report.extras import extras
 from plfl.data import source
 from plfl.results.collect import description
-from plfl.sources import code_digest
-from plfl.workflow import training_code
+from plfl.pipeline.fingerprint import code_digest
+from plfl.pipeline.jobs import training_code
 
-AXES = ["state", "personalization", "method", "client_opt", "server_opt", "seed"]
+AXES = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
 CELL = "-".join(f"{{{axis}}}" for axis in AXES)
-# What is `local` stays on this machine even where jobs exchange their files through a bucket.
+# Files marked `local` stay on this machine even if jobs exchange files through a bucket.
 TABLES = {
     "records": local(f"{RESULTS}/records.parquet"),
     "forecasts": local(f"{RESULTS}/forecasts.parquet"),
+    "baselines": local(f"{RESULTS}/baselines.parquet"),
+    "baseline_forecasts": local(f"{RESULTS}/baseline_forecasts.parquet"),
     "clients": local(f"{RESULTS}/clients.parquet"),
     "summary": local(f"{RESULTS}/summary.csv"),
     "about": local(f"{RESULTS}/study.json"),
@@ -17,17 +20,17 @@ TABLES = {
 
 
 def own_files(wildcards):
-    """The user's own files that a state's clients are read from."""
+    """The user's own files that the clients of a state are read from."""
     return [local(str(file)) for file in source.own_files(study.data, wildcards.state)]
 
 
 def data_settings(wildcards):
-    """What of the configuration fixes a state's series."""
+    """The part of the configuration that determines the series of a state."""
     return source.settings(study.data, wildcards.state)
 
 
 def stacked(pattern, spanned):
-    """The files of all cells that one job trains: those that differ in the `spanned` axes alone."""
+    """The files of all cells that one job trains: cells that differ only in the `spanned` axes."""
     if not spanned:
         return [pattern]
     together = dict.fromkeys(
@@ -38,7 +41,7 @@ def stacked(pattern, spanned):
 
 
 def name_of_stack(spanned):
-    """The axes, as wildcards, that are the same in all cells of a job."""
+    """The axes, as wildcards, on which all cells of a job have the same value."""
     return "-".join(f"{{{axis}}}" for axis in AXES if axis not in spanned)
 
 
@@ -52,29 +55,30 @@ def cells_of(wildcards):
 
 
 def training_settings(wildcards):
-    """What of the configuration fixes the numbers of a training job."""
+    """The part of the configuration that determines the results of a training job."""
     return {str(cell): study.settings(cell) for cell in cells_of(wildcards)}
 
 
 def models_of(wildcards):
-    """How many models a training job may train side by side, with all that tuning tries."""
-    tried = sum(len(study.candidates(cell)) for cell in cells_of(wildcards))
+    """How many models a training job trains side by side at most, all trials included."""
+    tried = sum(study.trials(cell) for cell in cells_of(wildcards))
     return tried * study.data.clients
 
 
 def training_memory(wildcards, attempt):
-    """Megabytes that a training job may take.
+    """Memory of a training job in megabytes.
 
-    Measured with the paper's model and a year of quarter hours: 0.4 GB for 12 models, 3.1 MB for each
-    client's data, 0.3 to 1.1 MB for each model, less the more there are; and 0.5 GB for each of the
-    two Snakemakes that lead a job on a node of a cluster (docs/clusters.md). A retry asks for more.
+    Measured with the paper's model and a year of quarter hours: 0.4 GB for 12 models, 3.1 MB for the
+    data of each client, and 0.3 to 1.1 MB for each model, less per model the more there are. On a
+    cluster, two Snakemake processes of 0.5 GB each run on the node (docs/clusters.md). A retry
+    requests more.
     """
     models = models_of(wildcards)
     return attempt * (2000 + 4 * study.data.clients + 3 * models // 4)
 
 
 def training_minutes(wildcards, attempt):
-    """Minutes that a training job may take."""
+    """Time limit of a training job in minutes."""
     steps = (
         models_of(wildcards) * study.federation.rounds * study.federation.local_steps
     )
@@ -87,5 +91,13 @@ def training_digest(wildcards):
 
 
 def one_of(names):
-    """A wildcard constraint: one of `names`, which may be none."""
+    """A wildcard constraint: one of `names`; matches nothing if there are none."""
     return "|".join(names) or "(?!)"
+
+
+def baseline_minutes(wildcards, attempt):
+    """Time limit of the baselines of a state in minutes.
+
+    A client with a year of quarter hours takes a few seconds.
+    """
+    return attempt * (10 + study.data.clients // 6)

@@ -1,45 +1,45 @@
-PICTURES, DRAWINGS = [], []
+STEMS = [stem for stems in figures.available().values() for stem in stems]
+PICTURES = [local(f"{FIGURES}/{stem}.png") for stem in STEMS]
+DRAWINGS = [local(f"{FIGURES}/{stem}.svg") for stem in STEMS]
 
-for figure, stems in figures.available().items():
-    pictures = [local(f"{FIGURES}/{stem}.png") for stem in stems]
-    drawings = [local(f"{FIGURES}/{stem}.svg") for stem in stems]
-    PICTURES += pictures
-    DRAWINGS += drawings
 
-    rule:
-        name:
-            figure
-        input:
-            **TABLES,
-        output:
+# One job for all: starting Python and importing the libraries takes longer than drawing a figure.
+rule figures:
+    input:
+        **TABLES,
+    output:
+        [
             report(
-                pictures,
-                caption=f"../report/{figure}.rst",
+                local(f"{FIGURES}/{stem}.png"),
+                caption="../report/figure.rst",
                 category="Figures",
-            ),
-            drawings,
-            [local(f"{FIGURES}/{stem}.pdf") for stem in stems],
-        log:
-            f"{RESULTS}/logs/figures/{figure}.log",
-        benchmark:
-            f"{RESULTS}/benchmarks/figures/{figure}.tsv"
-        localrule: True
-        conda:
-            "../../environment.yml"
-        params:
-            figure=figure,
-            code=code_digest(f"plfl.figures.{figure}"),
-        message:
-            f"Draw {figure}"
-        script:
-            "../scripts/figure.py"
+                labels={"figure": stem},
+            )
+            for stem in STEMS
+        ],
+        DRAWINGS,
+        [local(f"{FIGURES}/{stem}.pdf") for stem in STEMS],
+    log:
+        f"{RESULTS}/logs/figures.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/figures.tsv"
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        captions={name: figures.caption(name) for name in figures.available()},
+        code=code_digest("plfl.report.figures"),
+    message:
+        "Draw the figures"
+    script:
+        "../scripts/figures.py"
 
 
 rule page:
     input:
         DRAWINGS,
-        # An audit that was made since the page was written makes it be written anew.
-        [local(str(file)) for file in page.extras(study.results)],
+        # The page is written again when one of these is newer than it.
+        [local(str(file)) for file in extras(study.results)],
         **TABLES,
     output:
         page=report(
@@ -55,8 +55,8 @@ rule page:
     conda:
         "../../environment.yml"
     params:
-        code=code_digest("plfl.page"),
+        code=code_digest("plfl.report.page"),
     message:
-        "Write the page that shows the study"
+        "Write the page of the study"
     script:
         "../scripts/page.py"

@@ -3,7 +3,7 @@ rule track:
         PICTURES,
         **TABLES,
     output:
-        # The database is no output: Snakemake would delete it, with all that others logged there.
+        # The database is not an output: Snakemake would delete it, including runs that others logged.
         done=local(f"{RESULTS}/tracked.json"),
     log:
         f"{RESULTS}/logs/track.log",

@@ -1,12 +1,13 @@
-LOCAL = [p for p in study.grid.personalization if study.shares_nothing(p)]
-FEDERATED = [p for p in study.grid.personalization if p not in LOCAL]
-ONE_JOB = study.compute.stack == "personalization"
-SPANNED = ["method", "client_opt", "server_opt", "seed"] if ONE_JOB else []
-# Which methods go with which ServerOpts may depend on the ClientOpt.
-SPANNED_LOCAL = SPANNED or [
-    "method",
-    "server_opt",
-    *(["client_opt"] if study.refused else []),
+LOCAL = [p for p in study.grid.sharing if study.shares_nothing(p)]
+FEDERATED = [p for p in study.grid.sharing if p not in LOCAL]
+ONE_JOB = study.compute.stack == "sharing"
+# Hyperparameters are selected once for all seeds, so all seeds train in one job.
+SPANNED = ["method", "client_opt", "server_opt", "seed"] if ONE_JOB else ["seed"]
+# Which methods a ServerOpt can be combined with may depend on the ClientOpt.
+SPANNED_LOCAL = SPANNED + [
+    axis
+    for axis in ("method", "server_opt", *(["client_opt"] if study.refused else []))
+    if axis not in SPANNED
 ]
 
 
@@ -21,7 +22,7 @@ rule train:
     benchmark:
         f"{RESULTS}/benchmarks/train/{name_of_stack(SPANNED)}.tsv"
     wildcard_constraints:
-        personalization=one_of(FEDERATED),
+        sharing=one_of(FEDERATED),
     conda:
         "../../environment.yml"
     threads: study.compute.threads
@@ -38,7 +39,7 @@ rule train:
         "../scripts/train.py"
 
 
-# With nothing shared no method and no ServerOpt ever comes in: trained once, reported under each.
+# With nothing shared, method and ServerOpt have no effect: trained once, reported under each.
 use rule train as train_local with:
     output:
         records=stacked(f"{RESULTS}/cells/{CELL}.parquet", SPANNED_LOCAL),
@@ -48,15 +49,22 @@ use rule train as train_local with:
     benchmark:
         f"{RESULTS}/benchmarks/train/{name_of_stack(SPANNED_LOCAL)}.local.tsv"
     wildcard_constraints:
-        personalization=one_of(LOCAL),
+        sharing=one_of(LOCAL),
     message:
-        "{wildcards}: train clients by themselves"
+        "{wildcards}: train clients alone"
 
 
 rule collect:
     input:
         records=[f"{RESULTS}/cells/{cell}.parquet" for cell in study.cells],
         forecasts=[f"{RESULTS}/cells/{cell}.forecasts.parquet" for cell in study.cells],
+        baselines=[
+            f"{RESULTS}/baselines/{state}.parquet" for state in study.data.states
+        ],
+        baseline_forecasts=[
+            f"{RESULTS}/baselines/{state}.forecasts.parquet"
+            for state in study.data.states
+        ],
         datasets=[f"{RESULTS}/data/{state}.npz" for state in study.data.states],
         receipts=[
             local(f"{RESULTS}/data/{state}.files.json") for state in study.data.states

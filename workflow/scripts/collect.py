@@ -1,18 +1,32 @@
+"""Gather the cells of a study into its tables."""
+
+from collections.abc import Iterable
 from pathlib import Path
 
+from plfl.config.study import Study
+from plfl.pipeline.jobs import git_commit, job
 from plfl.results.collect import collect
-from plfl.workflow import git_commit, job
 
-with job(snakemake) as study:
-    inputs = zip(snakemake.input.records, snakemake.input.forecasts, strict=True)
-    files = [(Path(records), Path(forecasts)) for records, forecasts in inputs]
-    datasets = map(Path, snakemake.input.datasets)
-    receipts = map(Path, snakemake.input.receipts)
-    collect(
-        study,
-        cells=dict(zip(study.cells, files, strict=True)),
-        datasets=dict(zip(study.data.states, datasets, strict=True)),
-        receipts=dict(zip(study.data.states, receipts, strict=True)),
-        folder=study.results,
-        git=git_commit(),
-    )
+
+def paired(first: Iterable[str], second: Iterable[str]) -> list[tuple[Path, Path]]:
+    """Files that belong together, one from each list."""
+    return [(Path(one), Path(other)) for one, other in zip(first, second, strict=True)]
+
+
+def by_state(study: Study, files: Iterable[str]) -> dict[str, Path]:
+    """One file per state, in the order of the study."""
+    return dict(zip(study.data.states, map(Path, files), strict=True))
+
+
+if __name__ == "__main__":
+    with job(snakemake) as study:
+        inputs = snakemake.input
+        collect(
+            study,
+            cells=dict(zip(study.cells, paired(inputs.records, inputs.forecasts), strict=True)),
+            baselines=paired(inputs.baselines, inputs.baseline_forecasts),
+            datasets=by_state(study, inputs.datasets),
+            receipts=by_state(study, inputs.receipts),
+            folder=study.results,
+            git=git_commit(),
+        )

@@ -1,11 +1,21 @@
+"""Fetch the files of a state's clients."""
+
 import json
 from pathlib import Path
 
+from plfl.config.study import Study
 from plfl.data import source
 from plfl.files import atomic
-from plfl.workflow import job
+from plfl.pipeline.jobs import job
 
-with job(snakemake) as study:
-    receipt = source.fetch(study.data, snakemake.wildcards.state)
-    with atomic(Path(snakemake.output.receipt)) as temporary:
-        temporary.write_text(json.dumps(receipt, indent=1) + "\n", encoding="utf-8")
+
+def download(study: Study, state: str, receipt: Path) -> None:
+    """Fetch the files and write what was fetched, with checksums, to `receipt`."""
+    fetched = source.fetch(study.data, state)
+    with atomic(receipt) as temporary:
+        temporary.write_text(json.dumps(fetched, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    with job(snakemake) as study:
+        download(study, snakemake.wildcards.state, Path(snakemake.output.receipt))

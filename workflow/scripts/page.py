@@ -1,7 +1,10 @@
+"""Write the page of a study."""
+
 from pathlib import Path
 
-from plfl import page
-from plfl.workflow import job
+from plfl.pipeline.jobs import job
+from plfl.report import page
 
-with job(snakemake) as study:
-    page.write(study.results, study.figures, Path(snakemake.output.page))
+if __name__ == "__main__":
+    with job(snakemake) as study:
+        page.write(study.results, study.figures, Path(snakemake.output.page))

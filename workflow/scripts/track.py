@@ -1,10 +1,20 @@
+"""Log a study into its MLflow database."""
+
+import json
 from pathlib import Path
 
 from plfl.files import atomic
-from plfl.tracking import track
-from plfl.workflow import job
+from plfl.pipeline.jobs import job
+from plfl.tracking.store import track
 
-with job(snakemake) as study:
-    database = track(study.results, study.figures)
-    with atomic(Path(snakemake.output.done)) as temporary:
-        temporary.write_text(f'{{"database": "{database}"}}\n', encoding="utf-8")
+
+def log_study(results: Path, figures: Path, done: Path) -> None:
+    """Log the study in folder `results`; write the path of its database to file `done`."""
+    database = track(results, figures)
+    with atomic(done) as temporary:
+        temporary.write_text(json.dumps({"database": str(database)}) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    with job(snakemake) as study:
+        log_study(study.results, study.figures, Path(snakemake.output.done))

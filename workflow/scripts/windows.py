@@ -1,9 +1,23 @@
+"""Cut the series of a state's clients into windows."""
+
 from pathlib import Path
 
+from plfl.config.study import Study
 from plfl.data import source, windows
-from plfl.workflow import job
+from plfl.pipeline.jobs import job
 
-with job(snakemake) as study:
-    source.verify(source.read_receipt(Path(snakemake.input.receipt)))
-    tables = source.load(study.data, snakemake.wildcards.state)
-    windows.build(tables, study.windows).save(snakemake.output.dataset)
+
+def make_windows(study: Study, state: str, receipt: Path, dataset: Path) -> None:
+    """Check that the files in `receipt` are unchanged, then write the windows to `dataset`."""
+    source.verify(source.read_receipt(receipt))
+    windows.build(source.load(study.data, state), study.windows).save(dataset)
+
+
+if __name__ == "__main__":
+    with job(snakemake) as study:
+        make_windows(
+            study,
+            snakemake.wildcards.state,
+            Path(snakemake.input.receipt),
+            Path(snakemake.output.dataset),
+        )

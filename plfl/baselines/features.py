@@ -1,0 +1,78 @@
+"""The inputs of the trained baselines. None uses anything after a window's last input row.
+
+Every function takes the start rows (W,) of windows and returns an array with W rows.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from plfl.baselines import naive
+from plfl.baselines.model import Floats, Rows
+from plfl.config.features import CALENDAR
+from plfl.data.windows import WEEK, Dataset
+
+SEASONS = (naive.DAY, 2 * naive.DAY, WEEK)
+"""Day and week lags, in minutes before the target."""
+AROUND = range(-2, 3)
+"""Offsets, in rows, around each lag."""
+
+
+def last(dataset: Dataset, starts: Rows) -> Floats:
+    """Load (W,) of the last input row."""
+    return dataset.load[dataset.persistence_rows(starts)]
+
+
+def truth(dataset: Dataset, starts: Rows) -> Floats:
+    """Load (W,) of the target row."""
+    return dataset.load[dataset.target_rows(starts)]
+
+
+def look_back(dataset: Dataset, starts: Rows) -> Floats:
+    """Loads (W, T) of the input rows."""
+    return np.asarray(dataset.load[starts[:, None] + np.arange(dataset.look_back)], float)
+
+
+def season_lags(
+    dataset: Dataset, client: int, starts: Rows, seasons: Sequence[int] = SEASONS
+) -> Floats:
+    """Loads (W, 15) around one day, two days and a week before the target, or other `seasons`.
+
+    A load that is unknown, because it is before the client's first row or after the last input row,
+    is replaced by the load of the last input row.
+    """
+    known = last(dataset, starts)
+    lags = [
+        naive.before(dataset, client, starts, season - around * dataset.interval)
+        for season in seasons
+        for around in AROUND
+    ]
+    return np.stack([np.where(np.isnan(lag), known, lag) for lag in lags], axis=1)
+
+
+def time_of_day(dataset: Dataset, starts: Rows, harmonics: int) -> Floats:
+    """Sine and cosine (W, 2 · harmonics) of the target's time of day, to nine decimals.
+
+    Without rounding, a tree could distinguish sin 30° from sin 150° by the last bit, and the score
+    of a client would depend, by up to .02, on how the angle is computed.
+    """
+    stamps = dataset.stamps[dataset.target_rows(starts)]
+    share = (stamps - stamps.astype("datetime64[D]")) / np.timedelta64(1, "D")
+    angles = 2 * np.pi * share[:, None] * np.arange(1, harmonics + 1)
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).round(9)
+
+
+def weekday(dataset: Dataset, starts: Rows) -> Floats:
+    """The target's day of the week (W, 7), one-hot."""
+    days = dataset.stamps[dataset.target_rows(starts)].astype("datetime64[D]").astype(np.int64)
+    return np.eye(7)[(days + 3) % 7]  # day 0, 1 January 1970, was a Thursday
+
+
+def further(dataset: Dataset) -> list[int]:
+    """Columns of the study's inputs other than the load and the calendar."""
+    return [j for j, name in enumerate(dataset.columns.tolist()) if j and name not in CALENDAR]
+
+
+def inputs(dataset: Dataset, starts: Rows, columns: Sequence[int]) -> Floats:
+    """Scaled inputs (W, K) of the study at the last input row."""
+    return np.asarray(dataset.features[dataset.persistence_rows(starts)][:, columns], float)

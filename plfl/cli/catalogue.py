@@ -1,0 +1,137 @@
+"""The catalogue of algorithms, generated from the code."""
+
+import inspect
+import json
+import re
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from plfl import methods
+from plfl.config.method_rules import MethodRules
+from plfl.config.study import Study
+from plfl.experiments import calibration
+from plfl.experiments.message_sizes import FLOAT, Sizes, sizes
+from plfl.optimizers import client as clients
+from plfl.optimizers import server as servers
+from plfl.registry import Algorithm
+
+ROOMS = {"method": methods, "server_opt": servers, "client_opt": clients}
+FLOATS = (
+    "Floats per client, counted on the channel with the default parameters; each has "
+    f"{FLOAT} bytes.\nd_s: shared parameters; d_φ: those of the LSTM among them."
+)
+
+
+def entries() -> list[dict[str, Any]]:
+    """One entry per algorithm: `axis`, `name`, `citation`, `about`, `parameters`.
+
+    A parameter has a `default` and a `meaning`. A method also has `accepts` (the optimisers it
+    accepts), `simulation_only` (why it cannot be deployed) and `floats` (the sizes of its messages,
+    see `plfl.experiments.message_sizes.Sizes`). The last entry is calibration, which follows the
+    last round.
+    """
+    listed = [
+        _entry(axis, cls) for axis, package in ROOMS.items() for cls in package.available().values()
+    ]
+    return [*listed, _calibration()]
+
+
+def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
+    sent = sizes(cls.name) if issubclass(cls, MethodRules) else None
+    return {
+        "axis": axis,
+        "name": cls.name,
+        "citation": _citation(sys.modules[cls.__module__]),
+        "about": _first_paragraph(cls),
+        "parameters": {
+            name: {
+                "default": field.get_default(call_default_factory=True),
+                "meaning": " ".join((field.description or "").split()),
+            }
+            for name, field in cls.model_fields.items()
+        },
+        "accepts": _accepted(cls) if issubclass(cls, MethodRules) else None,
+        "simulation_only": cls().simulation_only if issubclass(cls, MethodRules) else None,
+        "floats": sent and asdict(sent),
+    }
+
+
+def _calibration() -> dict[str, Any]:
+    """The entry of `plfl.experiments.calibration`, whose parameters are those of its function."""
+    meanings = dict(
+        re.findall(r"^    (\w+): (.+(?:\n {6,}.+)*)", _doc(calibration.calibrate), re.M)
+    )
+    options = inspect.signature(calibration.calibrate).parameters.values()
+    return {
+        "axis": "calibration",
+        "name": "calibration",
+        "citation": _citation(calibration),
+        "about": _first_paragraph(calibration.calibrate),
+        "parameters": {
+            option.name: {
+                "default": option.default,
+                "meaning": " ".join(meanings[option.name].split()),
+            }
+            for option in options
+            if option.kind is option.KEYWORD_ONLY
+        },
+        "accepts": None,
+        "simulation_only": None,
+        "floats": asdict(Sizes("0", "0", "0", "0")),
+    }
+
+
+def _doc(of: object) -> str:
+    return inspect.getdoc(of) or ""
+
+
+def _citation(module: object) -> str:
+    """The paragraph of a module's docstring that begins with "Source:", else the first one."""
+    paragraphs = _doc(module).split("\n\n")
+    sources = [p.removeprefix("Source: ") for p in paragraphs if p.startswith("Source: ")]
+    return " ".join([*sources, paragraphs[0]][0].split())
+
+
+def _first_paragraph(of: object) -> str:
+    return " ".join(_doc(of).split("\n\n")[0].split())
+
+
+def _accepted(cls: type[MethodRules]) -> dict[str, list[str]]:
+    """The optimisers, with default hyperparameters, that a method accepts."""
+    algorithms, method = Study().hyperparameters, cls()
+    pairs = [
+        (client, server)
+        for client in clients.available()
+        for server in servers.available()
+        if not method.refuses(algorithms.of_client_opt(client), algorithms.of_server_opt(server))
+    ]
+    return {
+        "client_opt": sorted({client for client, _ in pairs}),
+        "server_opt": sorted({server for _, server in pairs}),
+    }
+
+
+def as_json() -> str:
+    """All entries as JSON."""
+    return json.dumps(entries(), indent=1, ensure_ascii=False)
+
+
+def as_text() -> str:
+    """All entries as text."""
+    lines = []
+    for entry in entries():
+        lines += ["", f"{entry['name']} ({entry['axis']})", f"  {entry['citation']}"]
+        lines.append(f"  {entry['about']}")
+        if sent := entry["floats"]:
+            lines.append(f"  floats per round: {sent['down']} down, {sent['up']} up")
+            if (once := (sent["before_down"], sent["before_up"])) != ("0", "0"):
+                lines.append("  floats before round 1: {} down, {} up".format(*once))
+        for name, parameter in entry["parameters"].items():
+            lines.append(f"  {name} = {parameter['default']}: {parameter['meaning']}")
+        if entry["simulation_only"]:
+            lines.append(f"  simulator only: {entry['simulation_only']}")
+        if entry["accepts"]:
+            for axis, names in entry["accepts"].items():
+                lines.append(f"  {axis}: {', '.join(names) or 'none with its defaults'}")
+    return "\n".join([*lines[1:], "", FLOATS])

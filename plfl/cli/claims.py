@@ -1,0 +1,35 @@
+"""`plfl claims`: what the results of a study say about claims."""
+
+import argparse
+import json
+from pathlib import Path
+
+from plfl.cli.common import Commands, add_parser, add_round
+
+EXAMPLES = """
+plfl claims results/demo
+plfl claims results/demo --round best_validation
+plfl claims results/demo --json > claims.json
+"""
+
+
+def add(commands: Commands) -> None:
+    """Add `claims` to the commands of `plfl`."""
+    about = "judge whether a federation pays and published claims hold"
+    parser = add_parser(commands, "claims", about, EXAMPLES, run)
+    parser.add_argument("results", type=Path, help="results folder of a study")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_round(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the verdict on each claim."""
+    from plfl.results import claims
+    from plfl.results.tables import Tables
+
+    tables = Tables(options.results)
+    found = claims.verdicts(tables, options.round)
+    if options.json:
+        print(json.dumps(claims.as_json(tables, found, options.round), indent=1))
+    else:
+        print(claims.as_text(tables, found, options.round))

@@ -1,0 +1,90 @@
+"""What several subcommands share: their parsers, tables and progress bars."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+from plfl.config.study import Study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from plfl.experiments.audit import Progress
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What `add_subparsers` returns."""
+
+
+def add_parser(
+    commands: Commands,
+    name: str,
+    about: str,
+    examples: str,
+    run: Callable[[argparse.Namespace], None],
+) -> argparse.ArgumentParser:
+    """Add a subcommand.
+
+    Args:
+        commands: the commands that it is added to.
+        name: its name.
+        about: one line about it, for the list of commands and its own help.
+        examples: one command per line, shown at the end of its help.
+        run: is called with the options.
+
+    Returns:
+        The parser, still without arguments.
+    """
+    listed = "".join(f"\n  {line.strip()}" for line in examples.strip().splitlines())
+    parser = commands.add_parser(
+        name,
+        help=about,
+        description=f"{about[0].upper()}{about[1:]}.",
+        epilog=f"examples:{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_round(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--round` of the commands that read scores."""
+    parser.add_argument(
+        "--round",
+        choices=["last", "best_validation"],
+        default="last",
+        help="the round whose scores count; default: %(default)s",
+    )
+
+
+def as_text(table: pd.DataFrame) -> str:
+    """A table to print, without its index, with three significant digits."""
+    return table.to_string(index=False, float_format="{:,.3g}".format, na_rep="–")
+
+
+def renew_page(study: Study) -> None:
+    """Write the page of the study again, if it has one, so that it shows the new results."""
+    path = study.results / "index.html"
+    if path.exists():
+        from plfl.report import page
+
+        page.write(study.results, study.figures, path)
+        print(f"updated {path}", file=sys.stderr)
+
+
+@contextmanager
+def progress_bar(name: str) -> Iterator[Progress]:
+    """A bar on the terminal, and the function that advances it."""
+    from tqdm import tqdm
+
+    with tqdm(desc=name, unit="round", leave=False) as bar:
+
+        def advance(what: str, done: int, total: int) -> None:
+            bar.total = total
+            bar.set_postfix_str(what, refresh=False)
+            bar.update(done - bar.n)
+
+        yield advance

@@ -1,0 +1,263 @@
+"""`plfl deploy`: runs a cell as a federation of separate processes or hosts."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plfl.config.study import Cell, Study
+from plfl.errors import PlflError
+
+if TYPE_CHECKING:  # imports inside the functions, too: other commands must not wait for torch
+    from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
+
+DEFAULT_PORT = 8000
+
+
+def add(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add `deploy` to the commands of `plfl`."""
+    deploy = commands.add_parser(
+        "deploy",
+        help="run a cell on separate processes or hosts, with Flower",
+        description="Run a server and all clients of a cell on this machine. The commands below\n"
+        "run a single server or client, so that they can be on different hosts.",
+        epilog="examples:\n"
+        "  plfl deploy --config config/demo.yaml --rounds 3\n"
+        "  plfl deploy keys --host 10.0.0.1 --client 9360001 --client 9360002\n"
+        "  plfl deploy server --config study.yaml --keys keys/server --host 0.0.0.0\n"
+        "  plfl deploy client --config study.yaml --keys 9360001 --building 9360001 "
+        "--server 10.0.0.1:8000\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_common(deploy)
+    _add_policy(deploy)
+    deploy.set_defaults(run=_federate)
+    single = deploy.add_subparsers(metavar="COMMAND")
+
+    server = single.add_parser("server", help="run the server: a SuperLink and the rounds")
+    _add_common(server)
+    _add_policy(server)
+    server.add_argument(
+        "--host", default="127.0.0.1", help="address to listen at; default: %(default)s"
+    )
+    server.add_argument(
+        "--port", type=int, default=DEFAULT_PORT, help="port to listen at; default: %(default)s"
+    )
+    _add_keys(server, "server")
+    server.set_defaults(run=_serve)
+
+    client = single.add_parser(
+        "client", help="run the client of one building: its worker and its SuperNode"
+    )
+    _add_common(client)
+    client.add_argument("--building", required=True, help="name of the client in the study")
+    client.add_argument(
+        "--server",
+        default=f"127.0.0.1:{DEFAULT_PORT}",
+        metavar="HOST:PORT",
+        help="address of the server; default: %(default)s",
+    )
+    client.add_argument(
+        "--folder", type=Path, help="folder of the client; default: below the results folder"
+    )
+    _add_keys(client, "clients/NAME")
+    client.add_argument(
+        "--persistence",
+        type=float,
+        default=30.0,
+        metavar="S",
+        help="seconds to keep trying if the server refuses this client; default: %(default)s",
+    )
+    client.add_argument(
+        "--calibrate",
+        type=int,
+        default=0,
+        metavar="EPOCHS",
+        help="if the client joins late, passes over its data to prepare its personal part; "
+        "default: %(default)s",
+    )
+    client.set_defaults(run=_attend)
+
+    keys = single.add_parser("keys", help="create keys and certificates")
+    keys.add_argument("--folder", type=Path, default=Path("keys"), help="default: %(default)s")
+    keys.add_argument(
+        "--client", action="append", default=[], metavar="NAME", help="name of a client"
+    )
+    keys.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        help="name or address at which clients reach the server",
+    )
+    keys.add_argument("--replace", action="store_true", help="overwrite existing keys")
+    keys.set_defaults(run=_keys)
+
+    check = single.add_parser(
+        "check", help="compare a small federation with the simulator, bit by bit"
+    )
+    check.add_argument("--clients", type=int, default=3, help="default: %(default)s")
+    check.add_argument("--rounds", type=int, default=2, help="default: %(default)s")
+    check.set_defaults(run=_check)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=Path("config.yaml"),
+        help="configuration of the study; default: %(default)s",
+    )
+    parser.add_argument("--cell", help="name of the cell; default: the first that can be deployed")
+    parser.add_argument("--rounds", type=int, help="number of rounds, instead of federation.rounds")
+    parser.add_argument(
+        "--insecure",
+        action="store_true",
+        help="no encryption and no authentication; for this machine only",
+    )
+
+
+def _add_keys(parser: argparse.ArgumentParser, part: str) -> None:
+    help = f"the folder keys/{part} created by `plfl deploy keys`"
+    parser.add_argument("--keys", type=Path, metavar="FOLDER", help=help)
+
+
+def _add_policy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--minimum", type=int, metavar="N", help="clients required to start a round; default: all"
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=300.0,
+        metavar="S",
+        help="seconds to wait for these clients; default: %(default)s",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=600.0,
+        metavar="S",
+        help="seconds to wait for the answers of a round; default: %(default)s",
+    )
+
+
+def _chosen(options: argparse.Namespace) -> tuple[Study, Cell]:
+    from plfl.deploy.protocol.agreement import deployable
+
+    study = Study.load(options.config)
+    if options.rounds is not None:
+        raw = study.model_dump(mode="json")
+        raw["federation"]["rounds"] = options.rounds
+        study = Study.parse(raw, f"{options.config} with --rounds {options.rounds}")
+    return study, deployable(study, options.cell, str(options.config))
+
+
+def _policy(options: argparse.Namespace, clients: int) -> RoundPolicy:
+    from plfl.deploy.protocol.policy import RoundPolicy
+
+    minimum = clients if options.minimum is None else options.minimum
+    return RoundPolicy(minimum, options.patience, options.timeout)
+
+
+def _federate(options: argparse.Namespace) -> None:
+    from plfl.deploy.folders import CellFolders
+    from plfl.deploy.launch import federate
+    from plfl.deploy.protocol.agreement import roster
+
+    study, cell = _chosen(options)
+    names, folders = roster(study, cell), CellFolders(study, cell)
+    policy = _policy(options, len(names))
+    insecure = options.insecure
+    federate(options.config, folders, names, policy, options.rounds, _say, insecure=insecure)
+    _say(f"results in {folders.results}")
+
+
+def _serve(options: argparse.Namespace) -> None:
+    from plfl.deploy.folders import CellFolders
+    from plfl.deploy.launch import serve
+    from plfl.deploy.protocol.agreement import roster
+
+    study, cell = _chosen(options)
+    keys = None
+    if _secured(options, options.host):
+        from plfl.deploy.hosts.keys import ServerKeys
+
+        keys = ServerKeys.of(options.keys)
+    rounds = study.federation.rounds
+
+    def tell(summary: RoundSummary) -> None:
+        silent = sorted(set(summary.asked) - set(summary.took_part))
+        missing = f"; no answer from {', '.join(silent)}" if silent else ""
+        _say(
+            f"round {summary.t} of {rounds}: {len(summary.took_part)} of {len(summary.asked)} "
+            f"clients took part, {summary.seconds:.1f} s{missing}"
+        )
+
+    policy = _policy(options, len(roster(study, cell)))
+    serve(CellFolders(study, cell), policy, options.host, options.port, keys, tell)
+
+
+def _attend(options: argparse.Namespace) -> None:
+    from plfl.deploy.folders import CellFolders
+    from plfl.deploy.launch import attend
+
+    study, cell = _chosen(options)
+    host, _, _ = options.server.rpartition(":")
+    keys = None
+    if _secured(options, host):
+        from plfl.deploy.hosts.keys import ClientKeys
+
+        keys = ClientKeys.of(options.keys)
+    folder = options.folder or CellFolders(study, cell).client(options.building)
+    name, server = options.building, options.server
+    attend(study, cell, name, folder, server, keys, options.persistence, options.calibrate)
+
+
+def _keys(options: argparse.Namespace) -> None:
+    from plfl.deploy.flower import runtime as flower
+
+    flower.require()
+    # After the check: it needs cryptography, which comes with Flower.
+    from plfl.deploy.hosts.keys import make
+
+    made = make(options.folder, options.client, options.host, replace=options.replace)
+    _say("\n".join(f"{path}: copy this folder to its host" for path in made) or "nothing to create")
+
+
+def _check(options: argparse.Namespace) -> None:
+    from plfl.deploy.check import check
+
+    check(options.clients, options.rounds, _say)
+
+
+def _secured(options: argparse.Namespace, host: str) -> bool:
+    """Whether the connection uses keys.
+
+    Raises:
+        PlflError: neither or both of --keys and --insecure are given, or --insecure is used for a
+            host other than this machine.
+    """
+    if options.insecure and options.keys:
+        raise PlflError("give --keys or --insecure, not both")
+    if options.keys:
+        return True
+    if not options.insecure:
+        raise PlflError(
+            "TLS needs keys: create them with `plfl deploy keys` and give this host's folder with "
+            "--keys; to try a federation on this machine only, use --insecure instead"
+        )
+    try:
+        is_here = host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        is_here = False
+    if not is_here:
+        raise PlflError(
+            f"--insecure is for this machine only, and {host} is another one; use --keys instead"
+        )
+    return False
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

@@ -1,0 +1,67 @@
+"""Assembles the `plfl` command from its subcommands, and runs it."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from plfl import __version__
+from plfl.cli import (
+    audit,
+    cells,
+    claims,
+    compare,
+    data,
+    deploy,
+    methods,
+    run,
+    scarcity,
+    schema,
+    track,
+    ui,
+)
+from plfl.errors import PlflError
+
+SUBCOMMANDS = (
+    *(cells, run, data),
+    *(claims, compare, audit, scarcity),
+    *(track, ui, deploy),
+    *(methods, schema),
+)
+"""In the order of `plfl --help`."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status.
+
+    The status is 0 after success, 2 after an error that the user can fix (its message is printed
+    without a traceback), 130 after Ctrl-C and 1 if the reader of the output has gone.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except PlflError as error:
+        print(f"plfl: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("plfl: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # A reader such as `head` has closed the pipe. Python must not write to it again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="plfl",
+        description="Personalised federated load forecasting. Snakemake runs whole studies; these "
+        "commands inspect, compare and extend them.",
+        epilog="`plfl COMMAND --help` shows the options of a command, with examples.",
+    )
+    parser.add_argument("--version", action="version", version=f"plfl {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for subcommand in SUBCOMMANDS:
+        subcommand.add(commands)
+    return parser

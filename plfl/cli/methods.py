@@ -1,0 +1,24 @@
+"""`plfl methods`: the algorithms that a study can name."""
+
+import argparse
+
+from plfl.cli.common import Commands, add_parser
+
+EXAMPLES = """
+plfl methods
+plfl methods --json
+"""
+
+
+def add(commands: Commands) -> None:
+    """Add `methods` to the commands of `plfl`."""
+    about = "list the algorithms, their sources, parameters and messages"
+    parser = add_parser(commands, "methods", about, EXAMPLES, run)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the catalogue of algorithms."""
+    from plfl.cli import catalogue
+
+    print(catalogue.as_json() if options.json else catalogue.as_text())

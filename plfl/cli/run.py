@@ -1,0 +1,84 @@
+"""`plfl run`: trains one cell."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plfl.cli.common import Commands, add_parser
+from plfl.config.study import Cell, Study
+from plfl.errors import ConfigError, PlflError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EXAMPLES = """
+plfl run config/demo.yaml CA-P2-fedopt-adam-fedyogi-10
+plfl run config/demo.yaml CA-P2-fedopt-adam-fedyogi-10 --records records.parquet
+"""
+
+
+def add(commands: Commands) -> None:
+    """Add `run` to the commands of `plfl`."""
+    parser = add_parser(commands, "run", "train one cell and print its scores", EXAMPLES, run)
+    parser.add_argument("config", type=Path, help="configuration of the study")
+    parser.add_argument("cell", help="name of a cell, as `plfl cells --list` prints it")
+    parser.add_argument(
+        "--records", type=Path, metavar="FILE", help="also write the records to this Parquet file"
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Train a cell, with all its seeds if it is tuned, and print its test scores."""
+    study = Study.load(options.config)
+    cell = _cell(study, options)
+    if options.records and not options.records.parent.is_dir():
+        raise PlflError(
+            f"{options.records}: the folder {options.records.parent} does not exist; create it"
+        )
+
+    from tqdm import tqdm
+
+    from plfl.data.prepare import load_dataset
+    from plfl.experiments.train import train
+    from plfl.results.records import write_table
+
+    dataset = load_dataset(study, cell.state)
+    with tqdm(total=study.federation.rounds, desc=str(cell), unit="round", leave=False) as bar:
+
+        def advance(t: int) -> None:
+            bar.update(t - bar.n)
+
+        result = train(study, study.with_all_seeds([cell]), dataset, advance)[cell]
+    if options.records:
+        write_table(result.records, options.records)
+    print(_scores(study, cell, result.records))
+
+
+def _cell(study: Study, options: argparse.Namespace) -> Cell:
+    cells = {str(cell): cell for cell in study.cells}
+    if options.cell not in cells:
+        hint = did_you_mean(options.cell, cells)
+        problem = f"the study has no cell {options.cell!r}{hint}; see `plfl cells --list`"
+        raise ConfigError(str(options.config), [problem])
+    return cells[options.cell]
+
+
+def _scores(study: Study, cell: Cell, records: pd.DataFrame) -> str:
+    from plfl.results.collect import summarise
+
+    summary = summarise(records, study.data.source)
+    last = summary[summary["chosen"] == "last"].set_index("model")
+    crossed = (last["bytes_down"] + last["bytes_up"]).iloc[0] / 1e6
+    tuned = "".join(
+        f"\n{row['model']} model, chosen on validation from {row['trials']} trials: "
+        f"{row['hyperparameters']}"
+        for row in last.reset_index().to_dict("records")
+        if row["hyperparameters"]
+    )
+    return (
+        f"{cell}{study.sample_suffix}: test MASE {last['mase_mean']['local']:.3f} local, "
+        f"{last['mase_mean']['global']:.3f} global (mean of {last['mase_clients']['local']} "
+        f"clients, round {last['round']['local']}); {crossed:.1f} MB{tuned}"
+    )

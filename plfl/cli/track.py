@@ -1,0 +1,25 @@
+"""`plfl track`: logs results into MLflow."""
+
+import argparse
+from pathlib import Path
+
+from plfl.cli.common import Commands, add_parser
+
+EXAMPLES = """
+plfl track results/demo
+"""
+
+
+def add(commands: Commands) -> None:
+    """Add `track` to the commands of `plfl`."""
+    about = "log a results folder into its MLflow database"
+    parser = add_parser(commands, "track", about, EXAMPLES, run)
+    parser.add_argument("results", type=Path, help="results folder of a study")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Log a results folder and print what was logged."""
+    from plfl.results.tables import Tables
+    from plfl.tracking import track
+
+    print(track(options.results, Tables(options.results).study.figures))

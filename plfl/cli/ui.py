@@ -1,0 +1,41 @@
+"""`plfl ui`: opens a study in the MLflow UI."""
+
+import argparse
+from pathlib import Path
+
+from plfl.cli.common import Commands, add_parser
+from plfl.errors import PlflError
+
+EXAMPLES = """
+plfl ui                             # the study that was logged last
+plfl ui results/demo --port 5080
+"""
+
+
+def add(commands: Commands) -> None:
+    """Add `ui` to the commands of `plfl`."""
+    about = "serve a study in the MLflow UI, for this machine only"
+    parser = add_parser(commands, "ui", about, EXAMPLES, run)
+    parser.add_argument(
+        "results",
+        type=Path,
+        nargs="?",
+        help="results folder of a study; default: the one that was logged last",
+    )
+    parser.add_argument("--port", type=int, help="default: tracking.port of the study")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Serve the MLflow database of a study until the user ends it."""
+    from plfl.results.tables import Tables
+    from plfl.tracking import serve
+
+    results = options.results or _latest()
+    serve(results, options.port or Tables(results).study.tracking.port)
+
+
+def _latest() -> Path:
+    databases = sorted(Path("results").glob("*/mlflow.db"), key=lambda path: path.stat().st_mtime)
+    if not databases:
+        raise PlflError("results: holds no study with an MLflow database; run `make demo` first")
+    return databases[-1].parent

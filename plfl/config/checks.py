@@ -1,0 +1,175 @@
+"""Checks that involve several keys of a study. Each yields one line per problem."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from plfl.config import search
+from plfl.config.algorithms import available
+from plfl.config.features import CALENDAR, FEATURES
+from plfl.config.messages import allowed
+from plfl.config.search import KINDS, Candidate
+from plfl.config.sections import BASELINE, Data, Grid, Model, Simulation, Tuning, Windows
+
+Refused = Mapping[tuple[str, str, str], str]
+"""The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
+
+
+def duplicates(path: str, values: Sequence[object]) -> Iterator[str]:
+    """Report values that a list contains more than once."""
+    if found := sorted({str(value) for value in values if values.count(value) > 1}):
+        listed = ", ".join(map(repr, found))
+        yield f"{path}: duplicate {listed}; list {'it' if len(found) == 1 else 'each'} once"
+
+
+def of_grid(grid: Grid, schemes: Iterable[str]) -> Iterator[str]:
+    """Report unknown and duplicate names. `schemes` are the sharing schemes of the study."""
+    axes: dict[str, Iterable[str]] = {kind: available(kind) for kind in KINDS}
+    axes["sharing"] = schemes
+    for axis, known in axes.items():
+        for value in getattr(grid, axis):
+            if value not in known:
+                yield f"grid.{axis}: {value!r} is unknown; {allowed(value, known)}"
+    for axis in (*axes, "seeds"):
+        yield from duplicates(f"grid.{axis}", getattr(grid, axis))
+
+
+def of_combinations(grid: Grid, refused: Refused) -> Iterator[str]:
+    """Report methods with optimisers that make no sense for them, unless these are skipped."""
+    if grid.refused == "error":
+        for (method, *optimisers), reason in refused.items():
+            yield f"grid: {method} with {' and '.join(optimisers)} makes no sense: {reason}"
+        return
+    pairs = len(grid.client_opt) * len(grid.server_opt)
+    for method in grid.method:
+        reasons = [reason for names, reason in refused.items() if names[0] == method]
+        if len(reasons) == pairs:
+            listed = "; ".join(dict.fromkeys(reasons))
+            yield f"grid: {method} makes no sense with any of the optimisers: {listed}"
+
+
+def of_data(data: Data) -> Iterator[str]:
+    """Check states, buildings, folders, features and the columns of own meters."""
+    yield from duplicates("data.states", data.states)
+    for state in data.buildings:
+        if state not in data.states:
+            yield f"data.buildings.{state}: not one of data.states {data.states}; add or remove it"
+    for key, folder in (("data.folder", data.folder), ("data.meters.folder", data.meters.folder)):
+        if "\0" in str(folder):
+            yield f"{key}: {str(folder)!r} is not a valid folder name; remove the NUL character"
+    yield from _of_features(data.features)
+    yield from _of_columns(data.meters.columns)
+
+
+def _of_features(features: list[str]) -> Iterator[str]:
+    for feature in features:
+        if feature not in FEATURES:
+            yield f"data.features: {feature!r} is unknown; {allowed(feature, FEATURES)}"
+    if features[0] != "load":
+        yield f"data.features: must start with 'load', but starts with {features[0]!r}"
+    yield from duplicates("data.features", features)
+
+
+def _of_columns(columns: dict[str, str]) -> Iterator[str]:
+    mappable = ["timestamp", *(name for name in FEATURES if name not in CALENDAR)]
+    for role, column in columns.items():
+        if role not in mappable:
+            yield f"data.meters.columns: {role!r} is unknown; {allowed(role, mappable)}"
+        if (first := next(r for r, c in columns.items() if c == column)) != role:
+            yield (
+                f"data.meters.columns: {first!r} and {role!r} are both {column!r}; name different "
+                "columns, or remove one"
+            )
+    for role in ("timestamp", "load"):
+        if role not in columns:
+            yield f"data.meters.columns: {role!r} is missing; add the name of its column"
+
+
+def of_windows(windows: Windows) -> Iterator[str]:
+    """Check the shares of training, validation and test."""
+    if any(share <= 0 for share in windows.split):
+        yield f"windows.split: {windows.split} must contain three shares above 0"
+    elif abs(sum(windows.split) - 1) > 1e-9:
+        yield f"windows.split: {windows.split} must add up to 1"
+
+
+def of_sharing(sharing: Mapping[str, list[str]], model: Model) -> Iterator[str]:
+    """Report patterns that match no parameter of the model, and parameters matched twice."""
+    if BASELINE in sharing:
+        yield (
+            f"sharing.{BASELINE}: this name marks the rows of baselines in the tables; choose "
+            "another name for the sharing scheme"
+        )
+    names = model.parameter_names
+    for scheme, patterns in sharing.items():
+        where = f"sharing.{scheme}"
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                yield f"{where}: {pattern!r} matches no parameter; {allowed(pattern, names)}"
+        for name in names:
+            hits = [pattern for pattern in patterns if fnmatchcase(name, pattern)]
+            if len(hits) > 1:
+                yield f"{where}: {name!r} is matched twice, by {hits}; keep one of them"
+
+
+def of_simulation(simulation: Simulation, clients: int) -> Iterator[str]:
+    """Report lists whose length is not the number of clients."""
+    for key, value in simulation:
+        if isinstance(value, list) and len(value) != clients:
+            yield (
+                f"federation.simulation.{key}: {len(value)} numbers for {clients} clients "
+                "(data.clients); give one number per client, or a single number for all"
+            )
+
+
+def of_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
+    """Check the paths and values of hyperparameters, and the rounds of successive halving."""
+    if (halve := tuning.halve_after) != sorted(set(halve)):
+        yield f"tuning.halve_after: {halve} must increase; sort the list and remove duplicates"
+    used = {
+        kind: {name: c for name, c in available(kind).items() if name in getattr(grid, kind)}
+        for kind in KINDS
+    }
+    for key in ("search", "alone"):
+        for path, values in getattr(tuning, key).items():
+            if key == "alone" and not path.startswith("client_opt."):
+                yield (
+                    f"tuning.alone: {path!r} has no effect without a server; only paths of "
+                    "client_opt can be tuned here"
+                )
+            elif not search.matches(path, used):
+                yield (
+                    f"tuning.{key}: {path!r} is not a hyperparameter of an algorithm in this grid; "
+                    "a valid path is, for example, server_opt.*.lr"
+                )
+            yield from duplicates(f"tuning.{key}.{path}", list(map(str, values)))
+
+
+def of_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> Iterator[str]:
+    """Report values that are out of bounds, and cells that cannot have equally many trials.
+
+    Args:
+        tuning: the search.
+        cells: some cells, by name: their algorithms, and whether their clients train alone.
+    """
+    counts: dict[int, str] = {}
+    for cell, (untuned, alone) in cells.items():
+        wanted = tuning.of(alone)
+        try:
+            search.check(untuned, wanted)
+        except ValueError as error:
+            yield f"tuning.{'alone' if alone and tuning.alone else 'search'}.{error}"
+            return
+        counts.setdefault(search.count(untuned, wanted), cell)
+    listed = ", ".join(f"{cell} has {number}" for number, cell in sorted(counts.items()))
+    if tuning.trials is None:
+        if len(counts) > 1:
+            yield (
+                f"tuning: cells try different numbers of combinations ({listed}); set "
+                "tuning.trials, and add values for the cells with the fewest combinations "
+                "(tuning.alone for cells without a server)"
+            )
+    elif counts and min(counts) < tuning.trials:
+        yield (
+            f"tuning.trials: some cells have fewer than {tuning.trials} combinations ({listed}); "
+            "add values for them (tuning.alone for cells without a server)"
+        )

@@ -1,0 +1,79 @@
+"""Explains errors in a configuration: path, value, what is allowed and the most similar name."""
+
+import copy
+import re
+import reprlib
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from plfl.errors import did_you_mean
+
+RENAMED = {
+    "personalization": "sharing",
+    "grid.personalization": "grid.sharing",
+    "method": "hyperparameters.method",
+    "client_opt": "hyperparameters.client_opt",
+    "server_opt": "hyperparameters.server_opt",
+}
+"""Keys of earlier versions, and their present names."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> list[str]:
+    """One or more lines for every error that pydantic found in a configuration of type `model`."""
+    return [line for found in error.errors() for line in _lines(found, model)]
+
+
+def allowed(value: str, known: Iterable[str]) -> str:
+    """The `known` names, and the most similar one if `value` resembles any."""
+    known = list(known)
+    return f"allowed: {', '.join(known)}{did_you_mean(value, known)}"
+
+
+def without(raw: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
+    """A copy of `raw` without the entries in which pydantic found an error."""
+    pruned: dict[Any, Any] = copy.deepcopy(dict(raw))
+    for location in (found["loc"] for found in error.errors()):
+        block = pruned
+        for part in location:
+            if part == location[-1] or not isinstance(block.get(part), dict):
+                block.pop(part, None)
+                break
+            block = block[part]
+    return pruned
+
+
+def _lines(error: Any, model: type[BaseModel]) -> list[str]:
+    # For a number or a list of numbers, pydantic adds the type it tried to the path of the key.
+    parts = [str(part) for part in error["loc"]]
+    path = ".".join(part for part in parts if "constrained-" not in part)
+    kind = error["type"]
+    if kind == "value_error" and not path:
+        return str(error["ctx"]["error"]).split("\n")
+    if kind == "extra_forbidden" and path in RENAMED:
+        return [f"{path}: the key is now `{RENAMED[path]}`; move its content there"]
+    if kind == "extra_forbidden":
+        known = _keys_at(error["loc"][:-1], model)
+        return [f"{path}: unknown key; {allowed(str(error['loc'][-1]), known)}"]
+    message = error["msg"][0].lower() + error["msg"][1:]
+    line = f"{path}: {_SHORT.repr(error['input'])} is not allowed, {message}"
+    if kind == "list_type" and not isinstance(error["input"], dict):
+        line += f", such as [{error['input']}]"
+    if kind == "literal_error" and isinstance(error["input"], str):
+        line += did_you_mean(error["input"], re.findall(r"'([^']+)'", error["ctx"]["expected"]))
+    return [line]
+
+
+def _keys_at(location: Iterable[Any], model: Any) -> list[str]:
+    for part in location:
+        field = getattr(model, "model_fields", {}).get(part)
+        if field is None:
+            return []
+        model = field.annotation
+        if get_args(model):
+            return []
+    return list(model.model_fields)

@@ -1,0 +1,338 @@
+"""The sections of a study's configuration: every key with its type, bounds, default and meaning.
+
+The docstring of a key is its documentation: `plfl schema` generates the JSON schema and the
+reference from it. A section does not depend on any other; `plfl.config.checks` checks what must fit
+together.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from plfl.config.features import CALENDAR, FEATURES
+from plfl.config.search import Value
+
+BASELINE = "baseline"
+"""In the tables, the value of `sharing` in rows of baselines; no sharing scheme may have it."""
+
+
+class Section(BaseModel):
+    """A block of keys. Unknown keys are refused; values do not change after loading."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+
+class Comstock(Section):
+    """Buildings of NREL's ComStock, which are simulated with EnergyPlus."""
+
+    release: str = Field(
+        "2023/comstock_amy2018_release_1", pattern=r"^\d{4}/comstock_(amy\d{4}|tmy3)_release_\d+$"
+    )
+    """Release, as its folder in the public bucket is named. Building ids are valid for one release
+    only."""
+    upgrade: int = Field(10, ge=0, le=99)
+    """Upgrade scenario. 0 is the baseline; the paper uses 10, "New Windows"."""
+    join: Literal["position", "utc"] = "position"
+    """How hourly weather is joined to 15-minute load: `position` joins row by row, as the paper's
+    authors do, which is off by one hour in IL and by three in CA; `utc` joins by true time."""
+
+
+class Meters(Section):
+    """Your own meters: a folder with one CSV or Parquet file per meter, named after the client."""
+
+    folder: Path = Path("meters")
+    """Folder of the files. With several states, each state has a sub-folder of its name."""
+    columns: dict[str, str] = {"timestamp": "timestamp", "load": "load"}
+    """Column names in the files. `timestamp` and `load` are required; `temperature` (°C),
+    `wind_speed` (m/s), `floor_area` (ft²), `wall_area` (m²) and `window_area` (m²) are optional."""
+    timezone: str = "UTC"
+    """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
+    zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time."""
+    interval: Literal[15, 30, 60] = 15
+    """Minutes between readings."""
+    stamp: Literal["end", "start"] = "end"
+    """Whether a timestamp marks the end or the start of its interval."""
+    unit: Literal["kWh", "Wh", "kW", "W"] = "kWh"
+    """Unit of the load column: energy in the interval (`kWh`, `Wh`) or mean power during it (`kW`,
+    `W`)."""
+    max_gap: int = Field(60, ge=0)
+    """Longest gap that is filled, in minutes. The last reading before the gap is carried forward,
+    in the load and in every other column, so that no forecast sees a later reading. A longer gap is
+    an error."""
+    allow_negative: bool = False
+    """Accept negative load, as of a meter with generation behind it."""
+    about: Path | None = None
+    """CSV file with further information about the meters: a column `client` (the name of a meter)
+    and columns of your own. Figures use `building type` and `climate zone`. null: no file."""
+
+
+class Sample(Section):
+    """Generated buildings in ComStock's layout. All results are labelled as sample data."""
+
+    seed: int = Field(2018, ge=0, lt=2**63)
+    """Seed of the generator."""
+
+
+ORIGINS = {
+    "comstock": "NREL ComStock, simulated (EnergyPlus)",
+    "meters": "own meters",
+    "sample": "sample data",
+}
+"""Description of each source, as shown on the page and in MLflow."""
+
+
+class Data(Section):
+    """The source of the clients' series."""
+
+    source: Literal["comstock", "meters", "sample"] = "comstock"
+    """The public ComStock bucket, a folder of your own meters, or generated sample data."""
+    folder: Path = Path("data")
+    """Cache of downloaded and generated files. All studies share it."""
+    states: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")]] = Field(
+        ["CA", "IL", "NY"], min_length=1
+    )
+    """States; each is a federation of its own. With `meters` they can have any names, which are
+    also the names of the sub-folders."""
+    clients: int = Field(12, ge=1)
+    """Clients per state: the first ones of the state's list of buildings (paper: 12 of 42)."""
+    buildings: dict[str, list[Annotated[int, Field(ge=0, lt=2**63)]]] = {}
+    """Building ids per state, in order, instead of the paper's list."""
+    features: list[str] = Field(list(FEATURES), min_length=1)
+    """Inputs of the model, in order. The first must be `load`. The paper uses all eight."""
+    comstock: Comstock = Comstock()
+    meters: Meters = Meters()
+    sample: Sample = Sample()
+
+    @property
+    def origin(self) -> str:
+        """What the series are. Whether own meters are measured is not known."""
+        return ORIGINS[self.source]
+
+    @property
+    def interval(self) -> int:
+        """Minutes between the rows of a series."""
+        return self.meters.interval if self.source == "meters" else 15
+
+    @property
+    def inputs(self) -> list[str]:
+        """The available features. Own meters have those of their columns and of the calendar."""
+        if self.source != "meters":
+            return self.features
+        return [name for name in self.features if name in CALENDAR or name in self.meters.columns]
+
+
+class Windows(Section):
+    """How series become supervised windows."""
+
+    look_back: int = Field(12, ge=1)
+    """Input rows per window (paper: 12 rows of 15 minutes, 3 h)."""
+    look_ahead: int = Field(4, ge=1)
+    """Rows from the last input row to the target (paper: 4 rows of 15 minutes, 1 h)."""
+    split: tuple[float, float, float] = (0.8, 0.1, 0.1)
+    """Shares of training, validation and test, in the order of time (paper: 0.8, 0.1, 0.1)."""
+    history: int | None = Field(None, ge=1)
+    """Number of weeks of training data: the latest ones of the training part; null: all of it."""
+    scaling: Literal["pooled", "per_client"] = "pooled"
+    """Min-max scaling with the limits of the training parts of all clients of a state together
+    (`pooled`, authors' code), or of each client's own training part (`per_client`)."""
+
+
+class Model(Section):
+    """The forecaster: an LSTM over the look-back and an MLP over all its hidden states."""
+
+    hidden: int = Field(25, ge=1)
+    """Hidden units of the LSTM (paper: 25)."""
+    mlp: list[Annotated[int, Field(ge=1)]] = [150, 75]
+    """Widths of the hidden layers of the MLP, each followed by a per-channel PReLU (paper: 150,
+    75)."""
+    output: Literal["abs", "linear"] = "abs"
+    """Whether the forecast is the absolute value of the last layer's output (authors' code) or the
+    output itself."""
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """Names of the model's parameters, in the order of a row."""
+        lstm = [f"lstm.{part}" for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        hidden = [
+            f"mlp.{layer}.{part}"
+            for layer in range(len(self.mlp))
+            for part in ("weight", "bias", "slope")
+        ]
+        last = len(self.mlp)
+        return [*lstm, *hidden, f"mlp.{last}.weight", f"mlp.{last}.bias"]
+
+
+class Grid(Section):
+    """The cells of the study: every combination of these axes, in every state."""
+
+    method: list[str] = Field(["fedopt"], min_length=1)
+    """Methods. `fedopt` is the plain round of the paper."""
+    client_opt: list[str] = Field(["adam", "adamams", "prox", "proxadam"], min_length=1)
+    """Local optimisers (paper: these four)."""
+    server_opt: list[str] = Field(
+        ["fedavg", "fedavgadaptive", "fedadagrad", "fedadam", "fedyogi"], min_length=1
+    )
+    """Server optimisers (paper: these five)."""
+    sharing: list[str] = Field(["P1", "P2", "P3"], min_length=1)
+    """Sharing schemes, which say which parameters are shared. They are defined under `sharing`."""
+    seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field([10], min_length=1)
+    """Seeds of the initial parameters and the minibatches (authors' code: 10)."""
+    refused: Literal["error", "skip"] = "error"
+    """What to do with combinations of a method and optimisers that make no sense: report them as
+    errors, with the reasons, or leave them out of the grid."""
+
+
+PerClient = Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]]
+
+
+class Simulation(Section):
+    """Simulated participation and time: who is available, who drops out, and how fast everyone is.
+
+    A round takes as long as the download, local steps and upload of its slowest participant. By
+    default every selected client takes part, and nothing takes time.
+    """
+
+    availability: float = Field(1.0, gt=0, le=1)
+    """Probability that a client selected for a round is available; others do not take part."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Probability that a participant drops out during a round. It then uploads nothing, and its
+    personal parameters stay as they were at the start of the round."""
+    step_seconds: PerClient | None = None
+    """Seconds per local step (forward and backward pass of a minibatch): one number for all
+    clients, or a list with one number per client; null: local steps take no time."""
+    down_mbit: PerClient | None = None
+    """Mbit/s from the server to a client: one number for all clients, or a list with one number per
+    client; null: downloads take no time."""
+    up_mbit: PerClient | None = None
+    """Mbit/s from a client to the server: one number for all clients, or a list with one number per
+    client; null: uploads take no time."""
+    step_spread: float = Field(0.0, ge=0)
+    """Spread of `step_seconds` among clients: standard deviation of the logarithm."""
+    link_spread: float = Field(0.0, ge=0)
+    """Spread of `down_mbit` and `up_mbit` among clients: standard deviation of the logarithm."""
+    trace: Path | None = None
+    """CSV or Parquet file that says when each client is available and how fast it is. Columns:
+    `client`, the start (`round` or `seconds`), and any of `available`, `step_seconds`, `down_mbit`,
+    `up_mbit`. Overrides the keys above. null: no file."""
+
+    def of(self, clients: Sequence[int]) -> Self:
+        """The same block for some of the clients, given by their positions."""
+        lists = {key: value for key, value in self if isinstance(value, list)}
+        chosen = {key: [values[i] for i in clients] for key, values in lists.items()}
+        return self.model_copy(update=chosen)
+
+
+class Federation(Section):
+    """The rounds of training."""
+
+    rounds: int = Field(40, ge=1)
+    """Number of rounds, also called global epochs (authors' code: 40)."""
+    local_steps: int = Field(125, ge=1)
+    """Minibatch steps per client and round (authors' code: 125)."""
+    batch_size: int = Field(16, ge=1)
+    """Windows per minibatch (paper: 16)."""
+    batches: Literal["draw", "epoch"] = "draw"
+    """How minibatches are chosen: `draw` draws each one without replacement from all training
+    windows (authors' code); `epoch` goes through shuffled passes over them."""
+    participation: float = Field(1.0, gt=0, le=1)
+    """Share of the clients that are selected for a round (paper: all)."""
+    weighting: Literal["uniform", "samples"] = "uniform"
+    """Weights of the clients in the server's mean: all equal (paper), or by training windows."""
+    opt_state: Literal["reset", "keep", "keep_personal"] = "reset"
+    """State of the local optimiser at the start of a round: reset (paper), kept, or kept for the
+    personal parameters only."""
+    evaluate_every: int = Field(10, ge=1)
+    """Rounds between evaluations (authors' code: 10). The last round is always evaluated."""
+    simulation: Simulation = Simulation()
+
+    def evaluates(self, t: int) -> bool:
+        """Whether the models are scored after round `t`."""
+        return t % self.evaluate_every == 0 or t == self.rounds
+
+
+class Tuning(Section):
+    """Hyperparameter search on the validation part, with equally many trials for every cell.
+
+    A trial is a complete training. The trial with the smallest validation MASE at the last round,
+    mean over clients and all seeds, is kept, separately for the local and the global models. The
+    test part is never used.
+    """
+
+    search: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
+    """Values to try, by path: `server_opt.*.lr: [0.01, 0.1, 1]`, `method.fedprox.mu: [0.01, 0.1]`.
+    A cell tries every combination of the values whose paths match its algorithms."""
+    alone: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
+    """The same for cells without a server (P3). They have fewer hyperparameters but must try
+    equally many combinations. Empty: the `client_opt` paths of `search`."""
+    trials: int | None = Field(None, ge=1)
+    """Number of combinations that each cell tries, drawn as a Latin hypercube if there are more.
+    null: all of them, which must then be equally many for every cell."""
+    halve_after: list[Annotated[float, Field(gt=0, lt=1)]] = []
+    """Shares of the rounds after which the worse half of each cell's trials is dropped (successive
+    halving, Jamieson and Talwalkar 2016). This is cheaper but may drop the trial that would have
+    been best in the end. Empty: every trial is trained in full."""
+
+    def of(self, alone: bool) -> dict[str, list[Value]]:
+        """The search of cells without a server (`alone`) or of all other cells."""
+        if not alone:
+            return self.search
+        clients = {path: v for path, v in self.search.items() if path.startswith("client_opt.")}
+        return self.alone or clients
+
+
+class Baselines(Section):
+    """LightGBM, a baseline of every study (docs/baselines.md)."""
+
+    trees: int = Field(400, ge=1)
+    """Maximum number of trees. Training stops early on the validation part."""
+    learning_rate: float = Field(0.1, gt=0)
+    """Learning rate of the trees."""
+    max_bin: int = Field(255, ge=2)
+    """Maximum number of histogram bins per feature. Fewer bins train faster."""
+
+
+class Scarcity(Section):
+    """Clients that join late with a short history (`plfl scarcity`)."""
+
+    late: float = Field(0.0, ge=0, le=0.5)
+    """Share of a state's clients that join after the federation of the others has ended. They train
+    the head of its last global model. Every client has its turn. 0: no client joins late."""
+    head: Literal["mlp", "last"] = "mlp"
+    """What clients that join late train: the whole MLP, or its last linear layer."""
+    epochs: int = Field(2, ge=1)
+    """Passes over their own history (FedADC+: 2), with at most `rounds` × `local_steps` steps."""
+
+
+class Tracking(Section):
+    """MLflow."""
+
+    enabled: bool = True
+    """Log the study into an MLflow database in its results folder."""
+    port: int = Field(5077, ge=1, le=65535)
+    """Port on 127.0.0.1 at which `plfl ui` serves the database."""
+    target_mase: float = Field(1.0, gt=0)
+    """Target test MASE (mean over clients). The rounds, bytes and simulated seconds needed to reach
+    it are reported. 1 is the score of persistence."""
+
+
+class Compute(Section):
+    """Use of the machine. Only `device` and `engine` can change the results."""
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where models are trained. `auto` uses a GPU if there is one."""
+    threads: int = Field(1, ge=1)
+    """Processor cores per training job."""
+    engine: Literal["auto", "fused", "stacked", "reference"] = "auto"
+    """Implementation of local training: `fused` is a native kernel for the CPU; `stacked` uses
+    torch on CPU or GPU; `reference` is simple and slow, to check the others. `auto` uses the
+    fastest one available."""
+    stack: Literal["sharing", "cell"] = "sharing"
+    """What one training job trains: all cells of a state and sharing scheme (`sharing`), or one
+    cell with all its seeds (`cell`)."""
+    checkpoint_seconds: float = Field(20.0, ge=0)
+    """Minimum time between checkpoints of a training job, in seconds. An interrupted job loses at
+    most this much work, plus the current round."""

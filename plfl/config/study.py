@@ -1,0 +1,325 @@
+"""A study: its sections, its cells, and the settings that determine the numbers of each cell."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from plfl.config import checks, search
+from plfl.config.algorithms import Hyperparameters, available
+from plfl.config.loading import read
+from plfl.config.messages import explain, without
+from plfl.config.method_rules import MethodRules
+from plfl.config.search import Candidate
+from plfl.config.sections import (
+    Baselines,
+    Compute,
+    Data,
+    Federation,
+    Grid,
+    Model,
+    Scarcity,
+    Section,
+    Tracking,
+    Tuning,
+    Windows,
+)
+from plfl.errors import ConfigError, DataError
+from plfl.files import sha256
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.server import ServerOpt
+
+FORMAT = 3
+"""Version of the configuration and of the tables, stored in every results folder."""
+PAPER_SCHEMES = {"P1": ["*"], "P2": ["lstm.*"], "P3": []}
+"""The paper's sharing schemes: share everything, the LSTM, nothing."""
+LONGEST_NAME = 100
+"""Maximum length of a study's name, in characters."""
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One experiment of the grid: the federation of one state, trained once."""
+
+    state: str
+    sharing: str
+    method: str
+    client_opt: str
+    server_opt: str
+    seed: int
+
+    def __str__(self) -> str:
+        """The name of the cell, as in file names: `CA-P2-fedopt-adam-fedyogi-10`."""
+        return "-".join(str(value) for value in astuple(self))
+
+
+class Study(Section):
+    """A study: its data, its model, its grid of cells, and how they are trained."""
+
+    name: str = Field("study", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=LONGEST_NAME)
+    """Name of the study, of its folders in `results/` and `figures/`, and of its MLflow
+    experiment."""
+    data: Data = Data()
+    windows: Windows = Windows()
+    model: Model = Model()
+    sharing: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")], list[str]] = PAPER_SCHEMES
+    """Sharing schemes: for each, patterns that match the names of the parameters shared through the
+    server. All other parameters are personal. P1 shares all parameters (federated learning), P2 the
+    LSTM (PL-FL), P3 none (local training)."""
+    grid: Grid = Grid()
+    federation: Federation = Federation()
+    tuning: Tuning = Tuning()
+    baselines: Baselines = Baselines()
+    scarcity: Scarcity = Scarcity()
+    hyperparameters: Hyperparameters = Hyperparameters()
+    tracking: Tracking = Tracking()
+    compute: Compute = Compute()
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a study from a YAML file.
+
+        Raises:
+            ConfigError: the file is missing, is not YAML, or contains errors. The message lists
+                every error with its path, the value, what is allowed and the most similar name.
+        """
+        return cls.parse(read(path), str(path))
+
+    @classmethod
+    def parse(cls, raw: object, source: str) -> Self:
+        """Check `raw`, the content of a configuration from `source`; see `load`."""
+        if not isinstance(raw, Mapping):
+            raise ConfigError(source, ["the top level must be a block of keys"])
+        try:
+            return cls.model_validate(raw)
+        except ValidationError as error:
+            problems = explain(error, cls)
+            # Checks across blocks only run once every key is valid by itself. Remove the invalid
+            # keys and check again, so that one message lists all errors.
+            try:
+                cls.model_validate(without(raw, error))
+            except ValidationError as rest:
+                problems += [p for p in explain(rest, cls) if p not in problems]
+            raise ConfigError(source, problems) from None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        problems = list(self._problems())
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
+    def _problems(self) -> Iterator[str]:
+        named = list(checks.of_grid(self.grid, self.sharing))
+        yield from named
+        yield from checks.of_data(self.data)
+        yield from checks.of_windows(self.windows)
+        yield from checks.of_sharing(self.sharing, self.model)
+        yield from checks.of_simulation(self.federation.simulation, self.data.clients)
+        yield from checks.of_combinations(self.grid, self.refused)
+        yield from checks.of_paths(self.tuning, self.grid)
+        if not named:
+            yield from checks.of_budgets(self.tuning, self._untuned_cells)
+
+    @property
+    def _untuned_cells(self) -> dict[str, tuple[Candidate, bool]]:
+        """The first cell of each combination: its algorithms, and whether clients train alone."""
+        first = {astuple(cell)[1:-1]: cell for cell in reversed(self.cells)}
+        alone = {cell: self.is_alone(cell) for cell in first.values()}
+        return {
+            str(cell): (
+                self._untuned(cell.method, cell.client_opt, cell.server_opt, alone[cell]),
+                alone[cell],
+            )
+            for cell in first.values()
+        }
+
+    @cached_property
+    def refused(self) -> dict[tuple[str, str, str], str]:
+        """The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
+        found = {}
+        grid = self.grid
+        for names in itertools.product(grid.method, grid.client_opt, grid.server_opt):
+            if not all(map(self._is_known, ("method", "client_opt", "server_opt"), names)):
+                continue  # unknown names are reported by `checks.of_grid`
+            for candidate in self._tried(names):
+                method = candidate.method
+                if method and (
+                    reason := method.refuses(candidate.client_opt, candidate.server_opt)
+                ):
+                    found[names] = reason
+                    break
+        return found
+
+    def _is_known(self, kind: str, name: str) -> bool:
+        return name in available(kind)
+
+    def _tried(self, names: tuple[str, str, str]) -> list[Candidate]:
+        """The combinations that a cell with a server tries of three algorithms."""
+        untuned = self._untuned(*names)
+        try:
+            return search.candidates(untuned, self.tuning.search, self.tuning.trials)
+        except ValueError:  # reported by `checks.of_budgets`
+            return [untuned]
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """All cells in the order of the configuration, without refused combinations."""
+        grid = self.grid
+        axes = (
+            self.data.states,
+            grid.sharing,
+            grid.method,
+            grid.client_opt,
+            grid.server_opt,
+            grid.seeds,
+        )
+        cells = [Cell(*values) for values in itertools.product(*axes)]
+        return [
+            cell
+            for cell in cells
+            if (cell.method, cell.client_opt, cell.server_opt) not in self.refused
+        ]
+
+    def shares_nothing(self, sharing: str) -> bool:
+        """Whether a sharing scheme shares no parameter."""
+        return not self.sharing[sharing]
+
+    def method(self, cell: Cell) -> MethodRules:
+        """The method of a cell with the study's hyperparameters."""
+        return self.hyperparameters.of_method(cell.method)
+
+    def client_optimiser(self, cell: Cell) -> ClientOpt:
+        """The ClientOpt of a cell with the study's hyperparameters."""
+        return self.hyperparameters.of_client_opt(cell.client_opt)
+
+    def server_optimiser(self, cell: Cell) -> ServerOpt:
+        """The ServerOpt of a cell with the study's hyperparameters."""
+        return self.hyperparameters.of_server_opt(cell.server_opt)
+
+    def candidates(self, cell: Cell) -> list[Candidate]:
+        """The combinations of hyperparameters that a cell tries."""
+        alone = self.is_alone(cell)
+        return search.candidates(
+            self._untuned(cell.method, cell.client_opt, cell.server_opt, alone),
+            self.tuning.of(alone),
+            self.tuning.trials,
+        )
+
+    def trials(self, cell: Cell) -> int:
+        """The number of combinations of hyperparameters that a cell tries."""
+        alone = self.is_alone(cell)
+        untuned = self._untuned(cell.method, cell.client_opt, cell.server_opt, alone)
+        return self.tuning.trials or search.count(untuned, self.tuning.of(alone))
+
+    def _untuned(
+        self, method: str, client_opt: str, server_opt: str, alone: bool = False
+    ) -> Candidate:
+        """The algorithms with the study's own hyperparameters.
+
+        Where clients train alone, the method is left out: it has no effect.
+        """
+        return Candidate(
+            self.hyperparameters.of_client_opt(client_opt),
+            self.hyperparameters.of_server_opt(server_opt),
+            None if alone else self.hyperparameters.of_method(method),
+        )
+
+    @property
+    def rungs(self) -> list[int]:
+        """Rounds after which trials are compared, including the last round."""
+        rounds = self.federation.rounds
+        chooses = bool(self.tuning.search or self.tuning.alone)
+        ends = {round(share * rounds) for share in self.tuning.halve_after if chooses}
+        return [*sorted(ends - {0, rounds}), rounds]
+
+    def with_all_seeds(self, cells: Iterable[Cell]) -> list[Cell]:
+        """These cells and, if they are tuned, those that differ from them only in their seeds.
+
+        Hyperparameters are chosen once for all seeds of a cell, so all its seeds train together.
+        """
+        wanted = set(cells)
+        axes = {astuple(cell)[:-1] for cell in wanted if self.trials(cell) > 1}
+        return [cell for cell in self.cells if cell in wanted or astuple(cell)[:-1] in axes]
+
+    def is_alone(self, cell: Cell) -> bool:
+        """Whether the clients of a cell train alone, without a server."""
+        return self.trains_alone(cell.sharing, cell.method)
+
+    def trains_alone(self, sharing: str, method: str) -> bool:
+        """Whether clients train alone with a sharing scheme and a method."""
+        ignores = self.hyperparameters.of_method(method).ignores_sharing
+        return self.shares_nothing(sharing) and not ignores
+
+    def repeats(self, sharing: str, method: str, client_opt: str, server_opt: str) -> bool:
+        """Whether a combination repeats an earlier one, as happens without a server."""
+        if not self.trains_alone(sharing, method):
+            return False
+        same = (
+            (m, s)
+            for m, s in itertools.product(self.grid.method, self.grid.server_opt)
+            if self.trains_alone(sharing, m) and (m, client_opt, s) not in self.refused
+        )
+        return next(same) != (method, server_opt)
+
+    def settings(self, cell: Cell) -> dict[str, Any]:
+        """The part of the configuration that determines the numbers of `cell`, and nothing else.
+
+        Raises:
+            DataError: the file `federation.simulation.trace` does not exist.
+        """
+        settings = {
+            "cell": [cell.state, cell.seed],
+            "shared": self.sharing[cell.sharing],
+            "client_opt": [cell.client_opt, self.client_optimiser(cell).model_dump(mode="json")],
+            "model": self.model.model_dump(mode="json"),
+            "federation": self.federation.model_dump(mode="json"),
+        }
+        if path := self.federation.simulation.trace:
+            settings["trace"] = _digest_of(path)
+        alone = self.is_alone(cell)
+        if self.trials(cell) > 1:
+            settings["tuning"] = [self.tuning.of(alone), self.tuning.trials, self.grid.seeds]
+        if len(self.rungs) > 1:  # these rounds are scored, too
+            settings["rungs"] = self.rungs
+        if not alone:
+            chosen = self.method(cell)
+            server = self.server_optimiser(cell).model_dump(mode="json")
+            settings["server_opt"] = [cell.server_opt, server]
+            settings["method"] = [cell.method, chosen.model_dump(mode="json")]
+        return settings
+
+    @property
+    def results(self) -> Path:
+        """The folder of the study's tables, cells and MLflow database."""
+        return Path("results") / self.name
+
+    @property
+    def figures(self) -> Path:
+        """The folder of the study's figures."""
+        return Path("figures") / self.name
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether the data are sample data, which every table, title and log must say."""
+        return self.data.source == "sample"
+
+    @property
+    def sample_suffix(self) -> str:
+        """What a title adds if the data are sample data; otherwise empty."""
+        return " (sample data)" if self.is_sample else ""
+
+
+def _digest_of(path: Path) -> str:
+    try:
+        return sha256(path)
+    except OSError:
+        raise DataError(
+            f"{path}: the file does not exist; fix or remove federation.simulation.trace"
+        ) from None

@@ -1,0 +1,1 @@
+"""NREL's ComStock: releases, download, and the series of buildings."""

@@ -1,0 +1,1 @@
+"""Sample data: generated buildings and weather in ComStock's layout."""

@@ -1,0 +1,34 @@
+"""The Flower ClientApp: relays each message to the worker of the building, and its answer back.
+
+Flower starts a process for every message. To start fast, this module imports little more than
+Flower. The process has no state: only the worker accesses the folder of the client.
+"""
+
+from pathlib import Path
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from plfl.deploy.hosts.sockets import ask
+
+RECORD, FIELD = "plfl", "message"
+"""Where a message of Flower holds the bytes of a message of plfl."""
+
+app = ClientApp()
+
+
+@app.train()
+@app.query()
+def carry(message: Message, context: Context) -> Message:
+    """Relay a message to the worker and return its answer."""
+    data = message_in(message)
+    answer = ask(Path(str(context.node_config["folder"])), data)
+    return Message(RecordDict({RECORD: ConfigRecord({FIELD: answer})}), reply_to=message)
+
+
+def message_in(message: Message) -> bytes:
+    """The bytes of plfl in a message of Flower."""
+    data = message.content.config_records[RECORD][FIELD]
+    if not isinstance(data, bytes):
+        raise TypeError(f"{RECORD}.{FIELD}: expected bytes, found {type(data).__name__}")
+    return data

@@ -1,0 +1,143 @@
+"""The Flower ServerApp: runs the rounds, with Flower's grid as the transport to the clients.
+
+It writes its outcome to the server's folder, because Flower's exit codes do not report it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.serverapp import Grid, ServerApp
+
+from plfl.config.study import Study
+from plfl.deploy.flower import results
+from plfl.deploy.flower.client_app import FIELD, RECORD, message_in
+from plfl.deploy.flower.runtime import FOLDER, push_error
+from plfl.deploy.folders import (
+    APP_LOCK,
+    APP_STARTED,
+    CHECKPOINT,
+    OUTCOME,
+    PLAN,
+    PROGRESS,
+    SERVER_LOG,
+)
+from plfl.deploy.hosts.processes import end_with_parent
+from plfl.deploy.protocol import agreement
+from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
+from plfl.deploy.protocol.server import Node, Server
+from plfl.errors import PlflError
+from plfl.files import atomic
+from plfl.pipeline.locks import hold
+
+log = logging.getLogger(__name__)
+
+POLL = 0.5
+"""Seconds between two polls for answers."""
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the rounds of the plan in the server's folder."""
+    # Without its SuperLink it must not write to the folder: another ServerApp may use it by then.
+    end_with_parent(signal.SIGKILL)
+    folder = Path(os.environ[FOLDER])
+    logging.basicConfig(
+        filename=folder / SERVER_LOG, format="%(asctime)s %(levelname)s %(message)s", force=True
+    )
+    logging.getLogger("plfl").setLevel(logging.INFO)
+    # Wait until an earlier ServerApp has ended: only one may use the checkpoint.
+    with hold(folder / APP_LOCK):
+        (folder / APP_STARTED).touch()
+        outcome = _outcome(grid, folder)
+        with atomic(folder / OUTCOME) as temporary:
+            temporary.write_text(json.dumps(outcome), encoding="utf-8")
+
+
+def _outcome(grid: Grid, folder: Path) -> dict[str, Any]:
+    try:
+        _run(grid, folder)
+    except PlflError as error:
+        return {"done": False, "error": str(error)}
+    except Exception as error:
+        log.exception("this is a bug in plfl; please report it")
+        return {"done": False, "error": f"{type(error).__name__}: {error}"}
+    return {"done": True}
+
+
+def _run(grid: Grid, folder: Path) -> None:
+    plan = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+    study = Study.parse(plan["study"], str(folder / PLAN))
+    cell = agreement.deployable(study, plan["cell"], str(folder / PLAN))
+    policy = RoundPolicy(**plan["policy"])
+    nodes = None if plan["nodes"] is None else {int(n): name for n, name in plan["nodes"].items()}
+    server = Server(study, cell, FlowerGrid(grid, nodes), folder / CHECKPOINT, policy)
+
+    def report(summary: RoundSummary) -> None:
+        # The history includes the rounds before a restart.
+        lines = [json.dumps(vars(one)) + "\n" for one in server.history]
+        with atomic(folder / PROGRESS) as temporary:
+            temporary.write_text("".join(lines), encoding="utf-8")
+
+    result = server.run(report)
+    results.write(study, cell, result, server.clients, Path(plan["results"]))
+
+
+class FlowerGrid:
+    """Flower as a `Transport`. Addresses are Flower's node ids.
+
+    Args:
+        grid: Flower's grid.
+        registered: names of the nodes that this server has registered; other nodes are ignored.
+            None: no authentication, all nodes are accepted.
+    """
+
+    def __init__(self, grid: Grid, registered: Mapping[Node, str] | None):
+        self.grid, self.registered = grid, registered
+
+    def nodes(self) -> dict[Node, str]:
+        connected = self.grid.get_node_ids()
+        if self.registered is None:
+            return dict.fromkeys(connected, "")
+        return {node: self.registered[node] for node in connected if node in self.registered}
+
+    def exchange(
+        self, messages: Mapping[Node, bytes], timeout: float, kind: str
+    ) -> dict[Node, bytes]:
+        end = time.monotonic() + timeout
+        sent = {self._push(node, data, timeout, kind): node for node, data in messages.items()}
+        answers: dict[Node, bytes] = {}
+        while sent and time.monotonic() < end:
+            for reply in self.grid.pull_messages(list(sent)):
+                node = sent.pop(reply.metadata.reply_to_message_id)
+                if reply.has_error():
+                    log.warning("node %s: %s", node, reply.error.reason)
+                else:
+                    answers[node] = message_in(reply)
+            if sent:
+                time.sleep(POLL)
+        return answers
+
+    def _push(self, node: Node, data: bytes, timeout: float, kind: str) -> str:
+        """Send a message and return its id; send it again if the SuperLink dies meanwhile."""
+        content = RecordDict({RECORD: ConfigRecord({FIELD: data})})
+        while True:
+            # The time to live includes the answer. It must not end before the timeout.
+            message = Message(content, dst_node_id=node, message_type=kind, ttl=timeout + 60)
+            try:
+                (message_id,) = self.grid.push_messages([message])
+            except push_error() as error:
+                log.warning("node %s: %s Sending the message again.", node, error)
+                time.sleep(POLL)
+            else:
+                return str(message_id)

@@ -1,0 +1,1 @@
+"""Processes, sockets, keys and private files of one machine."""

@@ -1,0 +1,146 @@
+"""Processes that are started and ended together."""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Self
+
+from plfl.errors import PlflError
+
+GRACE = 5.0
+"""Seconds between the request to end (SIGTERM) and the end by force (SIGKILL)."""
+_PR_SET_PDEATHSIG = 1
+
+
+class Processes:
+    """A set of processes, each in its own session. Leaving the block ends all of them.
+
+    Args:
+        logs: folder for the output of the processes.
+        grace: seconds between the request to end and the end by force; longer for processes that
+            first have to end their own processes.
+    """
+
+    def __init__(self, logs: Path, grace: float = GRACE):
+        self.logs, self.grace = logs, grace
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop(*reversed(self.running))
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        folder: Path | None = None,
+        shown: bool = False,
+    ) -> subprocess.Popen[bytes]:
+        """Start a process in `folder`. Its output goes to its log or, if `shown`, to ours."""
+        with self.log(name).open("ab") as log:
+            self.running[name] = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=None if shown else log,
+                stderr=None if shown else subprocess.STDOUT,
+                env=environment,
+                cwd=folder,
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+        return self.running[name]
+
+    def log(self, name: str) -> Path:
+        """File with the output of a process."""
+        return self.logs / f"{name}.log"
+
+    def tail(self, name: str, lines: int = 5) -> str:
+        """The last lines of a process's output."""
+        with suppress(OSError):
+            text = self.log(name).read_text(encoding="utf-8", errors="replace")
+            return "\n".join(text.splitlines()[-lines:])
+        return ""
+
+    def check(self, name: str) -> None:
+        """Make sure that a process is still running.
+
+        Raises:
+            PlflError: it has ended; with the end of its output.
+        """
+        code = self.running[name].poll()
+        if code is not None:
+            raise PlflError(
+                f"{name} ended with status {code}; {self.log(name)} ends with\n{self.tail(name)}"
+            )
+
+    def stop(self, *names: str) -> None:
+        """End processes and all processes that they started: by request, then by force."""
+        chosen = [self.running.pop(name) for name in names]
+        for process in chosen:
+            _signal(process, signal.SIGTERM)
+        end = time.monotonic() + self.grace
+        for process in chosen:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, end - time.monotonic()))
+            # Ends all that remains of its session.
+            _signal(process, signal.SIGKILL)
+            process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def end_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
+    """Have the kernel send this process a signal when its parent dies, for whatever reason."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+
+
+def free_port() -> int:
+    """A free port of this machine."""
+    with closing(socket.socket()) as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def is_open(address: str) -> bool:
+    """Whether a process listens at an address (host and port)."""
+    host, _, port = address.rpartition(":")
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+        return True
+    return False
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Have SIGTERM end this process as Ctrl-C does: all `with` and `finally` blocks run."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    previous = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

@@ -1,0 +1,12 @@
+"""The messages between server and clients, and what each side does with them.
+
+Nothing here depends on how the messages are transported.
+
+- `wire`: a message as bytes
+- `endpoints`: the two ends of the channel
+- `agreement`: what server and clients must have in common
+- `policy`: how long a round waits and for how many clients, and who took part in it
+- `server`: the rounds
+- `client`: the answers of one building
+- `replay`: the same cell in the simulator, with the recorded participation
+"""

@@ -1,0 +1,113 @@
+"""What server and clients must have in common before they can work together."""
+
+from plfl.config.search import Candidate
+from plfl.config.sections import Grid, Simulation
+from plfl.config.study import LONGEST_NAME, Cell, Study
+from plfl.data import meters
+from plfl.data.source import buildings
+from plfl.errors import ConfigError, did_you_mean
+from plfl.experiments import train as experiment
+from plfl.experiments.recorder import Recorder
+from plfl.files import digest
+from plfl.results.records import MODELS, CellResult
+
+VERSION = 2
+"""Version of the messages. Both sides must have the same."""
+SUFFIX = "-flower"
+"""End of the names of deployed studies."""
+
+
+def fingerprint(study: Study, cell: Cell) -> str:
+    """Digest of everything that determines the numbers of a cell, except the clients' data."""
+    data = study.data.model_dump(mode="json", include={"features"})
+    windows = study.windows.model_dump(mode="json")
+    return digest(VERSION, study.settings(cell), data, study.data.interval, windows)
+
+
+def reason_against(study: Study, cell: Cell) -> str | None:
+    """Why a cell cannot be deployed; None if it can."""
+    if reason := study.method(cell).simulation_only:
+        return f"{cell.method} runs in the simulator only: {reason}"
+    if study.federation.simulation != Simulation():
+        return (
+            "federation.simulation: a deployment measures these values; remove the block, or use "
+            "`plfl run`"
+        )
+    if (count := study.trials(cell)) > 1:
+        return (
+            f"tuning: {count} candidates; tune with `plfl run`, then write the chosen values to "
+            "the configuration"
+        )
+    if (excess := len(narrowed(study, cell).name) - LONGEST_NAME) > 0:
+        return (
+            f"name: {study.name!r} exceeds {LONGEST_NAME} characters when the name of the cell and "
+            f"{SUFFIX!r} are appended; shorten it by {excess}"
+        )
+    return None
+
+
+def deployable(study: Study, name: str | None, source: str) -> Cell:
+    """The cell with this name; without a name, the first cell that can be deployed.
+
+    Args:
+        study: the study.
+        name: name of a cell, or None.
+        source: where the study comes from, for messages.
+
+    Raises:
+        ConfigError: no such cell exists, or it cannot be deployed; with the reason.
+    """
+    cells = {str(cell): cell for cell in study.cells}
+    if name is not None and name not in cells:
+        problem = f"it has no cell {name!r}{did_you_mean(name, cells)}; see `plfl cells --list`"
+        raise ConfigError(source, [problem])
+    reasons = {}
+    for cell in [cells[name]] if name else study.cells:
+        reason = reason_against(study, cell)
+        if reason is None:
+            return cell
+        reasons[reason] = f"{cell}: {reason}"
+    raise ConfigError(source, list(reasons.values()))
+
+
+def narrowed(study: Study, cell: Cell) -> Study:
+    """The study reduced to one cell, with a name of its own.
+
+    Narrowing a narrowed study again changes nothing.
+    """
+    grid = Grid(
+        method=[cell.method],
+        client_opt=[cell.client_opt],
+        server_opt=[cell.server_opt],
+        sharing=[cell.sharing],
+        seeds=[cell.seed],
+    )
+    listed = study.data.buildings
+    only = {cell.state: listed[cell.state]} if cell.state in listed else {}
+    data = study.data.model_copy(update={"states": [cell.state], "buildings": only})
+    suffix = f"-{cell}{SUFFIX}"
+    name = study.name.removesuffix(suffix) + suffix
+    return study.model_copy(update={"name": name, "grid": grid, "data": data})
+
+
+def candidate(study: Study, cell: Cell) -> Candidate:
+    """The hyperparameters of a deployable cell."""
+    (only,) = study.candidates(cell)
+    return only
+
+
+def tables(study: Study, cell: Cell, recorder: Recorder) -> CellResult:
+    """The result tables of a deployable cell."""
+    chosen = dict.fromkeys(MODELS, (candidate(study, cell), recorder))
+    return experiment.tables(cell, chosen, study.is_alone(cell), 1, recorder.steps)
+
+
+def roster(study: Study, cell: Cell) -> list[str]:
+    """Names of the clients of a cell, in the order of all tables and sums.
+
+    Raises:
+        DataError: the configuration and the files do not determine the clients.
+    """
+    if study.data.source == "meters":
+        return [meters.client_name(path) for path in meters.files(study.data, cell.state)]
+    return [str(number) for number in buildings(study.data, cell.state)]

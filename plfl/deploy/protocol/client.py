@@ -1,0 +1,245 @@
+"""One building: trains on request; its data, model and memory stay in its folder.
+
+The client saves its state after each round in which it trains. A message names the round from which
+the client continues: the last one whose answer the server received. A lost answer therefore has no
+effect, and a round that is requested again gives the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from plfl.config.study import Cell, Study
+from plfl.data.windows import Dataset, Limits, build, limits_of
+from plfl.deploy.hosts.private import private, private_folder
+from plfl.deploy.protocol import agreement
+from plfl.deploy.protocol.endpoints import (
+    ClientChannel,
+    ClientSent,
+    arrays_as_rows,
+    as_client,
+    calibrated,
+    rows_as_arrays,
+)
+from plfl.deploy.protocol.wire import Message, WireError
+from plfl.errors import PlflError
+from plfl.experiments.evaluation import Evaluator
+from plfl.experiments.trainer import Trainer
+from plfl.federated.checkpoint import restore, tensors
+from plfl.federated.federation import Federation
+from plfl.federated.local_training import Cohort, train_cohorts
+from plfl.results.collect import describe_clients
+
+log = logging.getLogger(__name__)
+
+LATEST = "latest.json"
+"""File of a client's folder: run and epoch of the server that the client follows."""
+
+
+class Client:
+    """Answers the server's messages for one building.
+
+    Args:
+        study: the study, with the same settings as on the server.
+        cell: the cell to run.
+        name: name of the building.
+        table: series of the building, see `plfl.data.features.assemble`.
+        folder: folder of the client, accessible to its user only.
+        calibrate: passes over its data by which the client prepares its personal part if it joins
+            late.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        cell: Cell,
+        name: str,
+        table: pd.DataFrame,
+        folder: Path,
+        calibrate: int = 0,
+    ):
+        self.study, self.cell, self.name = study, cell, name
+        self.table, self.folder, self.calibrate = table, folder, calibrate
+        self.windows = {name: table}
+        torch.set_num_threads(study.compute.threads)
+        private_folder(folder)
+        self._run: tuple[str, int] = ("", 0)
+        if self._latest.exists():
+            run, epoch = json.loads(self._latest.read_text(encoding="utf-8"))
+            self._run = (run, epoch)
+        self._f: Federation | None = None
+        self._round = 0
+        self._limits: Limits | None = None
+        self._trainer: Trainer | None = None
+
+    def answer(self, data: bytes) -> bytes:
+        """The answer to a message. After an error, the answer contains the error's message."""
+        try:
+            message = Message.unpack(data)
+            kinds = {"join": self._join, "train": self._train, "evaluate": self._evaluate}
+            kind = message.about.get("kind")
+            if kind not in kinds:
+                raise WireError(f"unknown kind of message {kind!r}")
+            self._admit(message.about)
+            return kinds[kind](message).pack()
+        except PlflError as error:
+            log.error("%s", error)
+            return Message({"error": f"client {self.name}: {error}"}).pack()
+        except Exception as error:
+            log.exception("this is a bug in plfl; please report it")
+            return Message({"error": f"client {self.name}: {type(error).__name__}: {error}"}).pack()
+
+    def _admit(self, about: Any) -> None:
+        """Refuse messages of another study or of a server that has been replaced."""
+        if about.get("agreement") != agreement.fingerprint(self.study, self.cell):
+            raise PlflError(
+                "the server runs another study, cell or version of plfl; use the same "
+                "configuration and install the same version of plfl on both hosts"
+            )
+        run = (str(about["run"]), int(about["epoch"]))
+        if not re.fullmatch(r"[0-9A-Za-z-]+", run[0]):
+            raise WireError(f"{run[0]!r} is not the name of a run")
+        if run < self._run:
+            raise PlflError(f"message of server {run}, which was replaced by {self._run}")
+        if run > self._run:
+            if run[0] != self._run[0]:
+                self._f = self._trainer = self._limits = None
+            private_folder(self.folder / run[0])
+            self._run = run
+            with private(self._latest) as temporary:
+                temporary.write_text(json.dumps(run), encoding="utf-8")
+
+    def _join(self, message: Message) -> Message:
+        own = build(self.windows, self.study.windows)
+        (about,) = describe_clients(self.cell.state, own).to_dict("records")
+        return Message(
+            {
+                "name": self.name,
+                "windows": len(own.starts(0, "train")),
+                "columns": own.columns.tolist(),
+                "interval": own.interval,
+                "describes": about,
+            },
+            self._own_limits(),
+        )
+
+    def _own_limits(self) -> dict[str, Tensor]:
+        """Minimum and maximum of each feature, which the server needs for `pooled` scaling."""
+        if self.study.windows.scaling != "pooled":
+            return {}
+        low, high = limits_of(self.name, self.table, self.study.windows)
+        return {"low": torch.from_numpy(low), "high": torch.from_numpy(high)}
+
+    def _train(self, message: Message) -> Message:
+        t, before = int(message.about["round"]), int(message.about["from"])
+        f = self._at(message)
+        inbox = self._channel(f).inbox = arrays_as_rows(message.arrays)
+        # Until the state is saved, the federation in memory is ahead of the disk.
+        self._f = None
+        calibration = {}
+        if self.calibrate and f.channel.shared and t > 1 and not before:
+            calibration = {"calibrated": self.calibrate}
+            f.local = calibrated(f, inbox[0][None].to(f.local.device), self.calibrate)
+        asked = Cohort(f, t, f.everyone, self.study.federation, stay=True)
+        (cohort,) = train_cohorts([asked], self.trainer.engine)
+        rows: list[Tensor] = []
+        try:
+            cohort.close()
+        except ClientSent as sent:
+            rows = sent.rows
+        self._keep(f, t, before)
+        about = {"round": t, "loss": float(cohort.losses[0]), "steps": float(cohort.taken[0])}
+        return Message(about | calibration, rows_as_arrays(rows))
+
+    def _evaluate(self, message: Message) -> Message:
+        f = self._at(message)
+        received = None
+        if f.channel.shared:
+            (shared,) = arrays_as_rows(message.arrays)
+            received = f.models(f.everyone, shared[None].to(f.local.device))
+        evaluator = Evaluator(self.trainer.dataset, self.trainer.engine)
+        scores = evaluator.evaluate(f.local, received).scores
+        return Message({"scores": scores.to_dict("records")})
+
+    @staticmethod
+    def _channel(f: Federation) -> ClientChannel:
+        assert isinstance(f.channel, ClientChannel)
+        return f.channel
+
+    def _at(self, message: Message) -> Federation:
+        """The federation of this client after the round that the message names."""
+        self._store_limits(message)
+        wanted = int(message.about["from"])
+        if self._f is None or self._round != wanted:
+            self._f, self._round = self._federation(), wanted
+            if wanted:
+                path = self._file(wanted)
+                if not path.exists():
+                    self._f = None
+                    raise PlflError(
+                        f"{path}: not found; the server continues from the state after round "
+                        f"{wanted}; restore the folder, or start a new run"
+                    )
+                restore(self._f, safetensors.torch.load(path.read_bytes()))
+        return self._f
+
+    def _federation(self) -> Federation:
+        rates = agreement.candidate(self.study, self.cell)
+        return as_client(self.trainer.federation(self.cell, rates))
+
+    @property
+    def trainer(self) -> Trainer:
+        """What trains and forecasts on this building's data, scaled by the agreed limits."""
+        if self._trainer is None:
+            self._trainer = Trainer.of(self.study, self._dataset())
+        return self._trainer
+
+    def _dataset(self) -> Dataset:
+        if self.study.windows.scaling == "pooled" and self._limits is None:
+            try:
+                found = safetensors.torch.load(self._limits_file.read_bytes())
+            except FileNotFoundError:
+                raise PlflError(
+                    f"{self._limits_file}: not found; it holds the limits by which all clients "
+                    "scale their features; restore the folder, or start a new run"
+                ) from None
+            self._limits = found["low"].numpy(), found["high"].numpy()
+        return build(self.windows, self.study.windows, self._limits)
+
+    def _store_limits(self, message: Message) -> None:
+        """Adopt and save the limits of the features, if the message contains them."""
+        if "low" not in message.arrays:
+            return
+        low, high = message.arrays["low"], message.arrays["high"]
+        self._limits, self._f, self._trainer = (low.numpy(), high.numpy()), None, None
+        with private(self._limits_file) as temporary:
+            temporary.write_bytes(safetensors.torch.save({"low": low, "high": high}))
+
+    def _keep(self, f: Federation, t: int, before: int) -> None:
+        """Save the state after round `t` and remove all others but that after round `before`."""
+        with private(self._file(t)) as temporary:
+            temporary.write_bytes(safetensors.torch.save(tensors(f)))
+        for file in self._file(t).parent.glob("round-*.safetensors"):
+            if file not in (self._file(t), self._file(before)):
+                file.unlink()
+        self._f, self._round = f, t
+
+    @property
+    def _latest(self) -> Path:
+        return self.folder / LATEST
+
+    @property
+    def _limits_file(self) -> Path:
+        return self.folder / self._run[0] / "limits.safetensors"
+
+    def _file(self, t: int) -> Path:
+        return self.folder / self._run[0] / f"round-{t}.safetensors"

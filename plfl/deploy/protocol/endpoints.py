@@ -1,0 +1,170 @@
+"""The two ends of the channel. Neither side knows anything of the other that it did not receive.
+
+Both sides run the same method from beginning to end. Downwards, the client's channel returns what
+the server's channel sent; upwards, the server's channel returns what the clients' channels sent.
+Each side also executes the steps of the method that belong to the other side. Values that only the
+other side has are *not a number* there, so an update that used them would yield *not a number*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from plfl.config.sections import Federation as Settings
+from plfl.deploy.protocol.wire import WireError
+from plfl.experiments.calibration import calibrate
+from plfl.federated.channel import Channel, Direction
+from plfl.federated.client_data import ClientData
+from plfl.federated.federation import Federation
+from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.training.task import LocalTask
+
+Rows = list[Tensor]
+"""What crosses the channel for one client: its row of each array, shared parameters first."""
+
+
+class ClientSent(Exception):  # noqa: N818 - not an error
+    """The client has sent its rows. The rest of the method is executed by the server."""
+
+    def __init__(self, rows: Rows):
+        super().__init__("the client has sent its rows")
+        self.rows = rows
+
+
+class ClientChannel(Channel):
+    """The client's end of the channel. Its only client has the index 0."""
+
+    inbox: Rows
+    """What the server sent for this round."""
+
+    def carry(self, direction: Direction, clients: Tensor, rows: Rows) -> Rows:
+        """Down: the rows that arrived, in place of `rows`. Up: raise `ClientSent`."""
+        if direction == "up":
+            raise ClientSent([row[0].clone() for row in rows])
+        check("the server's message", self.inbox[:1], rows[:1])
+        return [row[None].to(clients.device) for row in self.inbox]
+
+
+class ServerChannel(Channel):
+    """The server's end of the channel: sends to the outbox and receives from the inbox.
+
+    Both hold one entry per client, by index.
+    """
+
+    def __init__(self, shared: int, names: Sequence[str]):
+        super().__init__(shared, len(names))
+        self.names = names
+        self.outbox: dict[int, Rows] = {}
+        self.inbox: dict[int, Rows] = {}
+
+    def carry(self, direction: Direction, clients: Tensor, rows: Rows) -> Rows:
+        """Down: put `rows` in the outbox and return unknown values. Up: the rows in the inbox."""
+        numbers = clients.tolist()
+        if direction == "down":
+            self.outbox |= {i: [r[n].clone() for r in rows] for n, i in enumerate(numbers)}
+            return [_unknown(row) for row in rows]
+        for n, i in enumerate(numbers):
+            expected = [row[n : n + 1] for row in rows]
+            check(f"the message of client {self.names[i]}", self.inbox[i], expected)
+        arrived = zip(*(self.inbox[i] for i in numbers), strict=True)
+        return [torch.stack(rows_of_all) for rows_of_all in arrived]
+
+
+def check(what: str, found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
+    """Make sure that the rows found have the shapes and types of the expected ones, (1, ...) each.
+
+    Raises:
+        WireError: they do not.
+    """
+    forms = [(tuple(row.shape), row.dtype) for row in found]
+    if forms != (wanted := [(tuple(row.shape[1:]), row.dtype) for row in expected]):
+        raise WireError(f"{what} does not fit the method: found {forms}, expected {wanted}")
+
+
+@dataclass(frozen=True)
+class NoEngine:
+    """The engine of a server, which neither trains nor forecasts."""
+
+    device = torch.device("cpu")
+    dtype = torch.float32
+    block = 1
+
+    def train(self, task: LocalTask) -> Tensor:
+        raise AssertionError("a server does not train")
+
+    def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        raise AssertionError("a server does not forecast")
+
+
+class Roster(ClientData):
+    """What the server knows of the clients: their names and their numbers of training windows.
+
+    `windows` (N,) is *not a number* for a client that has not joined yet.
+    """
+
+    def __init__(self, names: Sequence[str], settings: Settings, seed: int):
+        self.engine, self.settings, self.seed = NoEngine(), settings, seed
+        self.names = list(names)
+        self.windows = torch.full((len(self.names),), torch.nan, dtype=torch.float64)
+
+    def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int) -> Tensor:
+        return _unknown(rows)
+
+
+def as_server(f: Federation) -> Federation:
+    """The federation as the server has it: without the clients' values, with its channel's end."""
+    f.channel = ServerChannel(f.channel.shared, f.client_data.names)
+    f.local.fill_(torch.nan)
+    f.moments.clear()
+    return f
+
+
+def unknown_result(f: Federation, clients: Tensor, instructions: TrainInstructions) -> TrainResult:
+    """The training result of the `clients` as the server has it: the shapes without the values."""
+    unknown = f.local.new_full((len(clients), f.channel.shared), torch.nan)
+    return TrainResult(
+        instructions=instructions,
+        steps=torch.zeros_like(clients),
+        update=unknown,
+        gradients=None if instructions.gradients == "none" else unknown.clone(),
+    )
+
+
+def as_client(f: Federation) -> Federation:
+    """The federation of a single client, with the client's end of the channel."""
+    f.channel = ClientChannel(f.channel.shared, 1)
+    return f
+
+
+def calibrated(f: Federation, shared: Tensor, epochs: int) -> Tensor:
+    """Models (N, P) from which clients that join late start.
+
+    The shared part is the server's. The personal part is that of the initial model, trained on the
+    client's own data while the shared part is fixed.
+
+    Args:
+        f: the federation.
+        shared: shared parameters (N, d_s) as the server sent them.
+        epochs: number of passes over the client's data.
+    """
+    models = f.models(f.everyone, shared)
+    return calibrate(models, f.client_data, ~f.shared, f.client_opt, epochs=epochs)
+
+
+def rows_as_arrays(rows: Sequence[Tensor]) -> dict[str, Tensor]:
+    """Rows as the arrays of a message, named by their numbers."""
+    return {str(n): row for n, row in enumerate(rows)}
+
+
+def arrays_as_rows(arrays: Mapping[str, Tensor]) -> Rows:
+    """The inverse of `rows_as_arrays`; ignores arrays with other names."""
+    return [arrays[name] for name in sorted((n for n in arrays if n.isdigit()), key=int)]
+
+
+def _unknown(rows: Tensor) -> Tensor:
+    """Rows of the same shape without information: *not a number*, or −1 for integers."""
+    return torch.full_like(rows, torch.nan if rows.is_floating_point() else -1)

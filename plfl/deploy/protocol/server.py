@@ -1,0 +1,443 @@
+"""The rounds on the server, over any transport.
+
+A round sends a message to each selected client that is connected, and processes the answers that
+arrive in time, in the fixed order of the clients. It is saved before the next round starts. Clients
+that do not answer are not counted as participants.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import safetensors.torch
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from plfl.config.study import Cell, Study
+from plfl.deploy.protocol import agreement
+from plfl.deploy.protocol.endpoints import (
+    Roster,
+    Rows,
+    ServerChannel,
+    arrays_as_rows,
+    as_server,
+    rows_as_arrays,
+    unknown_result,
+)
+from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
+from plfl.deploy.protocol.wire import Message, WireError
+from plfl.errors import PlflError
+from plfl.experiments.evaluation import Evaluation
+from plfl.experiments.recorder import Recorder
+from plfl.experiments.train import clusters_of
+from plfl.experiments.trainer import federation_of
+from plfl.federated.checkpoint import Checkpoint
+from plfl.federated.clock import Clock
+from plfl.federated.federation import Federation
+from plfl.federated.instructions import TrainInstructions
+from plfl.federated.round import groups_of, participants_of
+from plfl.files import atomic
+from plfl.models.forecaster import Forecaster
+from plfl.results.records import CellResult
+
+log = logging.getLogger(__name__)
+
+Node = int
+"""Address of a client in a transport."""
+MODEL = "model.safetensors"
+"""File with the server's state after the last round, next to the folder of the checkpoint."""
+PAUSE = 0.25
+"""Seconds between two checks for connected clients."""
+RETRY = 5.0
+"""Seconds until a client that could not join is asked again."""
+
+
+class Transport(Protocol):
+    """Carries messages to clients, and their answers back."""
+
+    def nodes(self) -> Mapping[Node, str]:
+        """Names of the connected clients by address, as proved by their keys.
+
+        Without authentication, the names are empty.
+        """
+
+    def exchange(
+        self, messages: Mapping[Node, bytes], timeout: float, kind: str
+    ) -> dict[Node, bytes]:
+        """Send each address its message and return the answers.
+
+        Args:
+            messages: message of each address.
+            timeout: seconds to wait; answers that arrive later are left out.
+            kind: kind of the messages, `train` or `query`.
+        """
+
+
+class Reachable(Clock):
+    """Actual participation: the clients that are connected at the start of a round."""
+
+    connected: NDArray[np.bool_]
+
+    def available(self, t: int) -> NDArray[np.bool_]:
+        return self.connected
+
+
+@dataclass
+class _Joined:
+    """A client that has joined, and what it sent to do so."""
+
+    node: Node
+    description: dict[str, Any]
+    """Its row of `clients.parquet`."""
+    limits: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Server:
+    """One cell among real clients.
+
+    Args:
+        study: the study, with the same settings as on the clients.
+        cell: the cell to run, see `agreement.deployable`.
+        transport: connects the server to the clients.
+        folder: folder of the checkpoint.
+        policy: how many clients a round needs, and how long the server waits for them.
+
+    Raises:
+        PlflError: `policy.minimum` is not a possible number of clients.
+    """
+
+    def __init__(
+        self, study: Study, cell: Cell, transport: Transport, folder: Path, policy: RoundPolicy
+    ) -> None:
+        self.study, self.cell, self.transport, self.policy = study, cell, transport, policy
+        self.names = agreement.roster(study, cell)
+        self.agreement = agreement.fingerprint(study, cell)
+        if not 1 <= policy.minimum <= len(self.names):
+            raise PlflError(
+                f"--minimum {policy.minimum}: the study has {len(self.names)} clients; use a "
+                f"value from 1 to {len(self.names)}"
+            )
+        self.checkpoint = Checkpoint(folder, self.agreement, every=0)
+        unknown = np.full(len(self.names), np.nan)
+        self.recorder = Recorder(np.array(self.names, dtype=np.str_), unknown)
+        self.history: list[RoundSummary] = []
+        self._wire_bytes = self._no_bytes()
+        self._joined: dict[str, _Joined] = {}
+        # When an address that has not joined is asked again (monotonic seconds).
+        self._retry_at: dict[Node, float] = {}
+        self._retired: set[Node] = set()
+        # Clients that have received the limits of the features.
+        self._has_limits: set[str] = set()
+        self._calibrated: dict[str, int] = {}
+        # Needed to resume, in addition to tensors and records.
+        self.run_id, self.epoch = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{secrets.token_hex(4)}", 1
+        self.accepted = dict.fromkeys(self.names, 0)
+        self.windows: dict[str, int] = {}
+        self.limits: dict[str, Tensor] = {}
+        self.columns: list[str] = []
+
+    def run(self, progress: Callable[[RoundSummary], None] = lambda summary: None) -> CellResult:
+        """Run the remaining rounds and return the result tables of all rounds.
+
+        The checkpoint is kept. The caller removes it after saving the tables.
+
+        Args:
+            progress: called after each round.
+
+        Raises:
+            PlflError: fewer clients than `policy.minimum` joined in time.
+            WireError: an answer does not fit the method.
+        """
+        self._resume()
+        self.gather()
+        f = self._federation()
+        after, _ = self.checkpoint.load([f])
+        settings = self.study.federation
+        for t in range(after + 1, settings.rounds + 1):
+            self.gather()
+            self._round(f, t, progress)
+            self._save(f, t)
+        with atomic(self.checkpoint.folder.parent / MODEL) as temporary:
+            temporary.write_bytes(safetensors.torch.save(f.server_state))
+        return agreement.tables(self.study, self.cell, self.recorder)
+
+    @property
+    def clients(self) -> pd.DataFrame:
+        """The clients' descriptions of their series, as in `clients.parquet`."""
+        joined = [self._joined[name] for name in self.names if name in self._joined]
+        table = pd.DataFrame([one.description for one in joined])
+        return table.assign(order=[self.names.index(name) for name in table["client"]])
+
+    # -- connected clients ----------------------------------------------------------------------
+
+    def gather(self) -> None:
+        """Wait until at least `policy.minimum` clients are connected.
+
+        Raises:
+            PlflError: they did not join in time; names the missing clients.
+        """
+        end = time.monotonic() + self.policy.patience
+        while True:
+            connected = self._connected()
+            if len(connected) >= self.policy.minimum:
+                return
+            if time.monotonic() >= end:
+                missing = ", ".join(name for name in self.names if name not in connected)
+                raise PlflError(
+                    f"{len(connected)} of {self.policy.minimum} clients were connected after "
+                    f"{self.policy.patience:.0f} s; missing: {missing}. Start them, or lower "
+                    "--minimum"
+                )
+            time.sleep(PAUSE)
+
+    def _connected(self) -> list[str]:
+        """Names of the connected clients. New ones are asked to join first."""
+        proved = self.transport.nodes()
+        nodes = set(proved)
+        known = {one.node for one in self._joined.values()}
+        now = time.monotonic()
+        new = {n for n in nodes - known - self._retired if now >= self._retry_at.get(n, 0.0)}
+        if new:
+            message = self._message("join").pack()
+            timeout = min(self.policy.patience, self.policy.timeout)
+            answers = self.transport.exchange(dict.fromkeys(new, message), timeout, "query")
+            for node in new:
+                self._join(node, answers.get(node), proved[node])
+        return [n for n in self.names if n in self._joined and self._joined[n].node in nodes]
+
+    def _join(self, node: Node, data: bytes | None, proved: str) -> None:
+        """Let the client at `node` join if its answer `data` is valid; log the reason if not."""
+        self._retry_at[node] = time.monotonic() + RETRY
+        if data is None:
+            return
+        try:
+            answer = _unpacked(data)
+            about, limits = answer.about, dict(answer.arrays)
+            name = str(about["name"])
+            if proved and name != proved:
+                raise WireError(f"the client with the key of {proved} claims to be {name}: refused")
+            if name not in self.names:
+                raise WireError(f"client {name!r} is not part of this study: refused")
+            columns = [*about["columns"], about["interval"]]
+            self.columns = self.columns or columns
+            if columns != self.columns:
+                raise WireError(
+                    f"client {name} has {columns}, other clients {self.columns}: refused"
+                )
+        except (PlflError, KeyError, TypeError) as error:
+            log.warning("%s", error)
+            return
+        log.info("client %s has joined", name)
+        if name in self._joined:
+            # A transport may report the old address for another minute.
+            self._retired.add(self._joined[name].node)
+        self._joined[name] = _Joined(node, dict(about["describes"]), limits)
+        self.windows[name] = int(about["windows"])
+        # It may be a new process with an empty folder.
+        self._has_limits.discard(name)
+
+    # -- the round ------------------------------------------------------------------------------
+
+    def _federation(self) -> Federation:
+        study, cell = self.study, self.cell
+        client_data = Roster(self.names, study.federation, cell.seed)
+        forecaster = Forecaster.of(study.model, len(self.columns) - 1, study.windows.look_back)
+        rates = agreement.candidate(study, cell)
+        f = as_server(federation_of(study, cell, rates, forecaster, client_data))
+        f.clock = Reachable(study.federation.simulation, client_data.names, cell.seed)
+        return f
+
+    def _round(self, f: Federation, t: int, progress: Callable[[RoundSummary], None]) -> None:
+        begun = time.monotonic()
+        connected = self._connected()
+        assert isinstance(f.clock, Reachable)
+        f.clock.connected = np.isin(self.names, connected)
+        for name, windows in self.windows.items():
+            f.client_data.windows[self.names.index(name)] = windows
+        present = participants_of(f, t, self.study.federation)
+        self.recorder.epoch = self.study.federation.batch_size / f.client_data.windows.numpy()
+        trained: dict[int, tuple[float, float]] = {}
+        self._calibrated = {}
+        for clients in groups_of(f, t, present):
+            trained |= self._train(f, t, clients)
+        summary = RoundSummary(
+            t,
+            [self.names[i] for i in present.tolist()],
+            [self.names[i] for i in sorted(trained)],
+            time.monotonic() - begun,
+            self._calibrated,
+            [name for name in self.names if name in self.windows],
+        )
+        self.history.append(summary)
+        numbers = np.array(sorted(trained), dtype=np.int64)
+        counts = f.channel.close_round()
+        rows = [trained[i] for i in numbers.tolist()]
+        losses, steps = np.array(rows, dtype=np.float64).reshape(-1, 2).T
+        # A client that did not answer has a row without a loss: it was sent a message.
+        self.recorder.train(t, numbers, losses, steps, counts | self._wire_bytes, None)
+        if self.study.federation.evaluates(t):
+            self.recorder.evaluate(t, self._evaluate(f), counts, clusters_of(f))
+        self._wire_bytes = self._no_bytes()
+        progress(summary)
+
+    def _train(self, f: Federation, t: int, clients: Tensor) -> dict[int, tuple[float, float]]:
+        """Let `clients` train and the server step; mean loss and steps of each that answered."""
+        if not len(clients):
+            return {}
+        outbox: dict[int, Rows] = {i: [] for i in clients.tolist()}
+        instructions = TrainInstructions(f.x0[None])
+        if f.channel.shared:
+            channel = _channel(f)
+            channel.outbox.clear()
+            instructions = f.method.broadcast(f, t, clients)
+            outbox = channel.outbox
+        messages = {
+            self.names[i]: self._message("train", self.names[i], rows, round=t)
+            for i, rows in outbox.items()
+        }
+        answers = self._ask(messages, "train", "loss")
+        arrived = [i for i in clients.tolist() if self.names[i] in answers]
+        if not arrived:
+            return {}
+        if f.channel.shared:
+            channel.inbox = {i: arrays_as_rows(answers[self.names[i]].arrays) for i in arrived}
+            kept = torch.tensor(arrived)
+            f.method.aggregate(f, t, kept, unknown_result(f, kept, instructions))
+        for name in (self.names[i] for i in arrived):
+            self.accepted[name] = t
+            if epochs := answers[name].about.get("calibrated"):
+                self._calibrated[name] = int(epochs)
+        facts = {i: answers[self.names[i]].about for i in arrived}
+        return {i: (float(about["loss"]), float(about["steps"])) for i, about in facts.items()}
+
+    def _evaluate(self, f: Federation) -> Evaluation:
+        """Let all connected clients score their models. The bytes are not part of the records."""
+        held = f.method.global_parameters(f) if f.channel.shared else None
+        messages = {
+            name: self._message(
+                "evaluate", name, [] if held is None else [held[self.names.index(name)]]
+            )
+            for name in self._connected()
+        }
+        answers = self._ask(messages, "query", "scores")
+        rows = [row for answer in answers.values() for row in answer.about["scores"]]
+        scores = pd.DataFrame(rows, columns=["client", "split", "model", "mae", "rmse", "mase"])
+        # The order of a simulation: by model, then by split, then by client.
+        orders = {
+            "model": ["local", "global"],
+            "split": ["validation", "test"],
+            "client": self.names,
+        }
+        ranks = {name: {v: n for n, v in enumerate(values)} for name, values in orders.items()}
+        scores = scores.sort_values([*ranks], key=lambda c: c.map(ranks[str(c.name)]))
+        return Evaluation(scores.reset_index(drop=True), pd.DataFrame())
+
+    # -- messages -------------------------------------------------------------------------------
+
+    def _message(
+        self, kind: str, name: str | None = None, rows: list[Tensor] | None = None, **about: Any
+    ) -> Message:
+        about |= {"kind": kind, "run": self.run_id, "epoch": self.epoch}
+        about["agreement"] = self.agreement
+        arrays = rows_as_arrays(rows or [])
+        if name is not None:
+            about["from"] = self.accepted[name]
+            if name not in self._has_limits:
+                arrays |= self._pooled_limits()
+        return Message(about, arrays)
+
+    def _pooled_limits(self) -> dict[str, Tensor]:
+        """Limits by which all clients scale: those of the clients that joined before round 1."""
+        if not self.limits and self.study.windows.scaling == "pooled":
+            joined = [one.limits for one in self._joined.values()]
+            self.limits = {
+                "low": torch.stack([limits["low"] for limits in joined]).amin(0),
+                "high": torch.stack([limits["high"] for limits in joined]).amax(0),
+            }
+        return self.limits
+
+    def _ask(self, messages: Mapping[str, Message], kind: str, fact: str) -> dict[str, Message]:
+        """Send messages; the answers, by name, that arrived in time and contain `fact`."""
+        packed = {name: message.pack() for name, message in messages.items()}
+        nodes = {self._joined[name].node: name for name in packed}
+        to = {node: packed[name] for node, name in nodes.items()}
+        found = self.transport.exchange(to, self.policy.timeout, kind)
+        answers = {}
+        for node, name in nodes.items():
+            i = self.names.index(name)
+            self._wire_bytes["wire_down"][i] += len(packed[name])
+            if node not in found:
+                log.warning("client %s did not answer in time", name)
+                continue
+            self._wire_bytes["wire_up"][i] += len(found[node])
+            try:
+                answer = _unpacked(found[node])
+                if fact not in answer.about:
+                    raise WireError(f"it lacks {fact!r}")
+            except PlflError as error:
+                log.warning("the answer of client %s is ignored: %s", name, error)
+                continue
+            answers[name] = answer
+            self._has_limits.add(name)
+        return answers
+
+    def _no_bytes(self) -> dict[str, NDArray[np.int64]]:
+        """Counters of the bytes of complete messages, per client and direction, at zero."""
+        blank = np.zeros(len(self.names), dtype=np.int64)
+        return {"wire_down": blank, "wire_up": blank.copy()}
+
+    # -- resuming -------------------------------------------------------------------------------
+
+    def _save(self, f: Federation, t: int) -> None:
+        self.checkpoint.note = {
+            "run": self.run_id,
+            "epoch": self.epoch,
+            "accepted": self.accepted,
+            "windows": self.windows,
+            "columns": self.columns,
+            "limits": {name: limit.tolist() for name, limit in self.limits.items()},
+            "history": [vars(summary) for summary in self.history],
+        }
+        self.checkpoint.save(t, [f], [self.recorder.parts])
+
+    def _resume(self) -> None:
+        """Continue from the checkpoint of an earlier server of the same study, if there is one."""
+        after, saved = self.checkpoint.load([])
+        if not after:
+            return
+        note = self.checkpoint.note
+        (self.recorder.parts,) = saved
+        self.run_id, self.epoch = note["run"], note["epoch"] + 1
+        self.accepted |= note["accepted"]
+        self.windows = note.get("windows", {})
+        self.columns = note["columns"]
+        limits = note["limits"].items()
+        self.limits = {n: torch.tensor(v, dtype=torch.float64) for n, v in limits}
+        self.history = [RoundSummary(**summary) for summary in note["history"]]
+
+
+def _channel(f: Federation) -> ServerChannel:
+    assert isinstance(f.channel, ServerChannel)
+    return f.channel
+
+
+def _unpacked(data: bytes) -> Message:
+    """The message in `data`.
+
+    Raises:
+        WireError: `data` is not a message, or it reports an error.
+    """
+    message = Message.unpack(data)
+    if "error" in message.about:
+        raise WireError(str(message.about["error"]))
+    return message

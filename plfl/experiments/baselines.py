@@ -1,0 +1,100 @@
+"""Every baseline on the dataset of a state, scored as the cells of the grid are."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from plfl.baselines import catalogue, features, linear, naive, trees
+from plfl.baselines.model import Fit, Predict
+from plfl.data.windows import SPLITS, WEEK, Dataset
+from plfl.results import metrics as scores
+
+log = logging.getLogger(__name__)
+
+FITS: dict[str, Fit] = {
+    "persistence": naive.persistence,
+    "naive_day": naive.seasonal(naive.DAY),
+    "naive_week": naive.seasonal(WEEK),
+    "naive_mean": naive.seasonal(naive.DAY, WEEK),
+    "naive_weeks": naive.seasonal(*(weeks * WEEK for weeks in (1, 2, 3, 4))),
+    "linear": linear.linear,
+    "ridge": linear.ridge,
+    "ridge_lags": linear.ridge_lags,
+}
+BOOSTED = {
+    "lightgbm": trees.own_inputs,
+    "lightgbm_lags": trees.with_lags,
+    "lightgbm_pooled": trees.pooled,
+}
+
+
+def fits(boosting: trees.Boosting = trees.DEFAULT) -> dict[str, Fit]:
+    """How each baseline of the catalogue is trained."""
+    return FITS | {name: partial(fit, boosting=boosting) for name, fit in BOOSTED.items()}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the baselines of a state leave behind."""
+
+    scores: pd.DataFrame
+    """One row per baseline, evaluated split and client: `state`, `baseline`, `split`, `client`,
+    `mae`, `rmse` (kWh per interval), `mase`, and `bytes` that the client would have to send."""
+    forecasts: pd.DataFrame
+    """First week of the test part: `state`, `baseline`, `client`, `stamp`, `forecast` in kWh."""
+
+
+def evaluate(state: str, dataset: Dataset, boosting: trees.Boosting = trees.DEFAULT) -> Evaluation:
+    """Train every baseline on the dataset of a state and score it on validation and test.
+
+    A baseline that cannot forecast every window of a client's split has no score there, so none
+    picks its windows.
+    """
+    rows, weeks, trained = [], [], fits(boosting)
+    for name, baseline in catalogue().items():
+        predict = trained[name](dataset)
+        sent = raw_bytes(dataset) if baseline.pooled else [0] * len(dataset.clients)
+        keys = {"state": state, "baseline": name}
+        rows += [keys | row | {"bytes": sent[i]} for i, row in _scores(dataset, predict)]
+        weeks += [week.assign(**keys) for week in _weeks(dataset, predict)]
+        log.info("%s: %s is scored", state, name)
+    order = ["state", "baseline", "client", "stamp", "forecast"]
+    return Evaluation(pd.DataFrame(rows), pd.concat(weeks, ignore_index=True)[order])
+
+
+def raw_bytes(dataset: Dataset) -> list[int]:
+    """Bytes that each client sends where all raw data are brought to one place.
+
+    Four for each number: the loads of the training and the validation part and, of each further
+    input, one number for each of their rows, or a single one if it never changes. The calendar
+    need not be sent.
+    """
+    columns = features.further(dataset)
+    sent = []
+    for first, _, end, _ in dataset.bounds.tolist():
+        changes = np.ptp(dataset.features[first:end, columns], axis=0) > 0
+        sent.append(4 * int((end - first) * (1 + changes.sum()) + (~changes).sum()))
+    return sent
+
+
+def _scores(dataset: Dataset, predict: Predict) -> Iterator[tuple[int, dict[str, Any]]]:
+    for split in SPLITS[1:]:
+        for i, name in enumerate(dataset.clients.tolist()):
+            forecast = predict(i, dataset.starts(i, split))
+            yield i, {"split": split, "client": name} | scores.of_split(dataset, i, split, forecast)
+
+
+def _weeks(dataset: Dataset, predict: Predict) -> Iterator[pd.DataFrame]:
+    for i, name in enumerate(dataset.clients.tolist()):
+        shown = dataset.starts(i, "test")[: WEEK // dataset.interval]
+        columns = {
+            "client": name,
+            "stamp": dataset.stamps[dataset.target_rows(shown)],
+            "forecast": predict(i, shown).astype(np.float32),
+        }
+        yield pd.DataFrame(columns)

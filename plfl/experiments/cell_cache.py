@@ -1,0 +1,71 @@
+"""Cells that were trained before: a cell whose definition has not changed is never trained again.
+
+Snakemake removes the files of a whole job before it runs the job anew, for instance because the
+grid has got one more optimiser. The same files, under the digest of all that fixes their content,
+are kept beside them.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from plfl.files import atomic, sha256
+from plfl.results.records import CellResult, write_table
+
+
+@dataclass(frozen=True)
+class CellCache:
+    """A folder of finished cells.
+
+    Each lies under a digest of all that fixes its content: its name and settings, its dataset, the
+    code that trained it and the engine.
+    """
+
+    folder: Path
+
+    def get(self, digest: str, records: Path, forecasts: Path) -> bool:
+        """Put the files of a cell where they are wanted; False if it was not trained yet."""
+        kept = self._files(digest)
+        try:
+            whole = self._seal(digest).read_text(encoding="utf-8") == _sums(kept)
+        except (OSError, ValueError):
+            return False
+        if not whole:  # a fault of the disk
+            return False
+        for source, target in zip(kept, (records, forecasts), strict=True):
+            _link(source, target)
+        return True
+
+    def put(self, digest: str, result: CellResult, records: Path, forecasts: Path) -> None:
+        """Write the files of a finished cell, here and where they are wanted."""
+        tables = (result.records, result.forecasts)
+        for table, source, target in zip(
+            tables, self._files(digest), (records, forecasts), strict=True
+        ):
+            write_table(table, source, digest)
+            _link(source, target)
+        with atomic(self._seal(digest)) as temporary:
+            temporary.write_text(_sums(self._files(digest)), encoding="utf-8")
+
+    def _files(self, digest: str) -> tuple[Path, Path]:
+        return self.folder / f"{digest}.parquet", self.folder / f"{digest}.forecasts.parquet"
+
+    def _seal(self, digest: str) -> Path:
+        """The file, written last, that vouches for the others."""
+        return self.folder / f"{digest}.sha256"
+
+
+def _sums(files: Iterable[Path]) -> str:
+    return "".join(f"{sha256(file)}  {file.name}\n" for file in files)
+
+
+def _link(source: Path, target: Path) -> None:
+    with atomic(target) as temporary:
+        temporary.unlink()
+        with suppress(OSError):
+            os.link(source, temporary)
+            return
+        shutil.copyfile(source, temporary)

@@ -1,0 +1,153 @@
+"""How much each method sends, counted on the real channel in federations of made-up data.
+
+Nothing is typed in by hand: a method goes through some rounds with models of three sizes, and what
+the ledger says is written as a d_s + b d_φ + c, where d_s is the number of parameters that go
+through the channel and d_φ that of the LSTM's. A float has 4 bytes; other numbers count by theirs.
+The size of a message does not depend on what is learnt, so nothing is: models change at random.
+"""
+
+import itertools
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from plfl.config.study import Study
+from plfl.data.windows import Dataset, build
+from plfl.experiments.trainer import federation_of
+from plfl.federated.client_data import ClientData
+from plfl.federated.round import run
+from plfl.models.forecaster import Forecaster
+from plfl.optimizers import client as clients
+from plfl.optimizers import server as servers
+from plfl.training.task import LocalTask
+
+FLOAT = 4
+"""Bytes of a float."""
+ROUNDS = 3
+"""Rounds trained; the last is counted, since some methods have nothing to add to the first."""
+SHAPES: tuple[dict[str, Any], ...] = (
+    {"hidden": 2, "mlp": [3]},
+    {"hidden": 3, "mlp": [3]},
+    {"hidden": 3, "mlp": [5]},
+)
+"""Models whose numbers of parameters, in the LSTM and besides, tell a, b and c apart."""
+CLIENTS = 4
+
+
+class Random:
+    """An engine that changes models at random, without looking at any data."""
+
+    device, dtype, block = torch.device("cpu"), torch.float32, 1000
+
+    def __init__(self) -> None:
+        self.generator = torch.Generator().manual_seed(0)
+
+    def train(self, task: LocalTask) -> Tensor:
+        task.rows.add_(torch.randn(task.rows.shape, generator=self.generator))
+        return torch.zeros(len(task.rows), dtype=torch.float64)
+
+    def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        return [torch.zeros(len(some)) for some in starts]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Floats per client, as terms of d_s and d_φ."""
+
+    before_down: str
+    """Down to a client before round 1."""
+    before_up: str
+    """Up from a client before round 1."""
+    down: str
+    """Down to a participant in a round."""
+    up: str
+    """Up from a participant in a round."""
+
+
+@cache
+def sizes(method: str) -> Sizes | None:
+    """What a method sends with its default parameters; None if it takes no optimiser's defaults."""
+    pair = _accepted(method)
+    if pair is None:
+        return None
+    counted = [_counted(method, *pair, shape) for shape in SHAPES]
+    terms = np.array([some for _, some in counted])
+    return Sizes(*(_as_terms(terms, some) for some in np.transpose([n for n, _ in counted])))
+
+
+def _accepted(method: str) -> tuple[str, str] | None:
+    """The first ClientOpt and ServerOpt that a method makes sense with."""
+    algorithms = _study({}).hyperparameters
+    return next(
+        (
+            (client, server)
+            for client, server in itertools.product(clients.available(), servers.available())
+            if not algorithms.of_method(method).refuses(
+                algorithms.of_client_opt(client), algorithms.of_server_opt(server)
+            )
+        ),
+        None,
+    )
+
+
+def _study(blocks: dict[str, Any]) -> Study:
+    # FedADC with double momentum averages its gradients; no other method minds.
+    raw = {
+        "data": {"source": "sample", "states": ["XX"], "clients": CLIENTS},
+        "hyperparameters": {"client_opt": {"sgdm": {"dampening": 0.9}}},
+        "federation": {"rounds": ROUNDS, "local_steps": 2, "batch_size": 4},
+    }
+    return Study.parse(raw | blocks, "message sizes")
+
+
+def _counted(
+    method: str, client_opt: str, server_opt: str, shape: dict[str, Any]
+) -> tuple[NDArray[np.float64], tuple[int, int, int]]:
+    """Floats (4,) as in `Sizes` with a model of `SHAPES`, and its (d_s, d_φ, 1)."""
+    grid = {
+        "method": [method],
+        "client_opt": [client_opt],
+        "server_opt": [server_opt],
+        "sharing": ["P1"],
+    }
+    study = _study({"model": shape, "grid": grid})
+    (cell,), dataset, engine = study.cells, _dataset(), Random()
+    forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
+    client_data = ClientData(dataset, engine, study.federation, cell.seed)
+    f = federation_of(study, cell, study.candidates(cell)[0], forecaster, client_data)
+    pages = [f.channel.close_round()]
+    run([f], engine, study.federation, range(1, ROUNDS + 1), lambda r: pages.append(r.bytes[0]))
+    kinds = ("bytes_down", "bytes_up")
+    floats = [page[kind].max() / FLOAT for page in (pages[0], pages[-1]) for kind in kinds]
+    embedding = int(forecaster.layout.mask(["lstm.*"]).sum())
+    return np.array(floats), (f.channel.shared, embedding, 1)
+
+
+@cache
+def _dataset() -> Dataset:
+    """Two days of noise for every client, scaled."""
+    random, stamps = (
+        np.random.default_rng(0),
+        pd.date_range("2018-01-01", periods=200, freq="15min"),
+    )
+    tables = {
+        f"client {i}": pd.DataFrame({"load": 1 + random.random(len(stamps))}, stamps)
+        for i in range(CLIENTS)
+    }
+    return build(tables, Study().windows)
+
+
+def _as_terms(terms: NDArray[np.int64], counts: NDArray[np.float64]) -> str:
+    """The counts (3,) as whole multiples of the `terms` (3, 3), or the last where they are none."""
+    found = np.linalg.solve(terms, counts).round()
+    if not np.array_equal(terms @ found, counts):
+        return f"{counts[-1]:g} with d_s = {terms[-1, 0]}"
+    pairs = zip(found.astype(int).tolist(), (" d_s", " d_φ", ""), strict=True)
+    parts = [f"{'' if n == 1 and name else n}{name}".strip() for n, name in pairs if n]
+    return " + ".join(parts) or "0"

@@ -1,0 +1,97 @@
+"""What a training leaves for the tables."""
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from plfl.config.sections import Federation as FederationSettings
+from plfl.data.windows import Dataset
+from plfl.experiments.evaluation import Evaluation
+from plfl.federated.clock import Times
+from plfl.results.records import Model
+
+
+@dataclass
+class Recorder:
+    """Collects the records of one federation, round by round."""
+
+    clients: NDArray[np.str_]
+    """Names of the N clients."""
+    epoch: NDArray[np.float64]
+    """Share (N,) of a client's training windows that a local step sees."""
+    parts: list[pd.DataFrame] = field(default_factory=list)
+    week: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @classmethod
+    def of(cls, dataset: Dataset, federation: FederationSettings) -> Self:
+        """An empty one for the clients of a dataset."""
+        windows = [len(dataset.starts(i, "train")) for i in range(len(dataset.clients))]
+        return cls(dataset.clients, federation.batch_size / np.array(windows, dtype=np.float64))
+
+    def train(
+        self,
+        t: int,
+        present: NDArray[np.int64],
+        losses: NDArray[np.float64],
+        steps: NDArray[np.float64],
+        page: dict[str, NDArray[np.int64]],
+        times: Times | None,
+    ) -> None:
+        """One row per participant: its mean minibatch loss, its steps, bytes and simulated seconds.
+
+        A loss that is not finite is recorded as infinite. A client that only exchanged something,
+        as before round 1, has a row without a loss.
+        """
+        heard = np.flatnonzero(np.any([counts > 0 for counts in page.values()], axis=0))
+        others = np.setdiff1d(heard, present)
+        who = np.concatenate([present, others])
+        loss = np.where(np.isfinite(losses), losses, np.inf)
+        columns = {"round": t, "client": self.clients[who], "split": "train", "model": "local"}
+        columns["loss"] = np.concatenate([loss, np.full(len(others), np.nan)])
+        columns["steps"] = np.concatenate([steps, np.zeros(len(others))])
+        columns["epochs"] = columns["steps"] * self.epoch[who]
+        crossed = {kind: counts[who] for kind, counts in page.items()}
+        timed = {}
+        if times is not None:
+            timed = {"seconds": times.busy[who], "round_seconds": times.round}
+        self.parts.append(pd.DataFrame(columns | crossed | timed))
+
+    def evaluate(
+        self,
+        t: int,
+        examined: Evaluation,
+        page: dict[str, NDArray[np.int64]],
+        clusters: NDArray[np.int64] | None,
+    ) -> None:
+        """One row a client, split and model: its scores, and its cluster if there are clusters."""
+        number = {name: i for i, name in enumerate(self.clients.tolist())}
+        i = examined.scores["client"].map(number).to_numpy(np.int64)
+        part = examined.scores.assign(**{name: counts[i] for name, counts in page.items()})
+        part.insert(0, "round", t)
+        self.parts.append(part if clusters is None else part.assign(cluster=clusters[i]))
+        self.week = examined.week
+
+    def validation(self, t: int, model: Model) -> float:
+        """Mean validation MASE of the models after round `t`; ∞ where it is not finite."""
+        wanted = {"round": t, "split": "validation", "model": model}
+        for part in self.parts:
+            if "mase" not in part:  # of training
+                continue
+            found = part[(part[list(wanted)] == pd.Series(wanted)).all(axis=1)]
+            if len(found):
+                return float(found["mase"].mean()) if np.isfinite(found["mae"]).all() else np.inf
+        raise KeyError(f"the models were not scored after round {t}")
+
+    @property
+    def steps(self) -> float:
+        """Local steps of all clients so far."""
+        return float(sum(part["steps"].sum() for part in self.parts if "steps" in part))
+
+    def of_model(self, model: Model) -> pd.DataFrame:
+        """The scores of one model, and the training it came from."""
+        table = pd.concat(self.parts, ignore_index=True)
+        training = table["split"] == "train"
+        return table[training | (table["model"] == model)].assign(model=model)

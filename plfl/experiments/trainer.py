@@ -1,0 +1,67 @@
+"""What trains on a dataset: the model, the engine and the federations that a study asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+
+from plfl.config.search import Candidate
+from plfl.config.study import Cell, Study
+from plfl.data.windows import Dataset
+from plfl.federated.client_data import ClientData
+from plfl.federated.federation import Federation
+from plfl.methods import Method
+from plfl.models.forecaster import Forecaster
+from plfl.training.engines import make_engine
+from plfl.training.task import Engine
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """A study's model and engine on one dataset."""
+
+    study: Study
+    dataset: Dataset
+    forecaster: Forecaster
+    engine: Engine
+
+    @classmethod
+    def of(cls, study: Study, dataset: Dataset) -> Trainer:
+        """The model and the engine that a study asks for."""
+        forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
+        return cls(study, dataset, forecaster, make_engine(study.compute, forecaster, dataset))
+
+    def client_data(self, seed: int) -> ClientData:
+        """The clients' data, with the minibatches of a seed."""
+        return ClientData(self.dataset, self.engine, self.study.federation, seed)
+
+    def federation(
+        self, cell: Cell, candidate: Candidate, client_data: ClientData | None = None
+    ) -> Federation:
+        """A cell before its first round; cells of one seed may share their `client_data`."""
+        data = client_data or self.client_data(cell.seed)
+        return federation_of(self.study, cell, candidate, self.forecaster, data)
+
+
+def federation_of(
+    study: Study, cell: Cell, candidate: Candidate, forecaster: Forecaster, client_data: ClientData
+) -> Federation:
+    """A cell of the study before its first round, trained with the rates of a candidate."""
+    engine = client_data.engine
+    mask = forecaster.layout.mask(study.sharing[cell.sharing])
+    return Federation(
+        method=cast(Method, candidate.method or Method()),
+        client_opt=candidate.client_opt,
+        server_opt=candidate.server_opt,
+        sharing=torch.from_numpy(mask).to(engine.device),
+        seed=cell.seed,
+        initial=forecaster.initial(cell.seed).to(engine.device, engine.dtype),
+        client_data=client_data,
+        weighting=study.federation.weighting,
+        opt_state=study.federation.opt_state,
+        draw=lambda seed: forecaster.initial(seed).to(engine.device, engine.dtype),
+        layout=forecaster.layout,
+        simulation=study.federation.simulation,
+    )

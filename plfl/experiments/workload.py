@@ -1,0 +1,154 @@
+"""What a study will cost before it runs: client-steps, bytes, and a guess at the time."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import torch
+
+from plfl.config.study import Study
+from plfl.data.windows import Dataset
+from plfl.experiments.trainer import Trainer
+from plfl.federated.participation import drawn_of
+from plfl.files import digest
+from plfl.models.forecaster import Forecaster
+from plfl.optimizers.client import ClientOpt
+from plfl.training.task import Engine, LocalTask
+
+YEAR = 365 * 24 * 60
+"""Minutes of data per client that are assumed."""
+TRIAL = 0.5
+"""Seconds that each measurement takes at least."""
+
+
+def workload(study: Study) -> pd.DataFrame:
+    """One row a state and personalisation.
+
+    Columns: `state`, `sharing`, `cells`; `trainings`, fewer than cells where the ServerOpt
+    never comes in, more where rates are tuned; `client_steps`: local steps of all clients of all
+    trainings; `megabytes`: what crosses at least between clients and servers, the shared parameters
+    once each way; `evaluations`: client models that are scored on all their evaluation windows.
+    """
+    f = study.federation
+    clients = drawn_of(study.data.clients, f.participation)
+    layout = Forecaster.of(study.model, len(study.data.inputs), study.windows.look_back).layout
+    rows = []
+    for state in study.data.states:
+        for scheme in study.grid.sharing:
+            cells = [c for c in study.cells if (c.state, c.sharing) == (state, scheme)]
+            distinct = {digest(study.settings(cell)): cell for cell in cells}
+            tried = [study.trials(cell) for cell in distinct.values()]
+            rounds, scored = np.sum([_rounds(study, trials) for trials in tried], axis=0).tolist()
+            shared = int(layout.mask(study.sharing[scheme]).sum())
+            crossings = 2 * clients * rounds
+            models = 1 if study.shares_nothing(scheme) else 2
+            rows.append(
+                {
+                    "state": state,
+                    "sharing": scheme,
+                    "cells": len(cells),
+                    "trainings": sum(tried),
+                    "client_steps": clients * rounds * f.local_steps,
+                    "megabytes": 4e-6 * shared * crossings,
+                    "evaluations": models * scored * study.data.clients,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _rounds(study: Study, trials: int) -> tuple[int, int]:
+    """Rounds that the trials of a cell are trained for in all, and how many of them are scored."""
+    trained = scored = 0
+    for after, end in itertools.pairwise([0, *study.rungs]):
+        trained += trials * (end - after)
+        evaluated = {t for t in range(after + 1, end) if t % study.federation.evaluate_every == 0}
+        scored += trials * len(evaluated | {end})
+        trials = -(-trials // 2)
+    return trained, scored
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What one training job does on this machine, measured just now."""
+
+    client_steps: float
+    """Local steps of a client per second, with the ClientOpts of the grid in turn."""
+    evaluations: float
+    """Client models scored per second, on a year of data."""
+
+    def seconds(self, work: pd.DataFrame) -> float:
+        """Time of one job for all the `work`."""
+        steps, evaluations = work["client_steps"].sum(), work["evaluations"].sum()
+        return float(steps / self.client_steps + evaluations / self.evaluations)
+
+
+def measure(study: Study) -> Speed:
+    """Train and evaluate some models on made-up numbers, half a second with each ClientOpt."""
+    torch.set_num_threads(study.compute.threads)
+    dataset = _noise(study)
+    trainer = Trainer.of(study, dataset)
+    engine = trainer.engine
+    clients = study.data.clients
+    rows = trainer.forecaster.initial(0).repeat(clients, 1).to(engine.device)
+    first, end = (study.windows.split[0] * len(dataset.features), len(dataset.features))
+    evaluated = torch.arange(int(first), end - dataset.look_back - dataset.look_ahead + 1)
+
+    def train(optimiser: ClientOpt) -> float:
+        engine.train(_task(study, optimiser, rows, engine))
+        return clients * study.federation.local_steps
+
+    def evaluate() -> float:
+        engine.predict(rows, [evaluated.to(engine.device)] * clients)
+        return clients
+
+    optimisers = [study.hyperparameters.of_client_opt(name) for name in study.grid.client_opt]
+    rates = [_rate(partial(train, optimiser)) for optimiser in optimisers]
+    return Speed(statistics.harmonic_mean(rates), _rate(evaluate))
+
+
+def _task(study: Study, optimiser: ClientOpt, rows: torch.Tensor, engine: Engine) -> LocalTask:
+    f = study.federation
+    size = len(rows), f.local_steps, f.batch_size
+    return LocalTask(
+        optimiser=optimiser,
+        rows=rows,
+        batches=torch.randint(1000, size, device=engine.device),
+        shared=torch.ones(rows.shape[1], dtype=torch.bool, device=engine.device),
+        state=optimiser.init(rows),
+        steps_taken=torch.zeros(1, 1, device=engine.device),
+    )
+
+
+def _rate(work: Callable[[], float]) -> float:
+    """Units of work per second, after a first call that may have things to prepare."""
+    work()
+    done, begun = 0.0, time.perf_counter()
+    while (passed := time.perf_counter() - begun) < TRIAL:
+        done += work()
+    return done / passed
+
+
+def _noise(study: Study) -> Dataset:
+    """A year of one client's made-up numbers, or what ten windows need if that is more."""
+    minutes = study.data.interval
+    window = study.windows.look_back + study.windows.look_ahead
+    rows, columns = max(YEAR // minutes, 10 * window), study.data.inputs
+    random = np.random.default_rng(0)
+    return Dataset(
+        clients=np.array(["noise"]),
+        columns=np.array(columns),
+        features=random.random((rows, len(columns)), dtype=np.float32),
+        load=np.ones(rows),
+        stamps=np.arange(rows).astype("datetime64[s]"),
+        bounds=np.array([[0, rows, rows, rows]]),
+        load_offset=np.zeros(1),
+        load_scale=np.ones(1),
+        look_back=study.windows.look_back,
+        look_ahead=study.windows.look_ahead,
+        interval=minutes,
+    )

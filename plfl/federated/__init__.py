@@ -1,0 +1,1 @@
+"""The round: clients, server, and what crosses between them."""

@@ -1,0 +1,147 @@
+"""Checkpoints: a training job on disk, so that an interrupted job continues where it stopped.
+
+Every few rounds the tensors of all federations (safetensors, never a pickle) and the records so far
+are written to one folder. `state.json`, written last, names the round they belong to. All random
+numbers depend on the round only, so a resumed job produces the same bits.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from plfl.federated.federation import Federation
+from plfl.files import atomic, digest, sha256
+
+log = logging.getLogger(__name__)
+
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+TABLES = ("server_state", "moments")
+
+
+class Checkpoint:
+    """The last saved round of one training job.
+
+    Args:
+        folder: where it is stored; nothing else may write there.
+        key: digest of everything that determines the job's result; a checkpoint with another key is
+            not used.
+        every: least number of seconds from one checkpoint to the next.
+    """
+
+    def __init__(self, folder: Path, key: str, every: float):
+        self.folder, self.key, self.every = folder, key, every
+        self.saved = time.monotonic()
+        self.note: dict[str, Any] = {}
+        """Further content of the next checkpoint, or of the one that was loaded, as JSON values."""
+
+    def is_due(self) -> bool:
+        """Whether the last checkpoint is at least `every` seconds old."""
+        return time.monotonic() - self.saved >= self.every
+
+    def save(
+        self, t: int, federations: Sequence[Federation], records: Sequence[Sequence[pd.DataFrame]]
+    ) -> None:
+        """Save round `t` with the parts of each federation's records.
+
+        The previous checkpoint is kept until the new one is complete.
+        """
+        arrays, tables = self._files(t, len(federations))
+        numbered = [part.assign(trial=i) for i, parts in enumerate(records) for part in parts]
+        table = pa.Table.from_pandas(pd.concat(numbered), preserve_index=False)
+        # One federation at a time: two copies of all models may not fit into memory.
+        for f, path in zip(federations, arrays, strict=True):
+            with atomic(path) as temporary:
+                # Not `save_file`, whose error does not say that the disk is full.
+                temporary.write_bytes(safetensors.torch.save(tensors(f)))
+        with atomic(tables) as temporary:
+            pq.write_table(table, temporary)
+        state = {"key": self.key, "round": t, "note": self.note}
+        files = [tables, *arrays]
+        state["files"] = {file.name: sha256(file) for file in files}
+        with atomic(self._state) as temporary:
+            temporary.write_text(json.dumps(state | {"digest": digest(state)}), encoding="utf-8")
+        for file in self.folder.iterdir():
+            if file not in (*files, self._state):
+                file.unlink()
+        self.saved = time.monotonic()
+
+    def load(self, federations: Sequence[Federation]) -> tuple[int, list[list[pd.DataFrame]]]:
+        """Restore the saved tensors; return the saved round and the parts of the records.
+
+        Without a usable checkpoint they are 0 and [].
+        """
+        try:
+            state = json.loads(self._state.read_text(encoding="utf-8"))
+            if state.pop("digest") != digest(state):
+                raise ValueError("state.json has changed")
+            if state["key"] != self.key:
+                return 0, []
+            arrays, tables = self._files(state["round"], len(state["files"]) - 1)
+            for file in (tables, *arrays):
+                if sha256(file) != state["files"][file.name]:
+                    raise ValueError(f"{file.name} has changed")
+            records = pd.read_parquet(tables)
+        except FileNotFoundError:
+            return 0, []
+        except _DAMAGE as error:
+            log.warning("%s: is damaged (%s); training starts again", self.folder, error)
+            return 0, []
+        for f, path in zip(federations, arrays, strict=False):
+            restore(f, safetensors.torch.load_file(path))
+        self.note = state["note"]
+        log.info("continues after round %d", state["round"])
+        # A trial without participants so far has no records, but keeps its position.
+        parts = (records[records["trial"] == i] for i in range(len(arrays)))
+        return int(state["round"]), [[part.drop(columns="trial")] for part in parts]
+
+    def remove(self) -> None:
+        """Delete the checkpoint of a finished job."""
+        if self.folder.is_dir():
+            for file in self.folder.iterdir():
+                file.unlink()
+            self.folder.rmdir()
+
+    @property
+    def _state(self) -> Path:
+        return self.folder / "state.json"
+
+    def _files(self, t: int, federations: int) -> tuple[list[Path], Path]:
+        arrays = [self.folder / f"{t}-{i}.safetensors" for i in range(federations)]
+        return arrays, self.folder / f"{t}.parquet"
+
+
+def tensors(f: Federation) -> dict[str, Tensor]:
+    """Everything that a federation keeps from one round to the next, by name."""
+    found = {"local": f.local, "steps": f.steps}
+    found["now"] = torch.tensor(f.clock.now, dtype=torch.float64)
+    for table in TABLES:
+        found |= {f"{table}/{name}": x for name, x in getattr(f, table).items()}
+    found |= {f"state/{name}": x for name, x in vars(f.state).items() if x is not None}
+    return {name: x.detach().clone().contiguous() for name, x in found.items()}
+
+
+def restore(f: Federation, found: dict[str, Tensor]) -> None:
+    """Restore what `tensors` returned."""
+    device = f.local.device
+    # Bytes and time before round 1 were counted before the interruption.
+    f.clock.close_round(f.channel.close_round(), [])
+    f.clock.now = float(found["now"])
+    f.local, f.steps = (found[name].to(device) for name in ("local", "steps"))
+    for table in TABLES:
+        prefix = f"{table}/"
+        kept = {n.removeprefix(prefix): x for n, x in found.items() if n.startswith(prefix)}
+        setattr(f, table, {name: x.to(device) for name, x in kept.items()})
+    for name in vars(f.state):
+        x = found.get(f"state/{name}")
+        setattr(f.state, name, None if x is None else x.to(device))

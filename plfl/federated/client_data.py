@@ -1,0 +1,139 @@
+"""The clients' data in the simulation: minibatches, targets, losses.
+
+Everything that a method gets here, a real client would compute from its own data on its own
+machine. What it then reports to the server crosses the channel.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from plfl.config.sections import Federation as Settings
+from plfl.data.windows import Dataset
+from plfl.errors import DataError
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.client.sgd import Sgd
+from plfl.training import batches
+from plfl.training.task import Engine, LocalTask
+
+
+class ClientData:
+    """All clients of one dataset, with the random numbers of one seed."""
+
+    def __init__(self, dataset: Dataset, engine: Engine, settings: Settings, seed: int):
+        """Collect the training windows of the clients of `dataset`.
+
+        Raises:
+            DataError: a client has fewer training windows than a minibatch.
+        """
+        self.dataset, self.engine, self.settings, self.seed = dataset, engine, settings, seed
+        self.names: list[str] = dataset.clients.tolist()
+        self._starts = [dataset.starts(i, "train") for i in range(len(self.names))]
+        counts = [len(starts) for starts in self._starts]
+        for name, windows in zip(self.names, counts, strict=True):
+            if windows < settings.batch_size:
+                raise DataError(
+                    f"client {name}: {windows} training windows are fewer than "
+                    f"federation.batch_size {settings.batch_size}; lower it or give a longer series"
+                )
+        self.windows = torch.tensor(counts, dtype=torch.float64, device=engine.device)
+        """Training windows n_i (N,) of each client."""
+        self._drawn: tuple[int, int, dict[int, Tensor]] = (0, 0, {})
+
+    def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
+        """Start rows (n, steps, B) of the minibatches of round `t`, the same in every call.
+
+        Rounds before the first (t ≤ 0) serve what a method does before training.
+        """
+        if self._drawn[:2] != (t, steps):
+            self._drawn = (t, steps, {})
+        cache = self._drawn[2]
+        for i in clients.tolist():
+            if i not in cache:
+                cache[i] = torch.from_numpy(self._draw(i, t, steps)).to(self.engine.device)
+        return torch.stack([cache[i] for i in clients.tolist()])
+
+    def _draw(self, i: int, t: int, steps: int) -> NDArray[np.int64]:
+        starts, size = self._starts[i], self.settings.batch_size
+        # A stream counts from zero, so rounds before the first have streams of their own.
+        name, t = (self.names[i], t) if t > 0 else (f"/before/{self.names[i]}", 1 - t)
+        if self.settings.batches == "epoch":
+            # Where a round begins must not depend on how many steps anybody takes in it.
+            first = (t - 1) * self.settings.local_steps
+            return starts[batches.epoch(self.seed, name, first, len(starts), steps, size)]
+        return starts[batches.draw(self.seed, name, t, len(starts), steps, size)]
+
+    def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
+        """Random numbers of round `t` for a `purpose`, one generator per client."""
+        return [batches.stream(self.seed, f"/{purpose}/{self.names[i]}", t) for i in clients]
+
+    def targets(self, starts: Tensor) -> Tensor:
+        """Targets, in scaled units, of the windows that begin at `starts`."""
+        rows = starts.cpu().numpy() + self.dataset.look_back - 1 + self.dataset.look_ahead
+        values = torch.from_numpy(self.dataset.features[rows, 0])
+        return values.to(self.engine.device, self.engine.dtype)
+
+    def training_targets(self, client: int) -> Tensor:
+        """Targets (n_i,), in scaled units, of all training windows of a client."""
+        return self.targets(torch.from_numpy(self._starts[client]))
+
+    def losses(
+        self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None
+    ) -> Tensor:
+        """Mean squared error (n,) of model s over training windows of client `clients[s]`.
+
+        They are as many as `windows`, drawn for round `t`, the same for all who ask; or all.
+        """
+        starts = [torch.from_numpy(s) for s in self._probes(clients, t, windows)]
+        forecasts = self.engine.predict(rows, [s.to(self.engine.device) for s in starts])
+        errors = [f - self.targets(s) for f, s in zip(forecasts, starts, strict=True)]
+        return torch.stack([error.double().square().mean() for error in errors])
+
+    def _probes(self, clients: Tensor, t: int, windows: int | None) -> list[NDArray[np.int64]]:
+        every = [self._starts[i] for i in clients.tolist()]
+        if windows is None:
+            return every
+        drawn = zip(every, self.streams("probe", clients.tolist(), t), strict=True)
+        return [s if len(s) <= windows else random.choice(s, windows, False) for s, random in drawn]
+
+    def train(
+        self,
+        rows: Tensor,
+        clients: Tensor,
+        optimiser: ClientOpt,
+        t: int,
+        steps: int,
+        shared: Tensor | None = None,
+    ) -> Tensor:
+        """The models `rows` (n, P) after `steps` local steps of `clients`, outside of any round.
+
+        A proximal term of the optimiser acts on the parameters of the mask `shared` (P,), on all
+        without one.
+        """
+        trained = rows.clone()
+        task = self._task(trained, clients, optimiser, t, steps)
+        self.engine.train(task if shared is None else replace(task, shared=shared))
+        return trained
+
+    def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int) -> Tensor:
+        """Mean gradient (n, P) of the models `rows` over the first minibatches of round `t`."""
+        gradients = torch.zeros_like(rows)
+        task = self._task(rows.clone(), clients, Sgd.model_construct(lr=0.0), t, steps)
+        self.engine.train(replace(task, gradients=gradients))
+        return gradients / steps
+
+    def _task(
+        self, rows: Tensor, clients: Tensor, optimiser: ClientOpt, t: int, steps: int
+    ) -> LocalTask:
+        return LocalTask(
+            optimiser=optimiser,
+            rows=rows,
+            batches=self.minibatches(clients, t, steps),
+            shared=torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device),
+            state=optimiser.init(rows),
+            steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),
+        )

@@ -1,0 +1,191 @@
+"""Who takes part, and how long it would take: simulated, never measured on this machine.
+
+A participant downloads, takes its local steps and uploads; the round lasts as long as the slowest
+one, and the others wait for it. Groups of clients that take turns add up, and so does what a method
+does before round 1. Times follow from the bytes in the ledger and the work done, so every method is
+on the same clock. A local step of a minibatch is a work of 1, a forward pass over as many windows
+1/3, see `plfl.federated.instructions.FORWARD`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.config.sections import Simulation
+from plfl.errors import ConfigError
+from plfl.federated import availability
+from plfl.federated.availability import Trace, takes_time
+from plfl.training import batches
+
+Seconds = NDArray[np.float64]
+Page = dict[str, NDArray[np.int64]]
+"""A page of the channel's ledger: bytes (N,) by kind."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Simulated seconds of a round, (N,) each; 0 for clients that did not take part."""
+
+    download: Seconds
+    compute: Seconds
+    upload: Seconds
+    waiting: Seconds
+    """From the end of a participant's own work to the end of the round."""
+    round: float
+    """Seconds of the whole round."""
+
+    @property
+    def busy(self) -> Seconds:
+        """Seconds that each client was at work."""
+        return self.download + self.compute + self.upload
+
+
+class Clock:
+    """Participation and time of the N clients of one federation."""
+
+    def __init__(self, simulation: Simulation, names: Sequence[str], seed: int):
+        """Draw the clients' speeds, or read them from a trace.
+
+        Raises:
+            ConfigError: the trace is none of these clients, or by a time that never passes.
+            DataError: the trace cannot be used, see `plfl.federated.availability.read`.
+        """
+        self.simulation, self.names, self.seed = simulation, list(names), seed
+        s = simulation
+        self._drawn = {
+            "step_seconds": self._each("step_seconds", s.step_seconds, s.step_spread),
+            "down_mbit": self._each("down_mbit", s.down_mbit, s.link_spread),
+            "up_mbit": self._each("up_mbit", s.up_mbit, s.link_spread),
+        }
+        self._trace = None if s.trace is None else self._read(s.trace)
+        self.now = 0.0
+        """Seconds since the start of what the method does before round 1."""
+        self._set(1)
+        self._work = np.zeros(len(self._everyone))
+        self._before: Page = {}
+        self._spent_before = np.zeros((3, len(self._everyone)))
+
+    def _read(self, path: Path) -> Trace:
+        found = availability.read(path)
+        problem = None
+        if not set(found.clients) & set(self.names):
+            problem = f"{path} has none of the clients {', '.join(self.names)}"
+        elif found.by == "seconds" and not takes_time(self.simulation):
+            problem = (
+                f"{path} is by seconds, but nothing takes any; give step_seconds, down_mbit or "
+                "up_mbit, there or here, or make it by round"
+            )
+        if problem:
+            raise ConfigError("federation.simulation.trace", [problem])
+        return found
+
+    def _set(self, t: int) -> None:
+        """Make the speeds those of round `t`."""
+        values = dict(self._drawn)
+        self._available = np.full(len(self._everyone), np.nan)
+        if self._trace is not None:
+            moment = t if self._trace.by == "round" else self.now
+            traced = self._trace.at(self.names, moment)
+            self._available = traced.pop("available")
+            values |= {
+                name: np.where(np.isnan(given), values[name], given)
+                for name, given in traced.items()
+            }
+        self.step_seconds = values["step_seconds"]
+        """Seconds (N,) of a local step in this round."""
+        self.down_seconds = _of_byte(values["down_mbit"])
+        """Seconds (N,) for a byte to come down in this round."""
+        self.up_seconds = _of_byte(values["up_mbit"])
+        """Seconds (N,) for a byte to go up in this round."""
+
+    @property
+    def _everyone(self) -> range:
+        return range(len(self.names))
+
+    def _streams(self, purpose: str, t: int) -> list[np.random.Generator]:
+        """Random numbers of round `t` for a `purpose`, one generator per client."""
+        return [batches.stream(self.seed, f"/{purpose}/{name}", t) for name in self.names]
+
+    def _each(self, key: str, value: float | list[float] | None, spread: float) -> Seconds:
+        """A value (N,) of each client; 0, which takes no time, where there is none."""
+        values = np.array(np.broadcast_to(value or 0.0, len(self._everyone)), dtype=np.float64)
+        if spread:
+            streams = self._streams(key, 0)
+            values *= np.exp([spread * random.standard_normal() for random in streams])
+        return values
+
+    def available(self, t: int) -> NDArray[np.bool_]:
+        """Which clients (N,) can be reached in round `t`, which begins."""
+        self._set(t)
+        share = self.simulation.availability
+        reached = np.ones(len(self._everyone), dtype=np.bool_)
+        if share < 1:
+            streams = self._streams("availability", t)
+            reached = np.array([random.random() < share for random in streams])
+        return np.where(np.isnan(self._available), reached, self._available == 1)
+
+    def progress(self, t: int) -> NDArray[np.float64]:
+        """Share (N,) of its local steps after which each client would drop out of round `t`.
+
+        It is 1 for those that stay.
+        """
+        progress = np.ones(len(self._everyone))
+        if self.simulation.dropout:
+            for i, random in enumerate(self._streams("dropout", t)):
+                drops, after = random.random(2)
+                if drops < self.simulation.dropout:
+                    progress[i] = after
+        return progress
+
+    def work(self, clients: NDArray[np.int64], steps: NDArray[np.float64]) -> None:
+        """Charge `clients` (n,) with further work (n,), in local steps of one minibatch."""
+        self._work[clients] += steps
+
+    def wait_for_all(self, page: Page) -> None:
+        """End the phase before round 1, whose bytes are `page`, when all clients have finished."""
+        self._before = page
+        self._spent_before = self._spent(page)
+        self.now += float(self._spent_before.sum(0).max())
+
+    def _spent(self, page: Page) -> Seconds:
+        """Seconds (3, N) of downloads, of the work noted, which is then forgotten, and uploads."""
+        work, self._work = self._work, np.zeros_like(self._work)
+        return np.stack(
+            [
+                page["bytes_down"] * self.down_seconds,
+                work * self.step_seconds,
+                page["bytes_up"] * self.up_seconds,
+            ]
+        )
+
+    def close_round(self, page: Page, groups: Sequence[NDArray[np.int64]]) -> Times:
+        """Times of the round whose ledger is `page`, in which `groups` took part.
+
+        A group begins when all clients of the group before it have finished. The phase before
+        round 1 counts as part of round 1. If no client took part and the trace is by seconds, the
+        round lasts until the next change in the trace.
+        """
+        before, self._before = self._before, {}
+        spent = self._spent({kind: some - before.get(kind, 0) for kind, some in page.items()})
+        whole = float(sum(spent.sum(0)[clients].max() for clients in groups if len(clients)))
+        if self._trace is not None and self._trace.by == "seconds" and not any(map(len, groups)):
+            change = self._trace.after(self.names, self.now)
+            whole = 0.0 if change is None else change - self.now
+        self.now += whole
+        earlier, self._spent_before = self._spent_before, np.zeros_like(spent)
+        whole += float(earlier.sum(0).max())
+        download, compute, upload = spent + earlier
+        busy = download + compute + upload
+        waiting = np.zeros_like(busy)
+        for clients in groups:
+            waiting[clients] = whole - busy[clients]
+        return Times(download, compute, upload, waiting, whole)
+
+
+def _of_byte(mbit: Seconds) -> Seconds:
+    """Seconds of a byte at so many Mbit/s; 0 where there is no such number."""
+    seconds: Seconds = np.divide(8e-6, mbit, out=np.zeros_like(mbit), where=mbit > 0)
+    return seconds

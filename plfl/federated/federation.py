@@ -1,0 +1,164 @@
+"""The state of one federation: its clients' models, its server, its channel and its clock.
+
+The method decides what is sent and how the server steps; `plfl.federated.round` runs the rounds.
+Many federations (cells) of the same clients run side by side, so that an engine can train all their
+models together. They do not influence each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from plfl.config.sections import Simulation
+from plfl.federated.channel import Channel
+from plfl.federated.client_data import ClientData
+from plfl.federated.clock import Clock
+from plfl.methods import Method, MethodState
+from plfl.models.forecaster import ParameterLayout
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.server import ServerOpt
+
+
+@dataclass(eq=False)
+class Federation:
+    """One cell while it runs: N clients around one server."""
+
+    method: Method
+    client_opt: ClientOpt
+    server_opt: ServerOpt
+    sharing: Tensor
+    """Mask (P,) of the parameters that the study shares."""
+    seed: int
+    initial: Tensor
+    """Parameters (P,) that the server and every client start from."""
+    client_data: ClientData
+    """The clients' data. A method asks the clients for what they compute from these."""
+    weighting: str
+    """Weights in the server's mean: `uniform`, or `samples`, the number of training windows."""
+    opt_state: str
+    """How the local optimisers' state continues between rounds (`federation.opt_state`)."""
+
+    draw: Callable[[int], Tensor]
+    """Initial parameters (P,) of any seed."""
+    layout: ParameterLayout
+    """Names of the P parameters."""
+    simulation: Simulation = field(default_factory=Simulation)
+    """Availability, dropouts, and the speed of clients and links."""
+
+    clock: Clock = field(init=False)
+    shared: Tensor = field(init=False)
+    """Mask (P,) of the parameters that cross the channel: the shared ones, except in an audit."""
+    columns: slice | Tensor = field(init=False)
+    """Columns of these parameters; a slice, which copies nothing, if they are adjacent."""
+    local: Tensor = field(init=False)
+    """Models (N, P) as the clients last left them. Personal parameters exist only here."""
+    channel: Channel = field(init=False)
+    server_state: dict[str, Tensor] = field(init=False)
+    state: MethodState = field(init=False, default_factory=MethodState)
+    """What the method keeps between rounds; methods read it by `MethodState.of`."""
+    moments: dict[str, Tensor] = field(init=False, default_factory=dict)
+    steps: Tensor = field(init=False)
+    """Local steps (N, 1) that each client's kept moments have behind them."""
+
+    def __post_init__(self) -> None:
+        clients = len(self.client_data.names)
+        self.clock = Clock(self.simulation, self.client_data.names, self.seed)
+        self.shared = self.method.shared_mask(self.sharing)
+        self.columns = _columns(self.shared)
+        self.local = self.initial.expand(clients, -1).clone()
+        self.channel = Channel(int(self.shared.sum()), clients)
+        self.server_state = self.server_opt.init(self.x0, clients)
+        self.steps = torch.zeros(clients, 1, device=self.initial.device).double()
+        if self.opt_state != "reset":
+            self.moments = self.client_opt.init(self.local)
+        if self.channel.shared:
+            self.state = self.method.init(self)
+            self.clock.wait_for_all(self.channel.page)
+
+    @property
+    def x0(self) -> Tensor:
+        """Shared parameters (d_s,) that the server starts from."""
+        return self.initial[self.columns]
+
+    @property
+    def everyone(self) -> Tensor:
+        """Indices (N,) of all clients."""
+        return torch.arange(len(self.local), device=self.local.device)
+
+    def weights_of(self, clients: Tensor) -> Tensor:
+        """Weights (n,) of `clients` in a mean over them; they sum to one."""
+        windows = self.client_data.windows[clients]
+        weights = windows if self.weighting == "samples" else torch.ones_like(windows)
+        return weights / weights.sum()
+
+    def weights_of_all(self) -> Tensor:
+        """Weights (N,) of all clients in a mean over them, before it is divided by their sum.
+
+        A deployed server does not know the windows of a client that has never joined; it counts as
+        much as the average of those that have.
+        """
+        windows = self.client_data.windows
+        if self.weighting != "samples":
+            return torch.ones_like(windows)
+        return torch.where(windows.isnan(), windows.nanmean(), windows)
+
+    def models(self, clients: Tensor, shared: Tensor) -> Tensor:
+        """Models (n, P) of `clients`: the given shared part (n, d_s) and their own personal one."""
+        rows = self.local[clients]
+        if self.channel.shared:
+            rows[:, self.columns] = shared
+        return rows
+
+    def full(self, values: Tensor | float) -> Tensor:
+        """Numbers for the shared parameters, (d_s,) or (n, d_s), as such for all: 0 elsewhere."""
+        values = torch.as_tensor(values, dtype=self.initial.dtype, device=self.initial.device)
+        if values.shape[-1:] == self.shared.shape:
+            return values
+        rows = values.new_zeros(*values.shape[:-1], len(self.shared))
+        rows[..., self.columns] = values
+        return rows
+
+    def open_moments(self, present: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """Optimiser state of the clients `present` for a round, and the steps it has behind it."""
+        steps = self.steps[present]
+        if self.opt_state == "reset":
+            return self.client_opt.init(self.local[: len(present)]), steps
+        state = {name: rows[present] for name, rows in self.moments.items()}
+        if self.opt_state == "keep_personal":
+            for rows in state.values():
+                rows[:, self.columns] = 0
+            steps = torch.where(self.shared, 0, steps)
+        return state, steps
+
+    def keep_moments(self, present: Tensor, state: dict[str, Tensor], steps: Tensor) -> None:
+        """Keep the optimiser state of the clients `present` after `steps` (n,) further steps."""
+        if self.opt_state != "reset":
+            self.steps[present] += steps[:, None]
+            for name, rows in self.moments.items():
+                rows[present] = state[name]
+
+    def charge(self, clients: Tensor, work: Tensor | float) -> None:
+        """Let `clients` (n,) spend time on `work` (n,), in local steps, outside of their steps."""
+        steps = np.broadcast_to(torch.as_tensor(work).cpu().double().numpy(), len(clients))
+        self.clock.work(clients.cpu().numpy(), steps)
+
+    @property
+    def global_models(self) -> Tensor:
+        """What each client would hold if it asked the server now, [x; p_i]: (N, P)."""
+        if not self.channel.shared:
+            return self.local.clone()
+        return self.models(self.everyone, self.method.global_parameters(self))
+
+
+def _columns(mask: Tensor) -> slice | Tensor:
+    """The columns of `mask` as an index."""
+    found = mask.nonzero()[:, 0]
+    if not len(found):
+        return slice(0)
+    first, end = int(found[0]), int(found[-1]) + 1
+    return slice(first, end) if end - first == len(found) else found

@@ -1,0 +1,94 @@
+"""What a method asks of its clients in a round, and what they return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:  # reading a configuration imports the methods, and shall not wait for torch
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from plfl.training.task import Contrast, Storm
+
+    SoftTargets = Callable[[Tensor, Tensor, Tensor], Tensor]
+    """(forecasts of teachers, targets, clients) → targets to train on; the first two (n, K, B)."""
+
+FORWARD = 1 / 3
+"""Work of a forward pass over a minibatch, in local steps: a backward pass costs two of them."""
+
+
+@dataclass
+class TrainInstructions:
+    """What a method asks of n clients in a round; all but `start` is optional.
+
+    In each local step the ClientOpt gets *gradient + pull · (y − start) + constant*; then
+    `step_offset` is added. These terms act on the d_s shared parameters. A pull towards another
+    anchor is a pull towards `start` plus the constant pull · (start − anchor).
+    """
+
+    start: Tensor
+    """Shared parameters (n, d_s) that the clients start from, as received."""
+    pull: float | Tensor = 0.0
+    """a, or a (d_s,), of the term a · (y − start)."""
+    constant: Tensor | None = None
+    """(n, d_s), added to every gradient."""
+    step_offset: Tensor | None = None
+    """(n, d_s), added to the parameters after every step."""
+    offset_first: bool = False
+    """Add `step_offset` before the step instead, so that the gradient is taken at the shifted
+    point; `pull` and a proximal term of the ClientOpt still refer to `start`."""
+    steps: Tensor | None = None
+    """Local steps (n,) of each client, instead of `federation.local_steps`."""
+    skip: int = 0
+    """First minibatches of the round that are skipped, because the method has used them."""
+    teacher: Tensor | None = None
+    """Shared parameters (n, d_s) of a teacher. It forecasts with the client's personal parameters
+    at the start of the round; `soft_targets` gets its forecasts."""
+    soft_targets: SoftTargets | None = None
+    """Makes the targets that the clients train on instead of the measured ones."""
+    loss_scale: float = 1.0
+    """Factor of the loss."""
+    contrast: Contrast | None = None
+    """Term in the loss between the features of the models at `start` and of `previous`."""
+    previous: Tensor | None = None
+    """Shared parameters (n, d_s) of the models from whose features `contrast` pushes away; their
+    personal parameters are the client's at the start of the round."""
+    storm: Storm | None = None
+    """Steps of the shared parameters that replace the ClientOpt's; its tensors are (n, d_s)."""
+    gradients: Literal["none", "steps", "start"] = "none"
+    """Which `TrainResult.gradients` are returned: those of the local steps, or all at `start`."""
+    before: float | Tensor = 0.0
+    """Work of each client (n,) before its first step, in local steps; the clock charges it."""
+
+    @property
+    def work_per_step(self) -> float:
+        """Work of a local step, with all passes besides that of its own gradient."""
+        work = 1.0
+        if self.teacher is not None:
+            work += FORWARD
+        if self.contrast is not None:  # features at the start and of the previous model
+            work += 2 * FORWARD
+        if self.storm is not None:  # the gradient at the point before
+            work += 1
+        if self.gradients == "start":
+            work += 1
+        return work
+
+
+@dataclass
+class TrainResult:
+    """What n clients did in a round; their models are in `federation.local`."""
+
+    instructions: TrainInstructions
+    """What the method asked for."""
+    steps: Tensor
+    """Local steps (n,) taken."""
+    update: Tensor
+    """D = y − x (n, d_s): shared parameters after the steps minus those at the start."""
+    gradients: Tensor | None
+    """Mean over the steps of the minibatch gradients (n, d_s), without terms of the method; where
+    they are taken, `TrainInstructions.gradients` says."""
+    storm: Storm | None = None
+    """`instructions.storm` after the steps."""

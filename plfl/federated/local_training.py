@@ -1,0 +1,216 @@
+"""The clients' side of a round: what a method asks of them, and how they train.
+
+The models of many cohorts, of one or several federations, train together in blocks: small enough
+for memory, large enough to use every core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from plfl.config.sections import Federation as Settings
+from plfl.federated.federation import Federation
+from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.training.task import Engine, LocalTask
+
+
+class Cohort:
+    """The clients of one federation that train at the same time.
+
+    Of clients that drop out (`stay` is False) only the bytes sent to them and their time remain.
+    """
+
+    def __init__(self, f: Federation, t: int, clients: Tensor, settings: Settings, stay: bool):
+        self.f, self.t, self.clients, self.stay = f, t, clients, stay
+        self.instructions = (
+            f.method.broadcast(f, t, clients) if f.channel.shared else TrainInstructions(f.x0[None])
+        )
+        steps = self.instructions.steps
+        full = torch.full((len(clients),), settings.local_steps, device=clients.device)
+        self.steps = (full if steps is None else steps) - self.instructions.skip
+        self.most = int(self.steps.max())
+        self.losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
+        width = (len(clients), f.channel.shared if stay else 0)
+        self.update = f.initial.new_empty(width)
+        self.gradients = (
+            None if self.instructions.gradients == "none" else f.initial.new_empty(width)
+        )
+        storm = self.instructions.storm
+        self.storm = storm and storm.map(torch.clone)
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Equal for cohorts whose models can train as one stack."""
+        instructions, f = self.instructions, self.f
+        pull = (
+            instructions.pull
+            if isinstance(instructions.pull, float)
+            else instructions.pull.cpu().numpy().tobytes()
+        )
+        given = (
+            instructions.constant,
+            instructions.step_offset,
+            instructions.steps,
+            instructions.soft_targets,
+        )
+        terms = (instructions.offset_first, *(x is not None for x in given))
+        mask = f.shared.cpu().numpy().tobytes()
+        loss = (instructions.loss_scale, instructions.contrast, instructions.gradients)
+        storm = instructions.storm and (instructions.storm.a, instructions.storm.beta)
+        return (f.client_opt, mask, pull, *terms, *loss, storm, self.most)
+
+    @property
+    def taken(self) -> NDArray[np.float64]:
+        """Local steps (n,) that the clients took, including those that the method took itself."""
+        asked = (self.steps + self.instructions.skip).cpu().double().numpy()
+        progress = self.f.clock.progress(self.t)[self.clients.cpu().numpy()]
+        return np.asarray(asked * progress, dtype=np.float64)
+
+    def close(self) -> None:
+        """Report the clients' work to the clock and their results to the method."""
+        clients = self.clients.cpu().numpy()
+        before = torch.as_tensor(self.instructions.before).cpu().numpy()
+        self.f.clock.work(clients, before + self.taken * self.instructions.work_per_step)
+        if self.stay and self.f.channel.shared:
+            result = TrainResult(
+                self.instructions, self.steps, self.update, self.gradients, self.storm
+            )
+            self.f.method.aggregate(self.f, self.t, self.clients, result)
+
+
+class _Part:
+    """Some of the clients of a cohort, while they train."""
+
+    def __init__(self, cohort: Cohort, index: slice):
+        self.cohort, self.index = cohort, index
+        self.clients = cohort.clients[index]
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it holds the last clients of its cohort."""
+        return bool(self.index.stop == len(self.cohort.clients))
+
+    def task(self, engine: Engine) -> LocalTask:
+        """The work of these clients, as the method asks for it."""
+        f, instructions = self.cohort.f, self.cohort.instructions
+        self.start = f.models(self.clients, self._of(instructions.start))
+        state, behind = f.open_moments(self.clients)
+        skip, steps = instructions.skip, self.cohort.steps[self.index]
+        drawn = f.client_data.minibatches(self.clients, self.cohort.t, skip + self.cohort.most)
+        batches, rows = drawn[:, skip:], self.start.clone()
+        constant, step_offset = (
+            self._full(instructions.constant),
+            self._full(instructions.step_offset),
+        )
+        if step_offset is not None and instructions.offset_first:
+            # An offset before each step is one after it, from a start with the offset. Terms that
+            # draw towards the start still mean where it was.
+            rows += step_offset
+            pulls = instructions.pull + f.client_opt.proximal
+            if isinstance(pulls, Tensor) or pulls:
+                back = f.full(pulls * torch.ones_like(f.x0)) * step_offset
+                constant = back if constant is None else constant + back
+        previous, storm = instructions.previous, instructions.storm
+        no_pull = isinstance(instructions.pull, float) and not instructions.pull
+        return LocalTask(
+            optimiser=f.client_opt,
+            rows=rows,
+            batches=batches,
+            shared=f.shared,
+            state=state,
+            steps_taken=behind,
+            pull=None if no_pull else f.full(instructions.pull * torch.ones_like(f.x0)),
+            constant=constant,
+            step_offset=step_offset,
+            targets=self._targets(engine, batches),
+            loss_scale=instructions.loss_scale,
+            steps=None if instructions.steps is None else steps,
+            gradients=torch.zeros_like(rows) if instructions.gradients == "steps" else None,
+            contrast=instructions.contrast,
+            previous=None if previous is None else f.models(self.clients, self._of(previous)),
+            storm=storm and storm.map(lambda values: f.full(values[self.index]).clone()),
+        )
+
+    def _full(self, values: Tensor | None) -> Tensor | None:
+        """A method's `values` for these clients, 0 where a parameter is personal."""
+        return None if values is None else self.cohort.f.full(self._of(values))
+
+    def _of(self, values: Tensor) -> Tensor:
+        """The rows of a method's `values` for these clients; a single row applies to all."""
+        return values if len(values) == 1 else values[self.index]
+
+    def _targets(self, engine: Engine, batches: Tensor) -> Tensor | None:
+        f, instructions = self.cohort.f, self.cohort.instructions
+        if instructions.soft_targets is None or instructions.teacher is None:
+            return None
+        teachers = f.models(self.clients, self._of(instructions.teacher))
+        taught = torch.stack(engine.predict(teachers, list(batches.flatten(1)))).view(batches.shape)
+        return instructions.soft_targets(taught, f.client_data.targets(batches), self.clients)
+
+    def take(self, task: LocalTask, losses: Tensor) -> None:
+        """Store the trained models, and the mean losses (n,)."""
+        cohort, f, instructions = self.cohort, self.cohort.f, self.cohort.instructions
+        cohort.losses[self.index] = losses
+        if not cohort.stay:
+            return
+        trained, steps = task.rows, cohort.steps[self.index]
+        if instructions.step_offset is not None and instructions.offset_first:
+            trained = trained - f.full(self._of(instructions.step_offset))
+        f.local[self.clients] = trained
+        f.keep_moments(self.clients, task.state, steps)
+        columns = f.columns
+        torch.sub(trained[:, columns], self.start[:, columns], out=cohort.update[self.index])
+        if cohort.gradients is not None:
+            if task.gradients is not None:
+                means = task.gradients / steps[:, None]
+            else:
+                means = f.client_data.gradients(self.start, self.clients, cohort.t, cohort.most)
+            cohort.gradients[self.index] = means[:, columns]
+        if cohort.storm is not None and task.storm is not None:
+            cohort.storm.momentum[self.index] = task.storm.momentum[:, columns]
+            cohort.storm.square[self.index] = task.storm.square[:, columns]
+
+
+def train_cohorts(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]:
+    """Train the clients of `cohorts`; yield each cohort when its last client is done."""
+    for block in _blocks(cohorts, engine.block):
+        _train(block, engine)
+        yield from (part.cohort for part in block if part.is_last)
+
+
+def _blocks(cohorts: Iterable[Cohort], most: int) -> Iterator[list[_Part]]:
+    """The clients of `cohorts` in blocks of at most `most` models that can train together.
+
+    A cohort begins only when there is room for it, so that few are in memory at once.
+    """
+    waiting: dict[tuple[object, ...], list[_Part]] = {}
+    for cohort in cohorts:
+        parts = waiting.setdefault(cohort.kind, [])
+        first, clients = 0, len(cohort.clients)
+        while first < clients:
+            end = min(clients, first + most - sum(map(len, parts)))
+            parts.append(_Part(cohort, slice(first, end)))
+            first = end
+            if sum(map(len, parts)) == most:
+                yield parts.copy()
+                parts.clear()
+    yield from filter(None, waiting.values())
+
+
+def _train(parts: list[_Part], engine: Engine) -> None:
+    """Train the models of some parts as one stack."""
+    task = LocalTask.concat([part.task(engine) for part in parts])
+    losses = engine.train(task)
+    first = 0
+    for part in parts:
+        rows = slice(first, first + len(part))
+        part.take(task.select(rows), losses[rows])
+        first = rows.stop

@@ -1,0 +1,24 @@
+"""Whole numbers from shares, without the round-off of binary fractions.
+
+0.58 · 50 is 29, though the product of the two floats is less; half of 5 clients is 3, where Python
+rounds 2.5 to the even 2.
+"""
+
+import math
+from fractions import Fraction
+
+
+def decimal(value: float) -> Fraction:
+    """The number that was written: exactly the shortest decimal that `value` prints as."""
+    return Fraction(repr(float(value)))
+
+
+def share_of(count: int, share: float) -> int:
+    """A `share` of `count` things, rounded to the nearest whole number, halves up."""
+    return math.floor(decimal(share) * count + Fraction(1, 2))
+
+
+def whole(value: float) -> float:
+    """`value`, or the whole number that it misses by round-off alone (1e-9 of it)."""
+    nearest = float(round(value))
+    return nearest if math.isclose(value, nearest, rel_tol=1e-9, abs_tol=1e-9) else value

@@ -1,0 +1,148 @@
+"""The paper's forecaster for many models at once, each a row of a matrix.
+
+An LSTM reads the look-back. Its hidden states of all steps, concatenated, go through an MLP with
+per-channel PReLU. The output is one number, the load at the look-ahead in scaled units. Shapes and
+order of the parameters are those of `torch.nn.LSTM` (two biases) and `torch.nn.Linear`. With the
+paper's sizes there are 60,276 parameters, 3,500 of them in the LSTM.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from plfl.config.sections import Model
+
+
+@dataclass(frozen=True)
+class ParameterLayout:
+    """Which slice of a row holds which parameter."""
+
+    shapes: dict[str, tuple[int, ...]]
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.shapes)
+
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """The columns of each parameter, by name."""
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes.values()]).tolist()
+        starts = [0, *ends[:-1]]
+        return {n: slice(a, b) for n, a, b in zip(self.shapes, starts, ends, strict=True)}
+
+    @property
+    def width(self) -> int:
+        """P, the number of parameters of one model."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    def views(self, theta: Tensor) -> dict[str, Tensor]:
+        """The parameters of all rows of `theta` (S, P), by name; each has shape (S, *shape)."""
+        return {
+            name: theta[:, columns].unflatten(1, self.shapes[name])
+            for name, columns in self.slices.items()
+        }
+
+    def mask(self, patterns: list[str]) -> NDArray[np.bool_]:
+        """Which columns (P,) belong to parameters whose names match one of the `patterns`."""
+        mask = np.zeros(self.width, dtype=bool)
+        for name, columns in self.slices.items():
+            mask[columns] = any(fnmatchcase(name, pattern) for pattern in patterns)
+        return mask
+
+
+@dataclass(frozen=True)
+class Forecaster:
+    """The sizes of the model. Its parameters are stored elsewhere, as rows."""
+
+    inputs: int
+    """F, the number of features; the first is the scaled load."""
+    look_back: int
+    """T, input rows of a window."""
+    hidden: int
+    """H, hidden units of the LSTM."""
+    mlp: tuple[int, ...]
+    """Widths of the hidden layers of the MLP."""
+    absolute: bool
+    """Whether the forecast is the absolute value of the output."""
+
+    @classmethod
+    def of(cls, model: Model, inputs: int, look_back: int) -> Forecaster:
+        """The forecaster of a configuration, for windows of shape (look_back, inputs)."""
+        return cls(inputs, look_back, model.hidden, tuple(model.mlp), model.output == "abs")
+
+    @cached_property
+    def layout(self) -> ParameterLayout:
+        """The parameters of a row, in order."""
+        H = self.hidden
+        shapes: dict[str, tuple[int, ...]] = {
+            "lstm.weight_ih": (4 * H, self.inputs),
+            "lstm.weight_hh": (4 * H, H),
+            "lstm.bias_ih": (4 * H,),
+            "lstm.bias_hh": (4 * H,),
+        }
+        widths = [self.look_back * H, *self.mlp, 1]
+        for layer, (fan_in, width) in enumerate(itertools.pairwise(widths)):
+            shapes[f"mlp.{layer}.weight"] = (width, fan_in)
+            shapes[f"mlp.{layer}.bias"] = (width,)
+            if layer < len(self.mlp):
+                shapes[f"mlp.{layer}.slope"] = (width,)
+        return ParameterLayout(shapes)
+
+    def initial(self, seed: int) -> Tensor:
+        """Initial parameters (P,), float32, with PyTorch's distributions for LSTM, Linear and
+        PReLU."""
+        import torch
+
+        generator = torch.Generator().manual_seed(seed)
+        row = torch.empty(self.layout.width)
+        fan_in = self.hidden
+        for name, columns in self.layout.slices.items():
+            if name.endswith("slope"):
+                row[columns] = 0.25
+                continue
+            if name.startswith("mlp") and name.endswith("weight"):
+                fan_in = self.layout.shapes[name][1]
+            bound = 1 / math.sqrt(fan_in)
+            row[columns].uniform_(-bound, bound, generator=generator)
+        return row
+
+    def forward(self, parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+        """Forecasts (S, B), in scaled units, for windows `x` (S, B, T, F).
+
+        `parameters` are those of S models, as `ParameterLayout.views` gives them.
+        """
+        import torch
+
+        S, B, T, F = x.shape
+        H = self.hidden
+        bias = parameters["lstm.bias_ih"] + parameters["lstm.bias_hh"]
+        weight_ih = parameters["lstm.weight_ih"].mT
+        projected = torch.baddbmm(bias[:, None], x.reshape(S, B * T, F), weight_ih)
+        steps = projected.unflatten(1, (B, T)).unbind(2)
+        weight_hh = parameters["lstm.weight_hh"].mT
+        h = c = x.new_zeros(S, B, H)
+        states = []
+        for step in steps:
+            gates = torch.baddbmm(step, h, weight_hh)
+            i, f, g, o = gates.chunk(4, -1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()
+            states.append(h)
+        z = torch.cat(states, -1)
+        for layer in range(len(self.mlp) + 1):
+            weight = parameters[f"mlp.{layer}.weight"].mT
+            z = torch.baddbmm(parameters[f"mlp.{layer}.bias"][:, None], z, weight)
+            if layer < len(self.mlp):
+                z = torch.where(z > 0, z, parameters[f"mlp.{layer}.slope"][:, None] * z)
+        return z[..., 0].abs() if self.absolute else z[..., 0]

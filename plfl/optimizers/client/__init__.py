@@ -1,0 +1,45 @@
+"""ClientOpt: how a client turns gradients into local steps, one file per optimiser.
+
+Optimisers work on rows: `y` and `g` have shape (S, P), one row per model, and every operation
+acts on each row separately. The state is reset at the start of every round unless
+`federation.opt_state` says otherwise.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from plfl.registry import Algorithm, algorithms
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class ClientOpt(Algorithm):
+    """A local optimiser. Subclasses define its hyperparameters and its step."""
+
+    lr: float
+
+    @property
+    def proximal(self) -> float:
+        """μ of the proximal term μ·(y − x), which is added to the gradient of shared parameters."""
+        return 0.0
+
+    def init(self, y: Tensor) -> dict[str, Tensor]:
+        """The initial state for rows `y`; every entry has the shape of `y`."""
+        return {}
+
+    def step(self, y: Tensor, g: Tensor, state: dict[str, Tensor], k: int | Tensor) -> None:
+        """Take local step `k` (from 1) on `y` in place. `g` may be overwritten."""
+        raise NotImplementedError
+
+
+def bias_correction(beta: float, k: int | Tensor, y: Tensor) -> float | Tensor:
+    """1 − βᵏ for rows `y`. A tensor `k` is in double precision, which small 1 − β need."""
+    if isinstance(k, int):
+        return 1 - beta**k
+    return (1 - beta**k).to(y.dtype)
+
+
+available = partial(algorithms, __name__)

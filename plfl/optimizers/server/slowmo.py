@@ -1,0 +1,37 @@
+"""SlowMo (Wang et al., ICLR 2020): slow momentum over rounds of local steps.
+
+As published, with the clients' learning rate η:   m ← β m − D̄/η;  x ← x − α η m
+Here m is multiplied by −η:                        m ← β m + D̄;  x ← x + α m
+
+Both are equal as long as η is constant, as it is in every study; with a schedule for η they would
+differ. In this form it equals `fedavgm` with variant `heavy_ball` and η_g = α.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from plfl.optimizers.server import ServerOpt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class SlowMo(ServerOpt):
+    """FedAvg with slow momentum."""
+
+    name = "slowmo"
+
+    lr: float = Field(1.0, gt=0)
+    """Slow learning rate α (Wang et al.: 1)."""
+    beta: float = Field(0.9, ge=0, lt=1)
+    """Slow momentum β (FedADC tries 0.6, 0.7, 0.8 and 0.9)."""
+
+    def init(self, x: Tensor, clients: int) -> dict[str, Tensor]:
+        return super().init(x, clients) | {"m": x.new_zeros(x.shape)}
+
+    def step(self, state: dict[str, Tensor], mean: Tensor) -> None:
+        m = state["m"].mul_(self.beta).add_(mean)
+        state["x"].add_(m, alpha=self.lr)

@@ -1,0 +1,88 @@
+"""Digests of the code that a job runs, so that a change re-runs the jobs that depend on it.
+
+Snakemake tracks the script of a rule, but not the modules that the script imports.
+"""
+
+import ast
+import re
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+
+from plfl.files import digest, sha256
+
+ROOT = Path(__file__).resolve().parents[1]
+QUOTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
+"""A string that may be the name of a file."""
+
+CONFIGURATION = (
+    "plfl.config.study",
+    "plfl.methods",
+    "plfl.optimizers.client",
+    "plfl.optimizers.server",
+)
+"""Modules that read the configuration. Jobs depend on its values, which are their parameters, and
+on the algorithms that they use, but not on all algorithms."""
+
+
+def code_digest(*modules: str) -> str:
+    """Digest of the source of `modules` and of every module of plfl that they import.
+
+    Of the packages in `CONFIGURATION`, only the base classes count.
+    """
+    files = sorted(set().union(*(_closure(module) for module in modules)))
+    return digest([(file.relative_to(ROOT).as_posix(), sha256(file)) for file in files])
+
+
+def _closure(module: str) -> set[Path]:
+    seen: set[Path] = set()
+    todo = [module]
+    while todo:
+        for file in _files(todo.pop(), CONFIGURATION) - seen:
+            seen |= {file} | _read_by(file)
+            todo += _imports(file)
+    return seen
+
+
+def _files(module: str, apart: Collection[str]) -> set[Path]:
+    """The source of a module: its file, or the whole folder if it lists its own modules."""
+    path = ROOT.joinpath(*module.split(".")[1:])
+    if path == ROOT:
+        return set()  # the version, which the results store anyway
+    if path.is_dir():
+        base = {path / "__init__.py"}
+        return base if module in apart or not _is_registry(path) else set(path.glob("*.py"))
+    file = path.with_suffix(".py")
+    return set() if module in apart or not file.is_file() else {file}
+
+
+def _is_registry(package: Path) -> bool:
+    return "iter_modules" in (package / "__init__.py").read_text(encoding="utf-8")
+
+
+@cache
+def _read_by(file: Path) -> set[Path]:
+    """The files beside a module, and the templates, that the module names."""
+    names = set(QUOTED.findall(file.read_text(encoding="utf-8")))
+    folders = (file.parent, file.parent / "templates")
+    beside = (folder / name for folder in folders for name in names)
+    return {path for path in beside if path.suffix != ".py" and path.is_file()}
+
+
+@cache
+def _imports(file: Path) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = _package(file, node.level) if node.level else ""
+            module = ".".join(filter(None, [above, node.module]))
+            found += [module, *(f"{module}.{alias.name}" for alias in node.names)]
+    return [name for name in found if name == "plfl" or name.startswith("plfl.")]
+
+
+def _package(file: Path, level: int) -> str:
+    """The package that `level` dots mean in a relative import of a file."""
+    folders = file.relative_to(ROOT).parts[:-1]
+    return ".".join(["plfl", *folders][: len(folders) + 2 - level])

@@ -1,0 +1,59 @@
+"""A training job: train the cells that no earlier job has trained, and take the others over."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from plfl.config.study import Cell, Study
+from plfl.data.windows import Dataset
+from plfl.experiments.cell_cache import CellCache
+from plfl.experiments.train import train
+from plfl.federated.checkpoint import Checkpoint
+from plfl.files import digest, sha256
+from plfl.pipeline.jobs import Progress, training_code
+from plfl.pipeline.locks import hold
+from plfl.training.engines import choose
+
+
+def train_cells(
+    study: Study, cells: Mapping[Cell, tuple[Path, Path]], dataset: Path, label: str
+) -> None:
+    """Write the records and forecasts of some cells of one state.
+
+    An interrupted job resumes from its checkpoint. A job waits for another one that trains the same
+    cells, such as one that outlived its Snakemake, and takes over what that one finishes.
+
+    Args:
+        study: the study.
+        cells: the files for the records and for the forecasts of every cell.
+        dataset: the file of the state's windows.
+        label: name of the job in its log.
+    """
+    digests = _digests(study, cells, dataset)
+    folder = study.results / "trained"
+    cache = CellCache(folder)
+    name = digest(list(digests.values()))
+    with hold(folder / f".{name}.lock"):
+        new = study.with_all_seeds(
+            cell for cell in cells if not cache.get(digests[cell], *cells[cell])
+        )
+        key = digest([digests[cell] for cell in new])
+        checkpoint = Checkpoint(
+            folder / f"{name}.checkpoint", key, study.compute.checkpoint_seconds
+        )
+        if new:
+            progress = Progress(label, study.rungs)
+            results = train(study, new, Dataset.load_file(dataset), progress, checkpoint)
+            for cell, result in results.items():
+                cache.put(digests[cell], result, *cells[cell])
+        checkpoint.remove()
+
+
+def _digests(
+    study: Study, cells: Mapping[Cell, tuple[Path, Path]], dataset: Path
+) -> dict[Cell, str]:
+    """For every cell, the digest of everything that determines its results."""
+    shared = [sha256(dataset), *choose(study.compute)]
+    return {
+        cell: digest(str(cell), study.settings(cell), training_code([cell]), *shared)
+        for cell in cells
+    }

@@ -1,0 +1,1 @@
+"""The report of a study: its page and its figures."""

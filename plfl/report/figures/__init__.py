@@ -1,0 +1,118 @@
+"""The figures of a study: one module each, drawn from a results folder alone.
+
+A module of this package that defines `OUTPUTS` is a figure. `OUTPUTS` lists the stems of its files,
+`CAPTION` is the text below it, both as literals; `draw` returns one matplotlib figure per stem. A
+new module is found without registration.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plfl.errors import PlflError
+
+if TYPE_CHECKING:  # the workflow needs the names and captions only, without matplotlib
+    from matplotlib.figure import Figure
+
+    from plfl.results.tables import Tables
+
+__all__ = ["available", "caption", "draw", "render", "render_all"]
+
+
+@cache
+def _declared() -> dict[str, dict[str, Any]]:
+    """`OUTPUTS` and `CAPTION` of every figure, read from its source without importing it."""
+    names = [info.name for info in pkgutil.iter_modules(__path__)]
+    names.sort(key=lambda name: (not name.startswith("fig"), name))  # the paper's figures first
+    found = {name: _constants(Path(__path__[0]) / f"{name}.py") for name in names}
+    return {name: constants for name, constants in found.items() if "OUTPUTS" in constants}
+
+
+def _constants(source: Path) -> dict[str, Any]:
+    return {
+        target.id: ast.literal_eval(node.value)
+        for node in ast.parse(source.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id in ("OUTPUTS", "CAPTION")
+    }
+
+
+def available() -> dict[str, tuple[str, ...]]:
+    """All figures by name, with the stems of their files."""
+    return {name: constants["OUTPUTS"] for name, constants in _declared().items()}
+
+
+def caption(name: str) -> str:
+    """The caption of figure `name`."""
+    text: str = _declared()[name]["CAPTION"]
+    return text
+
+
+def draw(name: str, tables: Tables) -> dict[str, Figure]:
+    """Draw figure `name`: one matplotlib figure per stem, marked if the data are sample data.
+
+    Raises:
+        PlflError: there is no such figure.
+        ResultsError: the results folder is incomplete or has another format.
+    """
+    # Imported here because the workflow lists the figures without drawing them.
+    from plfl.report.figures.style import mark_sample, style
+    from plfl.results.tables import fitting
+
+    if name not in available():
+        raise PlflError(f"unknown figure {name!r}; available: {', '.join(available())}")
+    module = importlib.import_module(f"{__name__}.{name}")
+    with style(), fitting(tables.folder):
+        figures: dict[str, Figure] = module.draw(tables)
+        if tables.is_sample:
+            for figure in figures.values():
+                mark_sample(figure)
+    return figures
+
+
+def render(name: str, results: Path, out: Path) -> list[Path]:
+    """Draw figure `name` of a results folder into folder `out`, as PDF, PNG and SVG.
+
+    The same results give the same bytes.
+
+    Returns:
+        The files.
+
+    Raises:
+        PlflError: there is no such figure, or the folder cannot be written.
+        ResultsError: the results folder is incomplete or has another format.
+    """
+    from plfl.results.tables import Tables  # see `draw`
+
+    return _saved(draw(name, Tables(results)), out)
+
+
+def render_all(results: Path, out: Path) -> Iterator[str]:
+    """Draw all figures of a results folder as `render` does, reading its tables once.
+
+    Yields:
+        The name of each figure, when its files are written.
+
+    Raises:
+        PlflError: the folder cannot be written.
+        ResultsError: the results folder is incomplete or has another format.
+    """
+    from plfl.results.tables import Tables  # see `draw`
+
+    tables = Tables(results)
+    for name in available():
+        _saved(draw(name, tables), out)
+        yield name
+
+
+def _saved(figures: dict[str, Figure], out: Path) -> list[Path]:
+    from plfl.report.figures.style import save  # see `draw`
+
+    return [path for stem, figure in figures.items() for path in save(figure, out / stem)]

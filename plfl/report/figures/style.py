@@ -1,0 +1,164 @@
+"""The style of the figures, and how they are saved.
+
+Sizes are those of a two-column journal page (IEEE): 3.5 in for one column, 7.16 in for both.
+"""
+
+import textwrap
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+from numpy.typing import NDArray
+
+from plfl.files import atomic
+
+COLUMN = 3.5
+PAGE = 7.16
+"""Widths in inches."""
+
+COLOURS = ("#5790fc", "#f89c20", "#e42536", "#964a8b", "#9c9ca1", "#7a21dd")
+"""Six colours that colour-blind readers can tell apart (Petroff, arXiv 2107.02270)."""
+MARKERS = ("o", "s", "^", "D", "v", "P")
+"""Markers that go with `COLOURS`, for print in grey."""
+
+ACCENT = "#d55e00"
+"""Colour of highlights (vermilion of the palette by Okabe and Ito)."""
+SEQUENTIAL = "cividis_r"
+"""Colour map of amounts: darker is more; its lightness decreases monotonically."""
+
+_STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",  # ships with matplotlib, so a figure is the same everywhere
+    "font.size": 7,
+    "axes.titlesize": 8,
+    "axes.labelsize": 7,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "ytick.minor.width": 0.4,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.5,
+    "axes.axisbelow": True,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 3,
+    "pdf.fonttype": 42,
+    "savefig.dpi": 220,
+    "svg.fonttype": "path",  # letters as curves: the same in every browser
+    "svg.hashsalt": "plfl",  # otherwise the ids of elements are random
+}
+_METADATA: dict[str, dict[str, None]] = {
+    ".pdf": {"CreationDate": None},
+    ".png": {"Software": None},
+    ".svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
+}
+"""Metadata that each format would contain by default; None removes it."""
+_SAMPLE_BAND = 0.2
+
+
+def style() -> AbstractContextManager[None]:
+    """The matplotlib settings for drawing and saving figures, as a context manager."""
+    defaults: Any = dict(matplotlib.rcParamsDefault)
+    return matplotlib.rc_context(defaults | _STYLE)
+
+
+def panels(
+    rows: int, columns: int, size: tuple[float, float], **options: Any
+) -> tuple[Figure, NDArray[Any]]:
+    """A figure of `size` inches and its axes, an array of shape (rows, columns)."""
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def colour(index: int) -> dict[str, Any]:
+    """Colour and marker of line number `index`."""
+    return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+def fit(text: str, width: int, lines: int = 1) -> str:
+    """`text` in at most `lines` lines of `width` characters; "…" replaces what does not fit.
+
+    Lines break at spaces and after underscores, which are common in names of states and sharing
+    schemes. Dollar signs are escaped, so that they do not start a formula.
+    """
+    wrapped = textwrap.wrap(text.replace("_", "_ "), width)
+    shown = [*wrapped[: lines - 1], " ".join(wrapped[lines - 1 :])]
+    *shown, last = (line.replace("_ ", "_") for line in shown if line)
+    shown.append(last if len(last) <= width else last[: width - 1] + "…")
+    return "\n".join(shown).replace("$", r"\$")
+
+
+def log_if_wide(
+    axes: Iterable[Axes],
+    values: NDArray[Any],
+    ratio: float,
+    ticks: tuple[float, ...] = (1, 2, 5),
+) -> bool:
+    """Make the y axes logarithmic if positive `values` span more than `ratio`; return whether."""
+    values = values[np.isfinite(values)]
+    spanned = values.max() / values.min() if values.size and values.min() > 0 else 1
+    wide = bool(spanned > ratio)
+    for axis in axes if wide else ():
+        axis.set_yscale("log")
+        # Over a wider span, more labels than these would overlap.
+        axis.yaxis.set_major_locator(LogLocator(subs=ticks if spanned < 30 else (1, 3)))
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    return wide
+
+
+def note(axis: Axes, text: str) -> None:
+    """Write a note into the upper right corner of `axis`, above everything drawn there."""
+    axis.annotate(
+        text,
+        (1, 1),
+        xytext=(-2, -2),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        ha="right",
+        va="top",
+        fontsize=6.5,
+        color="0.25",
+        bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"},
+    )
+
+
+def mark_sample(figure: Figure) -> None:
+    """Write "sample data" into a band above the figure."""
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + _SAMPLE_BAND)
+    engine = figure.get_layout_engine()
+    assert engine is not None
+    engine.set(rect=(0, 0, 1, height / (height + _SAMPLE_BAND)))  # type: ignore[call-arg]
+    figure.text(
+        1 - 0.06 / width,
+        1 - 0.05 / (height + _SAMPLE_BAND),
+        "sample data",
+        ha="right",
+        va="top",
+        color=ACCENT,
+        weight="bold",
+        bbox={"boxstyle": "square,pad=0.25", "facecolor": "white", "edgecolor": ACCENT, "lw": 0.8},
+    )
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write `figure` as `stem`.pdf, .png and .svg, without dates; return the files."""
+    paths = []
+    for suffix, metadata in _METADATA.items():
+        path = stem.parent / (stem.name + suffix)
+        with style(), atomic(path) as temporary:
+            figure.savefig(temporary, format=suffix[1:], metadata=metadata)
+        paths.append(path)
+    return paths

@@ -1,0 +1,114 @@
+"""A week of forecasts and the measured load, for the median client of each state."""
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.dates import DateFormatter, DayLocator
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from plfl.config.study import Cell
+from plfl.errors import ResultsError
+from plfl.report.figures.best_baseline import legend_labels
+from plfl.report.figures.style import COLOURS, PAGE, fit, note, panels
+from plfl.results.tables import Tables, baseline_label
+
+OUTPUTS = ("week",)
+CAPTION = (
+    "First week of the test part: load, forecast of the local model of the last round, and"
+    " persistence, in each state's cell of lowest validation MASE (within P2 if the study has it),"
+    " for the client of median test MASE. Also shown: the forecast of the state's best baseline,"
+    " which is the one of lowest validation MASE among those that send no data, with its test MASE"
+    " for the same client. Times are those of the data."
+)
+_LINES: dict[str, dict[str, Any]] = {
+    "persistence": {"color": "0.65", "linewidth": 0.6, "label": "persistence"},
+    "truth": {"color": "black", "linewidth": 0.9, "label": "load"},
+    "local": {"color": COLOURS[2], "linewidth": 0.9, "label": "forecast (local model)"},
+}
+_BASELINE: dict[str, Any] = {"color": COLOURS[0], "linewidth": 0.9, "zorder": 1.9}
+"""Drawn below the other lines: persistence may itself be the best baseline."""
+
+
+def draw(tables: Tables) -> dict[str, Figure]:
+    """One panel per state: load, persistence, and forecasts of a local model and a baseline.
+
+    The cell is the one of lowest validation MASE in the state, within P2 if the study has it. The
+    client is the one of median test MASE. The baseline is the state's best one.
+    """
+    states, best = tables.study.data.states, tables.best_baselines
+    figure, axes = panels(len(states), 1, (PAGE, 1.45 * len(states) + 0.35))
+    baselines = {}
+    for axis, state in zip(axes[:, 0], states, strict=True):
+        axis.set_ylabel(f"Load ({tables.load_unit})")
+        cell = shown_cell(tables, state)
+        if cell is None:
+            axis.set_title(state, loc="left")
+            axis.set(xticks=[], yticks=[])
+            note(axis, "every cell diverged")
+            continue
+        client, mase = _median_client(tables, cell)
+        week = tables.forecasts(["stamp", *_LINES], client=client, **asdict(cell))
+        if week.empty:
+            raise ResultsError(
+                f"{tables.folder / 'forecasts.parquet'}: has no rows for client {client} in cell "
+                f"{cell}; run the study again"
+            )
+        for column, look in _LINES.items():
+            axis.plot(week["stamp"], week[column], **look)
+        compared, bottom = "", min(0.0, float(np.nanmin(week[list(_LINES)])))
+        if state in best:
+            baselines[state] = best[state]
+            forecast, compared = _of_baseline(tables, state, best[state], client)
+            axis.plot(forecast["stamp"], forecast["forecast"], **_BASELINE)
+            bottom = min(bottom, float(forecast["forecast"].min()))
+        title = (
+            f"{state}, client {client}: {cell.sharing}, "
+            f"{tables.optimisers(cell)}, test MASE {mase:.2f}{compared}"
+        )
+        axis.set_title(fit(title, 110, lines=2), loc="left")
+        axis.xaxis.set_major_locator(DayLocator())  # type: ignore[no-untyped-call]
+        axis.xaxis.set_major_formatter(DateFormatter("%a %d %b"))  # type: ignore[no-untyped-call]
+        axis.margins(x=0)
+        axis.set_ylim(bottom=bottom)
+        axis.grid()
+    shown = [Line2D([], [], **look) for look in _LINES.values()]
+    shown += [
+        Line2D([], [], label=fit(label, 60), **_BASELINE)
+        for label in legend_labels(baselines, states)
+    ]
+    figure.legend(handles=shown, loc="outside lower center", ncols=4 if len(shown) < 5 else 2)
+    return {"week": figure}
+
+
+def shown_cell(tables: Tables, state: str) -> Cell | None:
+    """The cell whose forecasts are shown for a state; None if every cell diverged."""
+    if "P2" in tables.study.grid.sharing:
+        return tables.best("local", state=state, sharing="P2")
+    return tables.best("local", state=state)
+
+
+def _of_baseline(tables: Tables, state: str, name: str, client: str) -> tuple[pd.DataFrame, str]:
+    """A baseline's week of a client (`stamp`, `forecast`), and its name and test MASE in print."""
+    week = tables.baseline_forecasts(
+        ["stamp", "forecast"], state=state, baseline=name, client=client
+    )
+    if week.empty:
+        raise ResultsError(
+            f"{tables.folder / 'baseline_forecasts.parquet'}: has no rows for client {client} and "
+            f"baseline {name}; run the study again"
+        )
+    mase = tables.baselines.set_index(["state", "baseline", "client", "split"])["mase"]
+    return week, f"; {baseline_label(name)}, test MASE {mase[state, name, client, 'test']:.2f}"
+
+
+def _median_client(tables: Tables, cell: Cell) -> tuple[str, float]:
+    """The client of (lower) median test MASE of the local model at the last round, and its MASE.
+
+    A client whose persistence error is zero has no MASE and comes last.
+    """
+    scores = tables.test_scores(cell).sort_values(kind="stable")
+    middle = max(scores.count() - 1, 0) // 2
+    return str(scores.index[middle]), float(scores.iloc[middle])

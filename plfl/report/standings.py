@@ -1,0 +1,112 @@
+"""The first table of the page: the best cell of each sharing scheme beside the baselines."""
+
+import math
+from dataclasses import asdict, dataclass
+
+import pandas as pd
+
+from plfl.config.study import Cell
+from plfl.report.clients import score
+from plfl.results.tables import Tables, baseline_label, spaced
+
+NONE = "–"
+"""Entry of a column that does not apply."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One row: a forecaster in a state."""
+
+    scheme: str | None
+    """The sharing scheme of a cell; None for a baseline."""
+    name: str
+    """Labels of the cell's optimisers, or of the baseline."""
+    kind: str
+    validation: str
+    test: str
+    bytes: str
+    """Of a cell: bytes per participant and round, both directions. Of a pooled baseline: bytes of
+    a client's raw data, sent once."""
+    epochs: str
+    """Passes over its training windows that a client makes, mean over clients."""
+    trials: str
+
+
+def standings(tables: Tables) -> dict[str, list[Standing]]:
+    """The rows of each state in the order of validation MASE.
+
+    A sharing scheme whose cells all diverged comes last.
+
+    Raises:
+        ResultsError: the results are incomplete or have another format.
+    """
+    return {state: _ordered(tables, state) for state in tables.study.data.states}
+
+
+def without_seed(cell: Cell) -> dict[str, str]:
+    """The axes of a cell and their values, without the seed."""
+    return {axis: value for axis, value in asdict(cell).items() if axis != "seed"}
+
+
+def of_cell(summary: pd.DataFrame, cell: Cell) -> pd.DataFrame:
+    """The rows of a table that belong to a cell, for all its seeds."""
+    axes = without_seed(cell)
+    return summary[(summary[list(axes)] == pd.Series(axes)).all(axis=1)]
+
+
+def _ordered(tables: Tables, state: str) -> list[Standing]:
+    schemes = tables.study.grid.sharing
+    rows = [_of_scheme(tables, state, scheme) for scheme in schemes] + _of_baselines(tables, state)
+    rows.sort(key=lambda row: math.inf if math.isnan(row[0]) else row[0])
+    return [row for _, row in rows]
+
+
+def _of_scheme(tables: Tables, state: str, scheme: str) -> tuple[float, Standing]:
+    """The row of the best cell of a sharing scheme, with its validation MASE."""
+    kind = "no exchange" if tables.study.shares_nothing(scheme) else "federated"
+    cell = tables.best("local", state=state, sharing=scheme)
+    if cell is None:
+        return math.nan, Standing(scheme, NONE, kind, "diverged", "diverged", NONE, NONE, NONE)
+    table = tables.summary
+    mine = of_cell(table[(table["model"] == "local") & (table["chosen"] == "last")], cell)
+    validation = float(mine["validation_mase"].mean())
+    return validation, Standing(
+        scheme,
+        tables.optimisers(cell),
+        kind,
+        score(validation),
+        score(mine["mase_mean"].mean(), mine["mase_mean"].std()),
+        spaced(_bytes_per_round(tables, cell)),
+        f"{mine['epochs'].mean():.3g}",
+        str(mine["trials"].iloc[0]),
+    )
+
+
+def _bytes_per_round(tables: Tables, cell: Cell) -> float:
+    """Bytes per participant and round, both directions, mean over seeds and rounds."""
+    ledger = tables.records(
+        ["bytes_down", "bytes_up"], split="train", model="local", **without_seed(cell)
+    )
+    return float(ledger.sum(axis=1).mean())
+
+
+def _of_baselines(tables: Tables, state: str) -> list[tuple[float, Standing]]:
+    table = tables.baseline_scores
+    here = table[table.index.get_level_values("state") == state].droplevel("state")
+    clients = (tables.clients["state"] == state).sum()
+    return [
+        (
+            float(row["validation_mase"]),
+            Standing(
+                None,
+                baseline_label(str(name)),
+                "baseline, raw data pooled" if row["pooled"] else "baseline",
+                score(row["validation_mase"]),
+                score(row["mase_mean"]),
+                f"{spaced(row['bytes'] / clients)} once" if row["pooled"] else "0",
+                NONE,
+                "1",
+            ),
+        )
+        for name, row in here.iterrows()
+    ]

@@ -1,0 +1,45 @@
+"""Which engine trains: the fastest that runs here, or the one that the study names."""
+
+import logging
+
+import torch
+
+from plfl.config.sections import Compute
+from plfl.data.windows import Dataset
+from plfl.errors import ConfigError
+from plfl.models.forecaster import Forecaster
+from plfl.training.fused import Fused, unavailable_reason
+from plfl.training.reference import Reference
+from plfl.training.stacked import Stacked
+from plfl.training.task import Engine
+
+log = logging.getLogger(__name__)
+
+
+def choose(compute: Compute) -> tuple[str, str]:
+    """Names of the engine and the device that a configuration means on this machine.
+
+    Raises:
+        ConfigError: there is no such device, or the engine cannot run here.
+    """
+    has_gpu = torch.cuda.is_available()
+    if compute.device == "cuda" and not has_gpu:
+        raise ConfigError("compute.device", ["'cuda' was asked for, but torch finds no GPU here"])
+    device = "cuda" if has_gpu and compute.device != "cpu" else "cpu"
+    if compute.engine not in ("auto", "fused"):
+        return compute.engine, device
+    reason = "it works on the CPU only" if device == "cuda" else unavailable_reason()
+    if reason is None:
+        return "fused", device
+    if compute.engine == "fused":
+        raise ConfigError("compute.engine", [f"'fused' cannot run here: {reason}"])
+    log.info("the stacked engine trains, not the fused one: %s", reason)
+    return "stacked", device
+
+
+def make_engine(compute: Compute, forecaster: Forecaster, dataset: Dataset) -> Engine:
+    """The engine that a configuration asks for, on the dataset of one state."""
+    name, device = choose(compute)
+    engines: dict[str, type[Fused] | type[Stacked] | type[Reference]]
+    engines = {"fused": Fused, "stacked": Stacked, "reference": Reference}
+    return engines[name](forecaster, dataset, torch.device(device))

@@ -1,0 +1,1 @@
+"""The native kernel, and how it is compiled."""

@@ -1,0 +1,166 @@
+"""The work of one round for a stack of models, and what an engine has to do with it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from plfl.optimizers.client import ClientOpt
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """MOON's term in the loss: features near those at the start, far from those of another model.
+
+    See `losses.contrastive`; the mean over the minibatch times `weight` goes to the loss.
+    """
+
+    weight: float
+    """Factor of the term."""
+    temperature: float
+    """T, by which the cosines are divided."""
+    features: Literal["states", "penultimate"]
+    """Field of `passes.Activations` whose cosines are taken."""
+
+
+@dataclass(frozen=True)
+class Storm:
+    """STORM's steps (arXiv 1905.10018), which replace the optimiser's for the shared parameters.
+
+    Each minibatch gives gradients g of the loss at y and g⁻ at y⁻, the point before:
+
+        m ← g + (1 − a) (m − g⁻);  v ← β v + (1 − β) g²;  y⁻ ← y;  y ← y − s m
+
+    A row's last step leaves y unchanged, because the server takes that step with the m that it
+    receives. For the same reason a round begins with y⁻ = start + s m. `pull` and `constant` have
+    no effect here.
+    """
+
+    momentum: Tensor
+    """m (S, P), advanced in place where shared."""
+    square: Tensor
+    """v (S, P), advanced in place where shared."""
+    scale: Tensor
+    """s (S, P)."""
+    a: float
+    """Share of the new gradient in m; 1: plain gradients."""
+    beta: float
+    """Decay β of v."""
+
+    def map(self, change: Callable[..., Tensor], *others: Storm) -> Storm:
+        """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
+        tensors = ((r.momentum, r.square, r.scale) for r in (self, *others))
+        m, v, s = itertools.starmap(change, zip(*tensors, strict=True))
+        return replace(self, momentum=m, square=v, scale=s)
+
+
+@dataclass(frozen=True)
+class LocalTask:
+    """What one round asks of S models that share a ClientOpt.
+
+    Every local step is: gradient of the mean squared error (and of `contrast`) + proximal and
+    `pull` terms + `constant`, through the optimiser or a `storm`, then `step_offset`.
+    """
+
+    optimiser: ClientOpt
+    rows: Tensor
+    """Models (S, P) at the start of the round; trained in place."""
+    batches: Tensor
+    """Start rows (S, K, B) of the windows of each local step."""
+    shared: Tensor
+    """Mask (P,) of the shared parameters, on which the proximal term acts."""
+    state: dict[str, Tensor]
+    """State of the optimiser, each entry (S, P); advanced in place."""
+    steps_taken: Tensor
+    """Steps that `state` has behind it, broadcastable to (S, P): 0 where it is fresh."""
+    pull: Tensor | None = None
+    """a (P,) of a term a · (y − start) in every gradient, beside the optimiser's proximal one."""
+    constant: Tensor | None = None
+    """(S, P), added to every gradient."""
+    step_offset: Tensor | None = None
+    """(S, P), added to the rows after every step."""
+    targets: Tensor | None = None
+    """(S, K, B) to train on, in scaled units, instead of the windows' own targets."""
+    loss_scale: float = 1.0
+    """Factor of the loss, and so of the gradient."""
+    steps: Tensor | None = None
+    """Steps (S,) that each row takes, at most K; None: K."""
+    gradients: Tensor | None = None
+    """(S, P) to which the minibatch gradients are added, before any term."""
+    contrast: Contrast | None = None
+    """Term in the loss between the models at their start and `previous`."""
+    previous: Tensor | None = None
+    """Models (S, P) from whose features `contrast` pushes away."""
+    frozen: Tensor | None = None
+    """Mask (P,) of parameters that stay as they are."""
+    storm: Storm | None = None
+    """How the shared parameters step, instead of by the optimiser."""
+
+    def select(self, index: slice | Tensor) -> LocalTask:
+        """The work of some rows: views of it for a slice, copies for a tensor of their numbers."""
+
+        def some(rows: Tensor | None) -> Tensor | None:
+            return None if rows is None else rows[index]
+
+        return replace(
+            self,
+            rows=self.rows[index],
+            batches=self.batches[index],
+            state={name: rows[index] for name, rows in self.state.items()},
+            steps_taken=self.steps_taken.expand(len(self.rows), -1)[index],
+            constant=some(self.constant),
+            step_offset=some(self.step_offset),
+            targets=some(self.targets),
+            steps=some(self.steps),
+            gradients=some(self.gradients),
+            previous=some(self.previous),
+            storm=self.storm and self.storm.map(lambda rows: rows[index]),
+        )
+
+    @classmethod
+    def concat(cls, tasks: Sequence[LocalTask]) -> LocalTask:
+        """The work of all rows of `tasks`, which differ in nothing else."""
+        first = tasks[0]
+        if len(tasks) == 1:
+            return first
+        storms = [task.storm for task in tasks if task.storm is not None]
+        return replace(
+            first,
+            rows=torch.cat([task.rows for task in tasks]),
+            batches=torch.cat([task.batches for task in tasks]),
+            state={name: torch.cat([task.state[name] for task in tasks]) for name in first.state},
+            steps_taken=torch.cat([task.steps_taken for task in tasks]),
+            constant=_joined([task.constant for task in tasks]),
+            step_offset=_joined([task.step_offset for task in tasks]),
+            targets=_joined([task.targets for task in tasks]),
+            steps=_joined([task.steps for task in tasks]),
+            gradients=_joined([task.gradients for task in tasks]),
+            previous=_joined([task.previous for task in tasks]),
+            storm=storms[0].map(lambda *rows: torch.cat(rows), *storms[1:]) if storms else None,
+        )
+
+
+def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """The rows of all parts; either every part has rows or none has."""
+    present = [part for part in parts if part is not None]
+    return torch.cat(present) if present else None
+
+
+class Engine(Protocol):
+    """Trains and evaluates rows on one dataset."""
+
+    device: torch.device
+    dtype: torch.dtype
+    block: int
+    """Most models that it likes to be given at once; more would only take more memory."""
+
+    def train(self, task: LocalTask) -> Tensor:
+        """Run the K local steps of every row; returns the mean minibatch loss (S,), float64."""
+
+    def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        """Forecasts, in scaled units, of row s for the windows `starts[s]`."""

@@ -1,0 +1,79 @@
+"""What a baseline may know: nothing after a forecast's origin, and no part but its own."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from plfl.baselines import catalogue
+from plfl.baselines.trees import Boosting
+from plfl.data.windows import Dataset, Split
+from plfl.experiments.baselines import fits
+from tests.helpers.outside import dataset
+
+FITS = fits(Boosting(trees=20))
+TRAINED = [name for name in FITS if name.startswith(("linear", "ridge", "lightgbm"))]
+
+
+def changed(data: Dataset, first: int, end: int) -> Dataset:
+    """The dataset with other readings in rows `first` to `end`."""
+    rng = np.random.default_rng(1)
+    load, features = data.load.copy(), data.features.copy()
+    load[first:end] = rng.uniform(1, 9, end - first)
+    features[first:end] = rng.uniform(0, 1, (end - first, features.shape[1]))
+    return dataclasses.replace(data, load=load, features=features)
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    return dataset(days=40)
+
+
+@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("ahead", [4, 98])  # of 98, a day's lag and those around it are not known
+def test_a_forecast_uses_nothing_after_its_origin(name: str, ahead: int) -> None:
+    data = dataset(days=40, look_ahead=ahead)
+    read = dataclasses.replace(data)
+    predict = FITS[name](read)
+    for client in range(2):
+        starts = data.starts(client, "test")
+        wanted = predict(client, starts)
+        for i in (0, len(starts) // 2, len(starts) - 1):
+            origin = int(data.persistence_rows(starts[i]))
+            exchange(read, changed(data, origin + 1, len(data.load)))
+            found = predict(client, starts)[i]
+            np.testing.assert_allclose(found, wanted[i], rtol=1e-12)  # products of matrices round
+            exchange(read, changed(data, 0, origin + 1))
+            assert np.isnan(found) or predict(client, starts)[i] != pytest.approx(found, rel=1e-9)
+        exchange(read, data)
+
+
+def exchange(read: Dataset, other: Dataset) -> None:
+    """Let whoever holds the dataset read the numbers of another one."""
+    for field in ("load", "features"):
+        object.__setattr__(read, field, getattr(other, field))
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_training_does_not_see_the_test_part(name: str, data: Dataset) -> None:
+    _compare(name, data, data.bounds[:, 2], data.bounds[:, 3], "validation")
+
+
+@pytest.mark.parametrize("name", ["linear", "ridge", "ridge_lags"])
+def test_linear_models_do_not_see_the_validation_part(name: str, data: Dataset) -> None:
+    _compare(name, data, data.bounds[:, 1], data.bounds[:, 3], "train")
+
+
+def _compare(name: str, data: Dataset, first, end, split: Split) -> None:
+    """Other readings from `first` to `end` of each client leave the forecasts of `split` alone."""
+    other = data
+    for client in range(len(data.clients)):
+        other = changed(other, int(first[client]), int(end[client]))
+    before, after = FITS[name](data), FITS[name](other)
+    for client in range(len(data.clients)):
+        starts = data.starts(client, split)
+        np.testing.assert_array_equal(before(client, starts), after(client, starts))
+
+
+def test_every_baseline_of_the_catalogue_can_be_trained() -> None:
+    assert list(FITS) == list(catalogue())

@@ -1,0 +1,126 @@
+"""LightGBM baselines against LightGBM as a stranger calls it, with features made by pandas."""
+
+from collections.abc import Callable
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.baselines import trees
+from plfl.data.windows import SPLITS
+from tests.helpers.outside import Windowed, dataset, series
+
+Frame = pd.DataFrame
+
+
+def scale(w: Windowed) -> float:
+    """Mean absolute change over the look-ahead in the training part."""
+    load = w.truth[: round(0.8 * len(w.table))].dropna()
+    return float(load.diff(w.ahead).abs().mean())
+
+
+def own_inputs(w: Windowed) -> Frame:
+    stamps = pd.DatetimeIndex(w.table.index)
+    calendar = Frame({"time": 4 * stamps.hour + stamps.minute // 15, "day": stamps.day_of_week})
+    further = Frame({name: w.input(name) for name in ("temperature", "floor_area")})
+    return pd.concat([w.lags(), calendar.shift(w.ahead), further], axis=1)
+
+
+def relative(w: Windowed) -> Frame:
+    load = w.truth[: round(0.8 * len(w.table))].dropna()
+    lags = pd.concat([w.lags(), w.season_lags()], axis=1).sub(w.last, axis=0) / scale(w)
+    level = Frame(
+        {
+            "level": (w.last - load.mean()) / load.std(ddof=0),
+            "log": np.log(w.last / load.mean()),
+        }
+    )
+    further = Frame({name: w.input(name) for name in ("temperature", "floor_area")})
+    return pd.concat([lags, level, w.clock(4), w.weekdays(), further], axis=1)
+
+
+def trained(train: tuple[Frame, Frame], validation: tuple[Frame, Frame]) -> lightgbm.LGBMRegressor:
+    model = lightgbm.LGBMRegressor(
+        objective="l1",
+        n_estimators=400,
+        learning_rate=0.1,
+        num_leaves=31,
+        min_child_samples=20,
+        n_jobs=1,
+        seed=1,
+        verbosity=-1,
+    )
+    x, y = validation
+    stop = lightgbm.early_stopping(30, verbose=False)
+    return model.fit(
+        train[0].to_numpy(),
+        train[1],
+        eval_set=[(x.to_numpy(), y)],
+        eval_metric="l1",
+        callbacks=[stop],
+    )
+
+
+@pytest.mark.parametrize(
+    ("fit", "design", "unit", "changes"),
+    [
+        (trees.own_inputs, own_inputs, lambda w: 1.0, False),
+        (trees.with_lags, relative, scale, True),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The argument .eval_set.")
+@pytest.mark.parametrize("weeks", [None, 1])
+def test_one_model_per_client(
+    fit: object,
+    design: Callable[[Windowed], Frame],
+    unit: Callable[[Windowed], float],
+    changes: bool,
+    weeks: int | None,
+) -> None:
+    data = dataset(history=weeks)
+    predict = fit(data)
+    for client in range(2):
+        w = Windowed(series(client), first=0 if weeks is None else round(0.8 * 40 * 96) - 672)
+        base = w.last if changes else 0 * w.last
+        x, y = design(w), (w.truth - base) / unit(w)
+        parts = [(x.loc[w.part(s)], y[w.part(s)]) for s in ("train", "validation")]
+        model = trained(*parts)
+        for split in SPLITS:
+            rows = w.part(split)
+            wanted = base[rows] + unit(w) * model.predict(x.loc[rows].to_numpy())
+            found = predict(client, data.starts(client, split))
+            np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
+
+
+@pytest.mark.filterwarnings("ignore:The argument .eval_set.")
+def test_one_model_for_all_clients() -> None:
+    data = dataset(clients=3, days=25)
+    predict = trees.pooled(data)
+    every = [Windowed(series(client, days=25, area=100.0 * (client + 1))) for client in range(3)]
+    x = [relative(w) for w in every]
+    y = [(w.truth - w.last) / scale(w) for w in every]
+    parts = []
+    for split in ("train", "validation"):
+        rows = [w.part(split) for w in every]
+        designs = [a.loc[r] for a, r in zip(x, rows, strict=True)]
+        targets = [t[r] for t, r in zip(y, rows, strict=True)]
+        parts.append((pd.concat(designs), pd.concat(targets)))
+    model = trained(*parts)
+    for client, w in enumerate(every):
+        rows = w.part("test")
+        wanted = w.last[rows] + scale(w) * model.predict(x[client].loc[rows].to_numpy())
+        found = predict(client, data.starts(client, "test"))
+        np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
+
+
+def test_loads_without_a_logarithm_and_flat_ones_are_forecast_too() -> None:
+    data = dataset(days=15)
+    data.load[:700] -= 2.0  # partly negative
+    data.load[700:1000] = 0.0
+    flat = data.bounds[1]
+    data.load[flat[0] : flat[3]] = 3.0
+    for fit in (trees.own_inputs, trees.with_lags, trees.pooled):
+        predict = fit(data)
+        assert np.isfinite(predict(0, data.starts(0, "test"))).all()
+        np.testing.assert_allclose(predict(1, data.starts(1, "test")), 3.0, atol=1e-9)

@@ -1,0 +1,122 @@
+"""Long test campaigns: `make campaign NAME=...`; without a name, they are listed."""
+
+import argparse
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+PYTHON = sys.executable
+PYTEST = (PYTHON, "-m", "pytest")
+HERE = "tests/campaigns"
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Commands that run one after the other, in the root of the repository."""
+
+    about: str
+    commands: tuple[tuple[str, ...], ...]
+    extra: str = ""
+    """The extra of plfl that is installed first."""
+    optional: bool = False
+    """Whether the campaign runs without its extra, which does not install everywhere."""
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+DOWNLOADS = (*PYTEST, "tests/faults/test_download_faults.py")
+CAMPAIGNS = {
+    "torture": Campaign(
+        "hundreds of faulty downloads, kills and corrupted files; tens of minutes",
+        ((PYTHON, "-m", "tests.campaigns.torture"),),
+        extra="torture",
+        optional=True,
+    ),
+    "downloads": Campaign(
+        "300 faulty downloads from s3rver, a second S3 server; minutes; needs s3rver (npm)",
+        (DOWNLOADS,),
+        environment={"PLFL_S3_SERVER": "s3rver", "PLFL_FAULT_SEEDS": "300"},
+    ),
+    "reference-data": Campaign(
+        "files of NREL, the authors and BDG2, read and compared; needs the files",
+        ((*PYTEST, f"{HERE}/test_golden.py", f"{HERE}/test_reference_data.py"),),
+    ),
+    "browser": Campaign(
+        "the report and the MLflow pages in a browser; a minute; needs chromium",
+        ((*PYTEST, f"{HERE}/test_page.py", f"{HERE}/test_ui.py"),),
+    ),
+    "deploy-bits": Campaign(
+        "twelve Flower clients, four methods, three sharing schemes; half an hour",
+        ((PYTHON, "-u", "-m", "tests.campaigns.deploy_bits", "2"),),
+        extra="deploy",
+    ),
+    "deploy-hosts": Campaign(
+        "the two-host federation of docs/deploy.md over a lossy link; needs root and iproute2",
+        ((*PYTEST, f"{HERE}/test_hosts.py"),),
+        extra="deploy",
+    ),
+    "deploy-torture": Campaign(
+        "twenty kills of Flower processes in the middle of rounds; fifteen minutes",
+        ((PYTHON, "-m", "tests.campaigns.deploy_torture"),),
+        extra="deploy",
+    ),
+    "deploy-wire": Campaign(
+        "the network traffic of P1 and P2, measured with a proxy; five minutes",
+        tuple((PYTHON, "-u", "-m", "tests.campaigns.deploy_wire", p) for p in ("P1", "P2")),
+        extra="deploy",
+    ),
+    "slurm": Campaign(
+        "the workflow on a SLURM cluster created on this machine; needs root and SLURM",
+        ((f"{HERE}/slurm.sh", *PYTEST, f"{HERE}/test_slurm.py"),),
+        extra="slurm",
+    ),
+    "kubernetes": Campaign(
+        "the workflow through the Kubernetes executor, against a simulated API; needs the plugins",
+        ((*PYTEST, f"{HERE}/test_kubernetes.py"),),
+    ),
+}
+
+
+def install(extra: str) -> int:
+    """Install an extra of plfl; the exit code."""
+    command = [PYTHON, "-m", "pip", "install", "--quiet", "--editable", f".[{extra}]"]
+    # setuptools warns of every editable installation.
+    quiet = os.environ | {"PYTHONWARNINGS": "ignore::UserWarning"}
+    return subprocess.run(command, env=quiet, check=False).returncode
+
+
+def run(campaign: Campaign) -> int:
+    """Run a campaign; the exit code of the first command that fails, else 0."""
+    if campaign.extra and (code := install(campaign.extra)) and not campaign.optional:
+        return code
+    environment = os.environ | campaign.environment
+    codes = (subprocess.run(c, env=environment, check=False).returncode for c in campaign.commands)
+    return next((code for code in codes if code), 0)
+
+
+def listed() -> str:
+    """The campaigns, one per line."""
+    return "\n".join(f"  {name:15} {campaign.about}" for name, campaign in CAMPAIGNS.items())
+
+
+def main() -> int:
+    """Run the campaign that the command line names."""
+    parser = argparse.ArgumentParser(
+        prog="make campaign",
+        usage="make campaign NAME=...",
+        description=f"campaigns:\n{listed()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+    )
+    parser.add_argument("name", nargs="?", help=argparse.SUPPRESS)
+    name = parser.parse_args().name
+    if name is None:
+        print(parser.format_help().strip())
+        return 0
+    if name not in CAMPAIGNS:
+        parser.error(f"no campaign {name!r}; there are {', '.join(CAMPAIGNS)}")
+    return run(CAMPAIGNS[name])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""The page's federation of two hosts, as written, in two network namespaces."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from plfl.config.study import Study
+from plfl.data import source, windows
+from plfl.deploy.check import compare
+from plfl.deploy.folders import CellFolders
+from plfl.deploy.hosts.processes import Processes
+from plfl.deploy.protocol import agreement
+from plfl.deploy.protocol.replay import replay
+from plfl.results.tables import Tables
+from tests.campaigns.link import ADDRESSES
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "deploy.md"
+INSTALLED = 1
+"""How many blocks of commands only install plfl, which has been done."""
+LIMIT = 1800
+
+
+def blocks() -> list[str]:
+    """The page's commands, block by block."""
+    section = PAGE.read_text(encoding="utf-8").split("## Two hosts in ten commands\n")[1]
+    return re.findall(r"```\n(.*?)```", section.split("\n## ")[0], flags=re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Host:
+    """A network namespace, and a folder for its disk."""
+
+    namespace: str
+    folder: Path
+
+    def run(self, commands: str, path: str) -> str:
+        """What `commands` print; what they leave in the background goes on."""
+        (self.folder / "printed").touch()
+        with (self.folder / "printed").open("r+") as printed:
+            subprocess.run(
+                ["ip", "netns", "exec", self.namespace, "bash", "-ec", commands],
+                cwd=self.folder / "plfl",
+                env=os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"},
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                timeout=LIMIT,
+                check=False,
+            )
+        return (self.folder / "printed").read_text()
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    """Two hosts with a bad link between them."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.fail("needs root, /dev/net/tun and ip (Debian: iproute2)")
+    found = [Host(f"plfl-{os.getpid()}-{n}", tmp_path / str(n)) for n in (1, 2)]
+    for host in found:
+        (host.folder / "plfl").mkdir(parents=True)
+        subprocess.run(["ip", "netns", "add", host.namespace], check=True)
+    with Processes(tmp_path) as processes:
+        command = [sys.executable, "-m", "tests.campaigns.link", *(h.namespace for h in found)]
+        processes.start("link", command)
+        try:
+            yield found
+        finally:
+            for host in found:
+                listed = ["ip", "netns", "pids", host.namespace]
+                for number in subprocess.check_output(listed, text=True).split():
+                    with suppress(ProcessLookupError):
+                        os.kill(int(number), 9)
+                subprocess.run(["ip", "netns", "del", host.namespace], check=True)
+
+
+def test_two_hosts_as_the_page_says(hosts, tmp_path):
+    first, second = hosts
+    scp = tmp_path / "bin" / "scp"
+    scp.parent.mkdir()
+    scp.write_text(f'#!/bin/sh\nexec cp -r "$2" "$3" "{second.folder}/${{4#{ADDRESSES[1]}:}}"\n')
+    scp.chmod(0o755)
+    path = os.pathsep.join([str(scp.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
+    first_part, at_second, second_part = blocks()[INSTALLED:]
+    first.run(first_part, path)
+    second.run(at_second, path)
+    printed = first.run(second_part, path)
+    assert "round 3 of 3: 2 of 2 clients took part" in printed, printed
+
+    class TwoHosts(CellFolders):
+        def client(self, name):
+            host = second if name == "9360002" else first
+            return CellFolders(self.study, self.cell, host.folder / "plfl").client(name)
+
+    study = Study.load(first.folder / "plfl" / "two.yaml")
+    folders = TwoHosts(study, study.cells[0], first.folder / "plfl")
+    data = study.data.model_copy(update={"folder": tmp_path / "data"})
+    source.fetch(data, "NY")
+    dataset = windows.build(source.load(data, "NY"), study.windows)
+    assert [summary.took_part for summary in folders.history] == [
+        agreement.roster(study, folders.cell)
+    ] * 3
+    assert list(compare(folders, *replay(study, folders.cell, dataset, folders.history))) == []
+    assert Tables(folders.results).about["engine"] == "flower"
+    assert (folders.results / "mlflow.db").exists()

@@ -1,0 +1,139 @@
+"""The page as a visitor sees it: opened from the disk, in a real browser, without a network."""
+
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pytest
+
+from plfl.report import figures, page
+from tests.helpers import fake_results
+
+LOST = "CA-P1-fedopt-prox-fedavg-10"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
+    """The page of a study with figures as they are drawn."""
+    folder = tmp_path_factory.mktemp("page")
+    results = folder / "results"
+    fake_results.write(results, fake_results.SMALL, (LOST,))
+    for name in figures.available():
+        figures.render(name, results, folder / "figures")
+    page.write(results, folder / "figures", results / "index.html")
+    return results / "index.html"
+
+
+@pytest.fixture
+def opened(browser, written):
+    """The page on a laptop's screen; whatever goes wrong meanwhile fails the test."""
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    tab = context.new_page()
+    wrong = []
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("console", lambda message: wrong.append(message.text))
+    tab.on("requestfailed", lambda request: wrong.append(request.url))
+    asked = []
+    tab.on("request", lambda request: asked.append(urlparse(request.url)))
+    tab.goto(written.as_uri())
+    yield tab
+    assert not wrong
+    # The page itself, with or without a place in it, and pictures that are part of it.
+    here = written.as_uri()
+    assert all(url.scheme == "data" or url._replace(fragment="").geturl() == here for url in asked)
+    context.close()
+
+
+def test_it_fits_the_screen_with_every_figure(opened):
+    drawings = opened.locator("figure > svg:not(.week)")
+    stems = [stem for stems in figures.available().values() for stem in stems]
+    assert drawings.count() == len(stems)
+    for drawing in drawings.all():
+        box = drawing.bounding_box()
+        assert box["width"] > 300 and box["height"] > 80
+        assert drawing.locator("path").count() > 5
+    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for table in opened.locator("section > .wide").all():
+        assert table.evaluate("e => e.scrollWidth <= e.clientWidth"), table.get_attribute(
+            "aria-label"
+        )
+
+
+def test_what_drawings_refer_to_is_in_them(opened):
+    """A clip path or letter that is taken from another drawing shows something else."""
+    foreign = opened.evaluate(
+        """() => [...document.querySelectorAll("svg *")].filter((element) => {
+            const link = element.getAttribute("xlink:href") ?? "";
+            const name = link.startsWith("#") ? link.slice(1)
+                : element.getAttribute("clip-path")?.slice(5, -1);
+            return name && !element.closest("svg").contains(document.getElementById(name));
+        }).length"""
+    )
+    assert foreign == 0
+
+
+def test_every_link_leads_somewhere(opened, written):
+    links = opened.locator("a").evaluate_all("links => links.map((link) => link.href)")
+    here = written.as_uri()
+    for link in map(urlparse, links):
+        if link.scheme == "data":
+            continue
+        assert link.scheme == "file"
+        assert Path(unquote(link.path)).is_file()
+        if link._replace(fragment="").geturl() == here:
+            assert opened.locator(f'[id="{unquote(link.fragment)}"]').count() == 1
+    assert len(links) > 20
+
+
+def cells(table, column):
+    return table.locator(f"tbody tr > :nth-child({column})").all_inner_texts()
+
+
+def test_a_click_on_a_heading_sorts(opened):
+    table = opened.get_by_role("table", name="CA: test MASE")
+    head = table.get_by_role("columnheader", name="Local, last round")
+    before = cells(table, 4)
+    head.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    *numbers, last = cells(table, 4)
+    assert last == "diverged"
+    assert numbers == sorted(numbers, key=float) != before[:-1]
+    assert sorted([*numbers, last]) == sorted(before)
+    head.get_by_role("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert cells(table, 4) == [*reversed(numbers), "diverged"]
+    names = table.get_by_role("columnheader", name="ServerOpt")
+    names.get_by_role("button").click()
+    assert head.get_attribute("aria-sort") is None
+    assert cells(table, 3) == sorted(cells(table, 3))
+
+
+def test_loads_are_sorted_as_numbers(opened):
+    table = opened.get_by_role("table", name="Load in kWh")
+    table.get_by_role("button", name="Mean load").click()
+    loads = cells(table, 5)
+    assert loads == sorted(loads, key=float)
+
+
+def test_a_link_opens_its_client(opened):
+    part = opened.locator("#client-IL-2")
+    week = part.locator("svg.week")
+    assert not week.is_visible()
+    opened.get_by_role("link", name="il137").click()
+    assert part.evaluate("e => e.open")
+    box = week.bounding_box()
+    assert box["width"] > 600 and box["height"] > 100
+    for line in part.locator("svg.week path").all():
+        assert line.bounding_box()["width"] > 600
+    assert part.get_by_role("table").is_visible()
+    assert part.get_by_text("sample data").first.is_visible()
+
+
+def test_it_can_be_printed(opened):
+    opened.emulate_media(media="print")
+    assert not opened.locator("nav").is_visible()
+    opened.set_viewport_size({"width": 700, "height": 1000})  # A4 within its margins
+    for drawing in opened.locator("figure > svg:not(.week)").all():
+        assert 100 < drawing.bounding_box()["width"] <= 700
+    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    paper = opened.pdf(format="A4")
+    assert paper.startswith(b"%PDF")

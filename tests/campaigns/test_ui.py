@@ -1,0 +1,105 @@
+"""MLflow's pages as a visitor sees them: they lean on forms that MLflow does not document."""
+
+import pytest
+
+from plfl.tracking import ui_url
+from tests.helpers.fake_results import BASELINES
+
+COLUMNS = ["test_last/mase_local", "test_last/mase_global", "traffic/total_mb"]
+COLUMNS += ["state", "sharing", "client_opt", "server_opt"]
+
+
+@pytest.fixture(scope="module")
+def port(tracked, free_port, serving):
+    """Port of a server of the tracked study."""
+    with serving(tracked, free_port) as process:
+        assert any(line.startswith("open") for line in iter(process.stdout.readline, ""))
+        yield free_port
+
+
+@pytest.fixture
+def page(browser, port, tracked):
+    """The page that `make ui` names, once its runs are there."""
+    context = browser.new_context(viewport={"width": 1600, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    page.requested = []
+    page.on("request", lambda request: page.requested.append(request.url))
+    page.goto(ui_url(tracked, port))
+    page.get_by_role("link", name="CA-P2 adam+avg").wait_for()
+    yield page
+    context.close()
+
+
+def column(page, name):
+    """Texts of a column of the runs table, from top to bottom."""
+    cells = page.locator(f'[role=row] [role=gridcell][col-id*="{name}"]').all()
+    placed = [(cell.bounding_box()["y"], cell.inner_text().strip()) for cell in cells]
+    return [text for _, text in sorted(placed)]
+
+
+def headers(page):
+    """Titles of the columns of the runs table, from left to right."""
+    cells = page.locator("[role=columnheader][col-id]").all()
+    placed = [(cell.bounding_box()["x"], cell.inner_text().strip()) for cell in cells]
+    return [title for _, title in sorted(placed) if title not in ("", "Parameters", "Metrics")]
+
+
+def test_the_study_opens_on_its_best_cells(page):
+    assert page.get_by_role("button", name="Best cells").is_visible()
+    assert page.get_by_text("tiny (sample data)").first.is_visible()
+    assert headers(page) == ["Run Name", "Created", *COLUMNS]
+    # The third one has diverged; it is last and has no score. The overview is not among them.
+    count = len(BASELINES)
+    assert column(page, "params.`P`") == [*count * ["baseline"], "P2", "P1", "P3"]
+    *scored, diverged = column(page, "test_last/mase_local")
+    assert scored == sorted(scored, key=float)
+    assert diverged == "-"
+
+
+def follow(page, link):
+    """Click a link of the study's note; it opens a page of its own."""
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name=link).click()
+    return opened.value
+
+
+def test_links_lead_to_every_view(page):
+    cells = follow(page, "CA cells")
+    cells.get_by_role("button", name="CA cells").wait_for()
+    cells.get_by_text(f"{3 + len(BASELINES)} matching runs").wait_for()
+    curves = follow(page, "CA curves")
+    curves.get_by_text("MASE by round").first.wait_for()
+    for title in ("val/mase_local", "val/mase_global"):
+        curves.get_by_text(title, exact=True).first.wait_for()
+
+
+def test_the_cells_of_a_state_and_split_are_a_view(page):
+    cells = follow(page, "CA P2")
+    cells.get_by_role("button", name="CA P2").wait_for()
+    cells.get_by_text("1 matching run").wait_for()
+    cells.get_by_role("link", name="CA-P2 adam+avg").wait_for()
+    assert headers(cells) == ["Run Name", "Created", *COLUMNS]
+
+
+def test_links_lead_to_figures_and_tables(page):
+    overview = follow(page, "Figures and tables")
+    overview.get_by_text("mase_median").first.wait_for()
+    assert overview.get_by_text("study.json").is_visible()
+
+
+def test_a_run_shows_its_clients(page):
+    page.get_by_role("link", name="CA-P2 adam+avg").click()
+    page.get_by_role("tab", name="Artifacts").click()
+    page.get_by_text("per_client.json", exact=True).click()
+    page.get_by_text("ca137").wait_for()
+    assert page.get_by_text("mase_global").first.is_visible()
+
+
+def test_nothing_is_asked_of_other_machines(page, port):
+    remote = [
+        url
+        for url in page.requested
+        if url.startswith("http") and not url.startswith(f"http://127.0.0.1:{port}/")
+    ]
+    assert remote == []

@@ -1,0 +1,240 @@
+"""`make campaign NAME=torture`: seeded faults in downloads, trainings and readers, side by side.
+
+Each try has a seed of its own, which is told when it was not survived. The last lines count what
+was survived of what was tried. `python -m tests.campaigns.torture kills inputs` runs these alone.
+"""
+
+import argparse
+import logging
+import multiprocessing
+import os
+import random
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+EVERY = 15.0
+"""Seconds from one line on a campaign's progress to the next."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How many tries each campaign makes."""
+
+    faults: int
+    """Downloads of 36 buildings."""
+    kills: int
+    """`kill -9` of a training job alone."""
+    workflow_kills: int
+    """`kill -9` of a job, of Snakemake, or of both."""
+    inputs: int
+    """Spoilt files."""
+    interrupts: int
+    """Times that Ctrl-C is pressed."""
+    guided: int
+    """Files of each kind that are spoilt as coverage leads, with atheris."""
+
+
+QUICK = Extent(faults=12, kills=5, workflow_kills=0, inputs=450, interrupts=0, guided=0)
+LONG = Extent(faults=300, kills=45, workflow_kills=9, inputs=4500, interrupts=20, guided=2000)
+
+
+@dataclass
+class Tally:
+    """What came of a campaign."""
+
+    survived: int = 0
+    tried: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.survived}/{self.tried}"
+
+
+Outcome = tuple[int, str | None]
+"""How many tries, and what went wrong, if anything did."""
+
+
+def _outcome(error: Exception, seed: object) -> str:
+    cause = "".join(traceback.format_exception(error, limit=-3))
+    return f"seed {seed}: {cause}"
+
+
+def faults(extent: Extent, folder: Path) -> Iterator[Outcome]:
+    """Downloads from moto's S3 server, every other one from s3rver where there is one."""
+    from tests.helpers.faults import downloads
+
+    with ExitStack() as stack:
+        stack.enter_context(downloads.without_aws(folder))
+        store = downloads.make_store(folder / "store")
+        proxies = [stack.enter_context(downloads.moto(store))]
+        try:
+            proxies.append(stack.enter_context(downloads.s3rver(store, folder / "s3rver")))
+        except FileNotFoundError:
+            print("faults: no s3rver on the PATH; all downloads are from moto's server", flush=True)
+        for seed in range(extent.faults):
+            proxy = proxies[seed % len(proxies)]
+            try:
+                downloads.survive(seed, proxy, store, folder / str(seed))
+            except Exception as error:
+                yield 1, _outcome(error, seed)
+            else:
+                yield 1, None
+
+
+def kills(extent: Extent, folder: Path) -> Iterator[Outcome]:
+    """Kills of training jobs, then of whole workflows: job, Snakemake and both."""
+    # Everything a job needs, imported once for all that are forked from here.
+    from tests.helpers.faults import kills
+
+    whole = kills.undisturbed_job(folder / "undisturbed job")
+    seed = done = 0
+    while done < extent.kills:
+        most = min(3, extent.kills - done)
+        try:
+            killed, _ = kills.survive_job_kills(
+                random.Random(seed), most, whole, folder / f"job {seed}"
+            )
+        except Exception as error:
+            killed = most
+            yield most, _outcome(error, seed)
+        else:
+            yield killed, None
+        done += killed
+        seed += 1
+    if not extent.workflow_kills:
+        return
+    run = kills.undisturbed(folder / "undisturbed")
+    counts = Counter(dict.fromkeys(kills.VICTIMS, 0))
+    while counts.total() < extent.workflow_kills:
+        before = counts.total()
+        most = min(3, extent.workflow_kills - before)
+        seed += 1
+        try:
+            kills.survive_kills(random.Random(seed), most, counts, run, folder / f"study {seed}")
+        except Exception as error:
+            yield max(1, counts.total() - before), _outcome(error, seed)
+            if counts.total() == before:
+                return
+        else:
+            yield counts.total() - before, None
+
+
+def interrupts(extent: Extent, folder: Path) -> Iterator[Outcome]:
+    """Ctrl-C in every phase of one study after the other."""
+    from tests.helpers.faults import kills
+
+    run = kills.undisturbed(folder / "undisturbed")
+    seed = pressed = 0
+    while pressed < extent.interrupts:
+        try:
+            # Figures and pages take most of the time of a small study: once is enough.
+            target = kills.RECORDS if seed else "all"
+            most = extent.interrupts - pressed
+            times = kills.survive_interrupts(
+                random.Random(seed), most, target, run, folder / f"study {seed}"
+            )
+            assert times, "the study had finished before"
+        except Exception as error:
+            times = 1
+            yield times, _outcome(error, seed)
+        else:
+            yield times, None
+        pressed += times
+        seed += 1
+
+
+def inputs(extent: Extent, folder: Path) -> Iterator[Outcome]:
+    """Spoilt files of every kind, in turn."""
+    from tests.helpers.faults import inputs
+
+    made = [make(folder / "valid" / name) for name, make in inputs.SUBJECTS.items()]
+    for seed in range(extent.inputs):
+        subject = made[seed % len(made)]
+        try:
+            inputs.survive(subject, random.Random(seed), folder / "sandbox" / subject.name)
+        except Exception as error:
+            yield 1, _outcome(error, seed)
+        else:
+            yield 1, None
+
+
+def guided(extent: Extent, folder: Path) -> Iterator[Outcome]:
+    """Spoilt files again, led by coverage."""
+    from tests.helpers.faults import fuzz
+
+    if not fuzz.available():
+        print("guided: no atheris; `pip install -e '.[torture]'` brings it", flush=True)
+        return
+    for subject in fuzz.SUBJECTS:
+        yield extent.guided, fuzz.survive(subject, extent.guided, seed=1)
+
+
+CAMPAIGNS = {
+    "interrupts": interrupts,
+    "guided": guided,
+    "faults": faults,
+    "kills": kills,
+    "inputs": inputs,
+}
+BESIDE = ("interrupts", "guided")
+"""The long ones that are told a line before the others."""
+AT_A_TIME = 3
+
+
+def run(name: str, extent: Extent) -> Tally:
+    """One campaign, in a process of its own."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # What plfl logs or warns of is meant; here only what it must not do is told.
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    tally, told = Tally(), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="plfl-torture-", ignore_cleanup_errors=True) as folder:
+        for tries, wrong in CAMPAIGNS[name](extent, Path(folder)):
+            tally.tried += tries
+            if wrong is None:
+                tally.survived += tries
+            else:
+                print(f"{name}: NOT SURVIVED, {wrong}", flush=True)
+            if time.monotonic() - told > EVERY:
+                told = time.monotonic()
+                print(f"{name} {tally}", flush=True)
+    return tally
+
+
+def main() -> int:
+    """Run the campaigns; 1 if anything was not survived."""
+    parser = argparse.ArgumentParser(prog="python -m tests.campaigns.torture", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a sample of each, under a minute")
+    parser.add_argument("campaigns", nargs="*", help=f"of {', '.join(CAMPAIGNS)}; else all")
+    options = parser.parse_args()
+    if unknown := set(options.campaigns) - set(CAMPAIGNS):
+        parser.error(f"no campaign {', '.join(sorted(unknown))}")
+    extent = QUICK if options.quick else LONG
+    chosen = [
+        name
+        for name in CAMPAIGNS
+        if name in (options.campaigns or CAMPAIGNS) and getattr(extent, name)
+    ]
+    begun = time.monotonic()
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(AT_A_TIME, context) as pool:
+        tallies = dict(zip(chosen, pool.map(run, chosen, [extent] * len(chosen)), strict=True))
+    print(f"{time.monotonic() - begun:.0f} s")
+    for names in (BESIDE, [name for name in CAMPAIGNS if name not in BESIDE]):
+        told = [f"{name} {tallies[name]}" for name in names if name in tallies]
+        if told:
+            print(", ".join(told))
+    whole = all(tally.survived == tally.tried for tally in tallies.values())
+    return 0 if whole else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

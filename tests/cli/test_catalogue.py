@@ -1,0 +1,165 @@
+"""`plfl methods` says what there is."""
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from plfl import methods, registry
+from plfl.cli import catalogue
+from plfl.cli import main as cli
+from plfl.cli.catalogue import entries
+from plfl.errors import PlflError
+from plfl.experiments.calibration import calibrate
+from plfl.experiments.message_sizes import _as_terms, sizes
+from plfl.experiments.train import train
+from plfl.optimizers import client as clients
+from plfl.optimizers import server as servers
+from tests.helpers import tiny
+
+EVERY = [
+    (axis, name)
+    for axis, package in (("method", methods), ("server_opt", servers), ("client_opt", clients))
+    for name in package.available()
+]
+
+
+def test_every_algorithm_is_listed_once() -> None:
+    listed = [(entry["axis"], entry["name"]) for entry in entries()]
+    assert listed == [*EVERY, ("calibration", "calibration")]
+    assert {("method", "scaffold"), ("server_opt", "slowmo"), ("client_opt", "sgdm")} < set(EVERY)
+
+
+@pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry["name"])
+def test_an_algorithm_says_what_it_is_and_what_its_parameters_mean(
+    entry: dict[str, Any],
+) -> None:
+    assert entry["citation"].endswith(".")
+    assert entry["about"]
+    for name, parameter in entry["parameters"].items():
+        assert parameter["meaning"].endswith("."), name
+
+
+def test_parameters_are_those_of_the_code() -> None:
+    of = {(entry["axis"], entry["name"]): entry for entry in entries()}
+    for axis, package in catalogue.ROOMS.items():
+        for name, cls in package.available().items():
+            shown = of[axis, name]["parameters"]
+            assert {key: p["default"] for key, p in shown.items()} == cls().model_dump(), name
+
+
+def test_a_method_names_the_optimisers_that_it_takes() -> None:
+    accepts = {e["name"]: e["accepts"] for e in entries() if e["axis"] == "method"}
+    assert accepts["fedopt"] == {
+        "client_opt": list(clients.available()),
+        "server_opt": list(servers.available()),
+    }
+    assert accepts["cc_fedadam"]["server_opt"] == ["fedavg"]
+    assert all(e["accepts"] is None for e in entries() if e["axis"] != "method")
+
+
+SENT = {
+    "authors_code": ("0", "0", "2 d_s", "2 d_s"),
+    "cc_fedadagrad": ("0", "0", "d_s + 1", "d_s + 1"),
+    "cc_fedadam": ("0", "0", "d_s + 1", "d_s + 1"),
+    "cc_fedams": ("0", "0", "d_s + 1", "d_s + 1"),
+    "fafed": ("0", "2 d_s", "3 d_s", "3 d_s"),
+    "fedac": ("0", "0", "d_s + d_φ", "d_s"),
+    "fedadc": ("0", "0", "2 d_s", "d_s"),
+    "fedadc_dm": ("0", "0", "2 d_s", "d_s"),
+    "fedadc_plus": ("0", "0", "2 d_s", "d_s"),
+    "fedeff": ("0", "d_s + 3", "d_s + 1", "d_s"),
+    "fedsc": ("0", "10", "d_s", "d_s"),
+    "ifca": ("0", "0", "2 d_s", "d_s + 1"),
+    "one_shot": ("d_s", "d_s", "d_s", "d_s"),
+    "scaffold": ("0", "0", "2 d_s", "2 d_s"),
+}
+"""Floats down and up before round 1 and in a round, from the equations; others exchange d_s alone.
+The authors' program sends double precision; IFCA has two models, FedSC ten bins."""
+
+
+@pytest.mark.parametrize("name", methods.available())
+def test_what_a_method_sends_is_counted(name: str) -> None:
+    (entry,) = (e for e in entries() if (e["axis"], e["name"]) == ("method", name))
+    expected = SENT.get(name, ("0", "0", "d_s", "d_s"))
+    keys = ("before_down", "before_up", "down", "up")
+    assert tuple(entry["floats"][key] for key in keys) == expected
+
+
+def test_what_is_counted_is_what_a_study_has_in_its_ledger() -> None:
+    """Bytes of the tiny study's last round with P2, which shares an LSTM of 3 units."""
+    study = tiny.study(
+        grid={
+            "method": ["scaffold", "fedeff", "fedac"],
+            "client_opt": ["sgd"],
+            "server_opt": ["fedavg"],
+            "sharing": ["P2"],
+        },
+        method={"fedeff": {"epoch_steps": 1}},
+    )
+    dataset = tiny.dataset()
+    shared = 4 * 3 * (len(dataset.columns) + 3) + 2 * 4 * 3
+    for cell, result in train(study, study.cells, dataset).items():
+        last = result.records.query("split == 'train' and round == 3")
+        found = sizes(cell.method)
+        assert found is not None
+        for sent, column in ((found.down, "bytes_down"), (found.up, "bytes_up")):
+            assert set(last[column]) == {4 * floats(sent, shared)}, (cell, sent)
+
+
+def floats(sent: str, shared: int) -> int:
+    """What the terms come to where the LSTM is all that is shared."""
+    total = 0
+    for term in sent.split(" + "):
+        number, symbol, _ = term.partition("d_")
+        total += int(number or 1) * (shared if symbol else 1)
+    return total
+
+
+def test_what_fits_no_multiple_is_told_as_a_number() -> None:
+    terms = np.array([[10, 4, 1], [12, 4, 1], [20, 9, 1]])
+    assert _as_terms(terms, np.array([10.0, 12.0, 20.0])) == "d_s"
+    assert _as_terms(terms, np.array([24.0, 28.0, 49.0])) == "2 d_s + d_φ"
+    assert _as_terms(terms, np.array([0.0, 0.0, 0.0])) == "0"
+    assert _as_terms(terms, np.array([3.0, 4.0, 6.0])) == "6 with d_s = 20"
+
+
+def test_calibration_is_listed_with_its_parameters() -> None:
+    entry = entries()[-1]
+    assert "Ozfatura" in entry["citation"]
+    defaults = {name: p["default"] for name, p in entry["parameters"].items()}
+    wanted = inspect.signature(calibrate).parameters.values()
+    assert defaults == {p.name: p.default for p in wanted if p.kind is p.KEYWORD_ONLY}
+    assert {"epochs", "variant", "mu", "lam", "bins"} <= set(defaults)
+    assert set(entry["floats"].values()) == {"0"}
+
+
+def test_the_command_prints_both_forms(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["methods", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(entries()))
+    assert cli.main(["methods"]) == 0
+    said = capsys.readouterr().out
+    for entry in entries():
+        assert f"{entry['name']} ({entry['axis']})\n  {entry['citation']}\n" in said
+        assert f"  {entry['about']}\n" in said
+        if entry["floats"]:
+            assert f"  floats per round: {entry['floats']['down']} down, " in said
+        for name, parameter in entry["parameters"].items():
+            assert f"  {name} = {parameter['default']}: {parameter['meaning']}" in said
+
+
+def test_an_algorithm_has_the_name_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = tmp_path / "room"
+    room.mkdir()
+    (room / "__init__.py").touch()
+    (room / "mine.py").write_text(
+        'from plfl.registry import Algorithm\n\n\nclass Mine(Algorithm):\n    name = "fedavg"\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PlflError, match=r"mine.py: Mine has the name 'fedavg'; rename the file"):
+        registry.algorithms("room")

@@ -1,0 +1,129 @@
+"""The `plfl` command."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from plfl.cli import main as cli
+from tests.test_workflow import write_meters
+
+NAMES = [command.__name__.rpartition(".")[2] for command in cli.SUBCOMMANDS]
+CELL = "all-P2-fedopt-adam-fedavg-10"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_meters(tmp_path / "meters")
+    config = {
+        "name": "own",
+        "data": {"source": "meters", "states": ["all"], "clients": 3},
+        "model": {"hidden": 3, "mlp": [4]},
+        "grid": {"client_opt": ["adam"], "server_opt": ["fedavg", "fedyogi"]},
+        "federation": {"rounds": 2, "local_steps": 3, "batch_size": 8},
+    }
+    (tmp_path / "my.yaml").write_text(yaml.safe_dump(config))
+    return tmp_path
+
+
+def test_cells_says_what_will_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["cells", "my.yaml"]) == 0
+    said = capsys.readouterr().out
+    # P1 and P2 are trained under both servers, P3 once: 5 trainings of 3 clients.
+    assert "6 cells, 5 trainings, 90 client-steps" in said
+    assert cli.main(["cells", "--list", "my.yaml"]) == 0
+    assert CELL in capsys.readouterr().out.split()
+
+
+def test_run_trains_a_cell(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "my.yaml", CELL, "--records", "r.parquet"]) == 0
+    said = capsys.readouterr().out.strip()
+    records = pd.read_parquet("r.parquet")
+    test = records.query("split == 'test' and model == 'local' and round == 2")
+    assert said.startswith(f"{CELL}: test MASE {test['mase'].mean():.3f} local, ")
+    assert "mean of 3 clients, round 2" in said
+
+
+def test_cells_has_an_estimate_for_windows_of_any_length(project: Path) -> None:
+    config = yaml.safe_load((project / "my.yaml").read_text())
+    config["windows"] = {"look_back": 4_000}  # ten such windows are longer than a year
+    (project / "my.yaml").write_text(yaml.safe_dump(config))
+    assert cli.main(["cells", "my.yaml"]) == 0
+
+
+def test_data_check_describes_and_judges(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["data", "check", "my.yaml"]) == 0
+    of_study = capsys.readouterr().out
+    (project / "meters" / "._a.csv").write_bytes(b"what some systems leave behind")
+    assert "only 2.0 weeks of data" in of_study
+    assert cli.main(["data", "check", "meters"]) == 0
+    assert capsys.readouterr().out == of_study
+    assert {path.name for path in project.iterdir()} == {"meters", "my.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["cells", "none.yaml"], "the file does not exist"),
+        (["run", "my.yaml", "all-P2-fedopt-adam-fedavg-11"], f"did you mean {CELL!r}?"),
+        (["data", "check", "empty"], "holds no meter files"),
+        (["track", "results/none"], "holds no study"),
+        (["ui"], "holds no study with an MLflow database"),
+        (["track", "my.yaml"], "my.yaml: holds no study"),
+        (
+            ["run", "my.yaml", CELL, "--records", "none/r.parquet"],
+            "none does not exist; create it",
+        ),
+    ],
+)
+def test_mistakes_end_with_a_message(
+    project: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "empty").mkdir()
+    assert cli.main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("plfl: ")
+    assert message in said
+
+
+def help_of(*command: str) -> str:
+    """What `plfl COMMAND --help` prints on a terminal of usual width."""
+    done = subprocess.run(
+        [sys.executable, "-m", "plfl", *command, "--help"],
+        env={**os.environ, "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_the_help_lists_each_command_with_one_line() -> None:
+    listed = re.findall(r"^    (\w+) +(\S.*)$", help_of(), flags=re.MULTILINE)
+    assert [name for name, _ in listed] == [*NAMES]
+    assert "\n      " not in help_of(), "a line is too long"
+
+
+@pytest.mark.parametrize("name", [*sorted({*NAMES} - {"data", "deploy"}), "data check"])
+def test_the_help_of_a_command_ends_with_examples_that_it_understands(name: str) -> None:
+    _, examples = help_of(*name.split()).split("\nexamples:\n")
+    commands = [re.split("[#>]", line)[0].split() for line in examples.splitlines()]
+    for program, *arguments in commands:
+        assert program == "plfl"
+        assert arguments[: len(name.split())] == name.split()
+        cli._parser().parse_args(arguments)
+
+
+def test_the_help_loads_no_numerical_library() -> None:
+    code = (
+        "import sys, plfl.cli.main as cli; cli._parser(); "
+        "print([name for name in ('torch', 'pandas', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,95 @@
+"""What is generated from the configuration's models is what is committed."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from plfl.config import generated as schema
+from plfl.config.sections import Tuning
+from plfl.config.study import Study
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", schema.generated())
+def test_the_committed_file_is_not_stale(name: str) -> None:
+    committed = (ROOT / name).read_text(encoding="utf-8")
+    assert committed == schema.generated()[name], "run `plfl schema` and commit what it writes"
+
+
+def test_config_yaml_says_every_default_but_for_seeds_and_server_rates() -> None:
+    raw = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    study = Study.parse(raw, "config.yaml")
+    assert raw == study.model_dump(mode="json")
+    plain = {"tuning": Tuning(), "grid": study.grid.model_copy(update={"seeds": [10]})}
+    assert study.model_copy(update=plain) == Study()
+    assert study.grid.seeds == [10, 11, 12]
+    for cell in study.cells:
+        candidates = study.candidates(cell)
+        own, other = (
+            [getattr(candidate, kind).lr for candidate in candidates]
+            for kind in ("client_opt", "server_opt")
+        )
+        if study.is_alone(cell):
+            own, other = other, own
+        assert other == ([3e-4, 1e-3, 3e-3] if study.is_alone(cell) else [0.01, 0.1, 1.0])
+        assert len(set(own)) == 1
+        # What the study has by itself is among what is tried.
+        rates = study.client_optimiser(cell), study.server_optimiser(cell)
+        assert rates[not study.is_alone(cell)].lr in other
+
+
+def test_every_key_is_documented() -> None:
+    lines = schema.generated()["config.yaml"].splitlines()
+    keys = [i for i, line in enumerate(lines) if ":" in line and not line.lstrip().startswith("#")]
+    bare = [lines[i] for i in keys if not lines[i - 1].lstrip().startswith("#")]
+    assert bare == []
+
+
+def test_the_schema_accepts_what_the_models_accept() -> None:
+    validator = jsonschema.Draft202012Validator(schema.schema())
+    for path in [ROOT / "config.yaml", *(ROOT / "config").glob("*.yaml")]:
+        validator.validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    assert list(validator.iter_errors({"federation": {"roundz": 3}}))
+    json.dumps(schema.schema())
+
+
+CONDA_NAMES = {
+    "torch": "pytorch",
+    "matplotlib": "matplotlib-base",
+    "seaborn": "seaborn-base",
+    "snakemake": "snakemake-minimal",
+}
+
+
+def test_environment_yml_asks_for_what_pyproject_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    listed = dict(
+        line.partition(" ")[::2] for line in environment["dependencies"] if isinstance(line, str)
+    )
+    wanted = {"python": project["requires-python"]}
+    for requirement in map(Requirement, project["dependencies"]):
+        wanted[CONDA_NAMES.get(requirement.name, requirement.name)] = str(requirement.specifier)
+    # Options of pip do not go with `--editable` in a file; conda has met the dependencies.
+    assert environment["dependencies"][-1] == {"pip": ["--editable ."]}
+    tools = {"cxx-compiler", "make", "pip"}
+    assert listed.keys() - tools == wanted.keys()
+    for name, specifier in wanted.items():
+        assert SpecifierSet(listed[name]) == SpecifierSet(specifier), name
+
+
+def test_the_lock_meets_pyproject() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    locked = dict(line.split(" ")[0].split("==") for line in lines)
+    for text in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
+        requirement = Requirement(text)
+        name = requirement.name.lower()
+        assert requirement.specifier.contains(locked[name]), f"run `make lock` for {name}"

@@ -1,0 +1,216 @@
+"""The configuration: what it accepts, and how it says what it does not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plfl.config.study import Cell, Study
+from plfl.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def problems(raw: object) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        Study.parse(raw, "my.yaml")
+    assert str(caught.value).startswith("my.yaml: ")
+    return caught.value.problems
+
+
+def test_the_ready_studies_are_valid() -> None:
+    studies = [Study.load(ROOT / "config.yaml")]
+    studies += [Study.load(path) for path in sorted((ROOT / "config").glob("*.yaml"))]
+    assert len({study.name for study in studies}) == len(studies) >= 4
+
+
+def test_the_default_is_the_papers_study() -> None:
+    study = Study()
+    assert len(study.cells) == 180
+    assert study.cells[0] == Cell("CA", "P1", "fedopt", "adam", "fedavg", 10)
+    assert str(study.cells[-1]) == "NY-P3-fedopt-proxadam-fedyogi-10"
+    assert (study.federation.rounds, study.federation.local_steps) == (40, 125)
+
+
+def test_every_error_is_told_at_once_with_its_remedy() -> None:
+    raw = {
+        "federation": {"roundz": 3, "local_steps": 0},
+        "grid": {"client_opt": ["adamm"], "server_opt": ["fedavg", "fedavg"]},
+        "windows": {"split": [0.5, 0.1, 0.1], "scaling": "pool"},
+        "sharing": {"P1": ["*", "lstm.*"], "P9": ["lstn.*"]},
+        "data": {"features": ["load", "temperatur"]},
+    }
+    found = "\n".join(problems(raw))
+    for part in (
+        "federation.roundz: unknown key; allowed: rounds, local_steps",
+        "did you mean 'rounds'?",
+        "federation.local_steps: 0 is not allowed, input should be greater than or equal to 1",
+        "grid.client_opt: 'adamm' is unknown; allowed: adam, adamams",
+        "did you mean 'adam'?",
+        "grid.server_opt: duplicate 'fedavg'; list it once",
+        "windows.split: (0.5, 0.1, 0.1) must add up to 1",
+        "windows.scaling: 'pool' is not allowed",
+        "did you mean 'pooled'?",
+        "sharing.P1: 'lstm.weight_ih' is matched twice, by ['*', 'lstm.*']",
+        "sharing.P9: 'lstn.*' matches no parameter",
+        "data.features: 'temperatur' is unknown",
+        "did you mean 'temperature'?",
+    ):
+        assert part in found
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ([1], "the top level must be a block of keys"),
+        ({"data": {"states": ["CA", "CA"]}}, "data.states: duplicate 'CA'; list it once"),
+        ({"data": {"features": ["weekday", "load"]}}, "must start with 'load'"),
+        ({"data": {"meters": {"columns": {"load": "kWh"}}}}, "'timestamp' is missing"),
+        ({"data": {"buildings": {"TX": [1]}}}, "data.buildings.TX: not one of data.states"),
+        ({"data": {"comstock": {"release": "../../etc"}}}, "data.comstock.release"),
+        ({"data": {"states": ["../x"]}}, "data.states.0"),
+        ({"name": "../x"}, "name: '../x' is not allowed"),
+        (
+            {"grid": {"seeds": 10}},
+            "grid.seeds: 10 is not allowed, input should be a valid list, such as [10]",
+        ),
+        ({"personalization": {"P1": ["*"]}}, "personalization: the key is now `sharing`"),
+        ({"grid": {"personalization": ["P1"]}}, "the key is now `grid.sharing`"),
+        ({"client_opt": {}}, "client_opt: the key is now `hyperparameters.client_opt`"),
+        ({"windows": {"split": [0, 0.5, 0.5]}}, "must contain three shares above 0"),
+        (
+            {"data": {"meters": {"columns": {"timestamp": "t", "load": "kWh", "humidity": "kWh"}}}},
+            "'load' and 'humidity' are both 'kWh'",
+        ),
+        ({"grid": {"sharing": ["P4"]}}, "allowed: P1, P2, P3"),
+        # The name of a method of pydantic's models, which is an attribute like an algorithm's.
+        ({"grid": {"method": ["copy"]}}, "grid.method: 'copy' is unknown"),
+        (
+            {"hyperparameters": {"client_opt": {"adam": {"beta1": 1}}}},
+            "hyperparameters.client_opt.adam.beta1: 1 is not allowed",
+        ),
+    ],
+)
+def test_one_error(raw: object, message: str) -> None:
+    assert any(message in problem for problem in problems(raw)), problems(raw)
+
+
+def test_files_that_are_no_configuration(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the file does not exist"):
+        Study.load(tmp_path / "none.yaml")
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("data: [")
+    with pytest.raises(ConfigError, match="cannot be read as YAML"):
+        Study.load(broken)
+    twice = tmp_path / "twice.yaml"
+    twice.write_text("grid:\n  seeds: [1, 2]\nname: x\ngrid:\n  method: [ifca]\n")
+    with pytest.raises(ConfigError, match=r"duplicate 'grid'(.|\n)*line 4"):
+        Study.load(twice)
+    hostile = tmp_path / "hostile.yaml"
+    hostile.write_text("name: !!python/object/apply:os.system ['true']")
+    with pytest.raises(ConfigError, match="cannot be read as YAML"):
+        Study.load(hostile)
+
+
+def settings(cell: str, **blocks: dict[str, Any]) -> dict[str, Any]:
+    study = Study.parse(blocks, "test")
+    return study.settings(next(c for c in study.cells if str(c) == cell))
+
+
+def test_a_cells_settings_are_what_fixes_its_numbers() -> None:
+    cell = "CA-P2-fedopt-adam-fedyogi-10"
+    assert settings(cell) == settings(cell, compute={"threads": 2}, tracking={"enabled": False})
+    assert settings(cell) == settings(cell, hyperparameters={"client_opt": {"prox": {"lr": 0.5}}})
+    assert settings(cell) != settings(cell, hyperparameters={"client_opt": {"adam": {"lr": 0.5}}})
+    assert settings(cell) != settings(
+        cell, hyperparameters={"server_opt": {"fedyogi": {"lr": 0.5}}}
+    )
+    assert settings(cell) != settings(cell, federation={"rounds": 3})
+
+
+def test_without_sharing_the_server_does_not_matter() -> None:
+    assert settings("CA-P3-fedopt-adam-fedyogi-10") == settings("CA-P3-fedopt-adam-fedavg-10")
+    assert settings("CA-P2-fedopt-adam-fedyogi-10") != settings("CA-P2-fedopt-adam-fedavg-10")
+    for split, same in (("P3", True), ("P2", False)):
+        few, many = (
+            settings(
+                f"CA-{split}-fedopt-adam-fedavg-10",
+                tuning={
+                    "search": {"server_opt.*.lr": rates},
+                    "alone": {"client_opt.*.lr": [0.1, 0.2, 0.3]},
+                    "trials": 2,
+                },
+            )
+            for rates in ([0.1, 1.0], [0.1, 0.5, 1.0])
+        )
+        assert (few == many) == same
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"grid": {"method": ["scafold"]}}, "did you mean 'scaffold'?"),
+        (
+            {"grid": {"method": ["feddyn"]}},
+            "grid: feddyn with adam and fedadagrad makes no sense",
+        ),
+        (
+            {
+                "grid": {"method": ["fedsplit"], "client_opt": ["sgd"], "server_opt": ["fedavg"]},
+                "tuning": {"search": {"server_opt.*.lr": [0.1]}},
+            },
+            "grid: fedsplit with sgd and fedavg makes no sense",
+        ),
+    ],
+)
+def test_combinations_without_meaning_are_refused_with_the_reason(raw: Any, message: str) -> None:
+    assert any(message in problem for problem in problems(raw)), problems(raw)
+
+
+def test_what_trains_alone_is_one_run() -> None:
+    grid = {
+        "method": ["authors_code", "fedadc", "fedopt"],
+        "client_opt": ["sgd"],
+        "server_opt": ["slowmo", "fedavg"],
+        "refused": "skip",
+    }
+    study = Study.parse({"grid": grid, "data": {"states": ["CA"]}}, "x")
+    shown = [
+        (cell.method, cell.server_opt)
+        for cell in study.cells
+        if cell.sharing == "P3"
+        and not study.repeats("P3", cell.method, cell.client_opt, cell.server_opt)
+    ]
+    # The authors' code has a server in P3 too; fedadc refuses slowmo.
+    assert shown == [
+        ("authors_code", "slowmo"),
+        ("authors_code", "fedavg"),
+        ("fedadc", "fedavg"),
+    ]
+    assert not any(
+        study.repeats(c.sharing, *kind)
+        for c in study.cells
+        if c.sharing == "P1"
+        for kind in [(c.method, c.client_opt, c.server_opt)]
+    )
+
+
+def test_refused_combinations_can_be_left_out() -> None:
+    grid = {
+        "method": ["fedopt", "fedadc"],
+        "client_opt": ["sgd"],
+        "server_opt": ["fedavg", "slowmo"],
+        "sharing": ["P1"],
+        "refused": "skip",
+    }
+    study = Study.parse({"grid": grid, "data": {"states": ["CA"]}}, "x")
+    assert [f"{cell.method} {cell.server_opt}" for cell in study.cells] == [
+        "fedopt fedavg",
+        "fedopt slowmo",
+        "fedadc fedavg",
+    ]
+    assert list(study.refused) == [("fedadc", "sgd", "slowmo")]
+    with pytest.raises(ConfigError, match="fedadc makes no sense with any of the optimisers: it"):
+        Study.parse({"grid": {**grid, "server_opt": ["slowmo"]}}, "x")
+    with pytest.raises(ConfigError, match="fedadc with sgd and slowmo makes no sense"):
+        Study.parse({"grid": {**grid, "refused": "error"}}, "x")

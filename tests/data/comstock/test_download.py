@@ -1,0 +1,595 @@
+"""Downloading from a real S3 server on loopback that keeps public files in the bucket's layout."""
+
+import hashlib
+import json
+import logging
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import unquote
+
+import boto3
+import pytest
+from botocore.config import Config
+from moto.server import ThreadedMotoServer
+from s3transfer.utils import DeferredOpenFile  # type: ignore[import-untyped]
+
+from plfl.config.sections import Data
+from plfl.data.comstock import download
+from plfl.data.comstock import series as comstock
+from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, Layout
+from plfl.errors import DataError, PlflError
+from plfl.files import atomic
+from tests.helpers.comstock_files import COUNTIES, study, write_load, write_store, write_weather
+
+IDS = list(COUNTIES)
+LAYOUT = Layout(PAPER_RELEASE, 10)
+METADATA = LAYOUT.metadata("NY")
+SERIES = LAYOUT.load("NY", IDS[0])
+WEATHER = LAYOUT.weather(COUNTIES[IDS[0]])
+MANIFEST = f"{PAPER_RELEASE}/manifest-NY-upgrade10.json"
+BY_COUNTY = "2024/comstock_amy2018_release_2"
+
+
+@dataclass
+class Bucket:
+    """The ComStock bucket, as its owner sees it."""
+
+    s3: Any
+
+    def put(self, key: str, content: bytes, acl: str = "public-read") -> None:
+        self.s3.put_object(Bucket=BUCKET, Key=f"{ROOT}/{key}", Body=content, ACL=acl)
+
+    def put_all(self, store: Path) -> None:
+        for path in store.rglob("*.*"):
+            if path.is_file():
+                self.put(path.relative_to(store).as_posix(), path.read_bytes())
+
+    def delete(self, key: str) -> None:
+        self.s3.delete_object(Bucket=BUCKET, Key=f"{ROOT}/{key}")
+
+
+@contextmanager
+def serving() -> Iterator[tuple[ThreadedMotoServer, str]]:
+    """An S3 server and its address. Servers of one process share what they keep."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        yield server, f"http://{host}:{port}"
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving() as (_, url):
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without AWS credentials, settings or proxies, who does not wait for retries."""
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    monkeypatch.setattr(download, "ATTEMPTS", 1)
+
+
+@pytest.fixture(scope="module")
+def owner(address: str) -> Any:
+    """The client of the bucket's owner."""
+    keys = {"aws_access_key_id": "owner", "aws_secret_access_key": "secret"}
+    config = Config(proxies={})
+    return boto3.client("s3", endpoint_url=address, region_name=REGION, config=config, **keys)
+
+
+@pytest.fixture
+def bucket(address: str, owner: Any, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """An empty bucket at `AWS_ENDPOINT_URL_S3`."""
+    reset = urllib.request.Request(f"{address}/moto-api/reset", method="POST")
+    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(reset).close()
+    owner.create_bucket(
+        Bucket=BUCKET,
+        ACL="public-read",
+        CreateBucketConfiguration={"LocationConstraint": REGION},
+    )
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", address)
+    return Bucket(owner)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the full bucket holds, in a folder."""
+    folder = tmp_path_factory.mktemp("store")
+    write_store(folder)
+    return folder
+
+
+@pytest.fixture
+def full(bucket: Bucket, store: Path) -> Bucket:
+    """A bucket with three buildings of New York."""
+    bucket.put_all(store)
+    return bucket
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Data:
+    """The data section of a study with an empty cache."""
+    return study(tmp_path / "data")
+
+
+@pytest.fixture
+def no_client(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From when it is called on, making a client of the bucket is an error."""
+
+    def make(*_: Any, **__: Any) -> None:
+        raise AssertionError("a look at the network")
+
+    return lambda: monkeypatch.setattr(boto3, "client", make)
+
+
+def fetch(data: Data, ids: list[int] = IDS) -> dict[str, Any]:
+    return download.download(data, "NY", ids)
+
+
+def cached(data: Data) -> set[str]:
+    """Keys of all files in the cache, temporary ones too; not the manifests."""
+    root = data.folder / "comstock"
+    files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    return {key for key in files if "manifest" not in key}
+
+
+def refused(data: Data, ids: list[int] = IDS) -> str:
+    """The message with which a download ends."""
+    with pytest.raises(DataError) as error:
+        fetch(data, ids)
+    return str(error.value)
+
+
+# -- cold ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        "2021/comstock_tmy3_release_1",
+        "2023/comstock_amy2018_release_1",
+        "2024/comstock_amy2018_release_2",
+        "2025/comstock_amy2012_release_2",
+    ],
+)
+def test_each_form_of_release_is_downloaded_and_read(
+    bucket: Bucket, tmp_path: Path, release: str
+) -> None:
+    upgrade = 0 if release.startswith("2021") else 10
+    write_store(tmp_path / "store", release, upgrade)
+    bucket.put_all(tmp_path / "store")
+    data = study(tmp_path / "data", release=release, upgrade=upgrade)
+    receipt = fetch(data)
+    assert set(receipt["files"]) == cached(data)
+    for key, entry in receipt["files"].items():
+        content = (tmp_path / "store" / key).read_bytes()
+        assert (data.folder / "comstock" / key).read_bytes() == content
+        assert entry == {
+            "size": len(content),
+            "etag": hashlib.md5(content).hexdigest(),
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+    assert list(comstock.read(data.folder / "comstock", data, "NY", IDS)) == [str(i) for i in IDS]
+
+
+def test_only_what_the_study_names_is_downloaded(full: Bucket, data: Data) -> None:
+    receipt = fetch(data, IDS[:1])
+    assert cached(data) == {METADATA, SERIES, WEATHER}
+    assert receipt["release"] == PAPER_RELEASE
+    assert (receipt["upgrade"], receipt["state"]) == (10, "NY")
+
+
+def test_no_weather_is_downloaded_when_no_feature_needs_it(full: Bucket, data: Data) -> None:
+    fetch(data.model_copy(update={"features": ["load", "time_index", "floor_area"]}), IDS[:1])
+    assert cached(data) == {METADATA, SERIES}
+
+
+def test_the_manifest_grows_with_what_is_downloaded(full: Bucket, data: Data) -> None:
+    first = fetch(data, IDS[:1])
+    second = fetch(data, IDS[2:])
+    manifest = json.loads((data.folder / "comstock" / MANIFEST).read_text(encoding="utf-8"))
+    assert manifest == {**first, "files": first["files"] | second["files"]}
+    assert SERIES not in second["files"]
+
+
+def test_files_have_the_rights_of_any_other_file(full: Bucket, data: Data, tmp_path: Path) -> None:
+    fetch(data, IDS[:1])
+    (tmp_path / "other").touch()
+    mode = (data.folder / "comstock" / SERIES).stat().st_mode
+    assert mode == (tmp_path / "other").stat().st_mode
+
+
+# -- cached --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", [PAPER_RELEASE, BY_COUNTY])
+def test_with_everything_cached_there_is_no_look_at_the_network(
+    bucket: Bucket,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    no_client: Callable[[], None],
+    release: str,
+) -> None:
+    write_store(tmp_path / "store", release)
+    bucket.put_all(tmp_path / "store")
+    data = study(tmp_path / "data", release=release)
+    with serving() as (_, url):
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
+        receipt = fetch(data)
+    no_client()
+    assert fetch(data) == receipt
+    assert list(fetch(data, IDS[:1])["files"]) != list(receipt["files"])
+
+
+@pytest.mark.parametrize("change", ["flip", "cut", "grow", "delete"])
+def test_a_changed_file_is_downloaded_anew_and_no_other(
+    full: Bucket, data: Data, change: str
+) -> None:
+    receipt = fetch(data)
+    root = data.folder / "comstock"
+    path, content = root / SERIES, (root / SERIES).read_bytes()
+    if change == "delete":
+        path.unlink()
+    else:
+        changed = {
+            "flip": content[:50] + bytes([content[50] ^ 1]) + content[51:],
+            "cut": content[:-1],
+            "grow": content + b"\n",
+        }
+        path.write_bytes(changed[change])
+    others = {key: (root / key).stat() for key in receipt["files"] if key != SERIES}
+    for key in others:
+        full.delete(key)
+    assert fetch(data) == receipt
+    assert path.read_bytes() == content
+    assert {key: (root / key).stat().st_mtime_ns for key in others} == {
+        key: stat.st_mtime_ns for key, stat in others.items()
+    }
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"files": {"a": {"size": 1}}}'])
+def test_an_unreadable_manifest_is_made_anew(
+    full: Bucket, data: Data, content: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    receipt = fetch(data, IDS[:1])
+    manifest = data.folder / "comstock" / MANIFEST
+    manifest.write_text(content, encoding="utf-8")
+    before = (data.folder / "comstock" / SERIES).stat().st_mtime_ns
+    with caplog.at_level(logging.WARNING, "plfl"):
+        assert fetch(data, IDS[:1]) == receipt
+    assert f"{manifest} cannot be read" in caplog.text
+    assert json.loads(manifest.read_text(encoding="utf-8")) == receipt
+    assert (data.folder / "comstock" / SERIES).stat().st_mtime_ns == before
+
+
+# -- files copied by hand ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copied(data: Data) -> Path:
+    """A cache that was filled by hand."""
+    root = data.folder / "comstock"
+    write_store(root)
+    return root
+
+
+def test_copied_files_are_kept_if_the_bucket_has_the_same(
+    full: Bucket, data: Data, store: Path
+) -> None:
+    root = data.folder / "comstock"
+    for key in (METADATA, SERIES, WEATHER):
+        with atomic(root / key) as temporary:
+            temporary.write_bytes((store / key).read_bytes())
+    times = {key: (root / key).stat().st_mtime_ns for key in cached(data)}
+    receipt = fetch(data, IDS[:1])
+    assert {key: (root / key).stat().st_mtime_ns for key in cached(data)} == times
+    assert all(entry["etag"] for entry in receipt["files"].values())
+
+
+def test_copied_files_that_differ_are_replaced(full: Bucket, data: Data, copied: Path) -> None:
+    write_load(copied / SERIES, IDS[1])
+    fetch(data)
+    sha = hashlib.sha256((copied / SERIES).read_bytes()).hexdigest()
+    whole = full.s3.get_object(Bucket=BUCKET, Key=f"{ROOT}/{SERIES}")["Body"].read()
+    assert hashlib.sha256(whole).hexdigest() == sha
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody listens at the address of the bucket."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        port = server.server_address[1]
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{port}")
+
+
+@pytest.mark.usefixtures("offline")
+def test_copied_files_do_without_the_bucket_until_it_confirms_them(
+    data: Data,
+    copied: Path,
+    store: Path,
+    request: pytest.FixtureRequest,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING, "plfl"):
+        receipt = fetch(data)
+    assert "cannot be reached" in caplog.text
+    assert f"Continuing with unconfirmed files copied into {copied}" in caplog.text
+    assert {entry["etag"] for entry in receipt["files"].values()} == {None}
+    assert fetch(data) == receipt
+
+    bucket: Bucket = request.getfixturevalue("bucket")
+    bucket.put_all(copied)
+    confirmed = fetch(data)
+    assert all(entry["etag"] for entry in confirmed["files"].values())
+    assert {key: entry["sha256"] for key, entry in confirmed["files"].items()} == {
+        key: entry["sha256"] for key, entry in receipt["files"].items()
+    }
+
+
+@pytest.mark.usefixtures("offline")
+def test_copied_files_are_not_enough_if_one_lacks(data: Data, copied: Path) -> None:
+    (copied / SERIES).unlink()
+    message = refused(data)
+    assert "the ComStock bucket cannot be reached" in message
+    assert message.endswith(f"Missing or changed in {copied}: {SERIES}")
+
+
+# -- metadata by county --------------------------------------------------------------------------
+
+
+def test_counties_are_fetched_until_every_building_is_found(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counties = {11: "G3600010", 12: "G3600030", 13: "G3600050", 14: "G3600070"}
+    layout = write_store(tmp_path / "store", BY_COUNTY, 10, counties=counties)
+    bucket.put_all(tmp_path / "store")
+    monkeypatch.setattr(download, "WORKERS", 1)
+    data = study(tmp_path / "data", release=BY_COUNTY)
+
+    def metadata() -> list[str]:
+        return comstock.metadata_keys(data.folder / "comstock", layout, "NY")
+
+    receipt = fetch(data, [13, 12])
+    assert metadata() == [layout.metadata("NY", counties[i]) for i in (11, 12, 13)]
+    assert set(receipt["files"]) == {
+        *(layout.metadata("NY", counties[i]) for i in (12, 13)),
+        *(layout.load("NY", i) for i in (12, 13)),
+        *(layout.weather(counties[i]) for i in (12, 13)),
+    }
+    fetch(data, [11])
+    assert len(metadata()) == 3
+    message = refused(data, [11, 99])
+    assert f"{BY_COUNTY}, upgrade 10: there is no building 99 in NY" in message
+    assert len(metadata()) == 4
+    assert not [key for key in cached(data) if key == layout.load("NY", 14)]
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+HTML = b"<!DOCTYPE html><html><body>Please log in to the guest network</body></html>"
+BAD: dict[str, tuple[str, Callable[[bytes], bytes], str]] = {
+    "truncated Parquet": (SERIES, lambda whole: whole[:-100], "is not a whole Parquet file ("),
+    "HTML for Parquet": (SERIES, lambda _: HTML, "is not a whole Parquet file ("),
+    "empty Parquet": (SERIES, lambda _: b"", "is not a whole Parquet file ("),
+    "corrupt footer": (
+        SERIES,
+        lambda whole: whole[:-200] + bytes(100) + whole[-100:],
+        "is not a whole Parquet file (",
+    ),
+    "HTML for weather": (WEATHER, lambda _: HTML, "is not a weather file; it begins b'<!DOCTYPE"),
+    "HTML for metadata": (METADATA, lambda _: HTML, "it begins b'<!DOCTYPE html>"),
+}
+"""Which object is bad, how, and what is said of it."""
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_object_leaves_nothing_in_the_cache(
+    full: Bucket, store: Path, data: Data, case: str
+) -> None:
+    key, spoil, message = BAD[case]
+    whole = (store / key).read_bytes()
+    full.put(key, spoil(whole))
+    told = refused(data)
+    assert told.startswith(f"{key}: the received file ")
+    assert message in told
+    assert "Run again; if the error remains, check for a proxy" in told
+    assert key not in cached(data)
+    assert not [path for path in cached(data) if ".tmp-" in path]
+
+    full.put(key, whole)
+    assert set(fetch(data)["files"]) == cached(data)
+
+
+def test_a_bad_object_does_not_replace_a_good_file(full: Bucket, data: Data, store: Path) -> None:
+    root = data.folder / "comstock"
+    with atomic(root / SERIES) as temporary:
+        temporary.write_bytes((store / SERIES).read_bytes())
+    full.put(SERIES, HTML)
+    refused(data)
+    assert (root / SERIES).read_bytes() == (store / SERIES).read_bytes()
+
+
+def test_an_unknown_building_is_refused_before_anything_but_metadata(
+    full: Bucket, data: Data
+) -> None:
+    message = refused(data, [*IDS, 7])
+    assert message == (
+        f"{PAPER_RELEASE}, upgrade 10: there is no building 7 in NY. Ids belong to one state and "
+        f"are renumbered in every release (the paper's hold for {PAPER_RELEASE}); check "
+        "data.buildings.NY and data.comstock"
+    )
+    assert cached(data) == {METADATA}
+
+
+def test_an_upgrade_that_the_release_lacks(full: Bucket, tmp_path: Path) -> None:
+    data = study(tmp_path / "data", upgrade=77)
+    message = refused(data)
+    assert message.startswith("the ComStock bucket has no file ")
+    assert Layout(PAPER_RELEASE, 77).metadata("NY") in message
+    assert message.endswith("(not every release has every upgrade)")
+    assert not cached(data)
+
+
+def test_all_absent_files_are_named_before_any_is_downloaded(full: Bucket, data: Data) -> None:
+    absent = [LAYOUT.load("NY", building) for building in IDS[:2]]
+    for key in absent:
+        full.delete(key)
+    assert f"the ComStock bucket has no file {absent[0]}, {absent[1]}; check" in refused(data)
+    assert cached(data) == {METADATA}
+
+
+def test_a_file_that_is_not_public(full: Bucket, data: Data, store: Path) -> None:
+    full.put(SERIES, (store / SERIES).read_bytes(), acl="private")
+    message = refused(data)
+    assert message.startswith(f"{SERIES}: the ComStock bucket refuses access (")
+    assert "it is public, so check for a proxy" in message
+    assert cached(data) == {METADATA}
+
+
+@pytest.mark.usefixtures("offline")
+@pytest.mark.parametrize("release", [PAPER_RELEASE, BY_COUNTY])
+def test_no_network(tmp_path: Path, release: str) -> None:
+    data = study(tmp_path / "data", release=release)
+    message = refused(data)
+    assert message.startswith("the ComStock bucket cannot be reached (Could not connect to the ")
+    assert "run again when there is a network, or set data.source to sample" in message
+    assert not data.folder.exists()
+
+
+def test_an_address_that_is_none(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "localhost:9000")
+    assert "boto3 cannot create a client for the ComStock bucket (Invalid endpoint" in refused(data)
+
+
+def test_a_profile_that_is_none(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    assert "check the AWS_ environment variables" in refused(data)
+
+
+def test_a_full_disk(full: Bucket, data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeferredOpenFile, "write", write)
+        with pytest.raises(PlflError, match="parquet: the disk is full; free some space"):
+            fetch(data)
+    assert not cached(data)
+    assert set(fetch(data)["files"]) == cached(data)
+
+
+# -- what lies between the bucket and us ---------------------------------------------------------
+
+
+class Proxy(ThreadingHTTPServer):
+    """Answers for the bucket with files of a folder, and not always well."""
+
+    def __init__(self, store: Path, etag: str, bend: Callable[[bytes], bytes]):
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.store, self.etag, self.bend = store, etag, bend
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: Proxy
+
+    def do_HEAD(self) -> None:
+        content = self.path_in_store().read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("ETag", self.server.etag or f'"{hashlib.md5(content).hexdigest()}"')
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        if "list-type" in self.path:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(HTML)
+            return
+        self.do_HEAD()
+        self.wfile.write(self.server.bend(self.path_in_store().read_bytes()))
+
+    def path_in_store(self) -> Path:
+        return self.server.store / unquote(self.path).removeprefix(f"/{BUCKET}/{ROOT}/")
+
+    def log_message(self, *_: Any) -> None:
+        """Silent."""
+
+
+@contextmanager
+def proxy(
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    etag: str = "",
+    bend: Callable[[bytes], bytes] = lambda content: content,
+) -> Iterator[None]:
+    with Proxy(store, etag, bend) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{server.server_address[1]}")
+        yield
+        server.shutdown()
+
+
+@pytest.mark.parametrize("etag", ['"0123456789abcdef0123456789abcdef-3"', "W/made-here"])
+def test_an_etag_that_is_no_md5_is_no_reason_to_refuse(
+    data: Data, store: Path, monkeypatch: pytest.MonkeyPatch, etag: str
+) -> None:
+    with proxy(store, monkeypatch, etag):
+        receipt = fetch(data)
+    assert {entry["etag"] for entry in receipt["files"].values()} == {etag.strip('"')}
+    for key in receipt["files"]:
+        assert (data.folder / "comstock" / key).read_bytes() == (store / key).read_bytes()
+
+
+def test_a_download_that_breaks_off(
+    data: Data, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with proxy(store, monkeypatch, bend=lambda content: content[:-10]):
+        message = refused(data)
+    assert message.startswith(f"{METADATA}: the download broke off (")
+    assert not cached(data)
+
+
+def test_other_bytes_than_announced(
+    data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parquet in form, and of the right length: only the MD5 tells."""
+    write_store(tmp_path / "store")
+    with proxy(tmp_path / "store", monkeypatch, bend=lambda content: b"PAR1" * 2 + content[8:]):
+        message = refused(data)
+    assert f"{METADATA}: the received file has " in message
+    assert "announced were" in message
+    assert not cached(data)
+
+
+def test_a_list_of_files_that_is_html(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be sound XML, in which boto3 sees an empty list."""
+    with proxy(store, monkeypatch):
+        message = refused(study(tmp_path / "data", release=BY_COUNTY))
+    assert "the answer is not from the ComStock bucket (no list of files)" in message
+
+
+def test_a_weather_file_is_known_by_its_first_column(tmp_path: Path) -> None:
+    path = tmp_path / "w.csv"
+    write_weather(path, "G3600050")
+    remote = download.Remote(path.stat().st_size, "")
+    assert download._fault(path, remote) is None
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert download._fault(path, download.Remote(path.stat().st_size, "")) is None

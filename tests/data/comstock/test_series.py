@@ -1,0 +1,369 @@
+"""Reading a store: every release, both ways of joining the weather, and files that are bad."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plfl.config.sections import Data
+from plfl.data.comstock import series as comstock
+from plfl.data.comstock.releases import PAPER_RELEASE, RELEASES, paper_buildings
+from plfl.data.comstock.series import LOAD, UTC_OFFSET, WEATHER, join
+from plfl.data.sample import store as sample
+from plfl.errors import DataError
+from tests.helpers.comstock_files import (
+    COUNTIES,
+    HOURS,
+    STAMPS,
+    load_of,
+    study,
+    temperature_of,
+    write_store,
+)
+
+IDS = list(COUNTIES)
+COLUMNS = ["load", "temperature", "wind_speed", "floor_area", "wall_area", "window_area"]
+LACKING = {
+    "2021/comstock_amy2018_release_1": ("wall_area", "window_area"),
+    "2021/comstock_tmy3_release_1": ("wall_area", "window_area"),
+}
+"""Features that the metadata of a release lack."""
+
+
+def read(folder: Path, ids: list[int] = IDS, **keys: Any) -> dict[str, pd.DataFrame]:
+    """The series of buildings of New York from a store."""
+    return comstock.read(folder, study(folder, **keys), "NY", ids)
+
+
+# -- what is read --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_release_gives_the_same_series(tmp_path: Path, release: str) -> None:
+    upgrade = 0 if release.startswith("2021") else 10
+    write_store(tmp_path, release, upgrade)
+    tables = read(tmp_path, IDS[::-1], release=release, upgrade=upgrade)
+    assert list(tables) == [str(building) for building in IDS[::-1]]
+    for building, county in COUNTIES.items():
+        table = tables[str(building)]
+        assert list(table) == [c for c in COLUMNS if c not in LACKING.get(release, ())]
+        assert table.index.name == "timestamp"
+        assert table.index.equals(STAMPS)
+        np.testing.assert_array_equal(table["load"], load_of(building))
+        hourly = temperature_of(county).to_numpy()
+        np.testing.assert_allclose(table["temperature"], np.repeat(hourly, 4), rtol=1e-15)
+        np.testing.assert_allclose(table["wind_speed"], np.repeat(hourly, 4) / 10, rtol=1e-15)
+        assert (table["floor_area"] == building * 2).all()
+        if "window_area" in table:
+            assert (table["wall_area"] == building + 0.5).all()
+            assert (table["window_area"] == building / 2).all()
+        assert set(table.dtypes) == {np.dtype(float)}
+
+
+def test_features_that_are_not_wanted_need_no_files(tmp_path: Path) -> None:
+    layout = write_store(tmp_path)
+    data = study(tmp_path).model_copy(update={"features": ["load", "weekday", "floor_area"]})
+    for county in set(COUNTIES.values()):
+        (tmp_path / layout.weather(county)).unlink()
+    table = comstock.read(tmp_path, data, "NY", IDS[:1])[str(IDS[0])]
+    assert list(table) == ["load", "floor_area"]
+
+
+def test_a_typical_year_may_be_of_other_years(tmp_path: Path) -> None:
+    release = "2021/comstock_tmy3_release_1"
+    layout = write_store(tmp_path, release, 0)
+    path = tmp_path / layout.weather(COUNTIES[IDS[0]])
+    path.write_text(path.read_text(encoding="utf-8").replace("2018-01-01", "1993-01-01"), "utf-8")
+    assert len(read(tmp_path, release=release, upgrade=0)) == len(IDS)
+
+
+def test_a_building_that_stands_for_several_places_is_read_once(tmp_path: Path) -> None:
+    layout = write_store(tmp_path)
+    change(tmp_path / layout.metadata("NY"), lambda table: pd.concat([table, table]))
+    assert list(read(tmp_path)) == [str(building) for building in IDS]
+
+
+def test_metadata_by_county_are_looked_through(tmp_path: Path) -> None:
+    layout = write_store(tmp_path, release := "2024/comstock_amy2018_release_2", 0)
+    keys = comstock.metadata_keys(tmp_path, layout, "NY")
+    assert keys == [layout.metadata("NY", county) for county in sorted(set(COUNTIES.values()))]
+    found = comstock.buildings(tmp_path, layout, "NY", IDS, ["floor_area"])
+    assert {b.id: b.metadata for b in found} == {
+        building: layout.metadata("NY", county) for building, county in COUNTIES.items()
+    }
+    assert found[0].static == {"floor_area": 2.0 * IDS[0]}
+    (tmp_path / keys[1]).unlink()
+    with pytest.raises(DataError, match=f"there is no building {IDS[2]} in NY"):
+        read(tmp_path, release=release, upgrade=0)
+
+
+def test_sample_data_are_read_as_those_of_the_bucket(tmp_path: Path) -> None:
+    data = Data(source="sample", folder=tmp_path, states=["CA"], clients=2)
+    ids = sample.buildings("CA")[:2]
+    sample.generate(tmp_path, PAPER_RELEASE, 10, "CA", ids, seed=1)
+    tables = comstock.read(tmp_path, data, "CA", ids)
+    for table in tables.values():
+        assert list(table) == COLUMNS
+        assert table.shape == (35_040, 6)
+        assert table.index[0] == pd.Timestamp("2018-01-01 00:15")
+        assert table.index[-1] == pd.Timestamp("2019-01-01 00:00")
+        assert table.notna().all(axis=None)
+
+
+def test_reading_does_not_import_boto3() -> None:
+    code = "import sys, plfl.data.comstock.series; print('boto3' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+# -- joining the weather -------------------------------------------------------------------------
+
+
+def joined(how: Literal["position", "utc"], fips: str, hours: int = HOURS) -> pd.Series:
+    """For each load stamp the end of the hour of local weather that it got."""
+    stamps = pd.date_range("2018-01-01 00:15", periods=4 * hours, freq="15min")
+    ends = pd.date_range("2018-01-01 01:00", periods=hours, freq="h")
+    hourly = pd.DataFrame({"end": ends}, ends)
+    return join("w.csv", hourly, stamps, how, f"G{fips}00010")["end"]
+
+
+@pytest.mark.parametrize("fips", ["06", "17", "36"])
+def test_by_position_each_row_is_repeated_four_times(fips: str) -> None:
+    weather = joined("position", fips)
+    ends = pd.date_range("2018-01-01 01:00", periods=HOURS, freq="h")
+    np.testing.assert_array_equal(weather, np.repeat(ends, 4))
+
+
+@given(fips=st.sampled_from(sorted(UTC_OFFSET)), hours=st.integers(12, 40))
+def test_by_true_time_each_interval_gets_the_hour_it_lies_in(fips: str, hours: int) -> None:
+    weather = joined("utc", fips, hours)
+    local = (
+        pd.DatetimeIndex(weather.index)
+        .tz_localize("Etc/GMT+5")
+        .tz_convert(f"Etc/GMT{-UTC_OFFSET[fips]:+d}")
+    )
+    true = pd.Series(local.tz_localize(None).ceil("h"), weather.index)
+    known = true >= pd.Timestamp("2018-01-01 01:00")
+    assert known.sum() == 4 * (hours + UTC_OFFSET[fips] + 5)
+    np.testing.assert_array_equal(weather[known], true[known])
+    assert (weather[~known] == pd.Timestamp("2018-01-01 01:00")).all()
+
+
+@pytest.mark.parametrize(
+    ("fips", "zone"),
+    [("06", "Los_Angeles"), ("17", "Chicago"), ("36", "New_York"), ("08", "Denver")],
+)
+def test_offsets_are_those_of_the_zones(fips: str, zone: str) -> None:
+    noon = pd.Timestamp("2018-01-01 12:00", tz=f"America/{zone}")
+    assert noon.utcoffset() == pd.Timedelta(hours=UTC_OFFSET[fips])
+
+
+def test_every_state_has_a_zone() -> None:
+    unused = {"03", "07", "14", "43", "52"}
+    assert set(UTC_OFFSET) == {f"{code:02d}" for code in range(1, 57)} - unused
+
+
+def test_a_county_without_a_zone_is_joined_by_position_only() -> None:
+    assert len(joined("position", "72")) == 4 * HOURS
+    with pytest.raises(
+        DataError, match=r"the time zone of G7200010 is unknown; set data\.comstock\.join to"
+    ):
+        joined("utc", "72")
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+def change(path: Path, edit: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    """Rewrite a Parquet file."""
+    edit(pd.read_parquet(path)).to_parquet(path)
+
+
+def load_value(at: int, value: float) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    def edit(table: pd.DataFrame) -> pd.DataFrame:
+        return table.assign(
+            **{LOAD[0]: np.where(np.arange(len(table)) == at, value, table[LOAD[0]])}
+        )
+
+    return edit
+
+
+def rows(order: list[int]) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    return lambda table: table.iloc[order]
+
+
+EVERY = list(range(len(STAMPS)))
+SERIES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    f"has no column '{LOAD[0]}' or '{LOAD[1]}'": lambda t: t.drop(columns=LOAD[0]),
+    "has no column 'timestamp'; did you mean 'timestmp'?; check data.comstock.release": lambda t: (
+        t.rename(columns={"timestamp": "timestmp"})
+    ),
+    "column 'load': 1 value missing (NaN), first at 2018-01-01 01:30:00": load_value(5, np.nan),
+    "column 'load': 1 value infinite, first at 2018-01-01 01:30:00": load_value(5, np.inf),
+    "column 'load': 1 value negative, first at 2018-01-01 01:30:00": load_value(5, -0.1),
+    "column 'load' is constant, all 192 values from 2018-01-01 00:15:00 on are 3": lambda t: (
+        t.assign(**{LOAD[0]: 3.0})
+    ),
+    "load: not a number": lambda t: t.assign(**{LOAD[0]: "much"}),
+    "has no rows": lambda t: t.iloc[:0],
+    "1 row without a readable timestamp, the first is row 4": lambda t: t.assign(
+        timestamp=t["timestamp"].where(np.arange(len(t)) != 3)
+    ),
+    "column 'timestamp' has type str, not naive times": lambda t: t.astype({"timestamp": "str"}),
+    "column 'timestamp' has type datetime64[us, UTC], not naive times": lambda t: t.assign(
+        timestamp=t["timestamp"].dt.tz_localize("UTC").dt.as_unit("us")
+    ),
+    "1 duplicate stamp, first 2018-01-01 01:30:00": rows(EVERY[:6] + EVERY[5:]),
+    "rows are not in the order of time, 1 row step back": rows(EVERY[96:] + EVERY[:96]),
+    "2 stamps missing in 1 gap, first 2018-01-01 01:30:00": rows(EVERY[:5] + EVERY[7:]),
+    "1 stamp not on the 15-minute grid": lambda t: t.assign(
+        timestamp=t["timestamp"].where(
+            np.arange(len(t)) < len(t) - 1, t["timestamp"] + pd.Timedelta(minutes=1)
+        )
+    ),
+}
+"""What is said of a series file that was changed."""
+
+
+@pytest.mark.parametrize("message", SERIES)
+def test_bad_series_are_refused(tmp_path: Path, message: str) -> None:
+    path = tmp_path / write_store(tmp_path).load("NY", IDS[1])
+    change(path, SERIES[message])
+    with pytest.raises(DataError) as error:
+        read(tmp_path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert message in str(error.value)
+
+
+def line(number: int, old: str, new: str) -> Callable[[str], str]:
+    def edit(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        assert old in lines[number]
+        lines[number] = lines[number].replace(old, new)
+        return "".join(lines)
+
+    return edit
+
+
+def replaced(old: str, new: str) -> Callable[[str], str]:
+    def edit(text: str) -> str:
+        assert old in text
+        return text.replace(old, new)
+
+    return edit
+
+
+COUNTY = COUNTIES[IDS[0]]
+WEATHER_FILES: dict[str, Callable[[str], str]] = {
+    f"has no column '{WEATHER['temperature']}'; did you mean 'Dry Bulb": line(0, "[°C]", "[F]"),
+    "has no column 'date_time'": lambda _: "<!DOCTYPE html>\n<html>Log in first</html>\n",
+    "cannot be read as weather (No columns to parse": lambda _: "",
+    "cannot be read as weather (could not convert string to float: 'cold'": line(
+        7, f"{temperature_of(COUNTY).iloc[6]}", "cold"
+    ),
+    f"column '{WEATHER['temperature']}': 1 value missing (NaN), first at 2018-01-01 07:00": line(
+        7, f"{temperature_of(COUNTY).iloc[6]}", ""
+    ),
+    "cannot be read as weather (": line(7, "2018-01-01 07:00:00", "yesterday"),
+    "(building 205362): row 1 is for 2012-01-01 01:00:00, but the load has 2018-01-01 01:00:00; "
+    "48 such rows; delete the file": replaced("2018-", "2012-"),
+    "(building 205362): row 7 is for 2018-01-01 09:00:00": line(7, "07:00:00", "09:00:00"),
+    "(building 205362): its 47 hours do not match the load's 192 intervals": lambda text: text[
+        : text.rindex("2018-")
+    ],
+}
+"""What is said of a weather file that was changed."""
+
+
+@pytest.mark.parametrize("message", WEATHER_FILES)
+def test_wrong_weather_is_refused(tmp_path: Path, message: str) -> None:
+    path = tmp_path / write_store(tmp_path).weather(COUNTY)
+    path.write_text(WEATHER_FILES[message](path.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(DataError) as error:
+        read(tmp_path)
+    assert str(error.value).startswith(f"{path}")
+    assert message in str(error.value)
+
+
+METADATA: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "has no column 'in.nhgis_county_gisjoin'": lambda t: t.drop(columns="in.nhgis_county_gisjoin"),
+    "has no column 'in.sqft' or 'in.sqft..ft2'": lambda t: t.drop(columns="in.sqft"),
+    "has no column 'bldg_id'": lambda t: t.rename_axis("id"),
+    "(by building): column 'floor_area': 1 value missing (NaN), first at 205363": lambda t: (
+        t.assign(**{"in.sqft": [1.0, np.nan, 3.0]})
+    ),
+    "(by building): floor_area, wall_area, window_area: not a number": lambda t: t.assign(
+        **{"in.sqft": "wide"}
+    ),
+}
+"""What is said of metadata that were changed."""
+
+
+@pytest.mark.parametrize("message", METADATA)
+def test_bad_metadata_are_refused(tmp_path: Path, message: str) -> None:
+    path = tmp_path / write_store(tmp_path).metadata("NY")
+    change(path, METADATA[message])
+    with pytest.raises(DataError) as error:
+        read(tmp_path)
+    assert str(error.value).startswith(f"{path}")
+    assert message in str(error.value)
+
+
+def test_files_that_are_not_there_or_not_parquet(tmp_path: Path) -> None:
+    layout = write_store(tmp_path)
+    series = tmp_path / layout.load("NY", IDS[0])
+    whole = series.read_bytes()
+    for content in (whole[:-100], b"PAR1" + whole[:500], b"<html></html>", b""):
+        series.write_bytes(content)
+        with pytest.raises(DataError, match=r"-10\.parquet: cannot be read as Parquet \(.*delete"):
+            read(tmp_path)
+    series.unlink()
+    with pytest.raises(
+        DataError, match=r"-10\.parquet: does not exist; fetch it with .snakemake --forcerun"
+    ):
+        read(tmp_path)
+    series.write_bytes(whole)
+    (tmp_path / layout.weather(COUNTY)).unlink()
+    with pytest.raises(
+        DataError, match=r"_2018\.csv: does not exist; fetch it with .snakemake --forcerun"
+    ):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("unknown", [7, -1, 10**30])
+def test_an_unknown_building_is_named_with_state_release_and_remedy(
+    tmp_path: Path, unknown: int
+) -> None:
+    write_store(tmp_path)
+    with pytest.raises(DataError) as error:
+        read(tmp_path, [*IDS, unknown])
+    assert str(error.value) == (
+        f"{PAPER_RELEASE}, upgrade 10: there is no building {unknown} in NY. Ids belong to one "
+        "state and are renumbered in every release (the paper's hold for "
+        f"{PAPER_RELEASE}); check data.buildings.NY and data.comstock"
+    )
+
+
+def test_a_building_of_another_state_is_told_apart(tmp_path: Path) -> None:
+    write_store(tmp_path)
+    absent = paper_buildings("NY")[1]  # as when a mirror holds other metadata than NREL's
+    with pytest.raises(DataError, match=rf"no building 15227 \(it is in CA\), 7, {absent} in NY"):
+        read(tmp_path, [15227, IDS[0], 7, absent])
+    release = "2021/comstock_amy2018_release_1"
+    layout = write_store(tmp_path, release, 0)
+    change(tmp_path / layout.metadata("NY"), lambda t: t.assign(**{"in.state_abbreviation": "VT"}))
+    with pytest.raises(DataError, match=rf"no building {IDS[0]} \(it is in VT\) in NY"):
+        read(tmp_path, IDS[:1], release=release, upgrade=0)
+
+
+def test_a_building_named_twice_is_refused(tmp_path: Path) -> None:
+    write_store(tmp_path)
+    with pytest.raises(DataError, match=r"data\.buildings\.NY: duplicate id"):
+        read(tmp_path, [IDS[0], IDS[0]])

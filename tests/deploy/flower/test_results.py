@@ -1,0 +1,77 @@
+"""What a deployment leaves is shown as any study is, and marked as what it is."""
+
+import json
+
+import pytest
+
+from plfl.config.study import Study
+from plfl.deploy.flower import results
+from plfl.deploy.protocol.agreement import deployable, narrowed
+from plfl.errors import ConfigError
+from plfl.report.figures import available, render
+from plfl.results.tables import Tables
+from plfl.tracking import track
+from plfl.tracking.content import runs
+from plfl.tracking.store import connect, find_experiment
+from tests.helpers.loopback import NAMES, Deployment, by_split, study
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory):
+    """The results folder of a deployed cell, and its records."""
+    of = study(federation={"rounds": 2, "evaluate_every": 1})
+    folder = tmp_path_factory.mktemp("deployed")
+    deployment = Deployment(of, by_split(of)["P2"], folder / "run")
+    result = deployment.server.run()
+    place = folder / narrowed(of, deployment.cell).results
+    results.write(of, deployment.cell, result, deployment.server.clients, place)
+    return place, result.records
+
+
+def test_the_run_in_mlflow_is_marked(deployed, tmp_path):
+    folder, _ = deployed
+    client = connect(track(folder))
+    found = client.search_runs([find_experiment(client).experiment_id], "tags.engine = 'flower'")
+    assert {run.info.run_name for run in found} == {"XX-P2 adam+avg", "overview"}
+
+
+def test_measured_bytes_are_logged(deployed):
+    folder, records = deployed
+    (run,) = runs(Tables(folder))
+    train = records[(records["split"] == "train") & (records["model"] == "local")]
+    for way in ("down", "up"):
+        points = {t: value for key, t, value in run.points if key == f"traffic/wire_mb_{way}"}
+        expected = train.groupby("round")[f"wire_{way}"].sum() / 1e6
+        assert points == pytest.approx(expected.to_dict(), rel=1e-3)
+        assert (run.clients[f"wire_mb_{way}"] > run.clients[f"mb_{way}"]).all()
+    assert run.clients["client"].tolist() == NAMES
+
+
+@pytest.mark.parametrize("figure", sorted(set(available()) - {"week"}))
+def test_figures_are_drawn(deployed, tmp_path, figure):
+    folder, _ = deployed
+    assert json.loads((folder / "study.json").read_text())["engine"] == "flower"
+    assert render(figure, folder, tmp_path)
+
+
+def test_a_deployed_study_can_be_deployed_again():
+    listed = {state: [int(name) for name in NAMES] for state in ("XX", "YY")}
+    of = study(data={"states": list(listed), "buildings": listed})
+    for cell in of.cells:
+        once = narrowed(of, cell)
+        saved = Study.parse(once.model_dump(mode="json"), "study.json")
+        assert saved == once
+        assert deployable(saved, None, "study.json") == cell
+        assert narrowed(saved, cell).name == once.name
+
+
+def test_a_name_that_leaves_no_room_for_that_of_the_cell_is_refused():
+    of = study()
+    room = 100 - len(f"-{of.cells[0]}-flower")
+    longest = of.model_copy(update={"name": "n" * room})
+    cell = deployable(longest, None, "config.yaml")
+    results_of = narrowed(longest, cell)
+    assert Study.parse(results_of.model_dump(mode="json"), "study.json") == results_of
+    longer = of.model_copy(update={"name": "n" * (room + 3)})
+    with pytest.raises(ConfigError, match=r"config\.yaml: 1 error(.|\n)* name: 'nnn.*by 3"):
+        deployable(longer, None, "config.yaml")

@@ -1,0 +1,80 @@
+"""What is personal stays in the client's folder, and nobody else may read it."""
+
+import numpy as np
+import pytest
+import safetensors.torch
+
+from plfl.deploy.hosts.private import private_folder
+from plfl.errors import PlflError
+from tests.helpers.loopback import NAMES, Deployment, by_split, study
+
+METHODS = ["fedopt", "scaffold", "feddyn", "moon"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_personal_number_leaves(method, tmp_path):
+    """Every number that a client's state holds of its personal part is searched for as bytes."""
+    of = study(
+        grid={"method": [method]},
+        federation={"rounds": 2, "opt_state": "keep", "evaluate_every": 1},
+    )
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
+    found = {name: set() for name in ("shared", "personal")}
+
+    def collect(summary):
+        shared = deployed.loopback.clients["101"]._f.shared.numpy()
+        for name in NAMES:
+            (folder,) = (tmp_path / name).glob("*/")
+            state = safetensors.torch.load_file(folder / f"round-{summary.t}.safetensors")
+            rows = [v for v in state.values() if v.shape[-1:] == shared.shape]
+            for row in rows:
+                found["personal"] |= numbers(row.numpy()[..., ~shared])
+            found["shared"] |= numbers(state["local"].numpy()[..., shared])
+
+    deployed.run(collect)
+    assert min(map(len, found.values())) > 100
+    outside = [*deployed.loopback.crossed]
+    outside += [p.read_bytes() for p in (tmp_path / "server").rglob("*") if p.is_file()]
+    assert not any(number in data for data in outside for number in found["personal"])
+    # The search would find them: what the server sends, a client has started from.
+    sent = b"".join(deployed.loopback.crossed)
+    start = safetensors.torch.load_file(tmp_path / "server" / "model.safetensors")["x"].numpy()
+    assert all(number in sent for number in numbers(start))
+
+
+def numbers(values: np.ndarray) -> set[bytes]:
+    """The bytes of each number but of those that any file holds, such as 0."""
+    chosen = values[(values != 0) & (np.abs(values) != 0.25)]
+    return {value.tobytes() for value in chosen.ravel()}
+
+
+def test_no_load_leaves(tmp_path):
+    of = study(federation={"rounds": 1})
+    deployed = Deployment(of, by_split(of)["P1"], tmp_path)
+    deployed.run()
+    sent = b"".join(deployed.loopback.crossed)
+    for client in deployed.loopback.clients.values():
+        loads = client.table["load"].to_numpy()
+        # The smallest and largest, by which all scale alike, are the only ones told.
+        inner = np.sort(loads)[1:-1]
+        assert not any(load.tobytes() in sent for load in inner)
+        assert not any(repr(float(load)).encode() in sent for load in inner)
+
+
+def test_files_are_for_their_user_alone(tmp_path):
+    of = study(federation={"rounds": 2})
+    Deployment(of, by_split(of)["P2"], tmp_path).run()
+    for name in NAMES:
+        (folder,) = (tmp_path / name).glob("*/")
+        kept = {path.name for path in folder.iterdir()}
+        assert kept == {"limits.safetensors", "round-1.safetensors", "round-2.safetensors"}
+        paths = [tmp_path / name, *(tmp_path / name).rglob("*")]
+        assert {oct(p.stat().st_mode & 0o777) for p in paths if p.is_file()} == {"0o600"}
+        assert {oct(p.stat().st_mode & 0o777) for p in paths if p.is_dir()} == {"0o700"}
+
+
+def test_a_folder_that_others_can_read_is_refused(tmp_path):
+    folder = tmp_path / "open"
+    folder.mkdir(mode=0o755)
+    with pytest.raises(PlflError, match="chmod 700"):
+        private_folder(folder)

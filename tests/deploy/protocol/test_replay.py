@@ -1,0 +1,91 @@
+"""Server and clients that share nothing but messages give the simulator's bits."""
+
+import pandas as pd
+import pytest
+import safetensors.torch
+import torch
+
+from plfl import methods
+from plfl.config.study import Study
+from plfl.deploy.protocol.replay import replay
+from plfl.experiments.train import train
+from plfl.optimizers import server as servers
+from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study
+
+SOME = {"participation": 0.6, "rounds": 4, "local_steps": 3, "evaluate_every": 3}
+DEPLOYABLE = sorted(n for n, m in methods.available().items() if not m().simulation_only)
+OPTIMISERS = {"fedadc_dm": "sgdm", "cc_fedadagrad": "sgd", "cc_fedadam": "sgd", "cc_fedams": "sgd"}
+
+
+def assert_equal_bits(of: Study, tmp_path, splits=("P1", "P2", "P3")) -> None:
+    for split in splits:
+        cell = by_split(of)[split]
+        deployed = Deployment(of, cell, tmp_path / split)
+        found = deployed.run()
+        expected = train(of, [cell], dataset(of))[cell].records
+        pd.testing.assert_frame_equal(found, expected, check_exact=True)
+        history = deployed.server.history
+        assert {len(summary.took_part) for summary in history} <= {0, 1, 2}, "all took part"
+        again, f = replay(of, cell, dataset(of), history)
+        pd.testing.assert_frame_equal(again.records, expected, check_exact=True)
+        held = safetensors.torch.load_file(tmp_path / split / "server" / "model.safetensors")
+        for name, state in f.server_state.items():
+            assert torch.equal(held[name], state), name
+        for i, name in enumerate(NAMES):
+            assert torch.equal(last_model(tmp_path / split / name, f.initial), f.local[i]), name
+
+
+def last_model(folder, initial):
+    """The model that a client was left with."""
+    files = sorted(folder.glob("*/round-*.safetensors"), key=lambda p: int(p.stem[6:]))
+    return safetensors.torch.load_file(files[-1])["local"][0] if files else initial
+
+
+def test_what_can_be_deployed():
+    assert set(DEPLOYABLE) >= {"fedopt", "scaffold", "fedadc", "fedprox", "feddyn", "fedsplit"}
+    assert set(DEPLOYABLE) >= {"cc_fedadagrad", "cc_fedadam", "cc_fedams", "fedgkd", "moon"}
+
+
+@pytest.mark.parametrize("method", DEPLOYABLE)
+def test_methods(method, tmp_path):
+    grid = {"method": [method], "client_opt": [OPTIMISERS.get(method, "adam")]}
+    dampening = {"sgdm": {"dampening": 0.9}}
+    assert_equal_bits(study(grid=grid, client_opt=dampening, federation=SOME), tmp_path)
+
+
+@pytest.mark.parametrize("server", sorted(set(servers.available()) - {"fedavg"}))
+def test_servers(server, tmp_path):
+    of = study(grid={"server_opt": [server]}, federation=SOME)
+    assert_equal_bits(of, tmp_path, ["P2"])
+
+
+@pytest.mark.parametrize(
+    ("method", "client_opt", "blocks"),
+    [
+        ("fedopt", "prox", {"windows": {"scaling": "per_client", "history": 1}}),
+        ("fedopt", "adam", {"federation": {**SOME, "opt_state": "keep"}}),
+        ("fedopt", "adam", {"federation": {**SOME, "opt_state": "keep_personal"}}),
+        ("feddyn", "adam", {"federation": {**SOME, "weighting": "samples", "batches": "epoch"}}),
+        ("scaffold", "sgd", {"method": {"scaffold": {"option": "i"}}}),
+        ("scaffold", "sgd", {}),
+        ("fedadc", "prox", {"method": {"fedadc": {"variant": "nesterov"}}}),
+        ("fedgkd", "adam", {"method": {"fedgkd": {"buffer": 3}}}),
+        (
+            "cc_fedams",
+            "sgd",
+            {"method": {"cc_fedams": {"join": 0.7, "max_delay": 2, "steps": [1, 4]}}},
+        ),
+    ],
+)
+def test_options(method, client_opt, blocks, tmp_path):
+    grid = {"method": [method], "client_opt": [client_opt]}
+    of = study(grid=grid, **{"federation": {**SOME, "rounds": 6}, **blocks})
+    assert_equal_bits(of, tmp_path, ["P2"])
+
+
+def test_two_runs_are_the_same(tmp_path):
+    of = study(federation=SOME)
+    first, second = (
+        Deployment(of, by_split(of)["P2"], tmp_path / run).server.run().records for run in "ab"
+    )
+    pd.testing.assert_frame_equal(first, second, check_exact=True)

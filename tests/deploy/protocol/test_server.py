@@ -1,0 +1,335 @@
+"""Lost answers, crashes on both sides, latecomers, impostors: who took part is what counts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import safetensors.torch
+import torch
+
+from plfl.deploy.flower import results
+from plfl.deploy.protocol import agreement
+from plfl.deploy.protocol.replay import replay
+from plfl.deploy.protocol.wire import Message, WireError
+from plfl.errors import ConfigError, PlflError
+from plfl.results.tables import Tables
+from plfl.tracking.content import runs
+from tests.helpers import loopback
+from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study
+
+FEDERATION = {"rounds": 5, "local_steps": 3, "evaluate_every": 5}
+
+
+@pytest.fixture(params=["fedopt", "scaffold"])
+def deployed(request, tmp_path):
+    of = study(grid={"method": [request.param]}, federation=FEDERATION)
+    return Deployment(of, by_split(of)["P2"], tmp_path)
+
+
+def replayed(deployed, history=None):
+    of = deployed.study
+    history = history or deployed.server.history
+    return replay(of, deployed.cell, dataset(of), history)[0].records
+
+
+def test_an_answer_that_is_lost_leaves_no_trace(deployed):
+    def lost(name, message):
+        about = message.about
+        return about["kind"] == "train" and (name, about["round"]) in {("102", 2), ("104", 3)}
+
+    deployed.loopback.lost = lost
+    found = deployed.run()
+    summary = {t.t: t.took_part for t in deployed.server.history}
+    assert summary[2] == ["101", "103", "104"]
+    assert summary[3] == ["101", "102", "103"]
+    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+
+
+@pytest.mark.parametrize("split", ["P1", "P2", "P3"])
+def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
+    of = study(federation={"rounds": 2, "evaluate_every": 2})
+    deployed = Deployment(of, by_split(of)[split], tmp_path)
+    deployed.loopback.lost = lambda name, message: (
+        (name, message.about.get("round")) == ("102", 2) and message.about["kind"] == "train"
+    )
+    result = deployed.server.run()
+    records = result.records
+    expected = replayed(deployed)
+    pd.testing.assert_frame_equal(records[expected.columns], expected, check_exact=True)
+    training = (records["split"] == "train") & (records["model"] == "local")
+    train = records[training].set_index(["round", "client"])
+    assert sorted(train.index) == [(t, name) for t in (1, 2) for name in NAMES]
+    silent, before, other = (train.loc[of] for of in ((2, "102"), (1, "102"), (2, "101")))
+    assert np.isnan(silent["loss"]) and train.drop(index=(2, "102"))["loss"].notna().all()
+    assert silent["bytes_down"] == before["bytes_down"] and silent["bytes_up"] == 0
+    assert silent["wire_down"] == other["wire_down"] > 0 and silent["wire_up"] == 0
+    results.write(of, deployed.cell, result, deployed.server.clients, tmp_path / "results")
+    (run,) = runs(Tables(tmp_path / "results"))
+    assert run.diverged_round is None
+    sent = {t: mb for key, t, mb in run.points if key == "traffic/wire_mb_down"}
+    assert sent == pytest.approx(
+        (train.groupby("round")["wire_down"].sum() / 1e6).to_dict(), rel=1e-3
+    )
+
+
+def test_an_answer_that_means_nothing_counts_as_none(deployed):
+    deployed.minimum = 3
+
+    def spoil(summary):
+        deployed.loopback.spoilt = {"103": b"?" * 40} if summary.t == 2 else {}
+
+    found = deployed.run(spoil)
+    assert deployed.server.history[2].took_part == ["101", "102", "104"]
+    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+
+
+def test_a_client_that_crashed_returns_with_its_own_state(deployed):
+    def crash(summary):
+        # Nothing but its folder outlives the process.
+        deployed.loopback.clients["101"] = deployed.client("101")
+        if summary.t == 3:
+            deployed.loopback.numbers["101"] = 77
+
+    found = deployed.run(crash)
+    assert all(summary.took_part == NAMES for summary in deployed.server.history)
+    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+
+
+def test_a_server_that_crashed_goes_on(deployed):
+    def crash(summary):
+        if summary.t == 3:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        deployed.run(crash)
+    # The clients are a round ahead of what the server has saved.
+    deployed.server = deployed.new_server()
+    found = deployed.run()
+    history = deployed.server.history
+    assert [summary.t for summary in history] == [1, 2, 3, 4, 5]
+    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+
+
+def test_a_server_that_crashed_before_its_results_were_safe_has_them(deployed):
+    found = deployed.run()
+    deployed.server = deployed.new_server()
+    crossed = deployed.loopback.crossed
+    crossed.clear()
+    pd.testing.assert_frame_equal(deployed.run(), found, check_exact=True)
+    kinds = {Message.unpack(data).about.get("kind", "answer") for data in crossed}
+    assert kinds == {"join", "answer"}, "nobody trains again"
+
+
+def test_a_server_that_was_replaced_is_refused(deployed):
+    replaced = deployed.server
+    later = deployed.new_server()
+    later.gather()
+    answers = [
+        Message.unpack(client.answer(replaced._message("join").pack()))
+        for client in deployed.loopback.clients.values()
+    ]
+    assert all("was replaced" in answer.about["error"] for answer in answers)
+    with pytest.raises(PlflError, match="0 of 4 clients"):
+        replaced.gather()
+
+
+def test_a_client_that_comes_late_begins_with_the_initial_model(tmp_path):
+    of = study(
+        grid={"method": ["scaffold"]}, federation=FEDERATION, windows={"scaling": "per_client"}
+    )
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
+    deployed.loopback.absent = {"102"}
+
+    def arrive(summary):
+        if summary.t == 2:
+            deployed.loopback.absent = set()
+
+    found = deployed.run(arrive)
+    sizes = [len(summary.took_part) for summary in deployed.server.history]
+    assert sizes == [3, 3, 4, 4, 4]
+    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+
+
+@pytest.mark.parametrize("method", ["fedopt", "scaffold", "fedadc"])
+def test_a_client_that_comes_late_may_calibrate_its_personal_part(method, tmp_path):
+    of = study(grid={"method": [method]}, federation=FEDERATION, windows={"scaling": "per_client"})
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
+    for client in deployed.loopback.clients.values():
+        client.calibrate = 2
+    deployed.loopback.absent = {"102"}
+
+    def arrive(summary):
+        if summary.t == 2:
+            deployed.loopback.absent = set()
+
+    found = deployed.run(arrive)
+    history = deployed.server.history
+    assert [summary.calibrated for summary in history] == [{}, {}, {"102": 2}, {}, {}]
+    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
+    without = [replace(summary, calibrated={}) for summary in history]
+    assert not found.equals(replayed(deployed, without))
+
+
+@pytest.fixture
+def unequal(monkeypatch):
+    """Clients whose histories are of different lengths."""
+    tables = dict(zip(NAMES, [250, 300, 220, 280], strict=True))
+    cut = {name: loopback.tables()[name].iloc[-rows:] for name, rows in tables.items()}
+    monkeypatch.setattr(loopback, "tables", lambda: cut)
+
+
+def weighted(method, tmp_path):
+    """A deployment of a method whose server keeps a mean over all clients, by their windows."""
+    of = study(
+        grid={"method": [method]},
+        federation=FEDERATION | {"weighting": "samples"},
+        windows={"scaling": "per_client"},
+    )
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
+    deployed.loopback.absent = {"102"}
+    return deployed
+
+
+def scored_without(name, records):
+    """The records without the scores of a client that is not there to score its model."""
+    kept = records[(records["client"] != name) | (records["split"] == "train")]
+    return kept.reset_index(drop=True)
+
+
+@pytest.mark.parametrize("method", ["feddyn", "scaffold"])
+def test_a_mean_over_all_does_without_who_never_joined(method, tmp_path, unequal):
+    deployed = weighted(method, tmp_path)
+    found = deployed.run()
+    expected = scored_without("102", replayed(deployed))
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+    assert found.loc[found["split"] != "train", "mase"].notna().all()
+    model = safetensors.torch.load_file(tmp_path / "server" / "model.safetensors")
+    assert all(x.isfinite().all() for x in model.values())
+
+
+@pytest.mark.parametrize(
+    ("method", "mean", "own"), [("feddyn", "h", "h_i"), ("scaffold", "c", "c_i")]
+)
+def test_a_mean_over_all_stays_one_when_somebody_joins_late(method, mean, own, tmp_path, unequal):
+    deployed = weighted(method, tmp_path)
+
+    def arrive(summary):
+        if summary.t == 2:
+            deployed.loopback.absent = set()
+        if summary.t == 4:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        deployed.run(arrive)
+    # What the server was told before it crashed it still knows.
+    deployed.server, deployed.loopback.absent = deployed.new_server(), {"103"}
+    found = deployed.run()
+    joined = [len(summary.joined) for summary in deployed.server.history]
+    assert joined == [3, 3, 4, 4, 4]
+    of, history = deployed.study, deployed.server.history
+    again, f = replay(of, deployed.cell, dataset(of), history)
+    expected = scored_without("103", again.records)
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+    windows = f.client_data.windows
+    assert windows.unique().numel() == len(NAMES)
+    expected = (windows[:, None] * getattr(f.state, own)).sum(0) / windows.sum()
+    torch.testing.assert_close(getattr(f.state, mean).double(), expected, atol=1e-7, rtol=1e-5)
+
+
+def test_who_uses_the_key_of_another_is_left_out(deployed):
+    deployed.loopback.proved = {name: name for name in NAMES} | {"102": "103"}
+    with pytest.raises(PlflError, match=r"3 of 4 clients .* missing: 102"):
+        deployed.run()
+
+
+def test_who_is_missing_is_named(deployed):
+    deployed.loopback.absent = {"102", "104"}
+    with pytest.raises(PlflError, match=r"2 of 4 clients .* missing: 102, 104"):
+        deployed.run()
+
+
+def test_a_server_of_another_study_gets_nothing(tmp_path):
+    of = study(federation=FEDERATION)
+    other = study(federation=FEDERATION, client_opt={"adam": {"lr": 0.5}})
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
+    stranger = Deployment(other, by_split(other)["P2"], tmp_path / "other")
+    stranger.loopback.clients = deployed.loopback.clients
+    with pytest.raises(PlflError, match="0 of 4 clients"):
+        stranger.run()
+
+
+def test_a_run_cannot_be_named_to_lead_out_of_the_folder(deployed):
+    client = deployed.loopback.clients["101"]
+    about = {**deployed.server._message("join").about, "run": "../../elsewhere"}
+    answer = Message.unpack(client.answer(Message(about).pack()))
+    assert "is not the name of a run" in answer.about["error"]
+    assert not (deployed.folder.parent / "elsewhere").exists()
+
+
+def test_a_lost_state_is_told_and_not_made_up(deployed):
+    def lose(summary):
+        if summary.t == 2:
+            for file in (deployed.folder / "101").glob("*/round-2.safetensors"):
+                file.unlink()
+            deployed.loopback.clients["101"] = deployed.client("101")
+
+    deployed.run(lose)
+    summary = [t.took_part for t in deployed.server.history]
+    assert summary[2] == summary[4] == ["102", "103", "104"]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "reason"),
+    [
+        ({"grid": {"method": ["one_shot"]}}, "simulator only: all clients train before round 1"),
+        ({"federation": {"simulation": {"dropout": 0.5}}}, "a deployment measures"),
+        ({"tuning": {"search": {"client_opt.*.lr": [0.1, 0.2]}}}, "tuning: 2 candidates"),
+    ],
+)
+def test_what_cannot_be_deployed_is_refused_with_the_reason(blocks, reason):
+    of = study(**blocks)
+    with pytest.raises(ConfigError, match=reason):
+        agreement.deployable(of, None, "config.yaml")
+
+
+def test_the_first_deployable_cell_is_taken():
+    of = study(grid={"method": ["one_shot", "fedopt"]})
+    assert agreement.deployable(of, None, "").method == "fedopt"
+    with pytest.raises(ConfigError, match="no cell 'XX'"):
+        agreement.deployable(of, "XX", "")
+
+
+def test_an_address_that_was_left_is_never_asked_again(deployed):
+    def move(summary):
+        deployed.loopback.left = [1000]
+        deployed.loopback.numbers["101"] = 2000
+
+    asked = []
+    exchange, nodes = deployed.loopback.exchange, deployed.loopback.nodes
+    deployed.loopback.left = []
+    deployed.loopback.nodes = lambda: nodes() | dict.fromkeys(deployed.loopback.left, "")
+
+    def listen(messages, timeout, kind):
+        asked.append(set(messages))
+        return exchange(
+            {n: m for n, m in messages.items() if n != 1000 or not moved()}, timeout, kind
+        )
+
+    def moved():
+        return deployed.loopback.numbers["101"] == 2000
+
+    deployed.loopback.exchange = listen
+    deployed.run(move)
+    assert {2000} in asked
+    assert not any(1000 in some for some in asked[asked.index({2000}) :])
+    assert all("101" in summary.took_part for summary in deployed.server.history)
+
+
+def test_what_does_not_fit_the_method_is_refused_by_name(deployed):
+    def spoil(summary):
+        wrong = Message({"round": 2, "loss": 0.0}, {})
+        deployed.loopback.spoilt = {"103": wrong.pack()}
+
+    with pytest.raises(WireError, match="the message of client 103 does not fit the method"):
+        deployed.run(spoil)

@@ -1,0 +1,79 @@
+"""Scores and forecasts of the baselines of a state."""
+
+import numpy as np
+import pytest
+
+from plfl.baselines import catalogue
+from plfl.baselines.trees import Boosting
+from plfl.experiments.baselines import FITS, Evaluation, evaluate, raw_bytes
+from tests.helpers import tiny
+from tests.helpers.outside import dataset, series
+
+
+@pytest.fixture(scope="module")
+def found() -> Evaluation:
+    return evaluate("XX", dataset(), Boosting(trees=20))
+
+
+def test_every_baseline_client_and_evaluated_part_has_scores(found: Evaluation) -> None:
+    table = found.scores
+    assert list(table) == ["state", "baseline", "split", "client", "mae", "rmse", "mase", "bytes"]
+    assert len(table) == len(catalogue()) * 2 * 2
+    assert set(table["state"]) == {"XX"}
+    assert list(table["baseline"].unique()) == list(catalogue())
+    assert np.isfinite(table[["mae", "rmse", "mase"]]).all(axis=None)
+    persistence = table[table["baseline"] == "persistence"]
+    assert (persistence["mase"] == 1).all()
+
+
+def test_scores_are_errors_over_the_windows_of_a_part(found: Evaluation) -> None:
+    n = 40 * 96
+    load = series(1)["load"].to_numpy()
+    scores = found.scores.set_index(["baseline", "client", "split"])
+    cuts = {"validation": (round(0.8 * n), round(0.9 * n)), "test": (round(0.9 * n), n)}
+    for split, (begin, end) in cuts.items():
+        rows = np.arange(begin + 15, end)
+        errors = load[rows] - load[rows - 672]
+        scale = np.abs(load[rows] - load[rows - 4]).mean()
+        row = scores.loc["naive_week", "c1", split]
+        assert row["mae"] == pytest.approx(np.abs(errors).mean(), rel=1e-12)
+        assert row["rmse"] == pytest.approx(np.sqrt((errors**2).mean()), rel=1e-12)
+        assert row["mase"] == pytest.approx(np.abs(errors).mean() / scale, rel=1e-12)
+
+
+def test_the_first_week_of_the_test_part_is_kept(found: Evaluation) -> None:
+    data = dataset()
+    week = found.forecasts.query("baseline == 'ridge' and client == 'c1'")
+    assert list(week) == ["state", "baseline", "client", "stamp", "forecast"]
+    assert week["forecast"].dtype == np.float32
+    starts = data.starts(1, "test")[:672]
+    assert len(starts) == 369  # four days less a window
+    np.testing.assert_array_equal(week["stamp"], data.stamps[data.target_rows(starts)])
+    wanted = FITS["ridge"](data)(1, starts)
+    np.testing.assert_allclose(week["forecast"], wanted, rtol=1e-6)
+
+
+def test_pooled_data_are_counted_in_bytes(found: Evaluation) -> None:
+    # Load and temperature of nine tenths of 3,840 rows, and the floor area once.
+    by_hand = 4 * (2 * 3456 + 1)
+    assert raw_bytes(dataset()) == [by_hand, by_hand]
+    sent = found.scores.groupby("baseline")["bytes"].agg(["min", "max"])
+    assert (sent.loc["lightgbm_pooled"] == by_hand).all()
+    assert (sent.drop("lightgbm_pooled") == 0).all(axis=None)
+    # With a week of training history: four days of validation besides.
+    assert raw_bytes(dataset(history=1)) == [4 * (2 * (672 + 384) + 1)] * 2
+
+
+def test_a_client_without_persistence_error_has_no_mase() -> None:
+    table = evaluate("XX", tiny.dataset(flat="b")).scores
+    lost = table[table["mase"].isna() & table["mae"].notna()]
+    assert set(lost["client"]) == {"b"}
+    assert set(lost["split"]) == {"test"}
+
+
+def test_a_forecast_that_does_not_exist_has_no_score() -> None:
+    table = evaluate("XX", tiny.dataset(rows=400)).scores.set_index("baseline")
+    for name in ("naive_week", "naive_mean", "naive_weeks"):
+        assert table.loc[name, ["mae", "rmse", "mase"]].isna().all(axis=None)
+    others = table.drop(["naive_week", "naive_mean", "naive_weeks"])
+    assert np.isfinite(others[["mae", "rmse", "mase"]]).all(axis=None)

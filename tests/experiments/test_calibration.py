@@ -1,0 +1,202 @@
+"""Training the heads after federated learning, against PyTorch's own layers and optimisers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from plfl.data.windows import build
+from plfl.experiments.calibration import calibrate, head_mask
+from plfl.federated.client_data import ClientData
+from plfl.models.forecaster import Forecaster
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.prox import Prox
+from plfl.optimizers.client.sgd import Sgd
+from plfl.training.fused import Fused, unavailable_reason
+from plfl.training.reference import Module
+from plfl.training.stacked import Stacked
+from tests.helpers import tiny
+
+STUDY = tiny.study(federation={"batch_size": 8})
+SGD, ADAM = Sgd(lr=0.05), Adam(lr=0.01)
+
+
+def client_data(*lengths: int, dtype: torch.dtype = torch.float64) -> ClientData:
+    """Clients a, b, … with made-up series of these lengths."""
+    random = np.random.default_rng(2)
+    tables = {}
+    for name, rows in zip("abc", lengths, strict=False):
+        stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
+        load = 2 + np.sin(np.arange(rows) / 96 * 2 * np.pi + ord(name)) + random.random(rows)
+        tables[name] = pd.DataFrame({"load": load, "temperature": random.random(rows)}, stamps)
+    data = build(tables, STUDY.windows)
+    forecaster = Forecaster.of(STUDY.model, len(data.columns), data.look_back)
+    engine = Stacked(forecaster, data, torch.device("cpu"), dtype)
+    return ClientData(data, engine, STUDY.federation, 10)
+
+
+def forecaster_of(f: ClientData) -> Forecaster:
+    return f.engine.forecaster
+
+
+def models(f: ClientData) -> torch.Tensor:
+    """A model for each client."""
+    rows = [forecaster_of(f).initial(seed) for seed in range(len(f.names))]
+    return torch.stack(rows).to(f.engine.dtype)
+
+
+def head(f: ClientData, which: str = "mlp") -> torch.Tensor:
+    return torch.from_numpy(head_mask(forecaster_of(f), which))
+
+
+TWO = client_data(240, 170)
+
+
+def test_heads_of_the_paper():
+    paper = Forecaster(8, 12, 25, (150, 75), absolute=True)
+    assert head_mask(paper, "mlp").sum() == 56_776
+    assert head_mask(paper, "last").sum() == 76
+    assert not (head_mask(paper, "mlp") & paper.layout.mask(["lstm.*"])).any()
+
+
+@pytest.mark.parametrize("which", ["mlp", "last"])
+@pytest.mark.parametrize("variant", ["plain", "prox", "kd"])
+def test_the_body_keeps_its_bits(which, variant):
+    start, mask = models(TWO), head(TWO, which)
+    trained = calibrate(start, TWO, mask, ADAM, variant=variant)
+    assert torch.equal(trained[:, ~mask], start[:, ~mask])
+    assert (trained[:, mask] != start[:, mask]).any(1).all()
+    assert torch.equal(start, models(TWO))
+
+
+@pytest.mark.parametrize("variant", ["plain", "prox", "kd"])
+def test_no_epoch_is_no_training(variant):
+    assert torch.equal(
+        calibrate(models(TWO), TWO, head(TWO), ADAM, epochs=0, variant=variant), models(TWO)
+    )
+
+
+@pytest.mark.parametrize(("variant", "option"), [("prox", {"mu": 0}), ("kd", {"lam": 0})])
+def test_without_their_weight_the_variants_are_the_plain_one(variant, option):
+    plain = calibrate(models(TWO), TWO, head(TWO), ADAM)
+    other = calibrate(models(TWO), TWO, head(TWO), ADAM, variant=variant, **option)
+    assert torch.equal(plain, other)
+
+
+def test_a_strong_anchor_leaves_the_heads_where_they_were():
+    """The greater μ the nearer; at μ = 1 / lr nothing is left but the last step."""
+    start = models(TWO)
+
+    def distance(lr, mu):
+        trained = calibrate(start, TWO, head(TWO), Sgd(lr=lr), variant="prox", mu=mu)
+        return (trained - start).norm().item()
+
+    far = [distance(0.05, mu) for mu in (0, 0.3, 1, 3, 10, 20)]
+    assert far == sorted(far, reverse=True)
+    assert distance(1e-7, 1e7) < 1e-6
+
+
+def test_the_optimisers_own_anchor_is_left_out():
+    plain = calibrate(models(TWO), TWO, head(TWO), Sgd(lr=0.05))
+    assert torch.equal(calibrate(models(TWO), TWO, head(TWO), Prox(lr=0.05, mu=1)), plain)
+
+
+def seen_by(f: ClientData, epochs: int, monkeypatch: pytest.MonkeyPatch):
+    """The task that the engine is given."""
+    tasks = []
+    with monkeypatch.context() as patch:
+        patch.setattr(f.engine, "train", tasks.append)
+        calibrate(models(f), f, head(f), SGD, epochs=epochs)
+    return tasks[0]
+
+
+def test_an_epoch_is_a_pass_over_the_clients_own_windows(monkeypatch):
+    task = seen_by(TWO, 3, monkeypatch)
+    windows = [set(TWO.dataset.starts(i, "train").tolist()) for i in range(2)]
+    assert task.steps.tolist() == [3 * (len(own) // 8) for own in windows]
+    for own, batches, steps in zip(windows, task.batches, task.steps.tolist(), strict=True):
+        for one_pass in batches[:steps].reshape(3, -1).tolist():
+            assert len(set(one_pass)) == len(one_pass) == len(own) // 8 * 8
+            assert set(one_pass) <= own
+
+
+@pytest.mark.parametrize("variant", ["plain", "prox", "kd"])
+def test_against_pytorch(variant, monkeypatch):
+    """The written-out losses under torch.optim, with the body's gradients switched off."""
+    mu, lam, bins = 0.4, 0.6, 5
+    start = models(TWO)
+    options = {"variant": variant, "mu": mu, "lam": lam, "bins": bins}
+    trained = calibrate(start, TWO, head(TWO), SGD, **options)
+    task = seen_by(TWO, 2, monkeypatch)
+    own_targets = [TWO.training_targets(i) for i in range(2)]
+    edges = np.quantile(torch.cat(own_targets).numpy(), np.arange(1, bins) / bins)
+    for i in range(2):
+        student, teacher = (Module(forecaster_of(TWO)).double() for _ in range(2))
+        for module in (student, teacher):
+            nn.utils.vector_to_parameters(start[i].clone(), module.parameters())
+        student.lstm.requires_grad_(False)
+        anchors = [p.clone().detach() for p in student.mlp.parameters()]
+        opt = torch.optim.SGD(student.mlp.parameters(), SGD.lr)
+        counts = np.bincount(np.searchsorted(edges, own_targets[i].numpy()), minlength=bins)
+        ratios = torch.from_numpy(counts / counts.max())
+        for windows in task.batches[i][: task.steps[i]]:
+            x = TWO.engine._inputs(windows)
+            y, forecast, taught = TWO.targets(windows), student(x), teacher(x).detach()
+            bin_y, bin_t = (
+                torch.from_numpy(np.searchsorted(edges, v.numpy())) for v in (y, taught)
+            )
+            star = torch.where(bin_y == bin_t, y, y + (1 - ratios[bin_t]) * (taught - y))
+            loss = (forecast - y).square().mean()
+            if variant == "kd":
+                loss = (1 - lam) * loss + lam * (forecast - star).square().mean()
+            if variant == "prox":
+                pairs = zip(student.mlp.parameters(), anchors, strict=True)
+                loss = loss + mu / 2 * sum((p - a).square().sum() for p, a in pairs)
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+        expected = nn.utils.parameters_to_vector(student.parameters()).detach()
+        torch.testing.assert_close(trained[i], expected, rtol=0, atol=1e-12)
+
+
+def test_no_client_takes_more_steps_than_it_may():
+    start, mask = models(TWO), head(TWO)
+    all_steps = [2 * (len(TWO.dataset.starts(i, "train")) // 8) for i in range(2)]
+    few = min(all_steps)
+    capped = calibrate(start, TWO, mask, ADAM, most_steps=few)
+    free = calibrate(start, TWO, mask, ADAM)
+    for i, steps in enumerate(all_steps):
+        assert torch.equal(capped[i], free[i]) == (steps <= few)
+    assert torch.equal(calibrate(start, TWO, mask, ADAM, most_steps=max(all_steps)), free)
+
+
+def test_company_changes_nothing():
+    """A client's head comes out the same to the bit, however many windows the others have."""
+    alone, both = client_data(240, dtype=torch.float32), client_data(240, 170, dtype=torch.float32)
+    both.dataset.features[: len(alone.dataset.features)] = alone.dataset.features
+    both.engine.features[: len(alone.dataset.features)] = alone.engine.features
+    one = calibrate(models(alone), alone, head(alone), ADAM)
+    two = calibrate(models(both), both, head(both), ADAM)
+    assert torch.equal(one[0], two[0])
+
+
+def test_it_fits_the_clients_better():
+    """Half of the point: the loss on what they train on falls for every client."""
+    start, everyone = models(TWO), torch.arange(2)
+    trained = calibrate(start, TWO, head(TWO), ADAM)
+    assert (TWO.losses(trained, everyone) < TWO.losses(start, everyone)).all()
+
+
+@pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
+@pytest.mark.parametrize("variant", ["plain", "prox", "kd"])
+def test_the_fused_engine_does_it_too(variant):
+    stacked = client_data(240, 170, dtype=torch.float32)
+    engine = Fused(forecaster_of(stacked), stacked.dataset, torch.device("cpu"))
+    fused = ClientData(stacked.dataset, engine, STUDY.federation, 10)
+    start, mask = models(stacked), head(stacked)
+    ours, theirs = (
+        calibrate(start, one, mask, SGD, variant=variant, mu=1.0) for one in (fused, stacked)
+    )
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+    assert torch.equal(ours[:, ~mask], start[:, ~mask])

@@ -1,0 +1,301 @@
+"""Training cells: what is recorded, and that company, order and names change nothing."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plfl import methods
+from plfl.config.study import Study
+from plfl.data.windows import Dataset
+from plfl.errors import DataError
+from plfl.experiments import train as experiment
+from plfl.experiments.train import train
+from plfl.experiments.workload import workload
+from plfl.models.forecaster import Forecaster
+from tests.helpers import tiny
+
+DATASET = tiny.dataset()
+
+
+def records(study: Study, *names: str, dataset: Dataset = DATASET) -> list[pd.DataFrame]:
+    cells = [tiny.cell(name, study) for name in names]
+    trained = train(study, cells, dataset)
+    return [trained[cell].records for cell in cells]
+
+
+def numbers(table: pd.DataFrame) -> pd.DataFrame:
+    return table.drop(columns=["sharing", "client_opt", "server_opt"])
+
+
+def test_what_is_recorded() -> None:
+    (table,) = records(tiny.study(), "XX-P2-fedopt-adam-fedyogi-10")
+    trained = table[table["split"] == "train"]
+    assert trained.groupby(["model", "round", "client"]).size().to_dict() == {
+        (m, t, c): 1 for m in ("local", "global") for t in (1, 2, 3) for c in "abc"
+    }
+    assert trained["loss"].gt(0).all()
+    assert set(trained["steps"]) == {4}
+    # 305 training windows; a step sees eight of them.
+    np.testing.assert_allclose(trained["epochs"], 4 * 8 / 305)
+    scored = table[table["split"] != "train"]
+    # Evaluated every second round and at the last.
+    assert set(scored["round"]) == {2, 3}
+    counts = scored.groupby(["round", "client", "split", "model"]).size()
+    assert len(counts) == 2 * 3 * 2 * 2
+    assert counts.eq(1).all()
+    assert np.isfinite(scored[["mae", "rmse", "mase"]]).all(axis=None)
+
+
+@pytest.mark.parametrize(("split", "shared"), [("P1", 60_276), ("P2", 3_500), ("P3", 0)])
+def test_bytes_of_the_paper(split: str, shared: int) -> None:
+    layout = Forecaster(8, 12, 25, (150, 75), absolute=True).layout
+    assert layout.mask(Study().sharing[split]).sum() == shared
+    # Both ways together, per client and round: 482,208, 28,000 and 0 bytes.
+    study = tiny.study(model={"hidden": 25, "mlp": [150, 75]}, federation={"local_steps": 1})
+    (table,) = records(study, f"XX-{split}-fedopt-adam-fedavg-10")
+    small = Forecaster(len(DATASET.columns), 12, 25, (150, 75), absolute=True).layout
+    mask = small.mask(study.sharing[split])
+    trained = table[table["split"] == "train"]
+    assert set(trained["bytes_down"]) == set(trained["bytes_up"]) == {4 * mask.sum()}
+    assert set(trained["extras_down"]) == {0}
+
+
+def test_local_training_is_the_same_under_every_server() -> None:
+    study = tiny.study()
+    avg, yogi = records(study, "XX-P3-fedopt-adam-fedavg-10", "XX-P3-fedopt-adam-fedyogi-10")
+    assert set(yogi["server_opt"]) == {"fedyogi"}
+    pd.testing.assert_frame_equal(numbers(avg), numbers(yogi))
+    local, both = (avg[avg["model"] == m] for m in ("local", "global"))
+    pd.testing.assert_frame_equal(
+        local.drop(columns="model").reset_index(drop=True),
+        both.drop(columns="model").reset_index(drop=True),
+    )
+
+
+def test_local_training_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    federations: list[int] = []
+    run = experiment.run
+
+    def counting(some: list[Any], *rest: Any) -> None:
+        federations.append(len(some))
+        run(some, *rest)
+
+    monkeypatch.setattr(experiment, "run", counting)
+    study = tiny.study()
+    train(study, [cell for cell in study.cells if cell.sharing == "P3"], DATASET)
+    assert federations == [2]
+
+
+def test_a_cell_has_the_same_bits_in_any_company() -> None:
+    study = tiny.study()
+    together = train(study, study.cells, DATASET)
+    for cell in study.cells[::3]:
+        alone = train(study, [cell], DATASET)[cell]
+        pd.testing.assert_frame_equal(alone.records, together[cell].records)
+        pd.testing.assert_frame_equal(alone.forecasts, together[cell].forecasts)
+
+
+def test_another_seed_gives_another_result() -> None:
+    study = tiny.study(grid={"seeds": [1, 2]})
+    one, two = records(study, "XX-P1-fedopt-adam-fedavg-1", "XX-P1-fedopt-adam-fedavg-2")
+    assert not np.allclose(one["loss"].dropna(), two["loss"].dropna())
+
+
+def permuted(order: list[int]) -> Dataset:
+    """The same clients in another order."""
+    bounds = DATASET.bounds[order]
+    rows = np.concatenate([np.arange(first, end) for first, _, _, end in bounds])
+    starts = np.concatenate([[0], np.cumsum(bounds[:, 3] - bounds[:, 0])[:-1]])
+    return dataclasses.replace(
+        DATASET,
+        clients=DATASET.clients[order],
+        features=DATASET.features[rows],
+        load=DATASET.load[rows],
+        stamps=DATASET.stamps[rows],
+        bounds=bounds - bounds[:, :1] + starts[:, None],
+        load_offset=DATASET.load_offset[order],
+        load_scale=DATASET.load_scale[order],
+    )
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.permutations([0, 1, 2]), st.sampled_from(["P1", "P2", "P3"]))
+def test_the_order_of_the_clients_does_not_matter(order: list[int], split: str) -> None:
+    study = tiny.study(federation={"participation": 0.67})
+    name = f"XX-{split}-fedopt-adam-fedyogi-10"
+    keys = ["round", "client", "split", "model"]
+    one, two = (
+        records(study, name, dataset=data)[0].sort_values(keys, ignore_index=True)
+        for data in (DATASET, permuted(order))
+    )
+    pd.testing.assert_frame_equal(one, two, rtol=1e-6)
+
+
+def test_partial_participation_trains_and_sends_less() -> None:
+    (table,) = records(
+        tiny.study(federation={"participation": 0.67}), "XX-P1-fedopt-adam-fedavg-10"
+    )
+    trained = table[table["split"] == "train"]
+    assert set(trained.groupby(["model", "round"]).size()) == {2}
+    scored = table[table["split"] == "test"]
+    assert set(scored.groupby(["round", "model"]).size()) == {3}
+
+
+def test_a_cell_that_diverges_does_not_stop_the_others() -> None:
+    study = tiny.study(grid={"client_opt": ["sgd", "adam"]}, client_opt={"sgd": {"lr": 1e30}})
+    wild, calm = records(study, "XX-P1-fedopt-sgd-fedavg-10", "XX-P1-fedopt-adam-fedavg-10")
+    assert not np.isfinite(wild[wild["split"] == "test"]["mae"]).any()
+    assert np.isfinite(calm[calm["split"] == "test"]["mae"]).all()
+
+
+@pytest.mark.parametrize("method", sorted(methods.available()))
+def test_no_method_stumbles_over_clients_that_diverge(method: str) -> None:
+    client = "sgdm" if method == "fedadc_dm" else "sgd"
+    options = {"lr": 1e30} | ({"dampening": 0.5, "momentum": 0.5} if client == "sgdm" else {})
+    study = tiny.study(
+        grid={"method": [method], "client_opt": [client], "server_opt": ["fedavg"]},
+        client_opt={client: options},
+        method={"one_shot": {"alone": 1}},
+    )
+    (table,) = records(study, f"XX-P1-{method}-{client}-fedavg-10")
+    trained = table[table["split"] == "train"]
+    assert set(trained["round"]) == {1, 2, 3}
+    assert np.isinf(trained["loss"]).any()
+
+
+def test_what_clients_exchange_before_round_1_is_counted() -> None:
+    """All three clients of one_shot train and send once, though two take part in round 1."""
+    study = tiny.study(
+        grid={"method": ["one_shot"], "client_opt": ["sgd"], "server_opt": ["fedavg"]},
+        method={"one_shot": {"alone": 1}},
+        federation={"participation": 0.67, "simulation": {"step_seconds": [1.0, 10.0, 100.0]}},
+    )
+    (table,) = records(study, "XX-P1-one_shot-sgd-fedavg-10")
+    trained = table[(table["split"] == "train") & (table["model"] == "local")]
+    first = trained[trained["round"] == 1].set_index("client")
+    (absent,) = first.index[first["loss"].isna()]
+    message = 4 * Forecaster.of(study.model, len(DATASET.columns), 12).layout.width
+    sent = {client: (1 + (client != absent)) * message for client in "abc"}
+    assert first["bytes_up"].to_dict() == first["bytes_down"].to_dict() == sent
+    assert set(trained.groupby("round").size()) == {2, 3}
+    # Four local steps before round 1, four in it.
+    assert first["seconds"].to_dict() == {
+        c: s * (4 if c == absent else 8) for c, s in zip("abc", (1, 10, 100), strict=True)
+    }
+    # The participants begin when the slowest of all is done with its first steps.
+    assert set(first["round_seconds"]) == {400 + first["seconds"].drop(absent).max() / 2}
+
+
+def test_fewer_windows_than_a_minibatch_are_refused() -> None:
+    study = tiny.study(federation={"batch_size": 999})
+    with pytest.raises(DataError, match=r"client a: 305 training windows are fewer than"):
+        records(study, "XX-P1-fedopt-adam-fedavg-10")
+
+
+TUNING: dict[str, Any] = {
+    "search": {"client_opt.*.lr": [1e-2, 3e-2], "server_opt.*.lr": [0.1, 0.3]},
+    "alone": {"client_opt.*.lr": [1e-3, 3e-3, 1e-2, 3e-2]},
+}
+COMBINATIONS = [(1e-2, 0.1), (1e-2, 0.3), (3e-2, 0.1), (3e-2, 0.3)]
+
+
+def single(rates: tuple[float, float], seeds: list[int], every: int = 2) -> pd.DataFrame:
+    """Records of P1 with fixed rates, of all seeds."""
+    study = tiny.study(
+        grid={"seeds": seeds},
+        federation={"evaluate_every": every},
+        client_opt={"adam": {"lr": rates[0]}},
+        server_opt={"fedavg": {"lr": rates[1]}},
+    )
+    names = [f"XX-P1-fedopt-adam-fedavg-{seed}" for seed in seeds]
+    return pd.concat(records(study, *names)).assign(rates=str(rates))
+
+
+def validation(table: pd.DataFrame, model: str, t: int = 3) -> float:
+    """Validation MASE after a round, mean over clients and seeds."""
+    last = table[(table["round"] == t) & (table["split"] == "validation")]
+    return float(last[last["model"] == model]["mase"].mean())
+
+
+def test_each_model_has_the_candidate_that_its_validation_chose_over_all_seeds() -> None:
+    """One choice per cell, not per seed, and the global models' own one."""
+    seeds = list(range(6))
+    study = tiny.study(tuning=TUNING, grid={"seeds": seeds})
+    cells = [tiny.cell(f"XX-P1-fedopt-adam-fedavg-{seed}", study) for seed in seeds]
+    found = train(study, cells, DATASET)
+    tables = [single(rates, seeds) for rates in COMBINATIONS]
+    given = ["hyperparameters", "trials", "trial_steps", "rates"]
+    for model in ("local", "global"):
+        best = min(tables, key=lambda table: validation(table, model))
+        for cell, result in found.items():
+            ours, expected = (
+                table[(table["model"] == model) & (table["seed"] == cell.seed)]
+                .drop(columns=given, errors="ignore")
+                .reset_index(drop=True)
+                for table in (result.records, best)
+            )
+            pd.testing.assert_frame_equal(ours, expected)
+    # Choosing seed by seed would have chosen otherwise, or the test would tell nothing.
+    by_seed = {
+        min(
+            (table[table["seed"] == seed] for table in tables),
+            key=lambda table: validation(table, "local"),
+        )["rates"].iloc[0]
+        for seed in seeds
+    }
+    assert len(by_seed) > 1
+    both = found[cells[0]].records
+    assert both.groupby("model")["hyperparameters"].nunique().eq(1).all()
+    assert both["hyperparameters"].nunique() == 2
+
+
+def test_every_cell_has_as_many_trials_and_their_steps_are_counted() -> None:
+    study = tiny.study(tuning=TUNING, grid={"client_opt": ["adam"], "server_opt": ["fedavg"]})
+    for result in train(study, study.cells, DATASET).values():
+        assert set(result.records["trials"]) == {4}
+        # Trials × rounds × clients × steps.
+        assert set(result.records["trial_steps"]) == {4 * 3 * 3 * 4}
+    assert workload(study)["client_steps"].tolist() == [4 * 3 * 3 * 4] * 3
+
+
+def test_the_workload_counts_the_features_that_own_meters_have() -> None:
+    columns = {"timestamp": "t", "load": "kWh", "temperature": "T"}
+    named = {"features": ["load", "time_index", "weekday", "temperature"]}
+    meters = {"source": "meters", "meters": {"columns": columns}}
+    own, all_there = (tiny.study(data=meters | more) for more in ({}, named))
+    pd.testing.assert_frame_equal(workload(own), workload(all_there))
+    assert workload(tiny.study())["megabytes"].sum() > workload(own)["megabytes"].sum()
+
+
+def test_halving_keeps_the_better_half_of_each_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[tuple[int, range]] = []
+    run = experiment.run
+
+    def counting(some: list[Any], engine: Any, settings: Any, rounds: range, report: Any) -> None:
+        trained.append((len(some), rounds))
+        run(some, engine, settings, rounds, report)
+
+    monkeypatch.setattr(experiment, "run", counting)
+    study = tiny.study(tuning=TUNING | {"halve_after": [0.3, 0.7]})
+    cell = tiny.cell("XX-P1-fedopt-adam-fedavg-10", study)
+    halved = train(study, [cell], DATASET)[cell].records
+    assert trained == [(4, range(1, 2)), (2, range(2, 3)), (1, range(3, 4))]
+    assert set(halved["trial_steps"]) == {(4 + 2 + 1) * 3 * 4}
+    assert workload(study).set_index("sharing").loc["P1", "client_steps"] == (
+        (4 + 2 + 1) * 3 * 4 * len([c for c in study.cells if c.sharing == "P1"])
+    )
+    left = list(COMBINATIONS)
+    tables = {rates: single(rates, [10], every=1) for rates in COMBINATIONS}
+    for t, count in ((1, 2), (2, 1)):
+        ranked = [
+            sorted(left, key=lambda rates, m=model: validation(tables[rates], m, t))  # type: ignore[misc]
+            for model in ("local", "global")
+        ]
+        rank = {rates: min(order.index(rates) for order in ranked) for rates in left}
+        left = sorted(left, key=rank.__getitem__)[:count]
+    assert set(zip(halved["lr"], halved["server_lr"], strict=True)) == set(left)

@@ -1,0 +1,157 @@
+"""Hyperparameter search: paths, equal budgets, and what is kept."""
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plfl.config import search
+from plfl.config.study import Study
+from plfl.errors import ConfigError
+from plfl.experiments.tuning import better_half, least
+
+LR = {"client_opt.*.lr": [1e-3, 1e-2]}
+
+
+def study(tuning: dict[str, Any], **grid: Any) -> Study:
+    names = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "refused": "skip"}
+    return Study.parse({"grid": names | grid, "tuning": tuning}, "x")
+
+
+def tried(study: Study) -> dict[tuple[str, str, str], list[str]]:
+    return {
+        (cell.sharing, cell.method, cell.client_opt): [
+            candidate.text for candidate in study.candidates(cell)
+        ]
+        for cell in study.cells
+    }
+
+
+def test_any_hyperparameter_is_reached_by_its_path() -> None:
+    search = {
+        "method.fedprox.mu": [0.1, 1],
+        "method.fedadc.beta_l": [0.6, 0.9],
+        "method.moon.features": ["states", "penultimate"],
+    }
+    found = tried(
+        study({"search": search}, method=[*("fedprox", "fedadc", "moon")], sharing=["P1"])
+    )
+    assert found["P1", "fedprox", "sgd"] == ["method.fedprox.mu=0.1", "method.fedprox.mu=1"]
+    assert found["P1", "fedadc", "sgd"] == ["method.fedadc.beta_l=0.6", "method.fedadc.beta_l=0.9"]
+    assert found["P1", "moon", "sgd"] == [
+        "method.moon.features=states",
+        "method.moon.features=penultimate",
+    ]
+
+
+def test_the_values_are_set_on_the_algorithms() -> None:
+    one = study({"search": LR | {"server_opt.fedavg.lr": [0.5]}}, sharing=["P1"])
+    (cell, *_) = one.cells
+    rates = [(c.client_opt.lr, c.server_opt.lr) for c in one.candidates(cell)]
+    assert rates == [(1e-3, 0.5), (1e-2, 0.5)]
+    assert one.client_optimiser(cell).lr == Study().hyperparameters.client_opt.sgd.lr  # type: ignore[attr-defined]
+
+
+def test_cells_without_a_server_have_a_search_of_their_own_and_as_many_trials() -> None:
+    search = {"search": {"server_opt.*.lr": [0.1, 1]}, "alone": {"client_opt.*.lr": [0.1, 0.2]}}
+    found = tried(study(search))
+    assert found["P1", "fedopt", "sgd"] == ["server_opt.fedavg.lr=0.1", "server_opt.fedavg.lr=1"]
+    assert found["P3", "fedopt", "sgd"] == ["client_opt.sgd.lr=0.1", "client_opt.sgd.lr=0.2"]
+    # Without one of their own they have the client's part of the common one.
+    assert tried(study({"search": LR}))["P3", "fedopt", "sgd"] == [
+        "client_opt.sgd.lr=0.001",
+        "client_opt.sgd.lr=0.01",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        (
+            {"search": {"server_opt.*.lr": [0.1, 1.0]}},
+            "tuning: cells try different numbers of combinations (CA-P3-fedopt-sgd-fedavg-10 has 1,"
+            " CA-P2-fedopt-sgd-fedavg-10 has 2); set tuning.trials",
+        ),
+        (
+            {"search": {"server_opt.*.lr": [0.1, 1.0]}, "trials": 2},
+            "tuning.trials: some cells have fewer than 2 combinations (CA-P3-fedopt-sgd",
+        ),
+        ({"search": {"server_opt.*.rate": [1]}}, "'server_opt.*.rate' is not a hyperparameter"),
+        ({"search": {"method.fedprox.mu": [1]}}, "'method.fedprox.mu' is not a hyperparameter"),
+        ({"search": {"lr": [1]}}, "'lr' is not a hyperparameter of an algorithm in this grid"),
+        ({"alone": {"server_opt.*.lr": [1]}}, "'server_opt.*.lr' has no effect without a server"),
+        (
+            {"search": {"client_opt.*.lr": [-1, 1]}},
+            "tuning.search.client_opt.*.lr: -1 is not allow",
+        ),
+        (
+            {"search": {"client_opt.*.lr": [1, 1]}},
+            "tuning.search.client_opt.*.lr: duplicate '1'; list it once",
+        ),
+        ({"search": {"client_opt.*.lr": []}}, "tuning.search.client_opt.*.lr: [] is not allowed"),
+        ({"search": LR, "trials": 3}, "tuning.trials: some cells have fewer than 3 combinations"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused(search: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        study(search)
+    assert message in str(error.value)
+
+
+def test_trials_make_budgets_equal() -> None:
+    search = LR | {"method.fedprox.mu": [0.01, 0.1, 1]}
+    found = tried(study({"search": search, "trials": 2}, method=["fedopt", "fedprox"]))
+    assert {len(texts) for texts in found.values()} == {2}
+
+
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=3).flatmap(
+        lambda sizes: st.tuples(st.just(sizes), st.integers(1, int(np.prod(sizes))))
+    )
+)
+def test_a_sample_has_no_combination_twice_and_spreads_over_every_axis(
+    drawn: tuple[list[int], int],
+) -> None:
+    sizes, trials = drawn
+    axes = [list(range(size)) for size in sizes]
+    found = search.sample(axes, trials)
+    assert len(found) == len(set(found)) == trials
+    assert found == search.sample(axes, trials)
+    assert set(found) <= set(itertools.product(*axes))
+    if len(sizes) == 1:
+        assert max(Counter(found).values()) == 1
+
+
+def test_a_latin_hypercube_takes_each_value_as_often() -> None:
+    found = search.sample([list(range(9)), list(range(3))], 9)
+    first, second = (Counter(column) for column in zip(*found, strict=True))
+    assert set(first.values()) == {1}
+    assert set(second.values()) == {3}
+
+
+def test_the_least_score_is_chosen_and_what_diverged_is_not() -> None:
+    assert least([np.inf, 2.0, 1.0, np.nan]) == 2
+    assert least([np.inf, np.nan]) == 0
+
+
+def test_the_best_of_each_model_is_in_the_better_half() -> None:
+    local, both = [1.0, 2.0, 3.0, 4.0, 5.0], [5.0, 4.0, 3.0, 2.0, 1.0]
+    assert better_half([local, local]) == [0, 1, 2]
+    assert better_half([local, both]) == [0, 1, 4]
+    assert better_half([[np.inf, 1.0], [np.inf, 1.0]]) == [1]
+
+
+def test_seeds_train_together_where_they_choose_together() -> None:
+    tuned = study({"search": LR}, seeds=[1, 2, 3])
+    one = tuned.cells[0]
+    assert [cell.seed for cell in tuned.with_all_seeds([one])] == [1, 2, 3]
+    plain = study({}, seeds=[1, 2, 3])
+    assert plain.with_all_seeds(plain.cells[:1]) == plain.cells[:1]
+    # So the other seeds are part of what fixes a cell's numbers.
+    fewer = study({"search": LR}, seeds=[1, 2])
+    assert tuned.settings(one) != fewer.settings(one)
+    assert plain.settings(one) == study({}, seeds=[1, 2]).settings(one)

@@ -1,0 +1,217 @@
+"""A trace says who takes part and how fast; a wrong one says where it is wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.errors import ConfigError, DataError
+from plfl.experiments.train import train
+from plfl.federated import availability as trace
+from plfl.federated.checkpoint import Checkpoint
+from plfl.optimizers.server.fedavg import FedAvg
+from tests.federated.test_clock import SGD, clock, simulated
+from tests.helpers import tiny
+from tests.helpers.problems import Q2, trajectory
+
+CSV = """client,round,available,step_seconds,down_mbit
+a,3,0,,
+a,1,,2.5,
+b,2,false,1,8
+b,4,TRUE,,
+"""
+
+
+def write(folder: Path, text: str, name: str = "trace.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_values_hold_until_the_next_one(tmp_path: Path) -> None:
+    found = trace.read(write(tmp_path, CSV))
+    assert found.by == "round"
+    nan = np.nan
+    told = {
+        1: ([nan, nan, nan], [2.5, nan, nan], [nan, nan, nan]),
+        2: ([nan, 0, nan], [2.5, 1, nan], [nan, 8, nan]),
+        3: ([0, 0, nan], [2.5, 1, nan], [nan, 8, nan]),
+        9: ([0, 1, nan], [2.5, 1, nan], [nan, 8, nan]),
+    }
+    for t, (available, step_seconds, down_mbit) in told.items():
+        values = found.at(["a", "b", "c"], t)
+        np.testing.assert_array_equal(values["available"], available)
+        np.testing.assert_array_equal(values["step_seconds"], step_seconds)
+        np.testing.assert_array_equal(values["down_mbit"], down_mbit)
+        assert np.isnan(values["up_mbit"]).all()
+    assert found.after(["a"], 1) == 3
+    assert found.after(["a"], 3) is None
+    assert found.after(["c"], 1) is None
+
+
+def test_parquet_says_the_same(tmp_path: Path) -> None:
+    path = write(tmp_path, CSV)
+    table = pd.read_csv(path).assign(available=pd.Series([False, None, False, True]))
+    table.to_parquet(tmp_path / "trace.parquet")
+    one, other = trace.read(path), trace.read(tmp_path / "trace.parquet")
+    for t in range(1, 6):
+        for name, values in one.at(["a", "b"], t).items():
+            np.testing.assert_array_equal(values, other.at(["a", "b"], t)[name])
+
+
+def test_names_of_clients_are_names(tmp_path: Path) -> None:
+    path = write(tmp_path, "client,round,available\n007,1,0\nNA,1,1\n")
+    assert list(trace.read(path).clients) == ["007", "NA"]
+    pd.DataFrame({"client": [7], "round": [1], "available": [True]}).to_parquet(
+        tmp_path / "t.parquet"
+    )
+    assert list(trace.read(tmp_path / "t.parquet").clients) == ["7"]
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    path = write(tmp_path, CSV)
+    trace.read(path)
+    write(tmp_path, "client,seconds,available\na,0,1\n")
+    assert trace.read(path).by == "seconds"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("client,round,available\na,1,1\na,2,maybe\n", "line 3, column available: 'maybe'"),
+        ("client,round,step_seconds\na,1,0\n", "line 2, column step_seconds: '0' .* above 0"),
+        ("client,round,up_mbit\na,1,fast\n", "line 2, column up_mbit: 'fast'"),
+        ("client,round,available\na,0,1\n", "line 2, column round: '0' .* whole number from 1"),
+        ("client,round,available\na,1.5,1\n", "line 2, column round: '1.5'"),
+        ("client,seconds,available\na,-1,1\n", "line 2, column seconds: '-1' .* from 0 on"),
+        ("client,seconds,available\na,,1\n", "line 2, column seconds: nothing"),
+        ("client,round,available\n,1,1\n", "line 2, column client: nothing .* name the client"),
+        ("client,round,available\na,1,1\na,1,0\n", "line 3: duplicate client 'a' at round 1"),
+        ("round,available\n1,1\n", "no column 'client'"),
+        ("client,available\na,1\n", "neither of the columns round and seconds"),
+        ("client,round,seconds,available\na,1,1,1\n", "has round and seconds; give exactly one"),
+        ("client,round\na,1\n", "no column of values"),
+        ("client,round,availible\na,1,1\n", "'availible'.*did you mean 'available'"),
+        ("", "cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(text: str, message: str, tmp_path: Path) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(DataError, match=f"(?s){path.name}.*{message}"):
+        trace.read(path)
+
+
+def test_parquet_counts_rows(tmp_path: Path) -> None:
+    table = pd.DataFrame({"client": ["a", "b"], "round": [1, 1], "up_mbit": [1.0, -2.0]})
+    table.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"t.parquet, row 2, column up_mbit: -2.0"):
+        trace.read(tmp_path / "t.parquet")
+
+
+def test_a_missing_file_names_the_key(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"does not exist; correct federation.simulation.trace"):
+        trace.read(tmp_path / "none.csv")
+
+
+def test_the_trace_goes_before_the_distributions(tmp_path: Path) -> None:
+    text = "client,round,available,step_seconds\nclient 0,2,0,3\nclient 1,1,1,\n"
+    path = write(tmp_path, text)
+    c = clock(3, trace=path, availability=1e-9, step_seconds=[1, 2, 4], down_mbit=8)
+    assert c.available(1).tolist() == [False, True, False]
+    assert c.step_seconds.tolist() == [1, 2, 4]
+    assert c.available(2).tolist() == [False, True, False]
+    assert c.step_seconds.tolist() == [3, 2, 4]
+    assert c.down_seconds.tolist() == [1e-6] * 3
+    assert not c.up_seconds.any()
+
+
+def test_a_round_by_hand(tmp_path: Path) -> None:
+    """The first client is away in round 2, and slower in round 3."""
+    seen: list[Any] = []
+    trajectory(SGD, FedAvg(), problem=Q2, made=simulated(seen))
+    one, other = seen[0].client_data.names
+    rows = f"{one},1,1,1\n{other},1,1,2\n{one},2,0,\n{one},3,1,5\n"
+    path = write(tmp_path, "client,round,available,step_seconds\n" + rows)
+    traced: list[Any] = trajectory(SGD, FedAvg(), problem=Q2, made=simulated(trace=path))
+    rounds = [snapshot.report for snapshot in traced[1:]]
+    assert [r.present[0].tolist() for r in rounds] == [[0, 1], [1], [0, 1]]
+    assert [r.times[0].round for r in rounds] == [4, 4, 10]
+
+
+def test_a_trace_by_seconds_waits_until_someone_can_be_reached(tmp_path: Path) -> None:
+    text = "client,seconds,available\nclient 0,0,0\nclient 0,100,1\nclient 0,103,0\n"
+    c = clock(1, trace=write(tmp_path, text), step_seconds=2)
+    page = {kind: np.zeros(1, dtype=np.int64) for kind in ("bytes_down", "bytes_up")}
+    nobody, everybody = np.array([], dtype=np.int64), np.array([0])
+    assert not c.available(1).any()
+    assert c.close_round(page, [nobody]).round == 100
+    assert c.available(2).all()
+    c.work(everybody, np.array([1.0]))
+    assert c.close_round(page, [everybody]).round == 2
+    assert c.available(3).all()
+    c.work(everybody, np.array([1.0]))
+    c.close_round(page, [everybody])
+    assert c.now == 104
+    assert not c.available(4).any()
+    # Nothing changes any more.
+    assert c.close_round(page, [nobody]).round == 0
+
+
+def test_a_trace_of_others_or_of_a_time_that_never_passes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="none of the clients client 0, client 1"):
+        clock(2, trace=write(tmp_path, CSV))
+    standing = write(tmp_path, "client,seconds,available\nclient 0,0,1\n", "standing.csv")
+    with pytest.raises(ConfigError, match="by seconds, but nothing takes any"):
+        clock(2, trace=standing)
+
+
+def by_seconds(folder: Path) -> Path:
+    text = "client,seconds,available,step_seconds\na,0,1,1\na,5,0,\na,9,1,\nb,0,1,2\nc,0,1,3\n"
+    return write(folder, text)
+
+
+def test_a_study_with_a_trace(tmp_path: Path) -> None:
+    path = by_seconds(tmp_path)
+    grid = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P2"]}
+    federation = {"rounds": 4, "simulation": {"trace": str(path)}}
+    study = tiny.study(grid=grid, federation=federation)
+    (cell,) = study.cells
+    before = study.settings(cell)
+    records = train(study, [cell], tiny.dataset())[cell].records
+    trained = records[(records["split"] == "train") & (records["model"] == "local")]
+    present = trained.groupby("round")["client"].agg("".join)
+    # Rounds of four steps last 12 seconds, so the one that begins at 12 has a again.
+    assert present.tolist() == ["abc"] * 4
+    assert trained.groupby("round")["round_seconds"].first().tolist() == [12] * 4
+
+    path.write_text(path.read_text().replace("a,9,1", "a,99,1"))
+    assert study.settings(cell) != before, "another trace, other numbers"
+    records = train(study, [cell], tiny.dataset())[cell].records
+    trained = records[(records["split"] == "train") & (records["model"] == "local")]
+    assert trained.groupby("round")["client"].agg("".join).tolist() == ["abc", "bc", "bc", "bc"]
+
+
+def test_the_clock_goes_on_after_an_interruption(tmp_path: Path) -> None:
+    path = by_seconds(tmp_path)
+    path.write_text(path.read_text().replace("a,9,1", "a,20,1"))
+    grid = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P2"]}
+    federation = {"rounds": 4, "simulation": {"trace": str(path)}}
+    study = tiny.study(grid=grid, federation=federation)
+    whole = train(study, study.cells, tiny.dataset())
+
+    def stop(t: int) -> None:
+        if t == 3:
+            raise KeyboardInterrupt
+
+    checkpoint = Checkpoint(tmp_path / "checkpoint", "key", 0)
+    (tmp_path / "checkpoint").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        train(study, study.cells, tiny.dataset(), stop, checkpoint)
+    resumed = train(study, study.cells, tiny.dataset(), checkpoint=checkpoint)
+    for cell, result in whole.items():
+        pd.testing.assert_frame_equal(result.records, resumed[cell].records)
+    (records,) = [result.records for result in resumed.values()]
+    trained = records[(records["split"] == "train") & (records["model"] == "local")]
+    assert trained.groupby("round")["client"].agg("".join).tolist() == ["abc", "bc", "abc", "abc"]

@@ -1,0 +1,70 @@
+"""The ledger, and what may not pass."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plfl.federated.channel import Channel
+from plfl.models.forecaster import Forecaster
+
+PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True).layout
+
+
+@pytest.mark.parametrize(
+    ("patterns", "both_ways"), [(["*"], 482_208), (["lstm.*"], 28_000), ([], 0)]
+)
+def test_bytes_of_the_paper(patterns, both_ways):
+    """§1.3: bytes per client and round, down and up, in float32."""
+    mask = torch.from_numpy(PAPER.mask(patterns))
+    channel = Channel(int(mask.sum()), clients=12)
+    everyone = torch.arange(12)
+    if channel.shared:
+        rows = torch.zeros(12, PAPER.width)[:, mask]
+        channel.send("down", everyone, rows)
+        channel.send("up", everyone, rows)
+    page = channel.close_round()
+    assert (page["bytes_down"] + page["bytes_up"] == both_ways).all()
+    assert (page["extras_down"] + page["extras_up"] == 0).all()
+
+
+def test_forty_rounds_of_twelve_clients():
+    per_round = {"P1": 482_208, "P2": 28_000}
+    assert per_round["P1"] * 480 / 1e6 == pytest.approx(231.45984)
+    assert per_round["P2"] * 480 / 1e6 == pytest.approx(13.44)
+    assert PAPER.mask(["lstm.*"]).sum() / PAPER.width == pytest.approx(0.05806623, abs=5e-9)
+
+
+@given(st.integers(1, 50), st.integers(1, 6), st.integers(0, 3), st.integers(0, 3))
+def test_ledger_counts_parameters_and_extras(shared, clients, arrays, scalars):
+    channel = Channel(shared, clients)
+    someone = torch.arange(0, clients, 2)
+    extras = [torch.zeros(len(someone), shared)] * arrays + [1.0] * scalars
+    channel.send("up", someone, torch.zeros(len(someone), shared), extras)
+    page = channel.close_round()
+    expected = 4 * (shared * arrays + scalars)
+    for client in range(clients):
+        present = client % 2 == 0
+        assert page["extras_up"][client] == expected * present
+        assert page["bytes_up"][client] == (4 * shared + expected) * present
+        assert page["bytes_down"][client] == 0
+    assert not any(counts.any() for counts in channel.close_round().values())
+
+
+@pytest.mark.parametrize("shape", [(2, 11), (2, 9), (3, 10), (20,)])
+def test_only_the_shared_parameters_of_those_present_may_cross(shape):
+    channel = Channel(shared=10, clients=4)
+    with pytest.raises(ValueError, match="10 shared parameters for each of 2 clients"):
+        channel.send("up", torch.tensor([0, 3]), torch.zeros(shape))
+    assert not channel.close_round()["bytes_up"].any()
+
+
+def test_what_arrives_is_a_copy():
+    channel = Channel(shared=3, clients=2)
+    x, own = torch.zeros(3), torch.zeros(2, 3)
+    same, _ = channel.send("down", torch.arange(2), x.expand(2, -1))
+    other, _ = channel.send("up", torch.arange(2), own)
+    x += 1
+    other += 1
+    assert not same.any()
+    assert not own.any()

@@ -1,0 +1,324 @@
+"""Simulated participation and time: by hand, at random, and in the records."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plfl import methods
+from plfl.config.algorithms import Methods
+from plfl.config.sections import Simulation
+from plfl.errors import ConfigError
+from plfl.experiments.train import train
+from plfl.federated.clock import Clock
+from plfl.federated.federation import Federation
+from plfl.federated.instructions import TrainInstructions
+from plfl.methods.fafed import FaFed
+from plfl.methods.fedopt import FedOpt
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server.fedavg import FedAvg
+from plfl.results.collect import summarise
+from plfl.results.records import CELL
+from tests.helpers import tiny
+from tests.helpers.problems import Q2, Quadratic, trajectory
+
+SGD = Sgd(lr=0.1)
+FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
+PERSONAL: dict[str, Any] = {"problem": FOUR, "shared": (True, False), "start": (0.0, 0.0)}
+
+
+def clock(clients: int = 4, seed: int = 0, backwards: bool = False, **keys: Any) -> Clock:
+    names = [f"client {i}" for i in range(clients)]
+    return Clock(Simulation(**keys), names[::-1] if backwards else names, seed)
+
+
+def simulated(seen: list[Federation] | None = None, **keys: Any) -> Callable[[Federation], None]:
+    def put(f: Federation) -> None:
+        f.clock = Clock(Simulation(**keys), f.client_data.names, f.seed)
+        if seen is not None:
+            seen.append(f)
+
+    return put
+
+
+def test_a_round_by_hand() -> None:
+    """8 bytes each way over 64 and 32, or 16 bit/s, and two steps."""
+    speeds: dict[str, Any] = {
+        "step_seconds": [0.5, 3],
+        "down_mbit": [64e-6, 32e-6],
+        "up_mbit": 16e-6,
+    }
+    *_, last = trajectory(SGD, FedAvg(), problem=Q2, made=simulated(**speeds))
+    (times,) = last.report.times
+    assert times.download.tolist() == pytest.approx([1, 2])
+    assert times.compute.tolist() == pytest.approx([1, 6])
+    assert times.upload.tolist() == pytest.approx([4, 4])
+    assert times.busy.tolist() == pytest.approx([6, 12])
+    assert times.waiting.tolist() == pytest.approx([6, 0])
+    assert times.round == pytest.approx(12)
+
+
+def test_time_does_not_touch_the_numbers() -> None:
+    plain = trajectory(Adam(), FedAvg(), **PERSONAL)
+    timed = trajectory(Adam(), FedAvg(), **PERSONAL, made=simulated(step_seconds=3.0, up_mbit=1.0))
+    for one, other in zip(plain, timed, strict=True):
+        assert torch.equal(one.local, other.local)
+        assert torch.equal(one.x, other.x)
+    assert {s.report.times[0].round for s in plain[1:]} == {0}
+
+
+def test_groups_that_take_turns_add_up() -> None:
+    page = {kind: np.zeros(4, dtype=np.int64) for kind in ("bytes_down", "bytes_up")}
+    c = clock(step_seconds=[1, 2, 3, 4])
+    c.work(np.arange(3), np.array([2.0, 2.0, 2.0]))
+    times = c.close_round(page, [np.array([0, 1]), np.array([2])])
+    assert times.busy.tolist() == [2, 4, 6, 0]
+    assert times.round == 10
+    assert times.waiting.tolist() == [8, 6, 4, 0]
+    # The next round is a page of its own.
+    assert c.close_round(page, [np.array([], dtype=np.int64)]).round == 0
+
+
+def test_all_wait_for_what_comes_before_round_1() -> None:
+    """Client 0 is the slowest of all before round 1 (10 s), client 1 in it (22 s): 32 s pass."""
+    c = clock(2, step_seconds=[1, 2], down_mbit=8e-6)
+    c.work(np.arange(2), np.array([9.0, 2.0]))
+    before = {"bytes_down": np.array([1, 1]), "bytes_up": np.array([0, 0])}
+    c.wait_for_all(before)
+    assert c.now == 10
+    c.work(np.array([1]), np.array([10.0]))
+    page = {"bytes_down": np.array([1, 3]), "bytes_up": np.array([0, 0])}
+    times = c.close_round(page, [np.array([1])])
+    assert (times.round, c.now) == (32, 32)
+    assert times.download.tolist() == [1, 3]
+    assert times.compute.tolist() == [9, 24]
+    assert times.waiting.tolist() == [0, 5]
+    c.work(np.array([1]), np.array([3.0]))
+    page = {kind: np.zeros(2, dtype=np.int64) for kind in page}
+    assert (c.close_round(page, [np.array([1])]).round, c.now) == (6, 38)
+
+
+TAUGHT = 4 / 3 * 4
+"""Four steps, each with a forward pass besides."""
+WORK: dict[str, tuple[list[float], dict[str, Any]]] = {
+    "cc_fedadagrad": ([4, 4, 4], {"steps": [4, 4]}),
+    "fafed": ([1 + 8, 8, 8], {}),
+    "fedadc_plus": ([TAUGHT] * 3, {}),
+    "fedeff": ([2 + 6, 6, 6], {"epochs": 3, "tau": 1, "epoch_steps": 2, "schedule": "EC"}),
+    "fedgkd": ([4, TAUGHT, TAUGHT], {}),
+    "ifca": ([4 + 2 * 256 / 8 / 3] * 3, {}),
+    "moon": ([4 * 5 / 3] * 3, {}),
+    "one_shot": ([40 + 4, 4, 4], {}),
+    "scaffold": ([8, 8, 8], {"option": "i"}),
+}
+"""Work of a client in three rounds of four steps, for the methods that do more than steps or do it
+before round 1: a forward pass is a third of a step, there are 305 windows, a minibatch has 8."""
+
+
+@pytest.mark.parametrize("name", methods.available())
+def test_every_method_is_charged_what_it_does(name: str) -> None:
+    expected, parameters = WORK.get(name, ([4.0, 4.0, 4.0], {}))
+    assert charged(name, parameters) == pytest.approx(expected)
+
+
+def test_ifca_may_look_at_all_windows_of_many_models() -> None:
+    found = charged("ifca", {"clusters": 3, "probe": None})
+    assert found == pytest.approx([4 + 3 * 305 / 8 / 3] * 3)
+
+
+def charged(name: str, parameters: dict[str, Any]) -> list[float]:
+    """Work of every client in each round, in local steps."""
+    client = "sgdm" if name == "fedadc_dm" else "sgd"
+    study = tiny.study(
+        grid={
+            "method": [name],
+            "client_opt": [client],
+            "server_opt": ["fedavg"],
+            "sharing": ["P2"],
+        },
+        federation={"simulation": {"step_seconds": 1.0}},
+        client_opt={"sgdm": {"dampening": 0.9}},
+        method={name: parameters},
+    )
+    (result,) = train(study, study.cells, tiny.dataset()).values()
+    trained = result.records[result.records["split"] == "train"]
+    found = trained.groupby("round")["seconds"]
+    np.testing.assert_allclose(found.min(), found.max())
+    return [float(seconds) for seconds in found.first()]
+
+
+def test_round_1_begins_when_the_slowest_is_done_with_what_comes_before() -> None:
+    """One-shot clustering: ten rounds' worth of steps for all, then one client at a time."""
+    seconds = {"a": 1.0, "b": 2.0, "c": 4.0}
+    study = tiny.study(
+        grid={"method": ["one_shot"], "client_opt": ["sgd"], "server_opt": ["fedavg"]},
+        federation={"participation": 0.34, "simulation": {"step_seconds": [*seconds.values()]}},
+    )
+    cell = tiny.cell("XX-P2-one_shot-sgd-fedavg-10", study)
+    records = train(study, [cell], tiny.dataset())[cell].records
+    trained = records[(records["split"] == "train") & records["loss"].notna()]
+    firsts = trained.set_index("round")
+    assert set(firsts["client"]) - {"c"}, "somebody faster than the slowest takes part"
+    for t, row in firsts.iterrows():
+        before = 40 * seconds["c"] if t == 1 else 0
+        assert row["round_seconds"] == pytest.approx(before + 4 * seconds[row["client"]])
+
+
+def test_who_drops_out_has_compared_the_models_and_taken_some_steps() -> None:
+    """FAFED's steps cost two; what comes before the steps is done in full."""
+    for method, before, per_step in ((FaFed(), 0, 2), (Asking(), 5, 1)):
+        seen: list[Federation] = []
+        path = trajectory(
+            SGD, FedAvg(), method, **PERSONAL, made=simulated(seen, dropout=0.5, step_seconds=1.0)
+        )
+        for t, step in enumerate(path[1:], 1):
+            progress = seen[0].clock.progress(t)
+            expected = before + 2 * per_step * progress
+            assert step.report.times[0].compute == pytest.approx(expected)
+
+
+class Asking(FedOpt):
+    """Work before the steps, and nothing else."""
+
+    def broadcast(self, f: Federation, t: int, clients: torch.Tensor) -> TrainInstructions:
+        return replace(super().broadcast(f, t, clients), before=5.0)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.floats(0.2, 1), st.floats(0, 0.9), st.floats(0.2, 1), st.booleans(), st.integers(0, 2**32)
+)
+def test_under_random_participation(
+    availability: float, dropout: float, share: float, keep: bool, seed: int
+) -> None:
+    """Who cannot be reached gets nothing; who drops out sends nothing, changes nothing."""
+    seen: list[Federation] = []
+    path = trajectory(
+        Adam(),
+        FedAvg(),
+        **PERSONAL,
+        rounds=5,
+        participation=share,
+        opt_state="keep" if keep else "reset",
+        seed=seed,
+        made=simulated(seen, availability=availability, dropout=dropout, step_seconds=1.0),
+    )
+    for t, (before, after) in enumerate(pairwise(path), 1):
+        present = after.report.present[0]
+        reached, progress = seen[0].clock.available(t), seen[0].clock.progress(t)
+        assert reached[present].all()
+        stays = np.array([i in present and progress[i] == 1 for i in range(4)])
+        page, times = after.report.bytes[0], after.report.times[0]
+        assert page["bytes_down"].tolist() == [8 * (i in present) for i in range(4)]
+        assert page["bytes_up"].tolist() == (8 * stays).tolist()
+        compute = [2 * progress[i] * (i in present) for i in range(4)]
+        assert times.compute.tolist() == pytest.approx(compute)
+        assert times.round == pytest.approx(max(compute))
+        assert torch.equal(before.local[~stays], after.local[~stays])
+        for name, rows in before.moments.items():
+            assert torch.equal(rows[~stays], after.moments[name][~stays])
+        # The server holds the mean of those who stayed, or what it had.
+        expected = after.local[stays, 0].mean().item() if stays.any() else before.x.item()
+        assert after.x.item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_shares_are_those_asked_for() -> None:
+    c = clock(availability=0.7, dropout=0.2)
+    reached = np.stack([c.available(t) for t in range(1, 501)])
+    progress = np.stack([c.progress(t) for t in range(1, 501)])
+    assert reached.mean() == pytest.approx(0.7, abs=0.03)
+    assert (progress < 1).mean() == pytest.approx(0.2, abs=0.03)
+    assert progress[progress < 1].mean() == pytest.approx(0.5, abs=0.05)
+
+
+def test_draws_belong_to_the_client_and_the_round() -> None:
+    keys: dict[str, Any] = {"availability": 0.5, "dropout": 0.5}
+    keys |= {"step_seconds": 2.0, "step_spread": 1.0}
+    one, other = clock(**keys), clock(**keys, backwards=True)
+    np.testing.assert_array_equal(one.available(3), other.available(3)[::-1])
+    np.testing.assert_array_equal(one.progress(3), other.progress(3)[::-1])
+    np.testing.assert_array_equal(one.step_seconds, other.step_seconds[::-1])
+    assert not np.array_equal(one.progress(3), one.progress(4))
+    assert not np.array_equal(one.progress(3), clock(seed=1, **keys).progress(3))
+
+
+def test_spread_is_around_what_is_given() -> None:
+    c = clock(2000, step_seconds=2.0, step_spread=0.5, down_mbit=8.0, link_spread=0.25)
+    for seconds, median, spread in ((c.step_seconds, 2, 0.5), (c.down_seconds, 1e-6, 0.25)):
+        logs = np.log(seconds / median)
+        assert logs.mean() == pytest.approx(0, abs=0.05)
+        assert logs.std() == pytest.approx(spread, rel=0.1)
+    assert not c.up_seconds.any()
+
+
+def test_what_is_recorded() -> None:
+    simulation = {"step_seconds": [1, 2, 3], "down_mbit": 0.01, "dropout": 0.3}
+    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
+    study = tiny.study(grid=grid, federation={"simulation": simulation})
+    tables = [result.records for result in train(study, study.cells, tiny.dataset()).values()]
+    records = pd.concat(tables, ignore_index=True)
+    trained = records[records["split"] == "train"]
+    assert trained["loss"].notna().all()
+    assert (trained["seconds"] <= trained["round_seconds"]).all()
+    slowest = trained.groupby([*CELL, "round"])["seconds"].transform("max")
+    np.testing.assert_allclose(slowest, trained["round_seconds"])
+    stayed = trained[trained["bytes_up"] > 0]
+    expected = stayed["client"].map({"a": 4, "b": 8, "c": 12}) + stayed["bytes_down"] * 8e-4
+    np.testing.assert_allclose(stayed["seconds"], expected)
+    assert 0 < len(stayed) < len(trained[trained["bytes_down"] > 0])
+    summary = summarise(records, "sample").set_index(["sharing", "model", "chosen"])
+    total = trained[trained["sharing"] == "P2"].groupby("round")["round_seconds"].first()
+    assert summary.loc[("P2", "local", "last"), "seconds"] == pytest.approx(total.sum())
+
+
+def test_without_simulated_time_nothing_of_it_is_recorded() -> None:
+    study = tiny.study(federation={"simulation": {"availability": 0.3}})
+    cell = tiny.cell("XX-P1-fedopt-adam-fedavg-10", study)
+    records = train(study, [cell], tiny.dataset())[cell].records
+    assert {"seconds", "round_seconds"}.isdisjoint(records)
+    assert "seconds" not in summarise(records, "sample")
+
+
+@pytest.mark.parametrize("split", ["P1", "P2", "P3"])
+def test_every_method_bears_absence(split: str) -> None:
+    """All methods, with rounds in which few or none can be reached and half of them drop out."""
+    chosen = [
+        name
+        for name in methods.available()
+        if getattr(Methods(), name).refuses(Sgd(), FedAvg()) is None
+    ]
+    study = tiny.study(
+        grid={
+            "method": chosen,
+            "client_opt": ["sgd"],
+            "server_opt": ["fedavg"],
+            "sharing": [split],
+        },
+        federation={"rounds": 6, "simulation": {"availability": 0.5, "dropout": 0.5}},
+        method={"fedeff": {"epoch_steps": 1}},
+    )
+    for cell, result in train(study, study.cells, tiny.dataset()).items():
+        scored = result.records[result.records["split"] != "train"]
+        assert np.isfinite(scored["mase"]).all(), cell
+
+
+@pytest.mark.parametrize(
+    ("simulation", "message"),
+    [
+        ({"step_seconds": [1, 2]}, "2 numbers for 3 clients"),
+        ({"step_seconds": -1}, "federation.simulation.step_seconds"),
+        ({"dropout": 1}, "federation.simulation.dropout"),
+        ({"availability": 0}, "federation.simulation.availability"),
+    ],
+)
+def test_what_cannot_be_is_refused(simulation: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        tiny.study(federation={"simulation": simulation})

@@ -1,0 +1,263 @@
+"""Downloads of 36 buildings with seeded faults, and what must be true after each of them."""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import boto3
+from botocore.config import Config
+from botocore.retries.standard import ExponentialBackoff
+from moto.server import ThreadedMotoServer
+
+from plfl.config.sections import Data
+from plfl.data.comstock import download
+from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, Layout
+from plfl.errors import DataError
+from tests.helpers.comstock_files import study, write_store
+from tests.helpers.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy, fault_proxy
+
+COUNTIES = {1000 + i: f"G36{i % 6:03d}0" for i in range(36)}
+"""36 buildings in six counties."""
+IDS = list(COUNTIES)
+BY_COUNTY = "2024/comstock_amy2018_release_2"
+PAGE_SIZE = 4
+"""Keys on a page of a list, so that there are several pages."""
+
+Store = dict[str, bytes]
+"""What the bucket has, by key."""
+
+
+# -- servers -------------------------------------------------------------------------------------
+
+
+def make_store(folder: Path) -> Store:
+    """36 buildings in a release with metadata by state and in one with metadata by county."""
+    for release in (PAPER_RELEASE, BY_COUNTY):
+        write_store(folder, release, counties=COUNTIES)
+    files = [path for path in folder.rglob("*.*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+@contextmanager
+def moto(store: Store) -> Iterator[FaultProxy]:
+    """A proxy before moto's S3 server, which has the store."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    address = f"http://{host}:{port}"
+    with fault_proxy(address, PAGE_SIZE) as proxy:
+        fill(address, store)
+        yield proxy
+    server.stop()
+
+
+@contextmanager
+def s3rver(store: Store, folder: Path) -> Iterator[FaultProxy]:
+    """A proxy before https://github.com/jamhall/s3rver, which has the store.
+
+    It answers 500 when it is asked for the second page of a list, so there is one page.
+
+    Raises:
+        FileNotFoundError: it is not on the PATH.
+    """
+    command = shutil.which("s3rver")
+    if command is None:
+        raise FileNotFoundError("no s3rver on the PATH; `npm install --global s3rver` installs it")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = ["--directory", str(folder), "--address", "127.0.0.1", "--port", str(port)]
+    with subprocess.Popen([command, *arguments, "--silent"]) as process:
+        try:
+            for _ in range(200):
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.05)
+            address = f"http://127.0.0.1:{port}"
+            with fault_proxy(address, 1000) as proxy:
+                fill(address, store)
+                yield proxy
+        finally:
+            process.terminate()
+
+
+def fill(address: str, store: Store) -> None:
+    """Put the store into a server, as the bucket's owner."""
+    keys = {"aws_access_key_id": "S3RVER", "aws_secret_access_key": "S3RVER"}
+    config = Config(proxies={}, s3={"addressing_style": "path"})
+    owner = boto3.client("s3", endpoint_url=address, region_name=REGION, config=config, **keys)
+    where = {"LocationConstraint": REGION}
+    owner.create_bucket(Bucket=BUCKET, ACL="public-read", CreateBucketConfiguration=where)
+    for key, content in store.items():
+        owner.put_object(Bucket=BUCKET, Key=f"{ROOT}/{key}", Body=content, ACL="public-read")
+
+
+# -- the client ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def without_aws(folder: Path) -> Iterator[None]:
+    """The environment of a user without AWS settings or proxies."""
+    with mock.patch.dict(os.environ):
+        for name in ("PROFILE", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "ENDPOINT_URL"):
+            os.environ.pop(f"AWS_{name}", None)
+        for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+            os.environ[name] = str(folder / "none")
+        for name in ("NO_PROXY", "no_proxy"):
+            os.environ[name] = "127.0.0.1"
+        yield
+
+
+@contextmanager
+def impatient() -> Iterator[None]:
+    """A client that gives up soon and does not wait before it tries again."""
+    with (
+        mock.patch.multiple(download, ATTEMPTS=2, READ_TIMEOUT=0.3),
+        mock.patch.object(ExponentialBackoff, "delay_amount", lambda *_: 0),
+    ):
+        yield
+
+
+@contextmanager
+def patient() -> Iterator[None]:
+    """A client that waits for an answer again, however busy the machine is."""
+    with mock.patch.object(download, "READ_TIMEOUT", 20.0):
+        yield
+
+
+def fetch(data: Data, ids: list[int] = IDS) -> dict[str, Any]:
+    """Download these buildings and return the receipt."""
+    return download.download(data, "NY", ids)
+
+
+def root(data: Data) -> Path:
+    """The folder of the cache."""
+    return data.folder / "comstock"
+
+
+def needed(release: str, ids: list[int] = IDS) -> set[str]:
+    """The keys that a download of these buildings is about."""
+    layout = Layout(release, 10)
+    counties = [COUNTIES[building] for building in ids]
+    return {
+        *(layout.metadata("NY", county if layout.by_county else "*") for county in counties),
+        *(layout.load("NY", building) for building in ids),
+        *(layout.weather(county) for county in counties),
+    }
+
+
+# -- what must be true ---------------------------------------------------------------------------
+
+
+def check_cache(data: Data, store: Store, stale: dict[str, bytes] | None = None) -> None:
+    """Every file in the cache is the bucket's, or the one that lay there before and no manifest
+    calls good; nothing half-written is left; the manifest tells the truth."""
+    folder = root(data)
+    manifest = folder / data.comstock.release / "manifest-NY-upgrade10.json"
+    entries = json.loads(manifest.read_text())["files"] if manifest.exists() else {}
+    for path in folder.rglob("*"):
+        key = path.relative_to(folder).as_posix()
+        if path.is_file() and path != manifest:
+            content = path.read_bytes()
+            assert content == store.get(key) or content == (stale or {}).get(key), key
+    for key, entry in entries.items():
+        whole = store[key]
+        assert entry["sha256"] == hashlib.sha256(whole).hexdigest()
+        assert entry["etag"] in (None, hashlib.md5(whole).hexdigest())
+
+
+def check_complete(data: Data, store: Store, receipt: dict[str, Any], ids: list[int] = IDS) -> None:
+    """The receipt is of all that is needed, and all of it is there and right."""
+    assert set(receipt["files"]) == needed(data.comstock.release, ids)
+    for key, entry in receipt["files"].items():
+        content = (root(data) / key).read_bytes()
+        assert content == store[key], key
+        assert entry["sha256"] == hashlib.sha256(content).hexdigest()
+    check_cache(data, store)
+
+
+def check_message(message: str, names: set[str]) -> None:
+    """It names what it is about, and a remedy."""
+    assert any(name in message for name in names), message
+    assert any(word in message for word in ("run again", "Run again", "check ", "look for")), (
+        message
+    )
+
+
+# -- the campaign --------------------------------------------------------------------------------
+
+
+def plan(dice: random.Random, release: str) -> dict[str, Fault]:
+    """Faults with some of what a download asks for."""
+    keys = sorted(f"{ROOT}/{key}" for key in needed(release))
+    if release == BY_COUNTY:
+        keys += ["page 1", "page 2"]
+    victims = dice.sample(keys, dice.choice([1, 1, 2, 5, 15]))
+    faults = {
+        key: Fault(
+            kind=dice.choice(list(KINDS)),
+            method="GET" if key.startswith("page") else dice.choice(["GET", "GET", "HEAD"]),
+            times=dice.choice([1, 1, 2, ALWAYS]),
+        )
+        for key in victims
+    }
+    # A file is asked about twice: by us and, right before it is fetched, by boto3.
+    return {
+        key: replace(fault, after=dice.choice([0, 1])) if fault.method == "HEAD" else fault
+        for key, fault in faults.items()
+    }
+
+
+def spoil(data: Data, store: Store, dice: random.Random) -> dict[str, bytes]:
+    """Leave in the cache what may lie there: right copies, old copies, damaged ones."""
+    stale = {}
+    for key in dice.sample(sorted(needed(data.comstock.release)), 6):
+        path = root(data) / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = store[key]
+        if dice.random() < 0.5:
+            stale[key] = content = content[: dice.randrange(len(content))]
+        path.write_bytes(content)
+    return stale
+
+
+def survive(seed: int, proxy: FaultProxy, store: Store, folder: Path) -> None:
+    """A download of all buildings with the faults of a seed, then one without any.
+
+    It ends with files identical to the bucket's or with a clear error; never is there a wrong or a
+    partial file in the cache; the second one completes it.
+    """
+    release = BY_COUNTY if seed % 3 == 2 else PAPER_RELEASE
+    data = study(folder, release=release)
+    stale: dict[str, bytes] = {}
+    if seed % 5 == 4:
+        stale = spoil(data, store, random.Random(seed))
+    with mock.patch.dict(os.environ, AWS_ENDPOINT_URL_S3=proxy.url):
+        proxy.play(plan(random.Random(seed), release))
+        with impatient():
+            try:
+                receipt = fetch(data)
+            except DataError as error:
+                # Nothing vouches for a list of files: a damaged one may lack what it should name.
+                names = {Layout(release, 10).metadata("NY"), "there is no building"}
+                check_message(str(error), names | needed(release))
+                check_cache(data, store, stale)
+            else:
+                check_complete(data, store, receipt)
+        assert proxy.met or seed % 5 == 4  # what is there already is not asked for
+
+        proxy.play({})
+        with impatient(), patient():
+            check_complete(data, store, fetch(data))

@@ -1,0 +1,570 @@
+"""Files that were spoilt at random, and the one promise about them: a clear message, or a result.
+
+A `Subject` is a few valid files and what plfl does with them. One of them is spoilt, byte by byte
+or in its structure, and read: nothing but a `PlflError` that names the file may come of it, in good
+time, and no file outside the study's folder.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import math
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from plfl.errors import PlflError
+
+DEADLINE = 30
+"""Seconds after which reading is taken to hang."""
+
+NASTY: tuple[Any, ...] = (
+    *(None, True, -1, 0, 10**30, -(2**63), 2**63, 1.5, 1e308, -1e-320),
+    *(math.nan, math.inf, -math.inf, "", " ", "nan", "-inf", "1e999", "0x10", "1_000", "１２"),
+    *("\0", "a\nb", "\ufeff", "\u202e", "é" * 300, "9" * 5000, "%s%n{0}", "=1+1", "*", "[" * 40),
+    *("../../outside", "/outside", "..", ".", "C:\\outside", "~", "$HOME", "a/../../../outside"),
+    *([], {}, [[]], [None], {"": None}, {"a": {"b": [1, "x"]}}, [1] * 100),
+)
+"""Values that a careless reader trips over."""
+
+# Each list is the one before it, twice: in words, gigabytes.
+_BOMB = f"[&a0 [x, x], {', '.join(f'&a{i} [*a{i - 1}, *a{i - 1}]' for i in range(1, 40))}]"
+
+NASTY_YAML = (
+    "!!python/object/apply:os.system ['touch ../outside']",
+    "!!python/object/apply:pathlib.Path.touch [!!python/object/apply:pathlib.Path [../outside]]",
+    "!!python/name:os.system",
+    *("&a [*a]", "{<<: 1}", "? [1]", "{[1]: 2}", "{{1: 2}: 3}", "2001-99-99", "!!int x"),
+    *("!!float ''", "!!binary ÿ", "!!set {a}", "!!timestamp x", "1:99:99", "0b", "0o9", "9" * 5000),
+    *("[" * 1200, "{a: " * 1200, "*a", "%", "@", "\t", "'", "- - -", "---", "!", "|", _BOMB),
+)
+"""The same, of what only a reader of YAML meets: code, bombs, depth, loops, impossible values."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What plfl reads, and how."""
+
+    name: str
+    files: Mapping[str, bytes]
+    """The valid files, by their paths from the working directory."""
+    read: Callable[[random.Random], object]
+    """Reads them, with settings drawn at random if there are any."""
+    victims: tuple[str, ...] = ()
+    """Those that are spoilt; all if none is named."""
+    structured: bool = True
+    """Whether the structure is spoilt too: no checksum tells a file that was written anew."""
+
+    @property
+    def spoilt(self) -> tuple[str, ...]:
+        """The files that are spoilt."""
+        return self.victims or tuple(self.files)
+
+
+# -- spoiling ------------------------------------------------------------------------------------
+
+
+def spoil(content: bytes, name: str, dice: random.Random, structured: bool = True) -> bytes:
+    """The content of a file, spoilt."""
+    structure = _STRUCTURES.get(Path(name.removesuffix(".gz")).suffix)
+    if structured and structure and dice.random() < 0.6:
+        plain = gzip.decompress(content) if name.endswith(".gz") else content
+        changed = structure(plain, dice)
+        return gzip.compress(changed, mtime=0) if name.endswith(".gz") else changed
+    for _ in range(dice.choice([1, 1, 1, 2, 5, 20])):
+        content = dice.choice(_BYTES)(content, dice)
+    return content
+
+
+def _flip(content: bytes, dice: random.Random) -> bytes:
+    at = dice.randrange(max(1, len(content)))
+    return (
+        content[:at]
+        + bytes(b ^ 1 << dice.randrange(8) for b in content[at : at + 1])
+        + (content[at + 1 :])
+    )
+
+
+def _cut(content: bytes, dice: random.Random) -> bytes:
+    return content[: dice.randrange(len(content) + 1)]
+
+
+def _drop(content: bytes, dice: random.Random) -> bytes:
+    at = dice.randrange(len(content) + 1)
+    return content[:at] + content[at + dice.choice([1, 4, 100]) :]
+
+
+def _insert(content: bytes, dice: random.Random) -> bytes:
+    at = dice.randrange(len(content) + 1)
+    return content[:at] + dice.randbytes(dice.choice([1, 4, 100])) + content[at:]
+
+
+def _repeat(content: bytes, dice: random.Random) -> bytes:
+    at, end = sorted(dice.randrange(len(content) + 1) for _ in range(2))
+    return content[:end] + content[at:]
+
+
+def _replace(content: bytes, dice: random.Random) -> bytes:
+    others = (b"", b"\0" * 100, b"\n" * 50, b"{}", b"[]", b"<html>", b"\xff\xfe", b"PAR1")
+    return dice.choice(others)
+
+
+_BYTES = (_flip, _flip, _flip, _cut, _drop, _insert, _repeat, _replace)
+
+
+def _yaml(content: bytes, dice: random.Random) -> bytes:
+    if dice.random() < 0.7:
+        return yaml.dump(_tree(yaml.safe_load(content), dice), allow_unicode=True).encode()
+    lines = content.decode().split("\n")
+    at = dice.randrange(len(lines))
+    lines[at] = f"{lines[at].split(':')[0]}: {dice.choice(NASTY_YAML)}"
+    return "\n".join(lines).encode()
+
+
+def _json(content: bytes, dice: random.Random) -> bytes:
+    return json.dumps(_tree(json.loads(content), dice), default=str).encode()
+
+
+def _tree(tree: Any, dice: random.Random) -> Any:
+    """A tree of blocks and lists in which a few places are changed."""
+    for _ in range(dice.choice([1, 1, 2, 4])):
+        tree = _place(tree, dice)
+    return tree
+
+
+def _place(tree: Any, dice: random.Random) -> Any:
+    if not isinstance(tree, dict | list) or not tree or dice.random() < 0.1:
+        return dice.choice(NASTY)
+    what = dice.random()
+    if isinstance(tree, dict):
+        key = dice.choice(list(tree))
+        if what < 0.1:
+            return {k: v for k, v in tree.items() if k != key}
+        if what < 0.2:
+            odd = [k for k in NASTY if not isinstance(k, dict | list)]
+            return tree | {dice.choice(odd): tree[key]}
+        return tree | {key: _place(tree[key], dice)}
+    at = dice.randrange(len(tree))
+    if what < 0.1:
+        return tree[:at] + tree[at + 1 :]
+    if what < 0.2:
+        return [*tree, tree[at]]
+    return [*tree[:at], _place(tree[at], dice), *tree[at + 1 :]]
+
+
+def _csv(content: bytes, dice: random.Random) -> bytes:
+    lines = content.decode().split("\n")
+    for _ in range(dice.choice([1, 1, 3])):
+        at = dice.choice([0, dice.randrange(len(lines))])
+        cells = lines[at].split(",")
+        cell = dice.randrange(len(cells))
+        what = dice.random()
+        if what < 0.6:
+            cells[cell] = str(dice.choice([*NASTY, dice.choice(cells), "9999-99-99 99:99"]))
+        elif what < 0.8:
+            cells.insert(cell, dice.choice(cells))
+        else:
+            del cells[cell]
+        lines[at] = ",".join(cells)
+        if dice.random() < 0.2:
+            lines.insert(dice.randrange(len(lines)), dice.choice(lines))
+    return "\n".join(lines).encode("utf-8", "surrogatepass")
+
+
+def _parquet(content: bytes, dice: random.Random) -> bytes:
+    table = pq.read_table(io.BytesIO(content))
+    for _ in range(dice.choice([1, 1, 2])):
+        at = dice.randrange(max(1, table.num_columns))
+        name = table.column_names[at] if table.num_columns else ""
+        what = dice.randrange(7)
+        if what == 0:
+            table = table.slice(0, dice.choice([0, 1, 2, table.num_rows // 2]))
+        elif not table.num_columns:
+            break
+        elif what == 1:
+            table = table.remove_column(at)
+        elif what == 2:  # a column of the same name, at the end
+            other = table.column(dice.randrange(table.num_columns))
+            table = table.append_column(name, other)
+        elif what == 3:
+            names = list(table.column_names)
+            names[at] = str(dice.choice(NASTY))
+            table = table.rename_columns(names)
+        elif what == 4:
+            table = table.set_column(at, name, _odd_column(table.num_rows, dice))
+        elif what == 5:
+            values = table.column(at).to_pylist()
+            for row in dice.sample(range(len(values)), min(len(values), 3)):
+                values[row] = dice.choice([None, math.nan, math.inf, -1.0, 1e308, 0.0])
+            try:
+                column = pa.array(values, type=table.column(at).type)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                column = pa.array([str(value) for value in values])
+            table = table.set_column(at, name, column)
+        else:
+            table = table.replace_schema_metadata({"pandas": dice.choice(["", "{}", "[1]", "x"])})
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+def _odd_column(rows: int, dice: random.Random) -> pa.Array:
+    value = dice.choice(
+        [b"\xff", "x", "1", True, {"a": 1}, [1.0], pd.Timestamp("2018-01-01"), None, 10**18, "\0"]
+    )
+    return pa.array([value] * rows)
+
+
+def _npz(content: bytes, dice: random.Random) -> bytes:
+    with np.load(io.BytesIO(content)) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    name = dice.choice(list(arrays))
+    if dice.random() < 0.3:
+        del arrays[name]
+    else:
+        changes: list[Callable[[np.ndarray], Any]] = [
+            lambda array: array[..., None],
+            lambda array: array.reshape(-1)[:1],
+            lambda array: array.astype(str),
+            lambda array: np.zeros((0,)),
+            lambda array: np.full(3, np.nan),
+        ]
+        arrays[name] = dice.choice(changes)(arrays[name])
+    sink = io.BytesIO()
+    np.savez(sink, **arrays)
+    return sink.getvalue()
+
+
+_STRUCTURES: Mapping[str, Callable[[bytes, random.Random], bytes]] = {
+    ".yaml": _yaml,
+    ".json": _json,
+    ".csv": _csv,
+    ".parquet": _parquet,
+    ".npz": _npz,
+}
+
+
+# -- one try -------------------------------------------------------------------------------------
+
+
+def survive(subject: Subject, dice: random.Random, sandbox: Path) -> str | None:
+    """Spoil a file of the subject and read it; see `judge`."""
+    victim = dice.choice(subject.spoilt)
+    content = spoil(subject.files[victim], victim, dice, subject.structured)
+    return judge(subject, victim, content, dice, sandbox)
+
+
+def judge(
+    subject: Subject, victim: str, content: bytes, dice: random.Random, sandbox: Path
+) -> str | None:
+    """Read the subject's files, one of which has other content.
+
+    Args:
+        subject: what is read.
+        victim: the file that is changed.
+        content: what it has.
+        dice: draws the settings of the reader.
+        sandbox: a folder for this alone.
+
+    Returns:
+        The message if it was refused.
+
+    Raises:
+        AssertionError: it ended otherwise, and how.
+    """
+    work = sandbox / "work"
+    for name, whole in subject.files.items():
+        path = work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if name == victim else whole)
+    said = None
+    with _inside(work), _deadline():
+        try:
+            subject.read(dice)
+        except PlflError as error:
+            said = str(error)
+        except Exception as error:
+            raise AssertionError(f"{subject.name}: {victim}: {type(error).__name__}") from error
+    assert {path.name for path in sandbox.iterdir()} == {"work"}, f"{subject.name}: wrote outside"
+    if said is not None:
+        assert said.strip()
+        assert len(said) < 100_000, f"{subject.name}: {victim}: a message of {len(said)} characters"
+    return said
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextmanager
+def _deadline() -> Iterator[None]:
+    def expire(*_: object) -> None:
+        raise AssertionError(f"no end after {DEADLINE} s")
+
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.alarm(DEADLINE)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# -- what plfl reads -----------------------------------------------------------------------------
+
+
+def _configuration(folder: Path) -> Subject:
+    from plfl.config.study import Study
+
+    def read(dice: random.Random) -> None:
+        study = Study.load("my.yaml")
+        if math.prod(len(axis) for _, axis in study.grid) < 1000:
+            json.dumps([study.settings(cell) for cell in study.cells[:3]], allow_nan=False)
+
+    whole = Study().model_dump(mode="json")
+    return Subject("configuration", {"my.yaml": yaml.safe_dump(whole).encode()}, read)
+
+
+def _meters(folder: Path) -> Subject:
+    from plfl.config.sections import Data, Windows
+    from plfl.data import meters, windows
+    from plfl.data.features import assemble
+
+    stamps = pd.date_range("2024-01-01 00:15", periods=200, freq="15min", name="timestamp")
+    load = 2 + np.sin(np.arange(len(stamps)) / 9)
+    table = pd.DataFrame({"load": load.round(3), "temperature": 5.0, "floor_area": 100.0}, stamps)
+    text = table.to_csv().encode()
+    sink = io.BytesIO()
+    table.to_parquet(sink)
+    files = {
+        "meters/a.csv": text,
+        "meters/b.csv.gz": gzip.compress(text, mtime=0),
+        "meters/c.parquet": sink.getvalue(),
+    }
+    columns = {name: name for name in ("timestamp", "load", "temperature", "floor_area")}
+
+    def read(dice: random.Random) -> None:
+        settings = {
+            "columns": columns,
+            "timezone": dice.choice(["UTC", "America/New_York", "Etc/GMT+5", "../etc", "", "\0"]),
+            "interval": dice.choice([15, 15, 15, 30]),
+            "stamp": dice.choice(["end", "start"]),
+            "unit": dice.choice(["kWh", "W"]),
+            "max_gap": dice.choice([0, 60, 10**6]),
+            "allow_negative": dice.random() < 0.5,
+        }
+        data = Data.model_validate(
+            {"source": "meters", "states": ["A"], "clients": 3, "meters": settings}
+        )
+        series = meters.read(data, "A")
+        tables = {name: assemble(part, data.features) for name, part in series.items()}
+        windows.build(tables, Windows())
+
+    return Subject("meters", files, read)
+
+
+def _comstock(folder: Path) -> Subject:
+    from plfl.data.comstock import series as comstock
+    from tests.helpers.comstock_files import COUNTIES, study, write_store
+
+    write_store(folder)
+    files = {f"store/{name}": content for name, content in _contents(folder).items()}
+
+    def read(dice: random.Random) -> None:
+        data = study(Path("store"), join=dice.choice(["position", "utc"]))
+        comstock.read(Path("store"), data, "NY", list(COUNTIES))
+
+    return Subject("ComStock", files, read)
+
+
+def _manifest(folder: Path) -> Subject:
+    from plfl.data.comstock import download
+    from plfl.data.comstock.releases import PAPER_RELEASE
+    from tests.helpers.comstock_files import COUNTIES, study, write_store
+
+    write_store(folder)
+    store = _contents(folder)
+    entries = {
+        key: {"size": len(content), "etag": "e", "sha256": hashlib.sha256(content).hexdigest()}
+        for key, content in store.items()
+    }
+    whole = {"release": PAPER_RELEASE, "upgrade": 10, "state": "NY", "files": entries}
+    manifest = f"data/comstock/{PAPER_RELEASE}/manifest-NY-upgrade10.json"
+    files = {f"data/comstock/{key}": content for key, content in store.items()}
+
+    def read(dice: random.Random) -> None:
+        # What the manifest does not vouch for is asked of the bucket, where nobody answers.
+        with (
+            mock.patch.object(download, "ATTEMPTS", 1),
+            mock.patch.dict(os.environ, AWS_ENDPOINT_URL_S3="http://127.0.0.1:9"),
+        ):
+            download.download(study(Path("data")), "NY", list(COUNTIES))
+
+    return Subject("manifest", files | {manifest: json.dumps(whole).encode()}, read, (manifest,))
+
+
+def _receipt(folder: Path) -> Subject:
+    from plfl.data import source
+
+    files = {"meters/a.csv": b"timestamp,load\n", "meters/b.csv": b"timestamp,load\n"}
+    receipt = {
+        "source": "meters",
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+        "clients": {"a": {"file": "meters/a.csv"}},
+    }
+    name = "North.files.json"
+
+    def read(dice: random.Random) -> None:
+        source.verify(source.read_receipt(Path(name)))
+
+    return Subject("receipt", files | {name: json.dumps(receipt).encode()}, read, (name,))
+
+
+def _dataset(folder: Path) -> Subject:
+    from plfl.data.windows import Dataset
+    from tests.helpers import tiny
+
+    sink = io.BytesIO()
+    np.savez(sink, **vars(tiny.dataset(rows=300)))
+
+    def read(dice: random.Random) -> None:
+        Dataset.load_file("North.npz")
+
+    return Subject("dataset", {"North.npz": sink.getvalue()}, read)
+
+
+def _checkpoint(folder: Path) -> Subject:
+    from plfl.experiments.train import train
+    from plfl.federated.checkpoint import Checkpoint
+    from tests.helpers import tiny
+
+    study, dataset = tiny.study(), tiny.dataset()
+
+    class EndError(Exception):
+        """Ends a training."""
+
+    def end(t: int) -> None:
+        if t == 2:
+            raise EndError
+
+    with suppress(EndError):
+        train(study, study.cells, dataset, end, Checkpoint(folder, "key", 0))
+    files = {f"checkpoint/{name}": content for name, content in _contents(folder).items()}
+    saved, whole = Checkpoint(folder, "key", 0).load([])
+
+    def read(dice: random.Random) -> None:
+        t, records = Checkpoint(Path("checkpoint"), "key", 0).load([])
+        assert t in (0, saved)
+        for parts, expected in zip(records, whole, strict=False):
+            pd.testing.assert_frame_equal(parts[0], expected[0])
+
+    return Subject("checkpoint", files, read)
+
+
+def _cell(folder: Path) -> Subject:
+    from plfl.experiments.cell_cache import CellCache
+    from plfl.results.records import CellResult, read_table
+
+    table = pd.DataFrame({"round": range(200), "mase": np.random.default_rng(1).random(200)})
+    names = Path("cells/a.parquet"), Path("cells/a.forecasts.parquet")
+    wanted = [folder / name for name in names]
+    CellCache(folder / "trained").put("d", CellResult(table, table), *wanted)
+    files = {f"trained/{n}": content for n, content in _contents(folder / "trained").items()}
+
+    def read(dice: random.Random) -> None:
+        if CellCache(Path("trained")).get("d", *names):
+            for name in names:
+                pd.testing.assert_frame_equal(read_table(name), table)
+
+    return Subject("cell", files, read, structured=False)
+
+
+def _results(folder: Path) -> Subject:
+    from plfl.results.tables import Tables
+    from tests.helpers import fake_results
+
+    fake_results.write(folder, fake_results.TINY)
+    files = {f"results/{name}": content for name, content in _contents(folder).items()}
+
+    def read(dice: random.Random) -> None:
+        tables = Tables(Path("results"))
+        tables.study, tables.clients, tables.load_unit, tables.traffic  # noqa: B018
+        tables.scores("local", "last")
+        best = tables.best("local")
+        if best:
+            tables.optimisers(best)
+        tables.records(["round", "mase"], split="test")
+        tables.forecasts(["client", "truth"])
+
+    return Subject("results", files, read)
+
+
+def _shown(folder: Path) -> Subject:
+    from plfl.report import page
+    from plfl.report.figures import available, draw
+    from plfl.results.claims import verdicts
+    from plfl.results.compare import compare
+    from plfl.results.tables import Tables
+    from plfl.tracking.content import runs
+    from tests.helpers import fake_results
+
+    results = folder / "results"
+    fake_results.write(results, fake_results.TINY)
+    svg = '<svg width="10pt" height="10pt"></svg>'
+    for stem in (stem for stems in available().values() for stem in stems):
+        (folder / "figures").mkdir(exist_ok=True)
+        (folder / "figures" / f"{stem}.svg").write_text(svg)
+    tables = tuple(f"results/{path.name}" for path in results.iterdir())
+
+    def read(dice: random.Random) -> None:
+        results = Path("results")
+        ways: list[Callable[[], object]] = [
+            lambda: page.write(results, Path("figures"), Path("index.html")),
+            lambda: verdicts(Tables(results)),
+            lambda: compare("results", "results"),
+            lambda: list(runs(Tables(results))),
+            lambda: draw(dice.choice([*available()]), Tables(results)),
+        ]
+        dice.choice(ways)()
+
+    return Subject("shown", _contents(folder), read, tables)
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    """All files in a folder by their paths from it."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+SUBJECTS: Mapping[str, Callable[[Path], Subject]] = {
+    "configuration": _configuration,
+    "meters": _meters,
+    "ComStock": _comstock,
+    "manifest": _manifest,
+    "receipt": _receipt,
+    "dataset": _dataset,
+    "checkpoint": _checkpoint,
+    "cell": _cell,
+    "results": _results,
+    "shown": _shown,
+}
+"""Everything that plfl reads; the valid files are made in the folder given."""

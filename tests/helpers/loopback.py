@@ -1,0 +1,98 @@
+"""Server and clients in one process, with nothing but bytes between them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from plfl.config.study import Cell, Study
+from plfl.data.windows import Dataset, build
+from plfl.deploy.protocol.client import Client
+from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
+from plfl.deploy.protocol.server import Server
+from plfl.deploy.protocol.wire import Message
+from tests.helpers import tiny
+
+NAMES = ["101", "102", "103", "104"]
+MEASURED = ["wire_down", "wire_up"]
+"""Columns of the records that a simulation does not have."""
+
+
+def study(**blocks) -> Study:
+    """The tiny study with clients that have numbers for names, as buildings have."""
+    data = {"clients": len(NAMES), "buildings": {"XX": [int(name) for name in NAMES]}}
+    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
+    blocks["data"] = data | blocks.get("data", {})
+    blocks["grid"] = grid | blocks.get("grid", {})
+    return tiny.study(**blocks)
+
+
+def tables() -> dict[str, pd.DataFrame]:
+    return dict(zip(NAMES, tiny.tables(len(NAMES), 300).values(), strict=True))
+
+
+def dataset(of: Study) -> Dataset:
+    return build(tables(), of.windows)
+
+
+class Loopback:
+    """Hands every message to a client in this process, and keeps all bytes that cross.
+
+    What `lost` says yes to is answered, but nobody hears it; who is `absent` is not there at all.
+    """
+
+    def __init__(self, clients: Mapping[str, Client]):
+        self.clients = dict(clients)
+        self.numbers = {name: 1000 + n for n, name in enumerate(clients)}
+        self.crossed: list[bytes] = []
+        self.absent: set[str] = set()
+        self.proved: dict[str, str] = {}
+        self.lost: Callable[[str, Message], bool] = lambda name, message: False
+        self.spoilt: dict[str, bytes] = {}
+
+    def nodes(self) -> list[int]:
+        there = {number: name for name, number in self.numbers.items() if name not in self.absent}
+        return {number: self.proved.get(name, "") for number, name in there.items()}
+
+    def exchange(self, messages, timeout, kind):
+        names = {number: name for name, number in self.numbers.items()}
+        answers = {}
+        # The order of arrival is none of the server's business.
+        for node in sorted(messages, reverse=True):
+            name, message = names[node], messages[node]
+            if name in self.absent:
+                continue
+            answer = self.clients[name].answer(message)
+            self.crossed += [message, answer]
+            if not self.lost(name, Message.unpack(message)):
+                answers[node] = self.spoilt.get(name, answer)
+        return answers
+
+
+@dataclass
+class Deployment:
+    """A server and its clients, each with a folder of its own below `folder`."""
+
+    study: Study
+    cell: Cell
+    folder: Path
+    minimum: int = len(NAMES)
+
+    def __post_init__(self):
+        self.loopback = Loopback({name: self.client(name) for name in NAMES})
+        self.server = self.new_server()
+
+    def client(self, name: str) -> Client:
+        return Client(self.study, self.cell, name, tables()[name], self.folder / name)
+
+    def new_server(self) -> Server:
+        policy = RoundPolicy(self.minimum, patience=0.3)
+        return Server(self.study, self.cell, self.loopback, self.folder / "server/points", policy)
+
+    def run(self, tell: Callable[[RoundSummary], None] = lambda summary: None) -> pd.DataFrame:
+        return self.server.run(tell).records.drop(columns=MEASURED)
+
+
+def by_split(of: Study) -> dict[str, Cell]:
+    return {cell.sharing: cell for cell in of.cells}

@@ -1,0 +1,158 @@
+"""Small federated problems with known answers: engines that train rows on plain quadratics."""
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor
+
+from plfl.config.sections import Federation as Settings
+from plfl.federated.client_data import ClientData
+from plfl.federated.federation import Federation
+from plfl.federated.round import Round, run
+from plfl.methods import Method
+from plfl.methods.fedopt import FedOpt
+from plfl.models.forecaster import ParameterLayout
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.server import ServerOpt
+from plfl.training.task import LocalTask
+
+
+class Quadratic:
+    """Client i minimises 1/2 Σ_j a_ij (u_j − c_ij)², u = the row's coordinates mapped by `mix`.
+
+    Minibatches carry the client's number, since every batch is the full batch here.
+    """
+
+    device = torch.device("cpu")
+    dtype = torch.float64
+    block = 1000
+
+    def __init__(self, a: list[float], c: list[float], mix: list[float]):
+        self.a, self.c, self.mix = (torch.tensor(x, dtype=torch.float64) for x in (a, c, mix))
+
+    def train(self, task: LocalTask) -> Tensor:
+        client = task.batches[:, 0, 0]
+        start = task.rows.clone()
+        steps = (
+            torch.full(client.shape, task.batches.shape[1]) if task.steps is None else task.steps
+        )
+        pull = task.optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
+        storm = task.storm
+        if storm is not None:
+            before = start + task.shared * storm.scale * storm.momentum
+        for k in range(1, int(steps.max()) + 1):
+            on = steps >= k
+            y = task.rows[on]
+            g = task.loss_scale * self.gradients(y, client[on])
+            if storm is not None:
+                old = task.loss_scale * self.gradients(before[on], client[on])
+                m, v = storm.momentum[on], storm.square[on]
+                m = g + (1 - storm.a) * (m - old)
+                v = storm.beta * v + (1 - storm.beta) * g**2
+                ahead = y - (steps[on] > k)[:, None] * storm.scale[on] * m
+                storm.momentum[on], storm.square[on], before[on] = m, v, y
+            if task.gradients is not None:
+                task.gradients[on] += g
+            g = g + pull * (y - start[on])
+            if task.constant is not None:
+                g = g + task.constant[on]
+            state = {name: rows[on] for name, rows in task.state.items()}
+            task.optimiser.step(y, g, state, task.steps_taken[on] + k)
+            for name, rows in task.state.items():
+                rows[on] = state[name]
+            if storm is not None:
+                y = torch.where(task.shared, ahead, y)
+            task.rows[on] = y if task.step_offset is None else y + task.step_offset[on]
+        return torch.zeros(len(client), dtype=torch.float64)
+
+    def gradients(self, y: Tensor, client: Tensor) -> Tensor:
+        """Gradient of each client's own loss at its row."""
+        return (self.a[client] * ((y * self.mix).sum(1) - self.c[client]))[:, None] * self.mix
+
+    def losses(self, y: Tensor, client: Tensor) -> Tensor:
+        """Each client's own loss at its row."""
+        return self.a[client] * ((y * self.mix).sum(1) - self.c[client]) ** 2 / 2
+
+
+class QuadraticData(ClientData):
+    """The clients of a `Quadratic`: their data are their numbers."""
+
+    def __init__(self, problem: Quadratic, settings: Settings, seed: int, windows: Sequence[float]):
+        self.problem, self.engine = problem, problem
+        self.settings, self.seed = settings, seed
+        self.names = [f"client {i}" for i in range(len(problem.a))]
+        self.windows = torch.tensor(windows, dtype=torch.float64)
+
+    def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
+        return clients[:, None, None].expand(-1, steps, 1)
+
+    def losses(
+        self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None
+    ) -> Tensor:
+        return self.problem.losses(rows, clients)
+
+
+Q2 = Quadratic([1, 4], [0, 1], [1])
+"""f₁ = ½x², f₂ = 2(x − 1)², started at 2 with η = 0.1 and two local steps."""
+
+
+def trajectory(
+    client_opt: ClientOpt,
+    server_opt: ServerOpt,
+    method: Method | None = None,
+    *,
+    problem: Quadratic = Q2,
+    shared: tuple[bool, ...] = (True,),
+    start: tuple[float, ...] = (2.0,),
+    rounds: int = 3,
+    steps: int = 2,
+    weights: tuple[float, ...] | None = None,
+    participation: float = 1.0,
+    opt_state: str = "reset",
+    seed: int = 0,
+    made: Callable[[Federation], None] = lambda f: None,
+) -> list[Federation]:
+    """The federation before round 1 and after every round, each a snapshot of its models."""
+    clients = len(problem.a)
+    settings = Settings(
+        rounds=rounds,
+        local_steps=steps,
+        batch_size=1,
+        participation=participation,
+        opt_state=opt_state,
+    )
+    f = Federation(
+        method=method or FedOpt(),
+        client_opt=client_opt,
+        server_opt=server_opt,
+        sharing=torch.tensor(shared),
+        seed=seed,
+        initial=torch.tensor(start, dtype=torch.float64),
+        client_data=QuadraticData(problem, settings, seed, weights or (1.0,) * clients),
+        weighting="samples" if weights else "uniform",
+        opt_state=opt_state,
+        draw=lambda seed: torch.tensor(start, dtype=torch.float64) + seed,
+        layout=ParameterLayout({f"w{j}": (1,) for j in range(len(start))}),
+    )
+    made(f)
+    seen = [_snapshot(f, None)]
+    run([f], problem, settings, range(1, rounds + 1), lambda r: seen.append(_snapshot(f, r)))
+    return seen
+
+
+def _snapshot(f: Federation, report: Round | None) -> SimpleNamespace:
+    state = {name: value.clone() for name, value in f.server_state.items()}
+    return SimpleNamespace(
+        x=state["x"],
+        state=state,
+        local=f.local.clone(),
+        moments={name: rows.clone() for name, rows in f.moments.items()},
+        global_models=f.global_models,
+        report=report,
+    )
+
+
+def server_path(*args: object, **kwargs: object) -> list[float]:
+    """The server's single parameter x₀, x₁, … of a `trajectory`."""
+    return [s.x.item() for s in trajectory(*args, **kwargs)]  # type: ignore[arg-type]

@@ -1,0 +1,53 @@
+"""A study that trains in a blink: small models on a few days of made-up series."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from plfl.config.search import KINDS
+from plfl.config.study import Cell, Study
+from plfl.data.windows import Dataset, build
+
+
+def study(**blocks: Any) -> Study:
+    """Three clients, small models, three rounds; `blocks` go over it, key by key.
+
+    `method`, `client_opt` and `server_opt` are hyperparameters.
+    """
+    raw: dict[str, Any] = {
+        "name": "tiny",
+        "data": {"states": ["XX"], "clients": 3, "source": "sample"},
+        "model": {"hidden": 3, "mlp": [4]},
+        "grid": {"client_opt": ["adam", "prox"], "server_opt": ["fedavg", "fedyogi"]},
+        "federation": {"rounds": 3, "local_steps": 4, "batch_size": 8, "evaluate_every": 2},
+    }
+    kinds = {kind: blocks.pop(kind) for kind in KINDS if kind in blocks}
+    for name, block in (blocks | ({"hyperparameters": kinds} if kinds else {})).items():
+        raw[name] = {**raw.get(name, {}), **block}
+    return Study.parse(raw, "tiny")
+
+
+def dataset(clients: int = 3, rows: int = 400, flat: str = "") -> Dataset:
+    """The clients' `tables`, scaled."""
+    return build(tables(clients, rows, flat), study().windows)
+
+
+def tables(clients: int = 3, rows: int = 400, flat: str = "") -> dict[str, pd.DataFrame]:
+    """Daily cycles with noise; the client `flat` has a constant test part."""
+    random = np.random.default_rng(5)
+    stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
+    found = {}
+    for name in "abcdefgh"[:clients]:
+        day = 2 + np.sin(np.arange(rows) / 96 * 2 * np.pi + random.random())
+        table = pd.DataFrame({"load": day + 0.1 * random.random(rows)}, stamps)
+        table["temperature"] = random.random(rows)
+        if name == flat:
+            table.loc[stamps[int(0.9 * rows) :], "load"] = 1.0
+        found[name] = table
+    return found
+
+
+def cell(name: str, of: Study) -> Cell:
+    """The cell of this name."""
+    return next(cell for cell in of.cells if str(cell) == name)

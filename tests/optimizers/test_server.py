@@ -1,0 +1,163 @@
+"""ServerOpt against reference values and identities."""
+
+import pytest
+import torch
+
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server.fedadagrad import FedAdagrad
+from plfl.optimizers.server.fedadam import FedAdam
+from plfl.optimizers.server.fedavg import FedAvg
+from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
+from plfl.optimizers.server.fedavgm import FedAvgM
+from plfl.optimizers.server.fedyogi import FedYogi
+from tests.helpers.problems import server_path, trajectory
+
+MEANS = torch.tensor([[0.5, -0.02], [-0.25, 0.01]], dtype=torch.float64)
+
+
+def follow(opt, means=MEANS):
+    """x after each of the mean displacements, from zero."""
+    state, path = opt.init(torch.zeros(2, dtype=torch.float64), 1), []
+    for mean in means:
+        opt.step(state, mean)
+        path += state["x"].tolist()
+    return path
+
+
+ADAPTIVE = [
+    (FedAdagrad, {}, (0.00998002, -0.0095124922, 0.0135513345, -0.0129337769)),
+    (FedAdagrad, {"v0": 0}, (0.0099800399, -0.0095238095, 0.0135513601, -0.0129483674)),
+    (
+        FedAdagrad,
+        {"v0": 0, "bias_correction": True},
+        (0.0099980004, -0.0099502488, 0.0126536351, -0.0125899008),
+    ),
+    (FedAdam, {}, (0.0980201901, -0.0618461549, 0.1333019937, -0.0851206965)),
+    (FedAdam, {"v0": 0}, (0.0980392157, -0.0666666667, 0.1333264978, -0.0914566817)),
+    (
+        FedAdam,
+        {"v0": 0, "bias_correction": True},
+        (0.0998003992, -0.0952380952, 0.1264029407, -0.1203193627),
+    ),
+    (FedYogi, {}, (0.098019998, -0.0618033989, 0.1331628095, -0.0849952348)),
+    (FedYogi, {"v0": 0}, (0.0980392157, -0.0666666667, 0.1331875508, -0.0913880262)),
+    (
+        FedYogi,
+        {"v0": 0, "bias_correction": True},
+        (0.0998003992, -0.0952380952, 0.1262965853, -0.1202248018),
+    ),
+    (
+        FedAdagrad,
+        {"beta1": 0, "v0": 0},
+        (0.0998003992, -0.0952380952, 0.0551588968, -0.0524311217),
+    ),
+    (
+        FedAdagrad,
+        {"beta1": 0, "v0": 0, "eps_mode": "inside"},
+        (0.099800598, -0.0534522484, 0.0551506214, -0.0276323594),
+    ),
+]
+
+
+@pytest.mark.parametrize(("cls", "options", "expected"), ADAPTIVE)
+def test_expected_numbers(cls, options, expected):
+    assert follow(cls(lr=0.1, **options)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_yogi_shrinks_v_by_what_the_displacement_brings():
+    opt = FedYogi(lr=0.1, v0=1e-3)
+    state = opt.init(torch.zeros(2, dtype=torch.float64), 1)
+    opt.step(state, MEANS[0])
+    assert state["v"].tolist() == pytest.approx([0.0035, 0.000996])
+    assert state["x"].tolist() == pytest.approx([0.0831105999, -0.0061426066])
+
+
+SGD = Sgd(lr=0.1)
+
+
+@pytest.mark.parametrize(
+    ("opt", "expected"),
+    [
+        (FedAvg(), [2, 1.49, 1.19165, 1.01711525]),
+        (FedAvgM(), [2, 1.49, 0.73265, 0.06698525]),
+        (FedAvgM(variant="ema"), [2, 1.949, 1.8542165, 1.7239613652]),
+        (FedAvgM(variant="nesterov"), [2, 1.031, 0.4129565, 0.2361796498]),
+        (FedAdagrad(lr=0.1), [2, 1.9900195886, 1.9766062405, 1.9609889468]),
+        (FedAdam(lr=0.1), [2, 1.901941378, 1.769565166, 1.6158279674]),
+        (FedYogi(lr=0.1), [2, 1.9019415628, 1.7699193265, 1.6170401048]),
+    ],
+    ids=str,
+)
+def test_trajectories_on_two_quadratics(opt, expected):
+    assert server_path(SGD, opt) == pytest.approx(expected, abs=1e-9)
+
+
+def test_fedavg_with_weights_and_with_adam_clients():
+    weighted = server_path(SGD, FedAvg(), weights=(1.0, 3.0))
+    assert weighted == pytest.approx([2, 1.425, 1.1533125, 1.0249401562], abs=1e-9)
+    adam = server_path(Adam(lr=0.1, beta1=0.9, beta2=0.999), FedAvg())
+    assert adam == pytest.approx([2, 1.8002893574, 1.6006681692, 1.4012187245], abs=1e-9)
+
+
+def test_fedavg_ends_at_its_biased_fixed_point():
+    """With two local steps FedAvg does not find the minimiser 0.8."""
+    assert server_path(SGD, FedAvg(), rounds=200)[-1] == pytest.approx(0.7710843373, abs=1e-9)
+
+
+def test_one_full_batch_step_is_gradient_descent():
+    path = server_path(SGD, FedAvg(), steps=1)
+    assert path == pytest.approx([2, 1.7, 1.475, 1.30625], abs=1e-12)
+
+
+def test_momentum_identities():
+    """Β = 0 is FedAvg; ema(η_g) is heavy ball(η_g (1 − β))."""
+    assert server_path(SGD, FedAvgM(beta=0)) == pytest.approx(server_path(SGD, FedAvg()))
+    ema = server_path(SGD, FedAvgM(lr=0.7, variant="ema"))
+    assert ema == pytest.approx(server_path(SGD, FedAvgM(lr=0.07)))
+
+
+def test_adaptive_identities():
+    """Yogi is adam in round 1 with v0 = 0; as τ → 0 the first step is η_g sign(D̄)."""
+    one = MEANS[:1]
+    assert follow(FedYogi(v0=0), one) == pytest.approx(follow(FedAdam(v0=0), one))
+    sign = pytest.approx([0.1, -0.1], rel=1e-6)
+    assert follow(FedAdam(lr=0.1, v0=0, tau=1e-12, bias_correction=True), one) == sign
+    assert follow(FedAdagrad(lr=0.1, v0=0, tau=1e-12, beta1=0), one) == sign
+
+
+def copies(opt):
+    """The clients' copies after rounds with D = (.5, −.1), (.2, .2), (−.1, .3)."""
+    both = torch.arange(2)
+    state = opt.init(torch.zeros(1, dtype=torch.float64), 2)
+    path = []
+    for t, D in enumerate([(0.5, -0.1), (0.2, 0.2), (-0.1, 0.3)], 1):
+        rows = torch.tensor(D, dtype=torch.float64)[:, None]
+        opt.receive(state, both, rows, torch.full((2,), 0.5), t)
+        path += state["x"][:, 0].tolist()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("v0", "expected"),
+    [
+        (0, (0.316227746, -0.316227666, 0.1228590558, 0.2857142849, 0.0594229119, 0.5447781426)),
+        (1, (0.051987524, -0.0105350742, 0.0425936183, 0.0428815349, 0.0310761367, 0.0776991759)),
+    ],
+)
+def test_fedavgadaptive_expected_numbers(v0, expected):
+    assert copies(FedAvgAdaptive(lr=0.1, q=2, v0=v0)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_fedavgadaptive_of_the_paper_keeps_all_copies_equal():
+    for step in trajectory(SGD, FedAvgAdaptive(lr=0.1, variant="paper"))[1:]:
+        assert step.x[0] == step.x[1]
+
+
+def test_fedavgadaptive_absent_clients_keep_their_copy():
+    opt = FedAvgAdaptive(lr=0.1, q=5)
+    state = opt.init(torch.zeros(1, dtype=torch.float64), 3)
+    opt.receive(state, torch.tensor([1]), torch.ones(1, 1).double(), torch.ones(1), 1)
+    assert state["x"][0] == state["x"][2] == 0
+    assert state["v"][0] == state["v"][2] == 0
+    assert state["x"][1] != 0

@@ -1,0 +1,26 @@
+"""What the tests of the figures share."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+from plfl.results.tables import Tables
+from tests.helpers import fake_results
+
+Results = Callable[..., Tables]
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Tables of a made-up study: `results("SMALL", "name of a diverged cell", …)`."""
+
+    @cache
+    def tables(config: str, *diverged: str) -> Tables:
+        folder = tmp_path_factory.mktemp(config.lower())
+        content: dict[str, Any] = getattr(fake_results, config)
+        fake_results.write(folder, content, diverged)
+        return Tables(folder)
+
+    return tables

@@ -1,0 +1,235 @@
+"""The heat maps say what the summary says."""
+
+from itertools import product
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import LogNorm, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from plfl.baselines import catalogue
+from plfl.report.figures import draw
+from plfl.report.figures.fig3_mase import number, scale
+from plfl.report.figures.style import SEQUENTIAL
+from plfl.results.records import MODELS
+from plfl.results.tables import Tables
+from tests.helpers import fake_results
+from tests.report.figures.conftest import Results
+
+LOST = ("CA-P1-fedopt-prox-fedavg-10", "NY-P2-fedopt-adam-fedavgadaptive-10")
+
+
+def _panels(figure: Figure) -> list[Axes]:
+    return [axis for axis in figure.axes if axis.texts and axis.get_label() != "baselines"]
+
+
+def _strips(figure: Figure) -> list[Axes]:
+    return [axis for axis in figure.axes if axis.get_label() == "baselines"]
+
+
+def _baselines(axis: Axes) -> dict[str, str]:
+    """The baselines that a panel names, with their numbers."""
+    shown = [text.get_text() for text in axis.texts]
+    return dict(zip(shown[::2], shown[1::2], strict=True))
+
+
+def _squares(axis: Axes) -> list[Rectangle]:
+    return [p for p in axis.patches if isinstance(p, Rectangle) and p.get_fill()]
+
+
+def _expected(tables: Tables, model: str) -> list[list[str]]:
+    """The numbers of each panel, row by row, straight from the summary."""
+    table = tables.summary
+    table = table[(table["model"] == model) & (table["chosen"] == "last")]
+    study, panels = tables.study, []
+    for state, scheme in product(study.data.states, study.grid.sharing):
+        alone = scheme in ("P3", "alone") and study.name != "authors"
+        servers = study.grid.server_opt[:1] if alone else study.grid.server_opt
+        here = table[(table["state"] == state) & (table["sharing"] == scheme)]
+        cells = here.groupby(["client_opt", "server_opt"])
+        means, lost = cells["mase_mean"].mean(), cells["diverged"].any()
+        panels.append(
+            [
+                "div." if lost[key] else f"{means[key]:.2f}"
+                for key in product(study.grid.client_opt, servers)
+            ]
+        )
+    return panels
+
+
+@pytest.mark.parametrize(
+    ("config", "lost"),
+    [("SMALL", LOST), ("METERS", ("Ost-head-fedopt-sgd-fedyogi-2",)), ("AUTHORS", ())],
+)
+def test_numbers_are_those_of_the_summary(
+    config: str, lost: tuple[str, ...], results: Results
+) -> None:
+    tables = results(config, *lost)
+    figures = draw("fig3_mase", tables)
+    for model in MODELS:
+        shown = [
+            [text.get_text() for text in axis.texts]
+            for axis in _panels(figures[f"fig3_mase_{model}"])
+        ]
+        assert shown == _expected(tables, model)
+
+
+def test_the_papers_grid_is_nine_panels_with_one_scale(results: Results) -> None:
+    local, unshared = draw("fig3_mase", results("SMALL", *LOST)).values()
+    assert len(_panels(local)) == len(_panels(unshared)) == 9
+    assert len(local.axes) == 13, "nine panels, three of baselines and a colour bar"
+    scales = {
+        (mesh.norm.vmin, mesh.norm.vmax, mesh.get_cmap().name)
+        for figure in (local, unshared)
+        for axis in _panels(figure)
+        for mesh in axis.collections
+        if isinstance(mesh, QuadMesh)
+    }
+    assert len(scales) == 1
+    assert {name for *_, name in scales} == {SEQUENTIAL}
+
+
+def _boxes(axis: Axes, *, hatched: bool) -> list[tuple[int, int]]:
+    """Row and column of the squares that carry a hatch or a frame."""
+    patches = [p for p in axis.patches if isinstance(p, Rectangle) and not p.get_fill()]
+    return [(int(p.get_y()), int(p.get_x())) for p in patches if bool(p.get_hatch()) is hatched]
+
+
+def test_diverged_cells_are_hatched_and_the_best_is_framed(results: Results) -> None:
+    panels = _panels(draw("fig3_mase", results("SMALL", *LOST))["fig3_mase_local"])
+    assert [_boxes(axis, hatched=True) for axis in panels] == [
+        [(1, 0)], [], [], [], [], [], [], [(0, 1)], []
+    ]  # fmt: skip
+    for axis in panels:
+        numbers = [text.get_text() for text in axis.texts]
+        columns = len(axis.get_xticks())
+        ((row, column),) = _boxes(axis, hatched=False)
+        assert float(numbers[row * columns + column]) == min(
+            float(n) for n in numbers if n != "div."
+        )
+        bold = [text.get_text() for text in axis.texts if text.get_fontweight() == "bold"]
+        assert bold == [numbers[row * columns + column]]
+
+
+def test_baselines_are_those_of_the_table_in_the_colours_of_the_grid(results: Results) -> None:
+    tables = results("SMALL", *LOST)
+    table = tables.baselines[tables.baselines["split"] == "test"]
+    for figure in draw("fig3_mase", tables).values():
+        strips = _strips(figure)
+        assert len(strips) == 3
+        mesh = next(c for c in _panels(figure)[0].collections if isinstance(c, QuadMesh))
+        for state, axis in zip(tables.study.data.states, strips, strict=True):
+            here = table[(table["state"] == state) & (table["baseline"] != "persistence")]
+            means = here.groupby("baseline", sort=False)["mase"].mean()
+            assert _baselines(axis) == {
+                catalogue()[name].label: f"{mean:.2f}" for name, mean in means.items()
+            }
+            for patch, mean in zip(_squares(axis), means, strict=True):
+                assert patch.get_facecolor() == pytest.approx(mesh.to_rgba(mean))
+            assert [label.get_text() for label in axis.get_yticklabels()] == ["Baselines"]
+
+
+def test_the_best_baseline_that_sends_nothing_is_framed(tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.TINY)
+    table = pd.read_parquet(tmp_path / "baselines.parquet").set_index(["baseline", "split"])
+    # What the pooled one, and the test part, say does not count.
+    table["mase"] = 1.5
+    table.loc[("lightgbm_pooled", "validation"), "mase"] = 0.3
+    table.loc[("linear", "validation"), "mase"] = 0.8
+    table.loc[("ridge", "test"), "mase"] = 0.2
+    table.loc["naive_weeks", ["mae", "mase"]] = np.nan
+    table.reset_index().to_parquet(tmp_path / "baselines.parquet")
+    (axis,) = _strips(draw("fig3_mase", Tables(tmp_path))["fig3_mase_local"])
+    bold = [text.get_text() for text in axis.texts if text.get_fontweight() == "bold"]
+    assert bold == ["Linear", "1.50"]
+    ((row, column),) = _boxes(axis, hatched=False)
+    names = list(_baselines(axis))
+    assert column == 0
+    assert names[row] == "Linear"
+    assert "Seasonal naive (mean of 4 weeks)" not in names, "it has no score in any state"
+
+
+def test_a_baseline_without_a_score_in_one_state_is_hatched_there(tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.SMALL)
+    table = pd.read_parquet(tmp_path / "baselines.parquet")
+    lost = (table["state"] == "IL") & (table["baseline"] == "naive_week")
+    table.loc[lost, ["mae", "mase"]] = np.nan
+    table.to_parquet(tmp_path / "baselines.parquet")
+    strips = _strips(draw("fig3_mase", Tables(tmp_path))["fig3_mase_local"])
+    shown = [_baselines(axis)["Seasonal naive (week)"] for axis in strips]
+    assert shown[1] == "n/a"
+    assert "n/a" not in shown[::2]
+    assert [len(_boxes(axis, hatched=True)) for axis in strips] == [0, 1, 0]
+
+
+def test_the_scale_holds_the_best_baseline(results: Results) -> None:
+    tables = results("SMALL", *LOST)
+    figure = draw("fig3_mase", tables)["fig3_mase_local"]
+    mesh = next(c for c in _panels(figure)[0].collections if isinstance(c, QuadMesh))
+    least = tables.baseline_scores["mase_mean"].min()
+    assert least < tables.scores("local", "last")["mase_mean"].min()
+    assert mesh.norm.vmin == pytest.approx(least)
+
+
+def _luminance(colour: object) -> float:
+    channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]  # type: ignore[arg-type]
+    return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2]
+
+
+def _contrast(one: object, other: object) -> float:
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_every_number_reads_against_its_square(results: Results) -> None:
+    for figure in draw("fig3_mase", results("SMALL", *LOST)).values():
+        for axis in _panels(figure):
+            (mesh,) = (c for c in axis.collections if isinstance(c, QuadMesh))
+            squares = mesh.to_rgba(np.ma.asarray(mesh.get_array())).reshape(-1, 4)
+            for text, square in zip(axis.texts, squares, strict=True):
+                assert _contrast(text.get_color(), square[:3]) >= 4.5, text.get_text()
+        for axis in _strips(figure):
+            pairs = zip(axis.texts[::2], axis.texts[1::2], _squares(axis), strict=True)
+            for name, value, patch in pairs:
+                for text in (name, value):
+                    colours = text.get_color(), patch.get_facecolor()[:3]
+                    assert _contrast(*colours) >= 4.5, text.get_text()
+
+
+def test_lightness_of_the_colours_only_falls() -> None:
+    shades = matplotlib.colormaps[SEQUENTIAL](np.linspace(0, 1, 256))
+    assert (np.diff([_luminance(shade[:3]) for shade in shades]) < 0).all()
+
+
+def test_an_optimiser_that_fails_does_not_make_all_others_look_alike() -> None:
+    good = np.linspace(1.0, 1.3, 30)
+    whole = scale(good)
+    assert whole.vmin == pytest.approx(1)
+    assert whole.vmax == pytest.approx(1.3)
+    cut = scale(np.append(good, [4.0, 50.0, np.nan]))
+    assert cut.vmin == pytest.approx(1)
+    assert cut.vmax is not None
+    assert 1.3 <= cut.vmax < 1.6
+
+
+def test_scores_over_a_wide_range_get_a_logarithmic_scale() -> None:
+    assert isinstance(scale(np.geomspace(0.5, 50, 40)), LogNorm)
+    assert scale(np.full(3, np.nan)).vmax == 1
+
+
+def test_a_single_score_is_no_winner(results: Results) -> None:
+    for axis in _panels(draw("fig3_mase", results("TINY"))["fig3_mase_local"]):
+        assert not axis.patches
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.996, "1.00"), (12.345, "12.35"), (123.4, "123"), (45678.9, "5e+04")]
+)
+def test_numbers_stay_short(value: float, shown: str) -> None:
+    assert number(value) == shown

@@ -1,0 +1,235 @@
+"""What holds for every figure."""
+
+import hashlib
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jinja2
+import matplotlib.image
+import pandas as pd
+import pytest
+from docutils.core import publish_doctree  # type: ignore[import-untyped]
+from matplotlib.backend_bases import RendererBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from plfl.errors import PlflError, ResultsError
+from plfl.report.figures import available, caption, draw, render, render_all
+from plfl.report.figures.style import PAGE, fit, panels, style
+from plfl.results.collect import summarise
+from plfl.results.records import CELL
+from plfl.results.tables import Tables
+from tests.helpers import fake_results
+from tests.report.figures.conftest import Results
+
+REPORT = Path(__file__).resolve().parents[3] / "workflow" / "report"
+EVERY_TINY = tuple(f"CA-{split}-fedopt-adam-fedavg-10" for split in ("P1", "P2", "P3"))
+
+
+@pytest.mark.parametrize(
+    ("config", "diverged"),
+    [("SMALL", "CA-P2-fedopt-prox-fedavg-10"), ("METHODS", "CA-P2-scaffold-sgd-fedavg-10")],
+)
+def test_made_up_results_have_the_form_of_real_ones(
+    config: str, diverged: str, results: Results
+) -> None:
+    tables = results(config, diverged)
+    records = pd.read_parquet(tables.folder / "records.parquet")
+    real = summarise(records, tables.study.data.source)
+    assert set(real) == set(tables.summary)
+    key = [*CELL, "model", "chosen"]
+    pd.testing.assert_frame_equal(
+        real.sort_values(key, ignore_index=True),
+        tables.summary.sort_values(key, ignore_index=True)[list(real)],
+        check_dtype=False,
+    )
+
+
+def test_all_figures_are_found_the_papers_first() -> None:
+    assert list(available()) == [
+        "fig1_loads",
+        "fig2_bytes",
+        "fig3_mase",
+        "clusters",
+        "convergence",
+        "pareto",
+        "ranks",
+        "week",
+    ]
+    assert available()["fig3_mase"] == ("fig3_mase_local", "fig3_mase_global")
+
+
+def test_names_and_captions_are_known_without_importing_matplotlib() -> None:
+    code = (
+        "import sys; from plfl.report.figures import available, caption\n"
+        "assert all(map(caption, available())); print({'matplotlib', 'torch'} & set(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "set()\n"
+
+
+def test_all_figures_are_drawn_in_one_process_as_one_by_one(
+    results: Results, tmp_path: Path
+) -> None:
+    folder = results("TINY").folder
+    assert list(render_all(folder, tmp_path / "all")) == list(available())
+    render("week", folder, tmp_path / "one")
+    together, alone = _digests(tmp_path / "all"), _digests(tmp_path / "one")
+    assert alone == {name: digest for name, digest in together.items() if name in alone}
+
+
+def _texts(figure: Figure) -> list[tuple[str, tuple[float, float, float, float]]]:
+    """Every piece of text that is really drawn, with its box in pixels."""
+    drawn: list[Text] = []
+    original = Text.draw
+
+    def record(self: Text, renderer: RendererBase, *args: Any, **kwargs: Any) -> None:
+        drawn.append(self)
+        original(self, renderer, *args, **kwargs)
+
+    canvas = FigureCanvasAgg(figure)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Text, "draw", record)
+        canvas.draw()  # type: ignore[no-untyped-call]
+    # The box of slanted text says nothing about where its letters are, nor does a label's leader.
+    renderer = canvas.get_renderer()  # type: ignore[no-untyped-call]
+    return [
+        (text.get_text(), Text.get_window_extent(text, renderer).extents)
+        for text in drawn
+        if text.get_text() and text.get_visible() and not text.get_rotation() % 90
+    ]
+
+
+@pytest.mark.parametrize("name", available())
+@pytest.mark.parametrize(
+    ("config", "diverged"),
+    [
+        ("SMALL", ("CA-P2-fedopt-prox-fedavg-10",)),
+        ("TINY", EVERY_TINY),
+        ("METERS", ()),
+        ("LONG", ()),
+        ("METHODS", ()),
+    ],
+    ids=["small", "tiny, all diverged", "meters", "long names", "methods"],
+)
+def test_text_neither_overlaps_nor_leaves_the_page_and_marks_sample_data(
+    name: str, config: str, diverged: tuple[str, ...], results: Results
+) -> None:
+    tables = results(config, *diverged)
+    for stem, figure in draw(name, tables).items():
+        assert figure.get_size_inches()[0] <= PAGE
+        texts = _texts(figure)
+        marks = [text for text, _ in texts].count("sample data")
+        assert marks == (config in ("SMALL", "TINY", "METHODS")), stem
+        width, height = figure.bbox.size
+        for text, (left, bottom, right, top) in texts:
+            inside = left >= -1 and bottom >= -1 and right <= width + 1 and top <= height + 1
+            assert inside, f"{stem}: {text!r} is cut off"
+        for (one, a), (other, b) in itertools.combinations(texts, 2):
+            across = min(a[2], b[2]) - max(a[0], b[0])
+            along = min(a[3], b[3]) - max(a[1], b[1])
+            assert min(across, along) < 1, f"{stem}: {one!r} overlaps {other!r}"
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir()}
+
+
+def test_files_are_the_same_to_the_byte_in_another_process(
+    results: Results, tmp_path: Path
+) -> None:
+    folder = results("TINY").folder
+    paths = [path for name in available() for path in render(name, folder, tmp_path / "here")]
+    stems = [stem for stems in available().values() for stem in stems]
+    assert [path.name for path in paths] == [s + e for s in stems for e in (".pdf", ".png", ".svg")]
+
+    code = (
+        "import sys; from pathlib import Path; from plfl.report.figures import available, render\n"
+        "for name in available(): render(name, Path(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    subprocess.run(
+        [sys.executable, "-c", code, str(folder), str(tmp_path / "there")],
+        env={**os.environ, "PYTHONHASHSEED": seed, "TZ": "Asia/Tokyo"},
+        check=True,
+    )
+    assert _digests(tmp_path / "there") == _digests(tmp_path / "here")
+
+
+def test_settings_of_the_user_do_not_change_a_figure(results: Results, tmp_path: Path) -> None:
+    folder = results("TINY").folder
+    render("fig2_bytes", folder, tmp_path / "plain")
+    with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "yellow", "savefig.dpi": 50}):
+        render("fig2_bytes", folder, tmp_path / "styled")
+    assert _digests(tmp_path / "plain") == _digests(tmp_path / "styled")
+
+
+def test_errors_name_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(PlflError, match=r"'fig9'.*fig1_loads"):
+        render("fig9", tmp_path, tmp_path)
+    with pytest.raises(ResultsError, match=r"study\.json"):
+        render("fig1_loads", tmp_path, tmp_path / "out")
+    fake_results.write(tmp_path / "study", fake_results.TINY)
+    (tmp_path / "study" / "clients.parquet").unlink()
+    with pytest.raises(ResultsError, match=r"clients\.parquet.*missing"):
+        render("fig1_loads", tmp_path / "study", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_pictures_have_the_size_of_the_page(results: Results, tmp_path: Path) -> None:
+    pictures = render("week", results("TINY").folder, tmp_path)
+    (png,) = (path for path in pictures if path.suffix == ".png")
+    assert matplotlib.image.imread(png).shape[1] == int(PAGE * 220)
+
+
+class _Snakemake:
+    def __init__(self, source: str):
+        self.config = {"name": "demo", "data": {"source": source}}
+        self.params = SimpleNamespace(captions={name: caption(name) for name in available()})
+
+
+@pytest.mark.parametrize("path", sorted(REPORT.glob("*.rst")), ids=lambda path: path.stem)
+def test_captions_of_the_report_render_and_mark_sample_data(path: Path) -> None:
+    template = jinja2.Template(path.read_text(encoding="utf-8"), undefined=jinja2.StrictUndefined)
+    text = {
+        source: publish_doctree(
+            template.render(snakemake=_Snakemake(source)), settings_overrides={"halt_level": 2}
+        ).astext()
+        for source in ("sample", "comstock")
+    }
+    assert "sample data" in text["sample"].lower()
+    assert "sample data" not in text["comstock"].lower()
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "expected"),
+    [
+        ("CA", 1, "CA"),
+        ("Nord_Sued_Ost", 2, "Nord_\nSued_Ost"),
+        ("Nord_Sued_Ost", 1, "Nord_Sued…"),
+        ("Donaudampfschiff", 2, "Donaudampf\nschiff"),
+    ],
+)
+def test_fit_breaks_at_underscores_and_shortens(text: str, lines: int, expected: str) -> None:
+    assert fit(text, 10, lines) == expected
+
+
+def test_dollars_in_names_are_no_formulas(tmp_path: Path) -> None:
+    name = "feeder_$a_0_$b"
+    with style():
+        figure, axes = panels(1, 1, (3, 2))
+        axes[0, 0].set_title(fit(name, 40))
+        figure.savefig(tmp_path / "x.svg")
+    assert f"<!-- {name} -->" in (tmp_path / "x.svg").read_text(encoding="utf-8")
+
+
+def test_tables_keep_names_as_they_are(results: Results) -> None:
+    tables: Tables = results("LONG")
+    assert set(tables.summary["state"]) == {"Nordrhein_Westfalen_Mittelspannung", "NA"}
+    assert "none" in set(tables.summary["sharing"])

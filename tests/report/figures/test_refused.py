@@ -1,0 +1,63 @@
+"""A grid from which combinations are left out: they are shown as absent, never as diverged."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plfl.report.figures import available, draw
+from plfl.report.page import write
+from plfl.results.tables import Tables
+from tests.helpers import fake_results
+from tests.report.test_page import Page, _pictures
+
+SKIPPING: dict[str, Any] = {
+    **fake_results.METHODS,
+    "grid": {
+        "method": ["fedopt", "fedadc", "fedprox", "ifca"],
+        "client_opt": ["sgd", "prox"],
+        "server_opt": ["fedavg", "slowmo"],
+        "sharing": ["P1", "P2", "P3"],
+        "refused": "skip",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    folder = tmp_path_factory.mktemp("refused")
+    fake_results.write(folder / "results", SKIPPING)
+    return Tables(folder / "results")
+
+
+def test_the_heat_map_has_no_number_there(tables: Tables) -> None:
+    assert set(tables.study.refused) == {
+        ("fedadc", "sgd", "slowmo"),
+        ("fedadc", "prox", "slowmo"),
+        ("fedprox", "prox", "fedavg"),
+        ("fedprox", "prox", "slowmo"),
+    }
+    for figure in draw("fig3_mase", tables).values():
+        shown = [text.get_text() for axis in figure.axes for text in axis.texts]
+        # Two states, two schemes with a server; in the third, FedProx of Prox.
+        assert shown.count("n/a") == 2 * (2 * 4 + 1)
+        assert "div." not in shown
+
+
+@pytest.mark.parametrize("name", sorted(available()))
+def test_every_figure_draws(name: str, tables: Tables) -> None:
+    assert draw(name, tables)
+
+
+def test_the_page_has_no_row_for_it(tables: Tables) -> None:
+    out = tables.folder / "index.html"
+    write(tables.folder, _pictures(Path(tables.folder) / "figures"), out)
+    text = out.read_text(encoding="utf-8")
+    rows = [row for table in Page(text).tables for row in table if "SlowMo" in row]
+    assert {row[1] for row in rows} == {
+        f"{method} · {client}"
+        for method in ("FedOpt", "FedProx", "IFCA")
+        for client in ("SGD", "Prox")
+        if (method, client) != ("FedProx", "Prox")
+    }
+    assert not any("diverged" in row for row in rows)

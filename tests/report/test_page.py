@@ -1,0 +1,669 @@
+"""The page holds the study's numbers, whole and readable, in one file."""
+
+import base64
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from plfl.config.study import Study
+from plfl.errors import ResultsError
+from plfl.report import clients as clients_shown
+from plfl.report import page
+from plfl.report.figures import available
+from plfl.results import audit, scarcity
+from plfl.results import provenance as marks
+from plfl.results.tables import Tables, baseline_label, client_label, server_label
+from tests.helpers import fake_results
+
+LOST = "CA-P1-fedopt-prox-fedavg-10"
+DRAWING = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
+<svg xmlns:xlink="http://www.w3.org/1999/xlink" width="100pt" height="50pt" viewBox="0 0 100 50">
+ <defs>
+  <style type="text/css">*{fill: red}</style>
+ </defs>
+ <clipPath id="clip"><path id="letter" d="M0 0"/></clipPath>
+ <g clip-path="url(#clip)"><use xlink:href="#letter"/></g>
+</svg>
+"""
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Elements in order, the text of table cells, and whether every tag is closed."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.tables: list[list[list[str]]] = []
+        self.captioned: list[tuple[str, list[list[str]]]] = []
+        self.text = ""
+        self.feed(html)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+            self.captioned.append(("", self.tables[-1]))
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"style", "script"} & set(self.open):
+            self.text += data
+        if "caption" in self.open:
+            caption, table = self.captioned[-1]
+            self.captioned[-1] = (caption + data, table)
+        if {"td", "th"} & set(self.open):
+            self.tables[-1][-1][-1] += data
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def _pictures(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for stem in (stem for stems in available().values() for stem in stems):
+        (folder / f"{stem}.svg").write_text(DRAWING)
+    return folder
+
+
+def _write(folder: Path, config: dict[str, Any], *diverged: str) -> Path:
+    fake_results.write(folder / "results", config, diverged)
+    out = folder / "results" / "index.html"
+    page.write(folder / "results", _pictures(folder / "figures"), out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _write(tmp_path_factory.mktemp("small"), fake_results.SMALL, LOST)
+
+
+@pytest.fixture(scope="module")
+def parsed(small: Path) -> Page:
+    return Page(small.read_text(encoding="utf-8"))
+
+
+def test_the_grid_has_every_cell_with_its_four_scores(small: Path, parsed: Page) -> None:
+    tables = Tables(small.parent)
+    study = tables.study
+    grids = [
+        table for table in parsed.tables if table[0][2:4] == ["ServerOpt", "Local, last round"]
+    ]
+    assert len(grids) == len(study.data.states)
+    summary = tables.summary.set_index(
+        ["state", "sharing", "client_opt", "server_opt", "model", "chosen"]
+    )
+    for state, (_, *rows) in zip(study.data.states, grids, strict=True):
+        shown = {tuple(row[:3]): row[3:] for row in rows}
+        for key in product(
+            *(getattr(study.grid, axis) for axis in ("sharing", "client_opt", "server_opt"))
+        ):
+            alone = study.shares_nothing(key[0])
+            name = (key[0], client_label(key[1]), "none" if alone else server_label(key[2]))
+            expected = []
+            for of in product(("local", "global"), ("last", "best_validation")):
+                row = summary.loc[(state, *key, *of)]
+                expected.append("diverged" if row["diverged"] else f"{row['mase_mean']:.3f}")
+            assert shown[name] == expected
+        assert len(shown) == 2 * 2 + 2 * 2 + 2 + len(fake_results.BASELINES)
+        means = tables.baseline_scores.loc[state]["mase_mean"]
+        assert [(row[0], row[1], row[3:]) for row in rows[10:]] == [
+            ("baseline", baseline_label(name), 4 * [f"{mase:.3f}"]) for name, mase in means.items()
+        ]
+    assert any("diverged" in row for table in grids for row in table)
+
+
+def test_the_authors_code_has_a_server_where_nothing_is_shared(tmp_path: Path) -> None:
+    parsed = Page(_write(tmp_path, fake_results.AUTHORS).read_text(encoding="utf-8"))
+    (grid,) = (t for t in parsed.tables if t[0][2:4] == ["ServerOpt", "Local, last round"])
+    assert [row[2] for row in grid[1:] if row[0] == "P3"] == ["FedAvg", "FedAdam"]
+    of_client = [
+        t for t in parsed.tables if t[0][:3] == ["Sharing scheme", "ClientOpt", "ServerOpt"]
+    ]
+    assert "none" not in {row[2] for table in of_client for row in table[1:] if row[0][0] == "P"}
+
+
+def test_best_cells_are_chosen_on_validation(small: Path, parsed: Page) -> None:
+    summary = Tables(small.parent).summary
+    (best,) = (table for table in parsed.tables if "Validation, local" in table[0])
+    assert len(best) == 1 + 9
+    state, *row = best[2]
+    assert (state, row[0]) == ("CA", "P2 (lstm.* shared)")
+    here = summary[
+        (summary["state"] == "CA") & (summary["sharing"] == "P2") & (summary["chosen"] == "last")
+    ]
+    local = here[here["model"] == "local"]
+    chosen = local.sort_values("validation_mase").iloc[0]
+    other = here[
+        (here["model"] == "global")
+        & (here["client_opt"] == chosen["client_opt"])
+        & (here["server_opt"] == chosen["server_opt"])
+    ]
+    assert row[1] == f"{client_label(chosen['client_opt'])} + {server_label(chosen['server_opt'])}"
+    numbers = [chosen["validation_mase"], chosen["mase_mean"], other["mase_mean"].item()]
+    assert row[2:] == [f"{value:.3f}" for value in numbers]
+
+
+def test_bytes_are_those_of_the_paper(parsed: Page) -> None:
+    (table,) = (table for table in parsed.tables if "Both directions, B" in table[0])
+    space = "\u202f"
+    assert table[1:] == [
+        ["P1 (all shared)", f"241{space}104", f"241{space}104", f"482{space}208", "100.00 %"],
+        ["P2 (lstm.* shared)", f"14{space}000", f"14{space}000", f"28{space}000", "5.81 %"],
+        ["P3 (nothing shared)", "0", "0", "0", "0.00 %"],
+    ]
+
+
+def test_bytes_are_shown_by_method(tmp_path: Path) -> None:
+    grid = fake_results.METHODS["grid"] | {
+        "method": ["fedopt", "ifca"],
+        "sharing": ["P1", "P3"],
+    }
+    out = _write(tmp_path, fake_results.METHODS | {"grid": grid})
+    parsed = Page(out.read_text(encoding="utf-8"))
+    (table,) = (table for table in parsed.tables if "Both directions, B" in table[0])
+    space = "\u202f"
+    assert [row[:3] + row[5:] for row in table] == [
+        ["Sharing scheme", "Method", "Server → client, B", "Share of the largest"],
+        ["P1 (all shared)", "FedOpt", f"241{space}104", "33.33 %"],
+        ["P1 (all shared)", "IFCA", f"723{space}312", "100.00 %"],
+        ["P3 (nothing shared)", "none", "0", "0.00 %"],
+    ]
+
+
+def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
+    clients = Tables(small.parent).clients
+    (table,) = (table for table in parsed.tables if "Client" in table[0])
+    rows = [row[1:] for row in table[1:]]
+    assert [row[1] for row in rows] == clients["client"].tolist()
+    assert [row[0] for row in rows] == ["1", "2", "3"] * 3
+    assert [float(row[3]) for row in rows] == pytest.approx(clients["mean"].tolist(), rel=1e-3)
+    scores = Tables(small.parent).records(
+        ["mase"], client="il137", sharing="P3", client_opt="adam", server_opt="fedavg",
+        split="test", model="local", round=4,
+    )  # fmt: skip
+    assert rows[4][1] == "il137"
+    assert rows[4][-2] == f"{scores['mase'].item():.3f}"
+    table = Tables(small.parent).baselines.query("client == 'il137' and split == 'test'")
+    best = Tables(small.parent).best_baseline("IL")
+    assert rows[4][-1] == f"{table.set_index('baseline')['mase'][best]:.3f}"
+
+
+def test_sample_data_are_called_so(parsed: Page, tmp_path: Path) -> None:
+    assert "small (sample data)" in parsed.text
+    assert "Its numbers say nothing about real loads." in parsed.text
+    assert parsed.text.count("Sample data.") == 1 + len(available()) + 9
+    other = Page(_write(tmp_path, fake_results.METERS).read_text(encoding="utf-8"))
+    assert "sample data" not in other.text.lower()
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (
+            {},
+            "NREL ComStock, simulated (EnergyPlus), release 2023/comstock_amy2018_release_1, "
+            "upgrade 10",
+        ),
+        ({"source": "meters"}, "Own meters, folder meters"),
+        ({"source": "sample"}, "Sample data, generated by plfl with seed 2018"),
+    ],
+)
+def test_the_page_says_what_the_data_are(data: dict[str, Any], told: str, tmp_path: Path) -> None:
+    config = fake_results.TINY | {"data": {"states": ["CA"], "clients": 2} | data}
+    parsed = Page(_write(tmp_path, config).read_text(encoding="utf-8"))
+    assert parsed.text.count(told) == 2, "at what was run and at the sources"
+
+
+def test_it_is_one_file_that_asks_nothing_of_the_network(small: Path, parsed: Page) -> None:
+    assert parsed.all("script") == [{}], "a single one, without a source"
+    assert not re.findall(r"url\((?!#)|@import", small.read_text(encoding="utf-8"))
+    assert [link["href"] for link in parsed.all("link")] == ["data:,"]
+    assert not parsed.all("img")
+
+
+def test_drawings_keep_their_names_apart(small: Path, parsed: Page) -> None:
+    stems = [stem for of_figure in available().values() for stem in of_figure]
+    drawings = [svg for svg in parsed.all("svg") if svg.get("class") != "week"]
+    assert [(svg["width"], svg["height"]) for svg in drawings] == [("190", "95")] * len(stems)
+    text = small.read_text(encoding="utf-8")
+    assert "<?xml" not in text and "{fill: red}" not in text
+    for stem in stems:
+        for name in (f'id="{stem}-clip"', f"url(#{stem}-clip)", f'href="#{stem}-letter"'):
+            assert text.count(name) == 1
+
+
+def test_every_client_has_its_own_part(small: Path, parsed: Page) -> None:
+    tables = Tables(small.parent)
+    sections = [part for part in parsed.all("details") if part.get("class") == "client"]
+    assert [part["id"] for part in sections] == [
+        f"client-{state}-{number}" for state in ("CA", "IL", "NY") for number in (1, 2, 3)
+    ]
+    (table,) = (t for t in parsed.captioned if t[0].startswith("il137: test MASE"))
+    records = tables.records(
+        ["mase"], client="il137", sharing="P2", client_opt="prox",
+        server_opt="fedavg", split="test", round=4,
+    )["mase"]  # fmt: skip
+    assert len(table[1]) == 1 + 2 * 2 + 2 * 2 + 2 + len(fake_results.BASELINES)
+    of_baselines = tables.baselines.query("client == 'il137' and split == 'test'")
+    assert table[1][11:] == [
+        ["baseline", baseline_label(name), "none", f"{mase:.3f}", f"{mase:.3f}"]
+        for name, mase in of_baselines[["baseline", "mase"]].itertuples(index=False)
+    ]
+    assert ["P2", "Prox", "FedAvg", *(f"{mase:.3f}" for mase in records)] in table[1]
+    # The state's week is that of its best P2 cell: a point for each of its rows, in every line.
+    weeks = [path for path in parsed.all("path") if path.get("class") == "truth"]
+    weeks += [path for path in parsed.all("path") if path.get("class") == "baseline"]
+    assert len(weeks) == 2 * 9
+    best = tables.best_baseline("NY")
+    assert f"FedAvg; best baseline: {baseline_label(str(best))}." in parsed.text
+    assert all(len(week["d"].split("l")[1].split()) == 2 * (7 * 96 - 1) for week in weeks)
+    assert "office" in parsed.text, "what the data's receipt says of a client"
+
+
+def test_of_many_clients_the_worst_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients_shown, "MOST", 2)
+    out = _write(tmp_path, fake_results.SMALL)
+    parsed, tables = Page(out.read_text(encoding="utf-8")), Tables(out.parent)
+    drawn = [part["id"] for part in parsed.all("details") if part.get("class") == "client"]
+    expected = []
+    for state in ("CA", "IL", "NY"):
+        cell = tables.best("local", state=state, sharing="P2")
+        assert cell is not None
+        least = tables.test_scores(cell).argmin() + 1
+        expected += [f"client-{state}-{number}" for number in (1, 2, 3) if number != least]
+    assert drawn == expected
+    links = [link["href"] for link in parsed.all("a") if link["href"].startswith("#client-")]
+    assert links == [f"#{place}" for place in drawn]
+    (table,) = (rows for caption, rows in parsed.captioned if caption.startswith("Load in"))
+    assert len(table) == 1 + 9, "all are in the table"
+
+
+def test_sources_have_their_checksums(small: Path, parsed: Page) -> None:
+    (table,) = (table for table in parsed.tables if table[0] == ["State", "File", "SHA-256"])
+    assert table[1:] == [["CA", "data/sample/ca100.parquet", "0f" * 32]]
+
+
+def test_the_configuration_can_be_taken_along(small: Path, parsed: Page) -> None:
+    (link,) = (link for link in parsed.all("a") if "download" in link)
+    kind, content = link["href"].split(",")
+    assert (kind, link["download"]) == ("data:text/yaml;base64", "small.yaml")
+    again = Study.parse(yaml.safe_load(base64.b64decode(content)), "the page")
+    assert again == Tables(small.parent).study
+    assert "snakemake --cores all --configfile small.yaml" in parsed.text
+
+
+def test_links_lead_to_files_that_are_there_and_to_places_in_the_page(
+    small: Path, parsed: Page
+) -> None:
+    targets = [link["href"] for link in parsed.all("a")]
+    ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {target[1:] for target in targets if target.startswith("#")} <= set(ids)
+    files = {target for target in targets if not target.startswith(("#", "data:"))}
+    assert files == set(page.FILES)
+    assert all((small.parent / file).is_file() for file in files)
+
+
+def test_it_is_readable_without_eyes(parsed: Page) -> None:
+    assert parsed.all("html")[0]["lang"] == "en"
+    drawings = parsed.all("svg")
+    assert all(svg["role"] == "img" for svg in drawings)
+    names = [svg["aria-label"].split(":")[0] for svg in drawings if svg.get("class") != "week"]
+    assert names == [f"Figure {stem}" for stems in available().values() for stem in stems]
+    tags = [tag for tag, _ in parsed.elements]
+    assert tags.count("caption") == tags.count("table") == len(parsed.tables)
+    scopes = {"col", "row", "colgroup", "rowgroup"}
+    assert all(head["scope"] in scopes for head in parsed.all("th"))
+    levels = [int(tag[1]) for tag in tags if re.fullmatch(r"h[1-6]", tag)]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(levels))
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize(
+    ("ink", "paper"),
+    [(ink, paper) for ink in ("ink", "quiet", "link", "warn") for paper in ("paper", "band")]
+    + [("warn", "warn-band")],
+)
+def test_contrast_is_that_of_wcag_aa(ink: str, paper: str, small: Path) -> None:
+    colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", small.read_text(encoding="utf-8")))
+    low, high = sorted((_luminance(colours[ink]), _luminance(colours[paper])))
+    assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def test_names_cannot_write_html(tmp_path: Path) -> None:
+    config = fake_results.TINY | {
+        "data": {"source": "meters", "states": ["CA"], "clients": 2, "meters": {"folder": "<i>x"}}
+    }
+    out = _write(tmp_path, config)
+    clients = pd.read_parquet(out.parent / "clients.parquet")
+    evil = '<script>alert("&")</script>'
+    for name in ("clients", "records", "forecasts", "baselines", "baseline_forecasts"):
+        table = pd.read_parquet(out.parent / f"{name}.parquet")
+        table["client"] = table["client"].replace(clients["client"][0], evil)
+        table.to_parquet(out.parent / f"{name}.parquet")
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    assert len(parsed.all("script")) == 1 and not parsed.all("i")
+    assert evil in parsed.text and "folder <i>x" in parsed.text
+
+
+def test_the_same_results_give_the_same_bytes(small: Path) -> None:
+    before = small.read_bytes()
+    page.write(small.parent, small.parent.parent / "figures", small)
+    assert small.read_bytes() == before
+
+
+def test_two_seeds_and_names_that_look_like_nothing(tmp_path: Path) -> None:
+    meters = Page(_write(tmp_path / "m", fake_results.METERS).read_text(encoding="utf-8"))
+    assert "mean over clients and seeds, ± standard deviation over 2 seeds" in meters.text
+    assert "120 cells" in meters.text
+    long = Page(_write(tmp_path / "l", fake_results.LONG).read_text(encoding="utf-8"))
+    assert "NA (1 clients)" not in long.text and "NA (1 client)" in long.text
+
+
+def test_a_study_of_which_everything_diverged_still_has_a_page(tmp_path: Path) -> None:
+    lost = [f"CA-{split}-fedopt-adam-fedavg-10" for split in ("P1", "P2", "P3")]
+    parsed = Page(_write(tmp_path, fake_results.TINY, *lost).read_text(encoding="utf-8"))
+    assert parsed.text.count("every cell diverged") == 3
+
+
+def test_a_missing_figure_leaves_no_page(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    out.unlink()
+    (tmp_path / "figures" / "week.svg").unlink()
+    with pytest.raises(ResultsError, match=r"week\.svg: the figure is missing; run the study"):
+        page.write(out.parent, tmp_path / "figures", out)
+    assert not out.exists()
+
+
+def test_the_best_cells_stand_first_among_the_baselines(small: Path, parsed: Page) -> None:
+    tables = Tables(small.parent)
+    head, *rows = parsed.tables[0]
+    assert head == [
+        "State", "Forecaster", "Kind", "Validation MASE", "Test MASE", "Bytes", "Epochs", "Trials"
+    ]  # fmt: skip
+    for state in ("CA", "IL", "NY"):
+        here = [row for row in rows if row[0] == state]
+        assert len(here) == 3 + len(fake_results.BASELINES)
+        # The four weeks that this one looks back do not fit before validation.
+        assert here[-1][1:4] == ["Seasonal naive (mean of 4 weeks)", "baseline", "n/a"]
+        by_name = {row[1]: row for row in here[:-1]}
+        assert [float(row[3]) for row in here[:-1]] == sorted(float(row[3]) for row in here[:-1])
+        means = tables.baseline_scores.loc[state].drop("naive_weeks")
+        for name, row in means.iterrows():
+            scores = [f"{row[column]:.3f}" for column in ("validation_mase", "mase_mean")]
+            assert by_name[baseline_label(str(name))][3:5] == scores
+        for split in ("P1", "P2", "P3"):
+            cell = tables.best("local", state=state, sharing=split)
+            assert cell is not None
+            mase = f"{tables.test_scores(cell).mean():.3f}"
+            assert [row[4] for row in here if row[1].startswith(split)] == [mase]
+    of_ca = {row[1].split(",")[0]: row[2:3] + row[5:] for row in rows if row[0] == "CA"}
+    assert of_ca["P1 (all shared)"] == ["federated", "482\u202f208", "0.2", "1"]
+    assert of_ca["P3 (nothing shared)"] == ["no exchange", "0", "0.2", "1"]
+    assert of_ca["Ridge"] == ["baseline", "0", "–", "1"]
+    pooled = next(row for row in rows if row[1] == "LightGBM, pooled")
+    assert pooled[2] == "baseline, raw data pooled"
+    assert pooled[5] == "126\u202f144 once", "four bytes for nine tenths of 35,040 rows"
+
+
+def test_a_cell_is_best_by_the_mean_over_its_seeds_with_their_deviation(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.METERS)
+    summary = pd.read_csv(out.parent / "summary.csv", keep_default_na=False, na_values=[""])
+    here = (summary["state"] == "Nord") & (summary["sharing"] == "head")
+    summary.loc[here, "validation_mase"] = 3.0
+    # One lucky seed does not make a cell the best: its mean is 1.05, the other cell's 0.9.
+    for optimiser, server, scores in (
+        ("sgd", "fedyogi", (0.1, 2.0)), ("adam", "fedavgm", (0.8, 1.0))
+    ):  # fmt: skip
+        for seed, score in zip((1, 2), scores, strict=True):
+            rows = here & (summary["client_opt"] == optimiser) & (summary["server_opt"] == server)
+            rows &= summary["seed"] == seed
+            summary.loc[rows, ["validation_mase", "mase_mean"]] = score
+            summary.loc[rows & (summary["model"] == "global"), "mase_mean"] = score + seed
+    summary.to_csv(out.parent / "summary.csv", index=False)
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    (first,) = (row for row in parsed.tables[0] if row[0] == "Nord" and row[2] == "federated")
+    assert first[1].endswith("Adam + FedAvgM")
+    assert first[3:5] == ["0.900", "0.900 ± 0.141"]  # 0.2 / √2
+    (best,) = (table for table in parsed.tables if "Validation, local" in table[0])
+    # Global: 1.8 and 3.0, so 2.4 ± 1.2 / √2.
+    assert best[1][2:] == ["Adam + FedAvgM", "0.900", "0.900 ± 0.141", "2.400 ± 0.849"]
+    grid = next(
+        table for table in parsed.tables if table[0][2:4] == ["ServerOpt", "Local, last round"]
+    )
+    (row,) = (row for row in grid if row[:3] == ["head", "Adam", "FedAvgM"])
+    assert row[3:] == 2 * ["0.900 ± 0.141"] + 2 * ["2.400 ± 0.849"]
+    baselines = [row for row in grid if row[0] == "baseline"]
+    assert not any("±" in text for row in baselines for text in row)
+
+
+def test_a_client_is_scored_by_its_mean_over_seeds(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.METERS)
+    tables = Tables(out.parent)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    cell = tables.best("local", state="Nord", sharing="head")
+    assert cell is not None
+    scores = tables.records(
+        ["seed", "mase"], state="Nord", sharing="head", client_opt=cell.client_opt,
+        server_opt=cell.server_opt, client="nord100", round=7, split="test", model="local",
+    )  # fmt: skip
+    assert scores["seed"].tolist() == [1, 2]
+    (table,) = (rows for caption, rows in parsed.captioned if caption.startswith("Load in"))
+    assert (table[1][2], table[1][6]) == ("nord100", f"{scores['mase'].mean():.3f}")
+
+
+def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
+    """The data of a deployed study stay with its clients, which report two naive forecasts."""
+    out = _write(tmp_path, fake_results.TINY)
+    about = json.loads((out.parent / "study.json").read_text())
+    (out.parent / "study.json").write_text(json.dumps(about | {"engine": "flower"}))
+    for name in ("baselines", "baseline_forecasts"):
+        (out.parent / f"{name}.parquet").unlink()
+    clients = pd.read_parquet(out.parent / "clients.parquet")
+    clients.assign(naive_day_mase_test=1.25).to_parquet(out.parent / "clients.parquet")
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    kinds = [row[2] for row in parsed.tables[0][1:]]
+    assert sorted(kinds) == ["federated", "federated", "no exchange"]
+    assert "so there are no baselines" in parsed.text and "best baseline:" not in parsed.text
+    assert "test MASE of the load one day earlier1.250" in parsed.text.replace("\n", "")
+    assert "baselines.parquet" not in {link["href"] for link in parsed.all("a")}
+
+
+def test_the_verdicts_follow(parsed: Page) -> None:
+    claims = parsed.tables[1]
+    assert claims[0] == ["Claim", "Model", "Verdict", "Evidence"]
+    answers = {row[2] for row in claims[1:]}
+    assert answers <= {"holds", "does not hold", "undecided", "not in this study"}
+    assert all(row[3] for row in claims[1:])
+    assert claims[1][0] == "some federated cell beats the best baseline that sends no data (CA)"
+    needed = "Run at least 3 seeds (grid.seeds)."
+    undecided = [row for row in claims[1:] if row[2] == "undecided" and row[1] == "local"]
+    assert undecided
+    assert all(row[3].endswith((needed, "lower learning rates.")) for row in undecided)
+
+
+def _audited(folder: Path, *readings: str, **of: Any) -> None:
+    """An audit of the tiny study, with `of` over its configuration."""
+    rows = [
+        {"walk": walk, "step": step, "switch": switch, "state": "CA"}
+        | {"client_opt": "adam", "server_opt": "fedavg"}
+        | {"sharing": split, "model": model, "mase": mase, "diverged": mase is None}
+        | {"bytes": 482208.0}
+        for walk in ("algorithm", "data")
+        for step, (switch, mase) in enumerate([("<as it was>", 1.25), ("one thing less", None)])
+        for split in ("P1", "P2", "P3")
+        for model in ("local", "global")
+    ]
+    mark = audit.mark(Study.parse(fake_results.TINY | of, "audited"), readings)
+    pd.DataFrame(rows).assign(study=mark).to_csv(folder / "audit.csv", index=False)
+
+
+def test_an_audit_is_shown_when_there_is_one(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    assert page.extras(out.parent) == []
+    _audited(out.parent)
+    assert page.extras(out.parent) == [out.parent / "audit.csv"]
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    walks = [table for caption, table in parsed.captioned if "CA, Adam + FedAvg (sample" in caption]
+    assert len(walks) == 2
+    assert walks[0][0] == [
+        "Change", "P1, local", "P1, global", "P2, local", "P2, global", "P3, local", "P3, global",
+        "P1, B", "P2, B", "P3, B",
+    ]  # fmt: skip
+    assert walks[0][1] == ["<as it was>", *["1.250"] * 6, *["482\u202f208"] * 3]
+    assert walks[1][2][:3] == ["one thing less", "diverged", "diverged"]
+    assert {"#audit", "audit.csv"} <= {link["href"] for link in parsed.all("a")}
+
+
+SCARCE = {
+    "P1": [0.9, 0.9],
+    "P2": [0.5, 0.7],
+    "P3": [0.8, 0.8],
+    "centralised": [0.9, 0.9],
+    "calibrated": [0.9, 0.6],
+    "lightgbm": [0.7, 0.5],
+    "persistence": [1.0],
+    "naive_day": [1.5],
+    "naive_week": [1.2],
+}
+
+
+def _scarce(folder: Path) -> None:
+    """Short histories of the tiny study."""
+    models = dict.fromkeys(("persistence", "naive_day", "naive_week", "lightgbm"), "baseline")
+    models["centralised"] = "global"
+    rows = [
+        {"state": "CA", "forecaster": name, "client": client, "mase": mase, "seed": 1}
+        | {"weeks": None if len(values) == 1 else 4**i, "model": models.get(name, "local")}
+        for name, values in SCARCE.items()
+        for i, mase in enumerate(values)
+        for client in ("01", "02")
+    ]
+    mark = scarcity.mark(Study.parse(fake_results.TINY, "scarce"), [])
+    pd.DataFrame(rows).assign(study=mark).to_csv(folder / "scarcity.csv", index=False)
+
+
+def test_short_histories_are_shown_when_they_were_studied(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    _scarce(out.parent)
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    (table,) = (t for caption, t in parsed.captioned if caption.startswith("Test MASE by weeks"))
+    assert table[0] == ["State", "Forecaster", "Model", "1 wk", "4 wk"]
+    assert ["CA", "persistence", "baseline", "1.000", "1.000"] in table
+    assert ["CA", "calibrated (head only)", "local", "0.900", "0.600"] in table
+    assert ["CA", "LightGBM per client", "baseline", "0.700", "0.500"] in table
+    assert "CA: P2 is better than P3 at every history" in parsed.text
+
+
+def test_the_figure_of_short_histories_is_drawn_anew_only_where_it_is_gone(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    _scarce(out.parent)
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    assert "Figure scarcity" in {svg["aria-label"].split(":")[0] for svg in parsed.all("svg")}
+    drawn = tmp_path / "figures" / "scarcity.svg"
+    assert "<svg" in drawn.read_text()
+    drawn.write_text(DRAWING)
+    page.write(out.parent, tmp_path / "figures", out)
+    assert drawn.read_text() == DRAWING
+    assert 'id="scarcity-clip"' in out.read_text(encoding="utf-8")
+
+
+def test_tables_of_another_study_are_left_out_and_told_of(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    _audited(out.parent, data=fake_results.TINY["data"] | {"sample": {"seed": 1}})
+    _scarce(out.parent)
+    table = pd.read_csv(out.parent / "scarcity.csv").drop(columns="study")  # an older plfl's
+    table.to_csv(out.parent / "scarcity.csv", index=False)
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    assert not {"audit", "scarcity"} & {section.get("id") for section in parsed.all("section")}
+    assert parsed.text.count("not shown because it belongs to another study") == 2
+    for name in ("audit", "scarcity"):
+        assert f"run plfl {name} tiny.yaml to make it again" in parsed.text
+        assert out.parent / f"{name}.csv" in page.extras(out.parent)
+
+
+def test_an_audit_of_other_readings_is_left_out(tmp_path: Path) -> None:
+    data = {"source": "meters", "states": ["CA"], "clients": 2}
+    out = _write(tmp_path, fake_results.TINY | {"data": data})
+    for readings, shown in (("0f" * 32, True), ("f0" * 32, False)):
+        _audited(out.parent, readings, data=data)
+        page.write(out.parent, tmp_path / "figures", out)
+        assert ('id="audit"' in out.read_text(encoding="utf-8")) == shown
+
+
+def test_a_digest_that_looks_like_a_number_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marks, "digest", lambda *parts: "0012345678901e23")
+    out = _write(tmp_path, fake_results.TINY)
+    _audited(out.parent)
+    page.write(out.parent, tmp_path / "figures", out)
+    assert 'id="audit"' in out.read_text(encoding="utf-8")
+
+
+def test_a_damaged_audit_is_named(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    (out.parent / "audit.csv").write_text("")
+    with pytest.raises(ResultsError, match=r"audit\.csv: cannot be read"):
+        page.write(out.parent, tmp_path / "figures", out)
+
+
+def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:
+    plain = Page(_write(tmp_path / "plain", fake_results.TINY).read_text(encoding="utf-8"))
+    assert "as configured" in plain.text and "lr=" not in plain.text
+    out = _write(tmp_path / "tuned", fake_results.TINY | {"tuning": {"halve_after": [0.5]}})
+    summary = pd.read_csv(out.parent / "summary.csv").assign(trials=2, hyperparameters="")
+    summary.loc[summary["sharing"] == "P1", "hyperparameters"] = "server_opt.fedavg.lr=0.3"
+    of_p2 = summary["sharing"] == "P2"
+    for model, rate in (("local", 1), ("global", 0.1)):
+        chosen = of_p2 & (summary["model"] == model)
+        summary.loc[chosen, "hyperparameters"] = f"server_opt.fedavg.lr={rate}"
+    summary["trial_steps"] = 12000.0
+    summary.to_csv(out.parent / "summary.csv", index=False)
+    page.write(out.parent, tmp_path / "tuned" / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    assert "2 trials per cell" in parsed.text
+    (best,) = (table for table in parsed.tables if "Validation, local" in table[0])
+    assert best[0][3:6] == ["Hyperparameters", "Trials", "Client-steps"]
+    cost = ["2", "12\u202f000"]
+    assert [row[2:6] for row in best[1:]] == [
+        ["Adam + FedAvg", "server_opt.fedavg.lr=0.3", *cost],
+        ["Adam + FedAvg", "local: server_opt.fedavg.lr=1global: server_opt.fedavg.lr=0.1", *cost],
+        ["Adam", "–", *cost],
+    ]
+    trials = {row[2]: row[7] for row in parsed.tables[0][1:]}
+    assert trials["federated"] == "2"

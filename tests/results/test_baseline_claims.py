@@ -1,0 +1,200 @@
+"""Whether a federation is said to be worth it where it is, state by state."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.results import baseline_claims, claims, scarcity
+from plfl.results.claims import verdicts
+from plfl.results.tables import Tables
+from plfl.results.verdict import Verdict
+from tests.helpers.constructed import write
+
+GRID = {"client_opt": ["adam"], "sharing": ["P1", "P2", "P3"]}
+LEVEL = {"P1": 1.2, "P2": 1.0, "P3": 0.5}
+"""Local training is best, but sends no data, so that it is no federated cell."""
+
+
+def level(cell: dict[str, Any], *_: object) -> float:
+    return LEVEL[cell["sharing"]] * (4 if cell["state"] == "NY" else 1)
+
+
+def rivals(name: str) -> float:
+    return {"lightgbm": 1.5, "lightgbm_lags": 2.2, "lightgbm_pooled": 0.1}.get(name, 3.0)
+
+
+def asked(tables: Tables) -> dict[tuple[str, str | None, str | None], Verdict]:
+    found = [v for v in verdicts(tables) if v.claim in baseline_claims.CLAIMS]
+    return {(v.claim, v.state, v.model): v for v in found}
+
+
+def study(folder: Path, baseline: Any = rivals, **config: Any) -> Tables:
+    data = {"states": ["CA", "NY"], **config.pop("data", {})}
+    grid = {**GRID, **config.pop("grid", {})}
+    return write(folder, level, data=data, grid=grid, baseline=baseline, **config)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    return study(tmp_path_factory.mktemp("worth"))
+
+
+def test_each_state_has_its_own_verdict(folder: Tables) -> None:
+    found = asked(folder)
+    for model in ("local", "global"):
+        for claim in ("n1", "n2"):
+            assert found[claim, "CA", model].answer == "holds"
+            assert found[claim, "NY", model].answer == "does not hold"
+            cells = found[claim, "CA", model].cells
+            assert cells == ("CA-P2-fedopt-adam-fedavg", "CA-baseline-lightgbm-none-none")
+    verdict = found["n2", "CA", "local"]
+    records = folder.records(
+        ["client", "mase"], split="test", model="local", state="CA", sharing="P2"
+    )
+    assert verdict.effect == pytest.approx(1.5 - records["mase"].mean())
+    assert (verdict.clients, verdict.seeds) == (12, 3)
+
+
+def test_they_stand_first_in_text_and_json(folder: Tables) -> None:
+    found = verdicts(folder)
+    names = [(v.claim, v.state, v.model) for v in found[:4]]
+    assert names == [
+        ("n1", state, model) for state in ("CA", "NY") for model in ("local", "global")
+    ]
+    text = claims.as_text(folder, found, "last")
+    assert (
+        "(n1) some federated cell beats the best baseline that sends no data\n  CA, local: HOLDS"
+        in (text)
+    )
+    assert "  NY, global: DOES NOT HOLD" in text
+    assert claims.as_json(folder, found, "last")["verdicts"][0]["state"] == "CA"
+
+
+def test_both_sides_are_chosen_on_validation(tmp_path: Path) -> None:
+    def misled(cell: dict[str, Any], split: str, *_: object) -> float:
+        chosen = (cell["sharing"] == "P1") == (split == "validation")
+        return 1.0 if chosen else 1.4
+
+    tables = write(tmp_path, misled, data={"states": ["CA"]}, grid=GRID, baseline=rivals)
+    path = tmp_path / "baselines.parquet"
+    table = pd.read_parquet(path)
+    ridge = (table["baseline"] == "ridge") & (table["split"] == "validation")
+    table.loc[ridge, "mase"] = 0.2
+    table.to_parquet(path)
+    cells = asked(Tables(tables.folder))["n1", "CA", "local"].cells
+    assert cells == ("CA-P1-fedopt-adam-fedavg", "CA-baseline-ridge-none-none")
+
+
+def test_one_seed_leaves_them_undecided(tmp_path: Path) -> None:
+    verdict = asked(study(tmp_path, grid={"seeds": [4]}))["n1", "CA", "local"]
+    assert verdict.answer == "undecided"
+    assert verdict.needed == "Run at least 3 seeds (grid.seeds)."
+
+
+def test_an_undecided_one_says_what_it_needs(tmp_path: Path) -> None:
+    near = study(tmp_path, lambda name: 1.04, noise=0.1, data={"states": ["CA"], "clients": 10})
+    verdict = asked(near)["n2", "CA", "local"]
+    assert verdict.answer == "undecided"
+    assert "more seed" in verdict.needed or "Even 50 seeds" in verdict.needed
+    assert verdict.spread is not None
+    assert verdict.needed in claims.as_text(near, [verdict], "last")
+
+
+@pytest.mark.parametrize(
+    ("schemes", "lost", "reason"),
+    [
+        (["P3"], ["n1", "n2"], "no sharing scheme that shares parameters"),
+        (["P1", "P3"], ["n2"], "PL-FL (shares lstm.*)"),
+    ],
+    ids=["nothing shared", "no P2"],
+)
+def test_a_grid_without_the_cells_says_so(
+    schemes: list[str], lost: list[str], reason: str, tmp_path: Path
+) -> None:
+    found = asked(study(tmp_path, grid={"sharing": schemes}))
+    for claim in ("n1", "n2"):
+        verdict = found[claim, "CA", "local"]
+        assert (verdict.answer == "not in this study") == (claim in lost)
+    assert reason in found[lost[0], "CA", "local"].reason
+
+
+def test_a_deployed_study_has_no_baselines(tmp_path: Path) -> None:
+    tables = study(tmp_path)
+    (tmp_path / "baselines.parquet").unlink()
+    tables.about["engine"] = "flower"
+    assert "no baselines" in asked(tables)["n1", "CA", "local"].reason
+
+
+def short(tables: Tables, calibrated: Any, lightgbm: float = 1.0, **changed: Any) -> None:
+    """A scarcity.csv with clients that joined late in CA; `calibrated` is their MASE by weeks."""
+    rng = np.random.default_rng(1)
+    rows = [
+        {"weeks": weeks, "forecaster": name, "model": model, "seed": seed, "client": f"client{i}"}
+        | {"mase": value * np.exp(rng.normal(0, 0.02))}
+        for weeks in (1, 4, 16, 40)
+        for name, model, seed, value in [
+            ("calibrated", "local", 10, calibrated(weeks)),
+            ("calibrated", "local", 11, calibrated(weeks)),
+            ("calibrated", "local", 12, calibrated(weeks)),
+            ("calibrated", "global", 10, 9.0),
+            ("lightgbm", "baseline", np.nan, lightgbm),
+            ("lightgbm_pooled", "baseline", np.nan, 0.1),
+        ]
+        for i in range(12)
+    ]
+    mark = scarcity.mark(tables.study, [])
+    table = pd.DataFrame(rows).assign(**{"state": "CA", "study": mark, **changed})
+    table.to_csv(tables.folder / "scarcity.csv", index=False)
+
+
+def late(tables: Tables) -> Verdict:
+    return asked(tables)["n3", "CA", "local"]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Tables:
+    return study(tmp_path, data={"states": ["CA"]})
+
+
+def test_late_clients_are_held_against_lightgbm_at_every_short_history(small: Tables) -> None:
+    assert "no scarcity.csv" in late(small).reason
+    # What happens after 16 weeks is not asked.
+    short(small, lambda weeks: 0.8 if weeks <= 16 else 2.0)
+    verdict = late(small)
+    assert verdict.answer == "holds"
+    assert "3 of 3 comparisons" in verdict.reason
+    assert verdict.effect == pytest.approx(0.2, abs=0.03)
+    assert (verdict.clients, verdict.seeds) == (12, 3)
+    short(small, lambda weeks: 0.8 if weeks < 16 else 1.2)
+    verdict = late(small)
+    assert verdict.answer == "does not hold"
+    assert verdict.cells == ("CA, 16 weeks: calibrated", "CA, 16 weeks: lightgbm")
+
+
+def test_a_late_client_that_diverged_keeps_it_from_holding(small: Tables) -> None:
+    short(small, lambda weeks: 0.8 if weeks > 1 else np.nan)
+    verdict = late(small)
+    assert verdict.answer == "undecided"
+    assert verdict.diverged == ("CA, 1 weeks: calibrated",)
+    assert "finite scores" in verdict.needed
+    short(small, lambda weeks: np.nan)
+    assert late(small).reason == "every cell of the claim diverged"
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"study": "0123"}, "of another study"),
+        ({"forecaster": "P1"}, "set scarcity.late"),
+        ({"state": "NY"}, "set scarcity.late"),
+    ],
+)
+def test_short_histories_of_something_else_are_not_used(
+    small: Tables, changed: dict[str, str], reason: str
+) -> None:
+    short(small, lambda weeks: 0.8, **changed)
+    assert late(small).answer == "not in this study"
+    assert reason in late(small).reason

@@ -1,0 +1,187 @@
+"""What a results folder says of the baselines, and how the rest of it takes them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.baselines import catalogue
+from plfl.config.study import Study
+from plfl.errors import ConfigError, ResultsError
+from plfl.results.collect import summarise_baselines
+from plfl.results.statistics import scores
+from plfl.results.tables import Tables, baseline_label
+from tests.helpers import constructed, fake_results
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    folder = tmp_path_factory.mktemp("small")
+    fake_results.write(folder, fake_results.SMALL)
+    return Tables(folder)
+
+
+def edit(folder: Path, rows: str, **values: object) -> Tables:
+    """The folder written anew, with other values in some rows of the table of baselines."""
+    fake_results.write(folder, fake_results.SMALL)
+    table = pd.read_parquet(folder / "baselines.parquet")
+    for name, value in values.items():
+        table.loc[table.eval(rows), name] = value
+    table.to_parquet(folder / "baselines.parquet")
+    return Tables(folder)
+
+
+def test_scores_are_means_over_clients(small: Tables) -> None:
+    means = small.baseline_scores
+    states = small.study.data.states
+    assert list(means.index) == [(state, name) for state in states for name in catalogue()]
+    test = small.baselines.query("state == 'IL' and baseline == 'ridge' and split == 'test'")
+    validation = small.baselines.query("state == 'IL' and baseline == 'ridge' and split != 'test'")
+    row = means.loc["IL", "ridge"]
+    assert len(test) == len(validation) == 3
+    for name in ("mase", "mae", "rmse"):
+        assert row[f"{name}_mean"] == pytest.approx(sum(test[name]) / 3)
+    assert row["validation_mase"] == pytest.approx(sum(validation["mase"]) / 3)
+    assert (row["bytes"], row["pooled"]) == (0, False)
+    pooled = means.loc["IL", "lightgbm_pooled"]
+    assert (pooled["bytes"], pooled["pooled"]) == (3 * 4 * 31536, True)
+
+
+def test_a_baseline_without_a_forecast_for_one_client_has_no_score(tmp_path: Path) -> None:
+    lost = "baseline == 'ridge' and client == 'il100' and split == 'test'"
+    tables = edit(tmp_path, lost, mae=np.nan, rmse=np.nan, mase=np.nan)
+    row = tables.baseline_scores.loc["IL", "ridge"]
+    assert row[["mase_mean", "mae_mean", "rmse_mean"]].isna().all()
+    assert np.isfinite(row["validation_mase"])
+    found = scores(tables, "local", baselines=True)["IL"]
+    k = found.combinations.index(("baseline", "ridge", "none", "none"))
+    assert np.isnan(found.mase[k]).all()
+    assert not found.diverged[k]
+
+
+def test_a_client_without_persistence_error_is_left_out(tmp_path: Path) -> None:
+    tables = edit(tmp_path, "client == 'il100' and split == 'test'", mase=np.nan)
+    row = tables.baseline_scores.loc["IL", "ridge"]
+    others = tables.baselines.query(
+        "state == 'IL' and baseline == 'ridge' and split == 'test' and client != 'il100'"
+    )
+    assert len(others) == 2
+    assert row["mase_mean"] == pytest.approx(others["mase"].mean())
+
+
+def test_the_best_is_chosen_on_validation(tmp_path: Path) -> None:
+    better = "state == 'CA' and baseline == 'ridge' and split == 'validation'"
+    tables = edit(tmp_path, better, mase=0.1)
+    assert tables.baseline_scores.loc["CA"]["mase_mean"].idxmin() != "ridge"
+    assert tables.best_baseline("CA") == tables.best_baseline("CA", pooled=True) == "ridge"
+    pooled = edit(tmp_path, "baseline == 'lightgbm_pooled' and split == 'validation'", mase=0.1)
+    assert pooled.best_baseline("NY") == "lightgbm_lags"
+    assert pooled.best_baseline("NY", pooled=True) == "lightgbm_pooled"
+    lost = edit(tmp_path, "split == 'validation'", mase=np.nan, mae=np.nan)
+    assert lost.best_baseline("NY") is None
+
+
+def test_they_are_compared_seed_by_seed(tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.METERS)
+    tables = Tables(tmp_path)
+    for state, cells in scores(tables, "global").items():
+        found = scores(tables, "global", baselines=True)[state]
+        count = len(cells.combinations)
+        assert found.combinations[:count] == cells.combinations
+        assert [c[1] for c in found.combinations[count:]] == list(catalogue())
+        np.testing.assert_array_equal(found.mase[:count], cells.mase)
+        assert found.mase.shape == (count + len(catalogue()), 2, 3)
+        own = tables.baselines.query("state == @state and split == 'test'")
+        for k, name in enumerate(catalogue(), count):
+            by_client = own[own["baseline"] == name].set_index("client")["mase"]
+            for seed in range(2):
+                np.testing.assert_array_equal(found.mase[k, seed], by_client[list(found.clients)])
+        best = found.best(found.where(sharing="baseline", method=[*_sending_nothing()]))
+        assert best is not None
+        assert found.combinations[best][1] == tables.best_baseline(state)
+
+
+def _sending_nothing() -> list[str]:
+    return [name for name, baseline in catalogue().items() if not baseline.pooled]
+
+
+def test_the_summary_has_their_rows_and_cells_keep_theirs(small: Tables) -> None:
+    table = pd.read_csv(small.folder / "summary.csv")
+    rows = table[table["sharing"] == "baseline"].set_index(["state", "method"])
+    assert len(rows) + len(small.summary) == len(table)
+    assert rows[["seed", "round"]].isna().all(axis=None)
+    assert set(rows["model"]) == {"baseline"}
+    assert set(rows["chosen"]) == {"last"}
+    assert list(rows.index) == list(small.baseline_scores.index)
+    for column in ("mase_mean", "mae_mean", "rmse_mean", "validation_mase"):
+        np.testing.assert_allclose(rows[column], small.baseline_scores[column])
+    np.testing.assert_array_equal(rows["bytes_up"], small.baseline_scores["bytes"])
+    assert set(small.summary["sharing"]) == {"P1", "P2", "P3"}
+    assert small.summary["seed"].dtype == small.summary["bytes_up"].dtype == np.int64
+
+
+def test_a_summary_counts_the_clients_with_a_mase() -> None:
+    table = pd.DataFrame(
+        {
+            "state": "XX",
+            "baseline": "ridge",
+            "split": ["validation", "validation", "test", "test"],
+            "client": ["a", "b", "a", "b"],
+            "mae": [1.0, 2.0, 3.0, 4.0],
+            "rmse": [2.0, 3.0, 4.0, 5.0],
+            "mase": [0.5, 0.7, 0.9, np.nan],
+            "bytes": [7, 8, 7, 8],
+        }
+    )
+    (row,) = summarise_baselines(table, "meters").to_dict("records")
+    assert (row["mase_mean"], row["mase_median"], row["mase_clients"]) == (0.9, 0.9, 1)
+    assert (row["mae_mean"], row["rmse_mean"]) == (3.5, 4.5)
+    assert row["validation_mase"] == pytest.approx(0.6)
+    assert (row["bytes_up"], row["data"]) == (15, "meters")
+
+
+def test_forecasts_are_read_as_those_of_cells(small: Tables) -> None:
+    week = small.baseline_forecasts(["client", "stamp"], state="CA", baseline="ridge")
+    cell = small.study.cells[0]
+    other = small.forecasts(["client", "stamp"], state="CA", seed=cell.seed, sharing="P2")
+    assert set(map(tuple, week.to_numpy())) == set(map(tuple, other.to_numpy()))
+
+
+@pytest.mark.parametrize("name", ["baselines.parquet", "baseline_forecasts.parquet"])
+def test_a_simulated_study_without_them_is_not_complete(name: str, tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.TINY)
+    (tmp_path / name).unlink()
+    ask = {
+        "baselines.parquet": lambda: Tables(tmp_path).baseline_scores,
+        "baseline_forecasts.parquet": lambda: Tables(tmp_path).baseline_forecasts(["forecast"]),
+    }
+    with pytest.raises(ResultsError, match=rf"{name}: the file is missing"):
+        ask[name]()
+
+
+def test_a_deployed_study_has_none(tmp_path: Path) -> None:
+    tables = constructed.write(tmp_path, lambda *cell: 1.0)
+    about = json.loads((tmp_path / "study.json").read_text())
+    (tmp_path / "study.json").write_text(json.dumps(about | {"engine": "flower"}))
+    (tmp_path / "baselines.parquet").unlink()
+    tables = Tables(tmp_path)
+    assert tables.baselines.empty
+    assert tables.baseline_scores.empty
+    assert tables.best_baseline("CA") is None
+    assert tables.baseline_forecasts(["client", "forecast"]).empty
+    cells = scores(tables, "local")["CA"]
+    assert scores(tables, "local", baselines=True)["CA"].combinations == cells.combinations
+
+
+def test_every_baseline_has_a_name_in_print() -> None:
+    labels = [baseline_label(name) for name in catalogue()]
+    assert labels[0] == "Persistence"
+    assert len(set(labels)) == len(labels)
+    assert [name for name, b in catalogue().items() if b.pooled] == ["lightgbm_pooled"]
+
+
+def test_no_split_may_have_their_name() -> None:
+    with pytest.raises(ConfigError, match=r"sharing\.baseline: .* give the split another"):
+        Study.parse({"sharing": {"baseline": ["*"]}, "grid": {}}, "my.yaml")

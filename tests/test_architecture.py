@@ -1,0 +1,133 @@
+"""docs/architecture.md lists every package in its layer, and imports go down the layers.
+
+Every import counts: those inside functions and those for type checkers too.
+"""
+
+import ast
+import re
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "architecture.md"
+ALLOWED = frozenset({"plfl.federated.federation", "plfl.methods"})
+"""The one import cycle: a federation calls its method, and a method reads its federation."""
+API = "plfl"
+"""`plfl/__init__.py` offers names of several layers and belongs to none."""
+
+
+def layers(page: str) -> list[list[str]]:
+    """The layers on the page, top first: each line of its list that is not indented.
+
+    A line starts with the name of a package, or with those of the packages that share a layer.
+    """
+    listed = page.partition("## Packages")[2].partition("```text\n")[2].partition("```")[0]
+    heads = [re.split(r"\s{2,}", line)[0] for line in listed.splitlines() if line[:1].strip()]
+    return [head.split(" ↔ ") for head in heads]
+
+
+def package(module: str) -> str:
+    """The package or loose module of `plfl/` that a module belongs to."""
+    return module.split(".")[1]
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Files of plfl by the name under which they are imported."""
+    found = {}
+    for path in (ROOT / "plfl").rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """What each module imports from plfl; an attribute counts as the module that has it."""
+    found: dict[str, set[str]] = {}
+    for module, path in modules().items():
+        names = list(imported(path))
+        found[module] = {nearest(name) for name in names if name.split(".")[0] == "plfl"}
+        found[module] -= {module, API}
+    del found[API]
+    return found
+
+
+def imported(path: Path) -> list[str]:
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}:{node.lineno}: write the whole name of the module"
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
+
+
+def nearest(name: str) -> str:
+    """The module that a dotted name is, or is defined in."""
+    while name not in modules():
+        name = name.rpartition(".")[0]
+    return name
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str] | None:
+    """The first cycle of a graph, other than the one between the modules of `ALLOWED`."""
+    joined: dict[str, set[str]] = {}
+    for module, others in graph.items():
+        targets = {min(ALLOWED) if other in ALLOWED else other for other in others}
+        source = min(ALLOWED) if module in ALLOWED else module
+        joined.setdefault(source, set()).update(targets - {source})
+    try:
+        TopologicalSorter(joined).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return None
+
+
+def upward(graph: dict[str, set[str]], order: list[list[str]]) -> list[str]:
+    """Imports from a package in a higher layer."""
+    level = {name: i for i, layer in enumerate(order) for name in layer}
+    return sorted(
+        f"{module} imports {other}"
+        for module, others in graph.items()
+        for other in others
+        if level[package(other)] < level[package(module)]
+    )
+
+
+def test_the_page_lists_every_package_once() -> None:
+    names = [name for layer in layers(PAGE.read_text(encoding="utf-8")) for name in layer]
+    assert sorted(names) == sorted({package(module) for module in imports()})
+
+
+def test_no_import_points_upwards() -> None:
+    assert upward(imports(), layers(PAGE.read_text(encoding="utf-8"))) == []
+
+
+def test_no_files_import_each_other_in_a_cycle() -> None:
+    assert cycle(imports()) is None
+
+
+def test_nothing_inside_imports_the_api() -> None:
+    own = {"plfl.__version__"}
+    for path in modules().values():
+        names = {n for n in imported(path) if n.startswith("plfl.") and nearest(n) == API}
+        assert names <= own, path
+
+
+def test_the_checks_find_cycles() -> None:
+    federation, methods = sorted(ALLOWED)
+    allowed = {federation: {methods}, methods: {federation}}
+    assert cycle(allowed | {"plfl.a": {"plfl.b"}, "plfl.b": {methods}}) is None
+    assert cycle({"plfl.a": {"plfl.b"}, "plfl.b": {"plfl.a"}})
+    # A larger cycle through the two is not the one that is allowed.
+    assert cycle(allowed | {methods: {federation, "plfl.a"}, "plfl.a": {federation}})
+
+
+def test_the_checks_find_arrows_upwards() -> None:
+    order = layers("## Packages\n```text\ntop   x\n      more\na ↔ b  y\nlow   z\n```\n")
+    assert order == [["top"], ["a", "b"], ["low"]]
+    graph = {"plfl.a.m": {"plfl.b", "plfl.low"}, "plfl.low": {"plfl.top.n"}}
+    assert upward(graph, order) == ["plfl.low imports plfl.top.n"]

@@ -1,0 +1,116 @@
+"""What the documentation refers to exists: files, headings, commands, modules and keys."""
+
+import importlib
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from plfl.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("benchmarks", "config", "docs", "plfl", "profiles", "tests", "workflow")
+EXAMPLES = re.compile(r"NAME|\*|signum|clipped")
+"""Names in paths and keys that a reader replaces or creates."""
+
+
+@cache
+def tracked() -> frozenset[str]:
+    """Files and folders of the repository, relative to its root."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split()
+    if not listed:
+        pytest.skip("this is not a git checkout")
+    return frozenset(listed) | {str(folder) for file in listed for folder in Path(file).parents}
+
+
+def pages() -> list[str]:
+    own = (ROOT / "docs").glob("*.md")
+    others = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")]
+    others += [ROOT / name / "README.md" for name in ("config", "figures", "profiles", "results")]
+    return sorted(path.relative_to(ROOT).as_posix() for path in [*own, *others])
+
+
+@pytest.fixture(params=pages())
+def page(request: pytest.FixtureRequest) -> Path:
+    return ROOT / str(request.param)
+
+
+def anchors(text: str) -> set[str]:
+    headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", text):
+        if target.startswith("http"):
+            continue
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file.read_text(encoding="utf-8")), anchor
+
+
+def test_paths_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    paths = re.findall(rf"(?<![\w/.-])((?:{'|'.join(FOLDERS)})/[\w./*-]*\w)", text)
+    missing = {path for path in paths if not EXAMPLES.search(path)} - tracked()
+    assert missing == set()
+
+
+def test_modules_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    names = re.findall(r"`((?:plfl|tests)\.[\w.]*\w)[`(]", text)
+    names += re.findall(r"^::: (\S+)", text, re.MULTILINE)
+    tags = {"plfl.cell", "plfl.data", "plfl.git", "plfl.version"}  # of runs in MLflow
+    for name in set(names) - tags:
+        assert is_defined(name), name
+
+
+def is_defined(name: str) -> bool:
+    """Whether a dotted name is a module, or an attribute of one."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:count])
+        if path.with_suffix(".py").is_file() or (path / "__init__.py").is_file():
+            found = importlib.import_module(".".join(parts[:count])) if parts[count:] else None
+            for part in parts[count:]:
+                found = getattr(found, part, None)
+            return found is not None or count == len(parts)
+    return False
+
+
+def test_commands_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = page.read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^([a-z-]+):", makefile, re.MULTILINE)
+    assert set(re.findall(r"(?<![\w-])make ([a-z-]+)", code)) <= set(targets)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    commands = re.findall(r"^ {4}([a-z]+)\b", capsys.readouterr().out, re.MULTILINE)
+    used = re.findall(r"(?:^|`|\$ |/)plfl ([a-z]+)", code, re.MULTILINE)
+    assert set(used) <= set(commands)
+
+
+def test_keys_exist(page: Path) -> None:
+    reference = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    keys, section = set(), ""
+    for mark, name in re.findall(r"^(#+|\|) `([^`]+)`", reference, re.MULTILINE):
+        section = name if mark != "|" else section
+        keys |= {section, f"{section}.{name}"}
+    sections = {key.split(".")[0] for key in keys}
+    files = ("md", "yaml", "csv", "json", "parquet")
+    for name in re.findall(r"`([a-z]+(?:\.[a-z_]+)+)[`:]", page.read_text(encoding="utf-8")):
+        is_key = name.split(".")[0] in sections and not name.endswith(files)
+        assert not is_key or EXAMPLES.search(name) or name in keys, name
+
+
+def test_the_site_has_every_page() -> None:
+    # Tags such as `!!python/name` would need mkdocs itself.
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    listed = re.findall(r"[\w-]+\.md", str(site["nav"]))
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
