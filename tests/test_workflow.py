@@ -98,7 +98,7 @@ def test_a_study_is_one_file(project: Project) -> None:
     command += ["--configfile", "my.yaml", "more.yaml"]
     both = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, check=False)
     assert both.returncode == 1
-    assert "a study is one file, but --configfile names 2: " in both.stdout + both.stderr
+    assert "a study is one file, but --configfile lists 2: " in both.stdout + both.stderr
 
 
 def test_a_finished_study_is_left_alone(project: Project) -> None:
@@ -113,9 +113,9 @@ SHOWN = {"collect", "figures", "page", "track"}
     [
         ("compute", "threads", 2, set()),
         ("tracking", "enabled", False, {"collect"}),
-        ("client_opt", "prox", {"lr": 0.5}, {"collect"}),
-        ("client_opt", "adam", {"lr": 0.5}, {"train", "train_local", "collect"}),
-        ("server_opt", "fedyogi", {"lr": 0.5}, {"train", "collect"}),
+        ("hyperparameters.client_opt", "prox", {"lr": 0.5}, {"collect"}),
+        ("hyperparameters.client_opt", "adam", {"lr": 0.5}, {"train", "train_local", "collect"}),
+        ("hyperparameters.server_opt", "fedyogi", {"lr": 0.5}, {"train", "collect"}),
         (
             *("windows", "look_ahead", 5),
             {"windows", "baselines", "train", "train_local", "collect"},
@@ -125,7 +125,10 @@ SHOWN = {"collect", "figures", "page", "track"}
 def test_a_change_runs_what_depends_on_it(
     project: Project, block: str, key: str, value: Any, rules: set[str]
 ) -> None:
-    project.config.setdefault(block, {})[key] = value
+    section = project.config
+    for name in block.split("."):
+        section = section.setdefault(name, {})
+    section[key] = value
     jobs = project.jobs().keys()
     assert jobs - SHOWN == rules - SHOWN
     assert ("collect" in jobs) == ("collect" in rules)

@@ -648,21 +648,29 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 # -- whole years of buildings --------------------------------------------------------------------
 
 
-def test_ten_simulated_buildings(shared_data: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """NREL's End-Use Load Profiles, simulated: a year, naive EST stamps at the end of intervals."""
+def test_files_like_those_of_end_use_load_profiles(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """NREL's form of End-Use Load Profiles: a year, naive EST stamps, at the end of intervals."""
     column = "out.electricity.total.energy_consumption"
     columns = {"timestamp": "timestamp", "load": column}
-    folder = shared_data / "eulp_buildings"
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    year = pd.date_range("2018-01-01 00:15", "2019-01-01", freq="15min")
+    for building in (460, 475):
+        load = np.random.default_rng(building).gamma(4, 5, len(year))
+        profile = pd.DataFrame({"timestamp": year, column: load})
+        profile.to_parquet(folder / f"{building}.parquet")
     study = Data.model_validate(
         {
             "source": "meters",
             "states": ["A"],
-            "clients": 10,
+            "clients": 2,
             "meters": {"folder": folder, "columns": columns, "timezone": "Etc/GMT+5"},
         }
     )
     tables = meters.read(study, "A")
-    assert list(tables) == sorted(path.stem for path in folder.glob("*.parquet"))
+    assert list(tables) == ["460", "475"]
     for name, table in tables.items():
         file = pd.read_parquet(folder / f"{name}.parquet")
         np.testing.assert_array_equal(table["load"], file[column])

@@ -57,7 +57,7 @@ def test_the_walk_turns_every_quirk() -> None:
     assert last.hyperparameters.server_opt.fedavg.lr == 1.0
     turned = last.hyperparameters.method.authors_code.model_dump()
     assert not [k for k, value in AuthorsCode().model_dump().items() if turned[k] == value]
-    assert last.server_opt == ServerOpts()
+    assert last.hyperparameters.server_opt == ServerOpts()
 
 
 def test_the_optimisers_of_the_configuration_are_not_taken() -> None:

@@ -319,7 +319,7 @@ def test_federated_models_are_compared_with_lightgbm_at_every_history() -> None:
     assert lines[1:3] == [
         "XX: P1 is better than LightGBM per client up to about 2.8 weeks, LightGBM per client "
         "beyond; clearly so: P1 at 1 and 2 weeks; LightGBM per client at 4 and 8 weeks.",
-        "XX: P2 and LightGBM per client are the same at every history.",
+        "XX: P2 and LightGBM per client are equal at every history.",
     ]
     assert len(lines) == 5
 

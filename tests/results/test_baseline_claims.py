@@ -187,7 +187,7 @@ def test_a_late_client_that_diverged_keeps_it_from_holding(small: Tables) -> Non
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"study": "0123"}, "of another study"),
+        ({"study": "0123"}, "belongs to another study"),
         ({"forecaster": "P1"}, "set scarcity.late"),
         ({"state": "NY"}, "set scarcity.late"),
     ],

@@ -119,15 +119,15 @@ def test_each_side_has_its_best_client_optimiser(tmp_path: Path) -> None:
     [
         ({"grid": {"server_opt": ["fedavg"]}}, ["g"], "no ServerOpt slowmo"),
         ({"grid": {"method": [m for m in LEVEL if m != "moon"]}}, ["h"], "no method MOON"),
-        ({"grid": {"sharing": ["P3"]}}, "ghijklm", "no split that shares anything"),
+        ({"grid": {"sharing": ["P3"]}}, "ghijklm", "no sharing scheme that shares parameters"),
         ({"federation": {"participation": 1.0}}, ["k"], "every client takes part"),
         (
             {"hyperparameters": {"method": {"fedsc": {"clusters": 1}}}},
             ["j1"],
-            "its FedSC is FedAvg",
+            "clusters: 1, FedSC is FedAvg",
         ),
     ],
-    ids=["servers", "methods", "splits", "participation", "clusters"],
+    ids=["servers", "methods", "sharing", "participation", "clusters"],
 )
 def test_a_study_without_what_a_claim_speaks_of_says_so(
     changed: dict[str, Any], lost: list[str], reason: str, tmp_path: Path

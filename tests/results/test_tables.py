@@ -182,6 +182,8 @@ def test_every_baseline_has_a_name_in_print() -> None:
     assert [name for name, b in catalogue().items() if b.pooled] == ["lightgbm_pooled"]
 
 
-def test_no_split_may_have_their_name() -> None:
-    with pytest.raises(ConfigError, match=r"sharing\.baseline: .* give the split another"):
+def test_no_sharing_scheme_may_have_their_name() -> None:
+    with pytest.raises(
+        ConfigError, match=r"sharing\.baseline: .* choose another name for the sharing scheme"
+    ):
         Study.parse({"sharing": {"baseline": ["*"]}, "grid": {}}, "my.yaml")

@@ -71,5 +71,5 @@ def test_the_engines_agree_with_torch_optim(engine):
 
 @pytest.mark.parametrize("options", [{"nesterov": True}, {"momentum": 0}])
 def test_dampening_needs_a_plain_momentum(options):
-    with pytest.raises(ValidationError, match="dampening is for a momentum"):
+    with pytest.raises(ValidationError, match="dampening needs a momentum above 0"):
         SgdMomentum(dampening=0.1, **options)

@@ -61,7 +61,7 @@ def test_bytes_are_those_of_each_method(tmp_path: Path) -> None:
     assert (
         figure.axes[0]
         .get_title("left")
-        .startswith("Bytes per round and client, by sharing scheme and method")
+        .startswith("Bytes per round and client, by scheme and method")
     )
     for axis, scheme in zip(figure.axes[:2], ("P1", "P2"), strict=True):
         names = [label.get_text() for label in axis.get_yticklabels()]
@@ -195,7 +195,7 @@ def test_the_week_is_that_of_the_median_client(results: Results) -> None:
     )
     week = tables.forecasts(["stamp", "truth", "local"], **keys, client=median["client"])
     assert len(week) == 7 * 96
-    np.testing.assert_array_equal(_lines(axis)["truth"], week["truth"])
+    np.testing.assert_array_equal(_lines(axis)["load"], week["truth"])
     np.testing.assert_array_equal(_lines(axis)["forecast (local model)"], week["local"])
     (_, truth, _, baseline) = axis.get_lines()
     forecast = tables.baseline_forecasts(["forecast"], client=median["client"], baseline=name)
@@ -214,7 +214,7 @@ def test_a_state_without_a_finite_cell_says_so(results: Results) -> None:
     assert [text.get_text() for text in last.texts] == ["every cell diverged"]
     assert all(len(axis.get_lines()) == 4 for axis in others)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels[:3] == ["persistence", "truth", "forecast (local model)"]
+    assert labels[:3] == ["persistence", "load", "forecast (local model)"]
     assert labels[3:]
     assert all(label.startswith("best baseline") for label in labels[3:])
 
