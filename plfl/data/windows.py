@@ -44,7 +44,12 @@ class Dataset:
     columns: NDArray[np.str_]
     """Names of the F features."""
     features: NDArray[np.float32]
-    """Scaled features (R, F), the load first."""
+    """Scaled features (R, F), the load first: the sequence of a window is `look_back` rows."""
+    context: NDArray[np.float32]
+    """Further inputs (R, G) of the window whose last input row this is, read once per window."""
+    targets: NDArray[np.float32]
+    """Target (R,), in scaled units, of the window whose last input row this is; NaN where the
+    client's series ends before the target."""
     load: NDArray[np.float64]
     """Load (R,) in kWh per interval."""
     stamps: NDArray[np.datetime64]
@@ -56,6 +61,10 @@ class Dataset:
     """Load (N,) in kWh at which the scaled load is 0."""
     load_scale: NDArray[np.float64]
     """Load (N,) in kWh by which the scaled load grows by 1."""
+    relative: bool
+    """Whether the target, and the load in the sequence of a window, is relative to the load of the
+    last input row. The last row of the sequence is then subtracted when a window is read:
+    `features` has the same load for every window."""
     look_back: int
     """T, input rows of a window."""
     look_ahead: int
@@ -76,6 +85,25 @@ class Dataset:
         """Last input rows of windows; their load is the persistence forecast."""
         return starts + self.look_back - 1
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether windows and targets are rows of `features` as they stand, as in the paper."""
+        return not self.relative and self.context.shape[1] == 0
+
+    def in_kwh(
+        self, client: int, starts: NDArray[np.int64], outputs: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Forecasts (W,) in kWh per interval, given a model's outputs (W,) in scaled units.
+
+        Args:
+            client: number of the client.
+            starts: start rows (W,) of its windows.
+            outputs: what the model makes of these windows.
+        """
+        last = self.load[self.persistence_rows(starts)]
+        level = last if self.relative else self.load_offset[client]
+        return np.asarray(level + self.load_scale[client] * outputs, float)
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the dataset as an .npz file of plain arrays."""
         with atomic(path) as temporary, temporary.open("wb") as file:
@@ -93,6 +121,7 @@ class Dataset:
                 fields: dict[str, Any] = {name: arrays[name] for name in arrays.files}
             for name in ("look_back", "look_ahead", "interval"):
                 fields[name] = int(fields[name])
+            fields["relative"] = bool(fields["relative"])
             return cls(**fields)
         except _DAMAGE as error:
             raise DataError(
@@ -127,18 +156,20 @@ def build(
     spread = high - low
     # A constant feature becomes 1 (authors' code).
     offset, scale = np.where(spread > 0, low, low - 1), np.where(spread > 0, spread, 1)
+    # Scaled client by client, because intermediate arrays are twice as large as the result.
+    scaled = [((r - o) / s).astype(np.float32) for r, o, s in zip(raw, offset, scale, strict=True)]
     return Dataset(
         clients=np.array(list(tables), dtype=np.str_),
         columns=np.array(columns, dtype=np.str_),
-        # Scaled client by client, because intermediate arrays are twice as large as the result.
-        features=np.concatenate(
-            [((r - o) / s).astype(np.float32) for r, o, s in zip(raw, offset, scale, strict=True)]
-        ),
+        features=np.concatenate(scaled),
+        context=np.zeros((sum(map(len, raw)), 0), np.float32),
+        targets=np.concatenate([_ahead(s[:, 0], windows.look_ahead) for s in scaled]),
         load=np.concatenate([r[:, 0] for r in raw]),
         stamps=np.concatenate([t.index.to_numpy("datetime64[s]") for t in tables.values()]),
         bounds=edges,
         load_offset=offset[:, 0].copy(),
         load_scale=scale[:, 0].copy(),
+        relative=False,
         look_back=windows.look_back,
         look_ahead=windows.look_ahead,
         interval=interval,
@@ -151,6 +182,11 @@ def limits_of(name: str, table: pd.DataFrame, windows: Windows) -> Limits:
     edges = _edges(tables, windows, _common_interval(tables))
     low, high = _limits([table.to_numpy(float)], edges, "per_client")
     return low[0], high[0]
+
+
+def _ahead(values: NDArray[np.float32], steps: int) -> NDArray[np.float32]:
+    """For each row, the value some rows later; NaN at the end."""
+    return np.append(values[steps:], np.full(min(steps, len(values)), np.nan, values.dtype))
 
 
 def _edges(

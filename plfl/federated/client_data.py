@@ -73,8 +73,8 @@ class ClientData:
 
     def targets(self, starts: Tensor) -> Tensor:
         """Targets, in scaled units, of the windows that begin at `starts`."""
-        rows = starts.cpu().numpy() + self.dataset.look_back - 1 + self.dataset.look_ahead
-        values = torch.from_numpy(self.dataset.features[rows, 0])
+        rows = self.dataset.persistence_rows(starts.cpu().numpy())
+        values = torch.from_numpy(self.dataset.targets[rows])
         return values.to(self.engine.device, self.engine.dtype)
 
     def training_targets(self, client: int) -> Tensor:

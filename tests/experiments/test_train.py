@@ -115,6 +115,8 @@ def permuted(order: list[int]) -> Dataset:
         DATASET,
         clients=DATASET.clients[order],
         features=DATASET.features[rows],
+        context=DATASET.context[rows],
+        targets=DATASET.targets[rows],
         load=DATASET.load[rows],
         stamps=DATASET.stamps[rows],
         bounds=bounds - bounds[:, :1] + starts[:, None],

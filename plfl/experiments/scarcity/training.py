@@ -269,7 +269,7 @@ def _test_scores(engine: Engine, dataset: Dataset, rows: torch.Tensor) -> pd.Dat
     mase = [
         scores.mase(
             dataset.load[dataset.target_rows(starts[i])],
-            dataset.load_offset[i] + dataset.load_scale[i] * forecast.double().cpu().numpy(),
+            dataset.in_kwh(i, starts[i], forecast.double().cpu().numpy()),
             dataset.load[dataset.persistence_rows(starts[i])],
         )
         for i, forecast in enumerate(forecasts)
