@@ -7,11 +7,12 @@ import json
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel
 
+from plfl.config.messages import sections_in
 from plfl.config.study import Study
 from plfl.files import atomic
 
@@ -114,30 +115,43 @@ def _text(text: str) -> str:
 
 
 def _reference(block: BaseModel, path: str) -> Iterator[str]:
-    plain = [
-        key for key in type(block).model_fields if not isinstance(getattr(block, key), BaseModel)
-    ]
-    if plain:
-        yield f"\n## {f'`{path}`' if path else 'Top level'}\n\n"
-        yield "| key | default | allowed | meaning |\n|---|---|---|---|\n"
-        properties = type(block).model_json_schema()["properties"]
-        for key in plain:
-            field = type(block).model_fields[key]
-            cells = [
-                f"`{key}`",
-                f"`{_flow(block, key)}`",
-                _allowed(properties[key]),
-                _text(field.description or ""),
-            ]
-            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    table = list(_table(block))
+    if table:
+        yield f"\n## {f'`{path}`' if path else 'Top level'}\n"
+        yield from table
     for key in type(block).model_fields:
         value = getattr(block, key)
+        where = f"{path}.{key}".removeprefix(".")
         if isinstance(value, BaseModel):
-            yield from _reference(value, f"{path}.{key}".removeprefix("."))
+            yield from _reference(value, where)
+            continue
+        for choice in sections_in(type(block).model_fields[key].annotation):
+            name = get_args(choice.model_fields["name"].annotation)[0]
+            yield f"\n## `{where}`: `{name}`\n\n{textwrap.fill(_text(choice.__doc__ or ''), 120)}\n"
+            yield from _table(choice(name=name))
+
+
+def _table(block: BaseModel) -> Iterator[str]:
+    """The keys of a block that are not blocks themselves."""
+    properties = type(block).model_json_schema()["properties"]
+    keys = [k for k in type(block).model_fields if not isinstance(getattr(block, k), BaseModel)]
+    if keys:
+        yield "\n| key | default | allowed | meaning |\n|---|---|---|---|\n"
+    for key in keys:
+        field = type(block).model_fields[key]
+        cells = [
+            f"`{key}`",
+            "" if field.is_required() else f"`{_flow(block, key)}`",
+            _allowed(properties[key]),
+            _text(field.description or ""),
+        ]
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
 def _allowed(prop: dict[str, Any]) -> str:
     """What a JSON schema allows, in a few words."""
+    if "const" in prop:
+        return f"`{prop['const']}`"
     if "enum" in prop:
         return " or ".join(f"`{value}`" for value in prop["enum"])
     if "anyOf" in prop:
@@ -145,7 +159,7 @@ def _allowed(prop: dict[str, Any]) -> str:
     if prop.get("type") == "array":
         inside = prop.get("items") or {}
         return f"list of {_allowed(inside)}" if inside else "list"
-    if prop.get("type") == "object":
+    if prop.get("type") == "object" or "discriminator" in prop:
         return "block of keys"
     bounds = {
         "minimum": "≥ {}",

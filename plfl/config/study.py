@@ -120,6 +120,8 @@ class Study(Section):
         yield from named
         yield from checks.of_data(self.data)
         yield from checks.of_windows(self.windows)
+        yield from checks.of_context(self.windows, self.data)
+        yield from checks.of_target(self.windows, self.model.output)
         yield from checks.of_sharing(self.sharing, self.model)
         yield from checks.of_simulation(self.federation.simulation, self.data.clients)
         yield from checks.of_combinations(self.grid, self.refused)
