@@ -59,7 +59,7 @@ def recipe(t: pd.DataFrame, w: Windows, s: int, minutes: int) -> list[float]:
     found = [(y[s + k] - y[last]) / unit for k in range(T)]
     for days in (1, 2, 7):
         found += [(y_or(g - days * per_day + j, last) - y[last]) / unit for j in (-2, -1, 0, 1, 2)]
-    found += [(y[last] - m) / sd, float(np.log(y[last] / m))]
+    found += [(y[last] - m) / sd, float(np.log(max(y[last] / m, 1e-6)))]
     angle = 2 * np.pi * (stamps[g].hour * 60 + stamps[g].minute) / (24 * 60)
     found += [float(np.sin(h * angle)) for h in (1, 2, 3, 4)]
     found += [float(np.cos(h * angle)) for h in (1, 2, 3, 4)]
