@@ -8,11 +8,25 @@ from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.messages import allowed
 from plfl.config.model_rules import DEFAULT, ModelRules
 from plfl.config.search import KINDS, Candidate
-from plfl.config.sections import BASELINE, Compute, Data, Grid, Simulation, Tuning, Windows
+from plfl.config.sections import (
+    BASELINE,
+    Ahead,
+    Compute,
+    Data,
+    Grid,
+    Lags,
+    Simulation,
+    Tuning,
+    Windows,
+)
 from plfl.layout import GROUPS, ParameterLayout
 
 Refused = Mapping[tuple[str, str, str], str]
 """The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
+
+
+DAY = 24 * 60
+"""Minutes in a day."""
 
 
 def duplicates(path: str, values: Sequence[object]) -> Iterator[str]:
@@ -91,6 +105,46 @@ def of_windows(windows: Windows) -> Iterator[str]:
         yield f"windows.split: {windows.split} must contain three shares above 0"
     elif abs(sum(windows.split) - 1) > 1e-9:
         yield f"windows.split: {windows.split} must add up to 1"
+
+
+def of_context(windows: Windows, data: Data) -> Iterator[str]:
+    """Report lags that lie after the last input row, and features that are not known ahead."""
+    for i, transform in enumerate(windows.context):
+        where = f"windows.context.{i}.{transform.name}"
+        if isinstance(transform, Lags):
+            yield from _of_lags(f"{where}.days", transform, windows.look_ahead, data.interval)
+        if isinstance(transform, Ahead):
+            known = [name for name in data.inputs if name != "load"]
+            for name in transform.features:
+                if name == "load":
+                    yield f"{where}.features: 'load' is not known ahead; remove it"
+                elif name not in known:
+                    yield (
+                        f"{where}.features: {name!r} is not among the inputs of data.features; "
+                        f"{allowed(name, known)}"
+                    )
+            yield from duplicates(f"{where}.features", transform.features)
+
+
+def _of_lags(where: str, lags: Lags, look_ahead: int, interval: int) -> Iterator[str]:
+    yield from duplicates(where, lags.days)
+    least = -(-(look_ahead + lags.around) * interval // DAY)
+    for days in lags.days:
+        if days < least:
+            yield (
+                f"{where}: {days} days before the target and {lags.around} rows after that is "
+                f"after the last input row, {look_ahead} rows before the target; use at least "
+                f"{least} days"
+            )
+
+
+def of_target(windows: Windows, model: ModelRules) -> Iterator[str]:
+    """Report an output of the model that cannot be the target."""
+    if windows.target == "change" and model.is_nonnegative:
+        yield (
+            "model.output: 'abs' cannot predict a fall of the load, but windows.target is change; "
+            "set it to linear"
+        )
 
 
 def of_sharing_names(schemes: Iterable[str]) -> Iterator[str]:

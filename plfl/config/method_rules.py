@@ -24,7 +24,7 @@ class MethodRules(Algorithm):
     """Whether its loss can be expressed by other targets only where it is a squared error."""
 
     def unfit(self, model: ModelRules, loss: str) -> str | None:
-        """Why the method cannot train this model, or with this `federation.loss`; None if it can."""
+        """Why the method cannot train this model, or with this loss; None if it can."""
         if self.reads_features and not model.has_features:
             return (
                 f"compares hidden features of the model {DEFAULT}, which {model.summary} does not "

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, cast
 
-from pydantic import BeforeValidator, SerializeAsAny, model_serializer
+from pydantic import (
+    BeforeValidator,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 from pydantic_core import PydanticCustomError
-from pydantic.functional_serializers import SerializerFunctionWrapHandler
 
 from plfl.config.messages import UNKNOWN, allowed
 from plfl.layout import ParameterLayout, WindowShape
@@ -40,16 +44,23 @@ class ModelRules(Algorithm):
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that determines what is trained."""
-        return self.model_dump(mode="json")
+        settings: dict[str, Any] = self.model_dump(mode="json")
+        return settings
 
     @property
     def summary(self) -> str:
         """The model and its sizes in one word, such as `mlp64-64`."""
         raise NotImplementedError
 
+    @property
+    def is_nonnegative(self) -> bool:
+        """Whether its forecasts cannot be negative."""
+        return False
+
     @model_serializer(mode="wrap")
     def _with_name(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return ({} if self.name in (DEFAULT, OWN) else {"name": self.name}) | dump(self)
+        keys: dict[str, Any] = dump(self)
+        return keys if self.name in (DEFAULT, OWN) else {"name": self.name} | keys
 
 
 def available() -> dict[str, type[ModelRules]]:
@@ -83,7 +94,9 @@ def _chosen(raw: Any) -> Any:
     try:
         cls = find(name)
     except (KeyError, TypeError):
-        raise _error(f"name: {name!r} is unknown; {allowed(str(name), available())}") from None
+        raise _error(
+            f"name: {name!r} is unknown; {allowed(str(name), [n for n in available() if n != OWN])}"
+        ) from None
     for key in keys:
         if key not in cls.model_fields:
             known = allowed(str(key), ["name", *cls.model_fields])

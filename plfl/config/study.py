@@ -102,6 +102,9 @@ class Study(Section):
             return cls.model_validate(raw)
         except ValidationError as error:
             problems = explain(error, cls)
+            raw = dict(raw)
+            if any(found["loc"][:1] == ("model",) for found in error.errors()):
+                raw.pop("sharing", None)  # its patterns mean parameters of that model
             # Checks across blocks only run once every key is valid by itself. Remove the invalid
             # keys and check again, so that one message lists all errors.
             try:
@@ -122,6 +125,8 @@ class Study(Section):
         yield from named
         yield from checks.of_data(self.data)
         yield from checks.of_windows(self.windows)
+        yield from checks.of_context(self.windows, self.data)
+        yield from checks.of_target(self.windows, self.model)
         yield from checks.of_sharing_names(self.sharing)
         broken = self.model.problems(self.window_shape)
         yield from broken
@@ -138,7 +143,8 @@ class Study(Section):
     @property
     def window_shape(self) -> WindowShape:
         """What the model reads of a window."""
-        return WindowShape(len(self.data.inputs), self.windows.look_back)
+        windows = self.windows
+        return WindowShape(len(self.data.inputs), windows.look_back, windows.context_width)
 
     @property
     def layout(self) -> ParameterLayout:
@@ -148,10 +154,10 @@ class Study(Section):
     @property
     def unfit(self) -> dict[str, str]:
         """Why methods of the grid cannot train the model or with the loss, by method."""
-        methods = [name for name in dict.fromkeys(self.grid.method) if self._is_known("method", name)]
         found = {
             name: self.hyperparameters.of_method(name).unfit(self.model, self.federation.loss)
-            for name in methods
+            for name in self.grid.method
+            if self._is_known("method", name)
         }
         return {name: reason for name, reason in found.items() if reason}
 
@@ -219,11 +225,11 @@ class Study(Section):
         """Whether a sharing scheme shares no parameter."""
         return not self.sharing[sharing]
 
-    def shared_parameters(self, sharing: str) -> list[str]:
-        """Names of the parameters that a sharing scheme shares."""
-        patterns = self.sharing[sharing]
-        shared = {name for pattern in patterns for name in self.layout.matching(pattern)}
-        return [name for name in self.layout.names if name in shared]
+    def parameters(self, patterns: Iterable[str]) -> list[str]:
+        """Names of the model's parameters that any of the patterns means, in order."""
+        layout = self.layout
+        found = {name for pattern in patterns for name in layout.matching(pattern)}
+        return [name for name in layout.names if name in found]
 
     def method(self, cell: Cell) -> MethodRules:
         """The method of a cell with the study's hyperparameters."""
@@ -310,7 +316,7 @@ class Study(Section):
         """
         settings = {
             "cell": [cell.state, cell.seed],
-            "shared": self.shared_parameters(cell.sharing),
+            "shared": self.parameters(self.sharing[cell.sharing]),
             "client_opt": [cell.client_opt, self.client_optimiser(cell).model_dump(mode="json")],
             "model": self.model.settings,
             "federation": self.federation.model_dump(mode="json"),

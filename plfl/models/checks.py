@@ -11,15 +11,14 @@ from torch import Tensor, nn
 
 from plfl.errors import PlflError
 from plfl.layout import WindowShape
-from plfl.models import Model
-from plfl.models.network import initial_of
+from plfl.models.network import Buildable, initial_of
 
 WINDOWS = 3
 """Made-up windows that a module has to forecast."""
 _found: dict[tuple[str, WindowShape], list[str]] = {}
 
 
-def problems_of(model: Model, shape: WindowShape) -> list[str]:
+def problems_of(model: Buildable, shape: WindowShape) -> list[str]:
     """One line per problem of a model on windows of some shape."""
     try:
         key = json.dumps(model.settings), shape
@@ -30,7 +29,7 @@ def problems_of(model: Model, shape: WindowShape) -> list[str]:
     return _found[key]
 
 
-def _problems(model: Model, shape: WindowShape) -> Iterator[str]:
+def _problems(model: Buildable, shape: WindowShape) -> Iterator[str]:
     sizes = f"inputs={shape.inputs}, look_back={shape.look_back}, context={shape.context}"
     try:
         module = initial_of(model, shape, 0)
@@ -49,7 +48,7 @@ def _problems(model: Model, shape: WindowShape) -> Iterator[str]:
         yield from _of_forward(model, module, shape)
 
 
-def _of_parameters(model: Model, module: nn.Module, again: nn.Module) -> Iterator[str]:
+def _of_parameters(model: Buildable, module: nn.Module, again: nn.Module) -> Iterator[str]:
     names = [name for name, _ in module.named_parameters()]
     if buffers := [name for name, _ in module.named_buffers()]:
         yield (
@@ -74,7 +73,7 @@ def _of_parameters(model: Model, module: nn.Module, again: nn.Module) -> Iterato
             yield f"head: {pattern!r} matches no parameter of {model.summary}; allowed: {listed}"
 
 
-def _of_forward(model: Model, module: nn.Module, shape: WindowShape) -> Iterator[str]:
+def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:
     random = torch.Generator().manual_seed(0)
     sequence = torch.rand(WINDOWS, shape.look_back, shape.inputs, generator=random)
     context = torch.rand(WINDOWS, shape.context, generator=random)
@@ -105,8 +104,8 @@ def _of_forward(model: Model, module: nn.Module, shape: WindowShape) -> Iterator
     reached = {n: p.requires_grad and next(found) is not None for n, p in parameters.items()}
     if unused := [name for name, is_reached in reached.items() if not is_reached]:
         yield (
-            f"{model.summary}: {', '.join(unused)} never get a gradient, but would be sent in every "
-            "round; use them in forward, or remove them"
+            f"{model.summary}: {', '.join(unused)} never get a gradient, but would be sent in "
+            "every round; use them in forward, or remove them"
         )
 
 

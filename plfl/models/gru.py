@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from plfl.layout import WindowShape
 from plfl.models import Model
-from plfl.models.mlp import Head
+from plfl.models.mlp import head_of
 
 
 class Gru(Model):
@@ -48,7 +48,7 @@ class Net(nn.Module):
     def __init__(self, shape: WindowShape, hidden: int, mlp: Sequence[int]):
         super().__init__()
         self.body = nn.GRUCell(shape.inputs, hidden)
-        self.head = Head(hidden, shape.context, mlp)
+        self.head = head_of(hidden + shape.context, mlp)
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
         """Forecasts (B,)."""
@@ -63,5 +63,5 @@ class Net(nn.Module):
             r, z = torch.sigmoid(x_gates + h_gates).chunk(2, 1)
             n = torch.tanh(x_n + r * h_n)
             h = n + z * (h - n)
-        out: Tensor = self.head(h, context)
-        return out
+        out: Tensor = self.head(torch.cat([h, context], 1))
+        return out.squeeze(1)

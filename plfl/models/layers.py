@@ -1,4 +1,4 @@
-"""The paper's forecaster as one `nn.Module` of PyTorch's own layers: slow, and the others' oracle."""
+"""The paper's forecaster as one `nn.Module` of PyTorch's own layers, the engines' oracle."""
 
 from torch import Tensor, nn
 

@@ -33,7 +33,8 @@ class Linear(Model):
     """Whether the last load is subtracted from the others and added to the forecast (`nlinear`), or
     trend and remainder have weights of their own (`dlinear`)."""
     average: int = Field(25, ge=1)
-    """Steps of the moving average of `dlinear` (authors' code: 25); an odd number."""
+    """Steps of the moving average of `dlinear` (authors' code: 25). An even number counts as the
+    next odd one."""
 
     @property
     def head_patterns(self) -> list[str]:
@@ -70,7 +71,7 @@ class DLinear(nn.Module):
 
     def __init__(self, shape: WindowShape, average: int):
         super().__init__()
-        self.half = average // 2
+        self.reach = average // 2
         self.trend = nn.Linear(shape.look_back, 1, bias=False)
         width = shape.look_back * shape.inputs + shape.context
         self.remainder = nn.Linear(width, 1, bias=False)
@@ -79,8 +80,8 @@ class DLinear(nn.Module):
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
         """Forecasts (B,)."""
         load = sequence[:, :, 0]
-        ends = [load[:, :1].expand(-1, self.half), load, load[:, -1:].expand(-1, self.half)]
-        trend = torch.cat(ends, 1).unfold(1, 2 * self.half + 1, 1).mean(-1)
+        ends = [load[:, :1].expand(-1, self.reach), load, load[:, -1:].expand(-1, self.reach)]
+        trend = torch.cat(ends, 1).unfold(1, 2 * self.reach + 1, 1).mean(-1)
         rest = torch.cat([load - trend, sequence[:, :, 1:].flatten(1), context], 1)
         out: Tensor = self.trend(trend) + self.remainder(rest)
         return out.squeeze(1) + self.level

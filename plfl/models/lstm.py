@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from plfl.layout import WindowShape
 from plfl.models import Model
-from plfl.models.mlp import Head
+from plfl.models.mlp import head_of
 
 
 class Lstm(Model):
@@ -49,7 +49,7 @@ class Net(nn.Module):
     def __init__(self, shape: WindowShape, hidden: int, mlp: Sequence[int]):
         super().__init__()
         self.body = nn.LSTMCell(shape.inputs, hidden)
-        self.head = Head(hidden, shape.context, mlp)
+        self.head = head_of(hidden + shape.context, mlp)
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
         """Forecasts (B,)."""
@@ -60,5 +60,5 @@ class Net(nn.Module):
             i, f, g, o = (x + linear(h, body.weight_hh, body.bias_hh)).chunk(4, 1)
             c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
             h = torch.sigmoid(o) * torch.tanh(c)
-        out: Tensor = self.head(h, context)
-        return out
+        out: Tensor = self.head(torch.cat([h, context], 1))
+        return out.squeeze(1)

@@ -28,7 +28,7 @@ class LstmMlp(Model):
 
     hidden: int = Field(25, ge=1)
     """Hidden units of the LSTM (paper: 25)."""
-    mlp: list[Annotated[int, Field(ge=1)]] = [150, 75]
+    mlp: list[Annotated[int, Field(ge=1)]] = Field([150, 75])
     """Widths of the hidden layers of the MLP, each followed by a per-channel PReLU (paper: 150,
     75)."""
     output: Literal["abs", "linear"] = "abs"
@@ -53,3 +53,7 @@ class LstmMlp(Model):
     @property
     def summary(self) -> str:
         return f"lstm{self.hidden}-mlp{'-'.join(map(str, self.mlp))}"
+
+    @property
+    def is_nonnegative(self) -> bool:
+        return self.output == "abs"

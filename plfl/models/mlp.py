@@ -46,17 +46,10 @@ class Net(nn.Module):
         return out.squeeze(1)
 
 
-class Head(nn.Sequential):
-    """The same layers over features of another body and the context."""
-
-    def __init__(self, features: int, context: int, hidden: Sequence[int]):
-        layers, width = silu_layers(features + context, hidden)
-        super().__init__(*layers, small(nn.Linear(width, 1)))
-
-    def forward(self, features: Tensor, context: Tensor) -> Tensor:
-        """Forecasts (B,) of features (B, W) and context (B, G)."""
-        out: Tensor = super().forward(torch.cat([features, context], 1))
-        return out.squeeze(1)
+def head_of(width: int, hidden: Sequence[int]) -> nn.Sequential:
+    """The same layers over `width` features of another body."""
+    layers, width = silu_layers(width, hidden)
+    return nn.Sequential(*layers, small(nn.Linear(width, 1)))
 
 
 def silu_layers(width: int, hidden: Sequence[int]) -> tuple[list[nn.Module], int]:

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from plfl.layout import ParameterLayout, WindowShape
-from plfl.models import Model
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +58,19 @@ class Network(Protocol):
         """
 
 
-def initial_of(model: Model, shape: WindowShape, seed: int) -> nn.Module:
+class Buildable(Protocol):
+    """What is asked of a `plfl.models.Model` here."""
+
+    def build(self, shape: WindowShape) -> nn.Module: ...
+    @property
+    def head_patterns(self) -> list[str]: ...
+    @property
+    def settings(self) -> dict[str, Any]: ...
+    @property
+    def summary(self) -> str: ...
+
+
+def initial_of(model: Buildable, shape: WindowShape, seed: int) -> nn.Module:
     """A module whose initial parameters depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -70,7 +81,7 @@ def initial_of(model: Model, shape: WindowShape, seed: int) -> nn.Module:
 class ModuleNetwork:
     """A model that is any `nn.Module`."""
 
-    model: Model
+    model: Buildable
     shape: WindowShape
     layout: ParameterLayout
     stateless: nn.Module
@@ -79,7 +90,7 @@ class ModuleNetwork:
     """Whether rows may go through `vmap`, by size of a minibatch, type and device."""
 
     @classmethod
-    def of(cls, model: Model, shape: WindowShape) -> ModuleNetwork:
+    def of(cls, model: Buildable, shape: WindowShape) -> ModuleNetwork:
         """The network of a model for windows of some shape."""
         module = initial_of(model, shape, 0)
         shapes = {name: tuple(p.shape) for name, p in module.named_parameters()}
@@ -172,8 +183,8 @@ class ModuleNetwork:
             return False
         if device.type != "cpu":
             return True
-        parts = [gradients(slice(a, b), self._stack) for a, b in COMPANY]
-        same = all(torch.equal(part, whole[a:b]) for part, (a, b) in zip(parts, COMPANY, strict=True))
+        parts = (slice(*edges) for edges in COMPANY)
+        same = all(torch.equal(gradients(part, self._stack), whole[part]) for part in parts)
         if not same:
             log.info("%s: rows train one after the other, for the same bits", self.model.summary)
         return same

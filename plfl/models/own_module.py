@@ -30,9 +30,9 @@ class OwnModule(Model):
 
     module: str = Field(pattern=r"^.+\.py:[A-Za-z_]\w*$")
     """File and class: `mine.py:Net`. The path is relative to the working directory."""
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = Field({})
     """Further arguments of the class."""
-    head: list[str] = []
+    head: list[str] = Field([])
     """Patterns of the parameters in the group `head`. Empty: those of the last layer."""
 
     @property

@@ -1,4 +1,5 @@
-"""A temporal convolutional network over the sequence, and an MLP over its last step and the context.
+"""A temporal convolutional network over the sequence, and an MLP over its last step and the
+context.
 
 Source: Shaojie Bai, J. Zico Kolter and Vladlen Koltun, "An Empirical Evaluation of Generic
 Convolutional and Recurrent Networks for Sequence Modeling", 2018, https://arxiv.org/abs/1803.01271;
@@ -14,6 +15,7 @@ taps, which a stack of models computes faster than grouped convolutions.
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import torch
 from pydantic import Field
@@ -21,7 +23,7 @@ from torch import Tensor, nn
 
 from plfl.layout import WindowShape
 from plfl.models import Model
-from plfl.models.mlp import Head
+from plfl.models.mlp import head_of
 
 
 class Tcn(Model):
@@ -36,7 +38,7 @@ class Tcn(Model):
     """Residual blocks."""
     kernel: int = Field(3, ge=2)
     """Taps of a convolution."""
-    mlp: tuple[int, ...] = (64,)
+    mlp: tuple[Annotated[int, Field(ge=1)], ...] = (64,)
     """Widths of the hidden layers of the head."""
 
     @property
@@ -59,12 +61,12 @@ class Net(nn.Module):
                 for level in range(sizes.levels)
             )
         )
-        self.head = Head(sizes.channels, shape.context, sizes.mlp)
+        self.head = head_of(sizes.channels + shape.context, sizes.mlp)
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
         """Forecasts (B,)."""
-        out: Tensor = self.head(self.body(sequence)[:, -1], context)
-        return out
+        out: Tensor = self.head(torch.cat([self.body(sequence)[:, -1], context], 1))
+        return out.squeeze(1)
 
 
 class Block(nn.Module):

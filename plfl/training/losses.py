@@ -27,9 +27,7 @@ LOSSES = {
     "mse": Loss(torch.square, lambda errors: 2 * errors),
     "mae": Loss(torch.abs, torch.sign),
     "huber": Loss(
-        lambda errors: torch.where(
-            errors.abs() < 1, 0.5 * errors.square(), errors.abs() - 0.5
-        ),
+        lambda errors: torch.where(errors.abs() < 1, 0.5 * errors.square(), errors.abs() - 0.5),
         lambda errors: errors.clamp(-1, 1),
     ),
 }

@@ -4,7 +4,9 @@ The updates that `torch.optim` has are taken from there; the others (the paper's
 equations of `plfl.optimizers.client`, which have oracles of their own.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +22,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.training.task import Contrast, LocalTask
 
-
-LOSSES = {
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": nn.functional.mse_loss,
     "mae": nn.functional.l1_loss,
     "huber": nn.functional.huber_loss,
@@ -72,7 +73,7 @@ class Reference:
         dtype: torch.dtype = torch.float32,
     ):
         self.device, self.dtype, self.block = device, dtype, 1
-        self.module = network.module().to(device, dtype)
+        self.module: Any = network.module().to(device, dtype)
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.context = torch.from_numpy(dataset.context).to(device, dtype)
         self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
@@ -99,7 +100,7 @@ class Reference:
         if storm is not None:
             before = start + torch.where(task.shared, storm.scale * storm.momentum, 0)
         for k, windows in enumerate(task.batches[s][:steps], 1):
-            target = self.targets[self.dataset.persistence_rows(windows)]
+            target = self.targets[windows + self.dataset.look_back - 1]
             if task.targets is not None:
                 target = task.targets[s, k - 1].to(self.dtype)
             y = nn.utils.parameters_to_vector(parameters).detach()
@@ -139,7 +140,7 @@ class Reference:
         return total / steps
 
     def _gradient(
-        self, task: LocalTask, windows: Tensor, target: Tensor, others: list[nn.Module]
+        self, task: LocalTask, windows: Tensor, target: Tensor, others: list[Any]
     ) -> tuple[float, Tensor]:
         """Loss of the module on a minibatch, and its gradient (P,)."""
         self.module.zero_grad()
@@ -151,12 +152,12 @@ class Reference:
         grads = [p.grad.flatten() for p in self.module.parameters() if p.grad is not None]
         return loss.item(), torch.cat(grads)
 
-    def _module(self, row: Tensor) -> nn.Module:
+    def _module(self, row: Tensor) -> Any:
         module = deepcopy(self.module).requires_grad_(False)
         nn.utils.vector_to_parameters(row, module.parameters())
         return module
 
-    def _contrastive(self, term: Contrast, x: Tensor, others: list[nn.Module]) -> Tensor:
+    def _contrastive(self, term: Contrast, x: Tensor, others: list[Any]) -> Tensor:
         """MOON's term as its authors compute it: the cross entropy of cosines."""
         h = self.module.features(x, term.features)
         cosine = nn.CosineSimilarity(-1)
@@ -171,7 +172,7 @@ class Reference:
             windows = [window.clone() for window in windows]
             for window in windows:
                 window[:, 0] -= window[-1, 0].item()
-        return torch.stack(windows), self.context[self.dataset.persistence_rows(starts)]
+        return torch.stack(windows), self.context[starts + self.dataset.look_back - 1]
 
     @torch.inference_mode()
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:

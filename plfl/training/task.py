@@ -63,7 +63,8 @@ class Storm:
 class LocalTask:
     """What one round asks of S models that share a ClientOpt.
 
-    Every local step is: gradient of the mean `loss` (and of `contrast`) + proximal and `pull` terms + `constant`, through the optimiser or a `storm`, then `step_offset`.
+    Every local step is: gradient of the mean `loss` (and of `contrast`) + proximal and `pull`
+    terms + `constant`, through the optimiser or a `storm`, then `step_offset`.
     """
 
     optimiser: ClientOpt
