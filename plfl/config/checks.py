@@ -1,24 +1,25 @@
 """Checks that involve several keys of a study. Each yields one line per problem."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from plfl.config import search
 from plfl.config.algorithms import available
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.messages import allowed
+from plfl.config.model_rules import DEFAULT, ModelRules
 from plfl.config.search import KINDS, Candidate
 from plfl.config.sections import (
     BASELINE,
     Ahead,
+    Compute,
     Data,
     Grid,
     Lags,
-    Model,
     Simulation,
     Tuning,
     Windows,
 )
+from plfl.layout import GROUPS, ParameterLayout
 
 Refused = Mapping[tuple[str, str, str], str]
 """The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
@@ -137,32 +138,53 @@ def _of_lags(where: str, lags: Lags, look_ahead: int, interval: int) -> Iterator
             )
 
 
-def of_target(windows: Windows, output: str) -> Iterator[str]:
+def of_target(windows: Windows, model: ModelRules) -> Iterator[str]:
     """Report an output of the model that cannot be the target."""
-    if windows.target == "change" and output == "abs":
+    if windows.target == "change" and model.is_nonnegative:
         yield (
             "model.output: 'abs' cannot predict a fall of the load, but windows.target is change; "
             "set it to linear"
         )
 
 
-def of_sharing(sharing: Mapping[str, list[str]], model: Model) -> Iterator[str]:
-    """Report patterns that match no parameter of the model, and parameters matched twice."""
-    if BASELINE in sharing:
+def of_sharing_names(schemes: Iterable[str]) -> Iterator[str]:
+    """Report a sharing scheme with the name that marks baselines."""
+    if BASELINE in schemes:
         yield (
             f"sharing.{BASELINE}: this name marks the rows of baselines in the tables; choose "
             "another name for the sharing scheme"
         )
-    names = model.parameter_names
+
+
+def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Iterator[str]:
+    """Report patterns that match no parameter of the model, and parameters matched twice."""
+    names = layout.names
     for scheme, patterns in sharing.items():
         where = f"sharing.{scheme}"
-        for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in names):
-                yield f"{where}: {pattern!r} matches no parameter; {allowed(pattern, names)}"
+        matched = {pattern: layout.matching(pattern) for pattern in patterns}
+        for pattern, matches in matched.items():
+            if not matches:
+                known = allowed(pattern, [*GROUPS, *names])
+                yield f"{where}: {pattern!r} matches no parameter; {known}"
         for name in names:
-            hits = [pattern for pattern in patterns if fnmatchcase(name, pattern)]
+            hits = [pattern for pattern in patterns if name in matched[pattern]]
             if len(hits) > 1:
                 yield f"{where}: {name!r} is matched twice, by {hits}; keep one of them"
+
+
+def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
+    """Report an engine that does not know the model."""
+    if compute.engine == "fused" and not model.fused:
+        yield (
+            f"compute.engine: 'fused' trains the model {DEFAULT} only, not {model.summary}; set "
+            "auto or stacked"
+        )
+
+
+def of_unfit(reasons: Mapping[str, str]) -> Iterator[str]:
+    """Report methods that cannot train the model, or with the loss; `reasons`: by method."""
+    for method, reason in reasons.items():
+        yield f"grid.method: {method!r} {reason}"
 
 
 def of_simulation(simulation: Simulation, clients: int) -> Iterator[str]:

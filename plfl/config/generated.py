@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel
 
 from plfl.config.messages import sections_in
+from plfl.config.model_rules import DEFAULT, OWN, ModelRules, available
 from plfl.config.study import Study
 from plfl.files import atomic
 
@@ -75,7 +76,20 @@ def write(root: Path) -> list[Path]:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a configuration file, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
+    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
+    choices = [_named(name, cls.model_json_schema()) for name, cls in available().items()]
+    whole["properties"]["model"] = whole["properties"]["model"] | {"anyOf": choices}
+    del whole["properties"]["model"]["$ref"]
+    return whole
+
+
+def _named(name: str, model: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a model with the key that selects it."""
+    if name == OWN:
+        return model
+    given = {"const": name, "type": "string", "description": "This model."}
+    required = {} if name == DEFAULT else {"required": ["name"]}
+    return model | {"properties": {"name": given, **model["properties"]}} | required
 
 
 def _yaml(block: BaseModel, depth: int) -> Iterator[str]:
@@ -124,11 +138,24 @@ def _reference(block: BaseModel, path: str) -> Iterator[str]:
         where = f"{path}.{key}".removeprefix(".")
         if isinstance(value, BaseModel):
             yield from _reference(value, where)
+            if isinstance(value, ModelRules):
+                yield from _other_models(where)
             continue
         for choice in sections_in(type(block).model_fields[key].annotation):
             name = get_args(choice.model_fields["name"].annotation)[0]
             yield f"\n## `{where}`: `{name}`\n\n{textwrap.fill(_text(choice.__doc__ or ''), 120)}\n"
             yield from _table(choice(name=name))
+
+
+def _other_models(where: str) -> Iterator[str]:
+    """The keys of the models that a study can name instead of the paper's."""
+    for name, cls in available().items():
+        if name == DEFAULT:
+            continue
+        about = textwrap.fill(_text(cls.__doc__ or ""), 120)
+        yield f"\n## `{where}`: {'`module`' if name == OWN else f'`name: {name}`'}\n\n{about}\n"
+        required = [key for key, field in cls.model_fields.items() if field.is_required()]
+        yield from _table(cls.model_construct(**dict.fromkeys(required)))
 
 
 def _table(block: BaseModel) -> Iterator[str]:

@@ -19,6 +19,9 @@ RENAMED = {
 }
 """Keys of earlier versions, and their present names."""
 
+UNKNOWN = "unknown_key"
+"""Type of an error whose message begins with the rest of the path."""
+
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
 
@@ -52,6 +55,8 @@ def _lines(error: Any, model: type[BaseModel]) -> list[str]:
     parts = [str(part) for part in error["loc"]]
     path = ".".join(part for part in parts if "constrained-" not in part)
     kind = error["type"]
+    if kind == UNKNOWN:
+        return [f"{path}.{error['msg']}"]
     if kind == "value_error" and not path:
         return str(error["ctx"]["error"]).split("\n")
     if kind == "extra_forbidden" and path in RENAMED:

@@ -234,31 +234,6 @@ class Windows(Section):
         return sum(transform.width for transform in self.context)
 
 
-class Model(Section):
-    """The forecaster: an LSTM over the look-back and an MLP over all its hidden states."""
-
-    hidden: int = Field(25, ge=1)
-    """Hidden units of the LSTM (paper: 25)."""
-    mlp: list[Annotated[int, Field(ge=1)]] = [150, 75]
-    """Widths of the hidden layers of the MLP, each followed by a per-channel PReLU (paper: 150,
-    75)."""
-    output: Literal["abs", "linear"] = "abs"
-    """Whether the forecast is the absolute value of the last layer's output (authors' code) or the
-    output itself."""
-
-    @property
-    def parameter_names(self) -> list[str]:
-        """Names of the model's parameters, in the order of a row."""
-        lstm = [f"lstm.{part}" for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-        hidden = [
-            f"mlp.{layer}.{part}"
-            for layer in range(len(self.mlp))
-            for part in ("weight", "bias", "slope")
-        ]
-        last = len(self.mlp)
-        return [*lstm, *hidden, f"mlp.{last}.weight", f"mlp.{last}.bias"]
-
-
 class Grid(Section):
     """The cells of the study: every combination of these axes, in every state."""
 
@@ -335,6 +310,9 @@ class Federation(Section):
     """Share of the clients that are selected for a round (paper: all)."""
     weighting: Literal["uniform", "samples"] = "uniform"
     """Weights of the clients in the server's mean: all equal (paper), or by training windows."""
+    loss: Literal["mse", "mae", "huber"] = "mse"
+    """Loss of the forecasts in scaled units: mean squared error (paper), mean absolute error, or
+    Huber's loss, which is squared below an error of 1 and absolute above."""
     opt_state: Literal["reset", "keep", "keep_personal"] = "reset"
     """State of the local optimiser at the start of a round: reset (paper), kept, or kept for the
     personal parameters only."""
@@ -395,7 +373,8 @@ class Scarcity(Section):
     """Share of a state's clients that join after the federation of the others has ended. They train
     the head of its last global model. Every client has its turn. 0: no client joins late."""
     head: Literal["mlp", "last"] = "mlp"
-    """What clients that join late train: the whole MLP, or its last linear layer."""
+    """What clients that join late train: the head of the model, in the paper the whole MLP (`mlp`),
+    or its last layer (`last`)."""
     epochs: int = Field(2, ge=1)
     """Passes over their own history (FedADC+: 2), with at most `rounds` × `local_steps` steps."""
 

@@ -24,6 +24,7 @@ from plfl.data import context
 from plfl.data.units import Unit
 from plfl.errors import DataError
 from plfl.files import atomic
+from plfl.layout import WindowShape
 
 Split = Literal["train", "validation", "test"]
 WEEK = 7 * 24 * 60
@@ -87,6 +88,11 @@ class Dataset:
     def persistence_rows(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Last input rows of windows; their load is the persistence forecast."""
         return starts + self.look_back - 1
+
+    @property
+    def shape(self) -> WindowShape:
+        """What a model reads of a window."""
+        return WindowShape(self.features.shape[1], self.look_back, self.context.shape[1])
 
     @property
     def is_plain(self) -> bool:

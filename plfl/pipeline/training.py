@@ -54,6 +54,6 @@ def _digests(
     """For every cell, the digest of everything that determines its results."""
     shared = [sha256(dataset), *choose(study.compute)]
     return {
-        cell: digest(str(cell), study.settings(cell), training_code([cell]), *shared)
+        cell: digest(str(cell), study.settings(cell), training_code(study, [cell]), *shared)
         for cell in cells
     }

@@ -8,6 +8,7 @@ from plfl.config.sections import Compute
 from plfl.data.windows import Dataset
 from plfl.errors import ConfigError
 from plfl.models.forecaster import Forecaster
+from plfl.models.network import Network
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
@@ -16,8 +17,12 @@ from plfl.training.task import Engine
 log = logging.getLogger(__name__)
 
 
-def choose(compute: Compute) -> tuple[str, str]:
+def choose(compute: Compute, unknown: str | None = None) -> tuple[str, str]:
     """Names of the engine and the device that a configuration means on this machine.
+
+    Args:
+        compute: the configuration.
+        unknown: what the fused engine does not know of the model or its windows, if anything.
 
     Raises:
         ConfigError: there is no such device, or the engine cannot run here.
@@ -28,7 +33,7 @@ def choose(compute: Compute) -> tuple[str, str]:
     device = "cuda" if has_gpu and compute.device != "cpu" else "cpu"
     if compute.engine not in ("auto", "fused"):
         return compute.engine, device
-    reason = "it works on the CPU only" if device == "cuda" else unavailable_reason()
+    reason = "it works on the CPU only" if device == "cuda" else unknown or unavailable_reason()
     if reason is None:
         return "fused", device
     if compute.engine == "fused":
@@ -37,9 +42,18 @@ def choose(compute: Compute) -> tuple[str, str]:
     return "stacked", device
 
 
-def make_engine(compute: Compute, forecaster: Forecaster, dataset: Dataset) -> Engine:
+def unknown_to_fused(network: Network, dataset: Dataset) -> str | None:
+    """What the fused engine does not know of a model and its windows; None if it knows all."""
+    if not isinstance(network, Forecaster):
+        return "it trains the paper's model only"
+    return None if dataset.is_plain else "it trains on the paper's windows only"
+
+
+def make_engine(compute: Compute, network: Network, dataset: Dataset) -> Engine:
     """The engine that a configuration asks for, on the dataset of one state."""
-    name, device = choose(compute)
-    engines: dict[str, type[Fused] | type[Stacked] | type[Reference]]
-    engines = {"fused": Fused, "stacked": Stacked, "reference": Reference}
-    return engines[name](forecaster, dataset, torch.device(device))
+    name, device = choose(compute, unknown_to_fused(network, dataset))
+    if isinstance(network, Forecaster) and name == "fused":
+        return Fused(network, dataset, torch.device(device))
+    engines: dict[str, type[Stacked] | type[Reference]]
+    engines = {"stacked": Stacked, "reference": Reference}
+    return engines[name](network, dataset, torch.device(device))

@@ -11,6 +11,7 @@ from plfl.config.sections import Windows
 from plfl.data.windows import build
 from plfl.errors import ConfigError
 from plfl.models.forecaster import Forecaster
+from plfl.models.layers import Module
 from plfl.optimizers import client as clients
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
@@ -18,7 +19,7 @@ from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
-from plfl.training.reference import Module, Reference
+from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask, Storm
 
