@@ -178,11 +178,16 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
                 yield f"{where}: {name!r} is matched twice, by {hits}; keep one of them"
 
 
-def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
-    """Report an engine that does not know the model."""
+def of_engine(compute: Compute, model: ModelRules, windows: Windows) -> Iterator[str]:
+    """Report an engine that does not know the model or its windows."""
     if compute.engine == "fused" and not model.fused:
         yield (
             f"compute.engine: 'fused' trains the model {DEFAULT} only, not {model.summary}; set "
+            "auto or stacked"
+        )
+    elif compute.engine == "fused" and not windows.is_plain:
+        yield (
+            "compute.engine: 'fused' reads no windows with a context or with target change; set "
             "auto or stacked"
         )
 

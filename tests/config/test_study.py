@@ -104,6 +104,14 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         # The name of a method of pydantic's models, which is an attribute like an algorithm's.
         ({"grid": {"method": ["copy"]}}, "grid.method: 'copy' is unknown"),
         ({"windows": {"target": "change"}}, "model.output: 'abs' cannot predict a fall"),
+        (
+            {
+                "windows": {"target": "change"},
+                "model": {"output": "linear"},
+                "compute": {"engine": "fused"},
+            },
+            "compute.engine: 'fused' reads no windows with a context or with target change",
+        ),
         ({"windows": {"context": [{"name": "lag"}]}}, "did you mean 'lags'?"),
         (
             {"windows": {"context": [{"days": [1]}]}},
