@@ -19,7 +19,7 @@ from plfl.registry import Algorithm
 ROOMS = {"method": methods, "server_opt": servers, "client_opt": clients}
 FLOATS = (
     "Floats per client, counted on the channel with the default parameters; each has "
-    f"{FLOAT} bytes.\nd_s: shared parameters; d_φ: those of the LSTM among them."
+    f"{FLOAT} bytes.\nd_s: number of shared parameters; d_φ: how many of them are the LSTM's."
 )
 
 

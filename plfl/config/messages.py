@@ -60,7 +60,7 @@ def _lines(error: Any, model: type[BaseModel]) -> list[str]:
         known = _keys_at(error["loc"][:-1], model)
         return [f"{path}: unknown key; {allowed(str(error['loc'][-1]), known)}"]
     message = error["msg"][0].lower() + error["msg"][1:]
-    line = f"{path}: {_SHORT.repr(error['input'])} is not allowed, {message}"
+    line = f"{path}: {_SHORT.repr(error['input'])} is not allowed: {message}"
     if kind == "list_type" and not isinstance(error["input"], dict):
         line += f", such as [{error['input']}]"
     if kind == "literal_error" and isinstance(error["input"], str):

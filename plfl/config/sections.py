@@ -35,7 +35,7 @@ class Comstock(Section):
     """Release, as its folder in the public bucket is named. Building ids are valid for one release
     only."""
     upgrade: int = Field(10, ge=0, le=99)
-    """Upgrade scenario. 0 is the baseline; the paper uses 10, "New Windows"."""
+    """Upgrade scenario. 0 is the building stock as it is; the paper uses 10, "New Windows"."""
     join: Literal["position", "utc"] = "position"
     """How hourly weather is joined to 15-minute load: `position` joins row by row, as the paper's
     authors do, which is off by one hour in IL and by three in CA; `utc` joins by true time."""
@@ -182,8 +182,8 @@ class Grid(Section):
     seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field([10], min_length=1)
     """Seeds of the initial parameters and the minibatches (authors' code: 10)."""
     refused: Literal["error", "skip"] = "error"
-    """What to do with combinations of a method and optimisers that make no sense: report them as
-    errors, with the reasons, or leave them out of the grid."""
+    """What to do with combinations of a method and optimisers that do not work together: report
+    them as errors, with the reasons, or leave them out of the grid."""
 
 
 PerClient = Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]]

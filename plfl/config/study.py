@@ -161,7 +161,7 @@ class Study(Section):
         return name in available(kind)
 
     def _tried(self, names: tuple[str, str, str]) -> list[Candidate]:
-        """The combinations that a cell with a server tries of three algorithms."""
+        """The combinations of values that a cell with a server and these algorithms tries."""
         untuned = self._untuned(*names)
         try:
             return search.candidates(untuned, self.tuning.search, self.tuning.trials)

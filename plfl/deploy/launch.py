@@ -46,8 +46,8 @@ def serve(
     Args:
         folders: folders of the cell to run.
         policy: how many clients a round needs, and how long the server waits for them.
-        host: address to listen at.
-        port: port to listen at.
+        host: address to listen on.
+        port: port to listen on.
         keys: keys of the server; None: no encryption, and clients need not prove their names.
         tell: called after each round.
 
@@ -147,7 +147,7 @@ def _refused(link: flower.Link, building: str) -> str:
     return (
         f"the server at {link.address} refuses client {building}: it does not know the client's "
         "key, or another process uses it; copy clients/"
-        f"{building}.pub, created by the same `plfl deploy keys`, to the server's folder"
+        f"{building}.pub, created by the same `plfl deploy keys`, to the server's folder of keys"
     )
 
 

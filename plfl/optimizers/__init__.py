@@ -1,1 +1,1 @@
-"""How clients and servers step."""
+"""Local optimisers (`client`) and server optimisers (`server`), one file each."""

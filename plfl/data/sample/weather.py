@@ -1,6 +1,6 @@
 """Weather of the sample data: generated hourly years with the climates of actual counties.
 
-No day is a record: the climate (means, swings, ranges, wind) is that of the county, but the days
+No day was recorded: the climate (means, swings, ranges, wind) is that of the county, but the days
 are random. Clear-sky radiation follows Haurwitz (1945), its reduction by clouds Kasten & Czeplak
 (1980), its diffuse share Erbs et al. (1982), and humidity the Magnus formula.
 """

@@ -124,8 +124,8 @@ def superlink(
     """Command of a SuperLink.
 
     Args:
-        host: address to listen at.
-        port: port to listen at.
+        host: address to listen on.
+        port: port to listen on.
         database: file of its database; None: in memory.
         certificates: certificate of the CA, certificate and private key of the server; None: no
             encryption, no authentication.

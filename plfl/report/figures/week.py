@@ -1,4 +1,4 @@
-"""A week of forecasts and the measured load, for the median client of each state."""
+"""A week of forecasts and the actual load, for the median client of each state."""
 
 from dataclasses import asdict
 from typing import Any
