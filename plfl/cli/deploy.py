@@ -64,7 +64,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     )
     _add_keys(client, "clients/NAME")
     client.add_argument(
-        "--persistence",
+        "--retry-seconds",
         type=float,
         default=30.0,
         metavar="S",
@@ -212,7 +212,7 @@ def _attend(options: argparse.Namespace) -> None:
         keys = ClientKeys.of(options.keys)
     folder = options.folder or CellFolders(study, cell).client(options.building)
     name, server = options.building, options.server
-    attend(study, cell, name, folder, server, keys, options.persistence, options.calibrate)
+    attend(study, cell, name, folder, server, keys, options.retry_seconds, options.calibrate)
 
 
 def _keys(options: argparse.Namespace) -> None:
