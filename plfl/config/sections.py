@@ -334,5 +334,6 @@ class Compute(Section):
     """What one training job trains: all cells of a state and sharing scheme (`sharing`), or one
     cell with all its seeds (`cell`)."""
     checkpoint_seconds: float = Field(20.0, ge=0)
-    """Minimum time between checkpoints of a training job, in seconds. An interrupted job loses at
-    most this much work, plus the current round."""
+    """Minimum time between checkpoints of a training job, in seconds. A killed job loses at
+    most this much work, plus the current round. Ctrl-C and SIGTERM lose nothing: the job ends after
+    the current round and saves it."""
