@@ -188,7 +188,7 @@ def federate(
 
     def command(what: str, own_keys: Path) -> list[str]:
         secured = ["--insecure"] if insecure else ["--keys", str(own_keys.resolve())]
-        return [sys.executable, "-m", "plfl", "deploy", what, *common, *secured]
+        return [sys.executable, "-P", "-m", "plfl", "deploy", what, *common, *secured]
 
     with ending_in_order(), Processes(deploy / "logs", 3 * GRACE) as processes:
         server = [*command("server", keys / "server"), "--port", str(port)]
