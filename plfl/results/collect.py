@@ -153,13 +153,6 @@ def with_baselines(cells: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame
     return pd.concat([cells.astype(whole), below.astype(whole)], ignore_index=True)
 
 
-def description(study: Study) -> dict[str, Any]:
-    """The study as its results record it, without the settings that do not affect the results."""
-    return study.model_dump(
-        mode="json", exclude={"compute": {"threads", "stack", "checkpoint_seconds"}}
-    )
-
-
 def collect(
     study: Study,
     cells: Mapping[Cell, tuple[Path, Path]],
@@ -194,7 +187,7 @@ def collect(
     clients = [describe_clients(s, Dataset.load_file(p)) for s, p in datasets.items()]
     write_table(pd.concat(clients, ignore_index=True), folder / "clients.parquet")
     about = {
-        "study": description(study),
+        "study": study.description(),
         "sources": {state: read_receipt(path) for state, path in receipts.items()},
         "cells": {str(cell): cell_digest(path) for cell, (path, _) in cells.items()},
     }
