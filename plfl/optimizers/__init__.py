@@ -1,1 +1,5 @@
-"""How clients and servers step."""
+"""How clients and servers step.
+
+The configuration imports every optimiser. To start quickly, their files import torch for type
+checkers only.
+"""

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import boto3
 import pyarrow as pa
@@ -38,13 +38,11 @@ from botocore.exceptions import (
 )
 from tqdm import tqdm
 
+from plfl.config.sections import Data
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import BUCKET, REGION, ROOT, Layout
 from plfl.errors import DataError
 from plfl.files import atomic, sha256
-
-if TYPE_CHECKING:
-    from plfl.config.sections import Data
 
 WORKERS = 8
 """Number of parallel downloads."""

@@ -9,12 +9,9 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from plfl.config.sections import Data
 from plfl.errors import DataError, did_you_mean
-
-if TYPE_CHECKING:
-    from plfl.config.sections import Data
 
 BUCKET = "oedi-data-lake"
 REGION = "us-west-2"
