@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel
 
 from plfl.config.study import Study
 from plfl.files import atomic
+from plfl.section import Section
 
 HEADER = """\
 # The study of arXiv 2404.01517, "Addressing Heterogeneity in Federated Load Forecasting with
@@ -77,19 +77,19 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
 
 
-def _yaml(block: BaseModel, depth: int) -> Iterator[str]:
+def _yaml(block: Section, depth: int) -> Iterator[str]:
     indent = "  " * depth
     properties = type(block).model_json_schema()["properties"]
-    for key, field in type(block).model_fields.items():
+    for key in type(block).model_fields:
         value = getattr(block, key)
         if depth == 0:
             yield ""
-        text = _text(field.description or type(value).__doc__ or "")
+        text = _text(properties[key].get("description") or type(value).__doc__ or "")
         if "enum" in properties[key]:
             text += f" One of: {', '.join(map(str, properties[key]['enum']))}."
         for line in textwrap.wrap(text, 96 - len(indent)):
             yield f"{indent}# {line}"
-        if isinstance(value, BaseModel):
+        if isinstance(value, Section):
             if type(value).model_fields:
                 yield f"{indent}{key}:"
                 yield from _yaml(value, depth + 1)
@@ -99,7 +99,7 @@ def _yaml(block: BaseModel, depth: int) -> Iterator[str]:
             yield f"{indent}{key}: {_flow(block, key)}"
 
 
-def _flow(block: BaseModel, key: str) -> str:
+def _flow(block: Section, key: str) -> str:
     plain = block.model_dump(mode="json")[key]
     return (
         yaml.safe_dump(plain, default_flow_style=True, width=1000, sort_keys=False)
@@ -113,26 +113,25 @@ def _text(text: str) -> str:
     return " ".join(text.split("\n\n")[0].split())
 
 
-def _reference(block: BaseModel, path: str) -> Iterator[str]:
+def _reference(block: Section, path: str) -> Iterator[str]:
     plain = [
-        key for key in type(block).model_fields if not isinstance(getattr(block, key), BaseModel)
+        key for key in type(block).model_fields if not isinstance(getattr(block, key), Section)
     ]
     if plain:
         yield f"\n## {f'`{path}`' if path else 'Top level'}\n\n"
         yield "| key | default | allowed | meaning |\n|---|---|---|---|\n"
         properties = type(block).model_json_schema()["properties"]
         for key in plain:
-            field = type(block).model_fields[key]
             cells = [
                 f"`{key}`",
                 f"`{_flow(block, key)}`",
                 _allowed(properties[key]),
-                _text(field.description or ""),
+                _text(properties[key].get("description", "")),
             ]
             yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
     for key in type(block).model_fields:
         value = getattr(block, key)
-        if isinstance(value, BaseModel):
+        if isinstance(value, Section):
             yield from _reference(value, f"{path}.{key}".removeprefix("."))
 
 

@@ -9,21 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.search import Value
+from plfl.section import Section
 
 BASELINE = "baseline"
 """In the tables, the value of `sharing` in rows of baselines; no sharing scheme may have it."""
-
-
-class Section(BaseModel):
-    """A block of keys. Unknown keys are refused; values do not change after loading."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
 
 
 class Comstock(Section):

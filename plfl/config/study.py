@@ -25,7 +25,6 @@ from plfl.config.sections import (
     Grid,
     Model,
     Scarcity,
-    Section,
     Tracking,
     Tuning,
     Windows,
@@ -34,6 +33,7 @@ from plfl.errors import ConfigError, DataError
 from plfl.files import sha256
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
+from plfl.section import Section
 
 FORMAT = 3
 """Version of the configuration and of the tables, stored in every results folder."""
@@ -294,6 +294,12 @@ class Study(Section):
             settings["server_opt"] = [cell.server_opt, server]
             settings["method"] = [cell.method, chosen.model_dump(mode="json")]
         return settings
+
+    def description(self) -> dict[str, Any]:
+        """The study as its results record it, without the settings that do not affect them."""
+        return self.model_dump(
+            mode="json", exclude={"compute": {"threads", "stack", "checkpoint_seconds"}}
+        )
 
     @property
     def results(self) -> Path:
