@@ -41,11 +41,10 @@ from plfl.data.windows import Dataset
 from plfl.errors import ConfigError
 from plfl.experiments.evaluation import EVALUATED
 from plfl.experiments.train import train
-from plfl.experiments.trainer import federation_of
+from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated import round as rounds
 from plfl.federated.client_data import ClientData
 from plfl.files import atomic
-from plfl.models.forecaster import Forecaster
 from plfl.optimizers.client.adam import Adam
 from plfl.training.engines import make_engine
 from plfl.training.fused import Fused, unavailable_reason
@@ -358,7 +357,7 @@ def _side_by_side(studies: list[Study], dataset: Dataset) -> list[float]:
     runs = []
     for study in studies:
         torch.set_num_threads(study.compute.threads)
-        forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
+        forecaster = network_of(study, dataset.shape)
         engine, cell = make_engine(study.compute, forecaster, dataset), study.cells[0]
         client_data = ClientData(dataset, engine, study.federation, cell.seed)
         f = federation_of(study, cell, study.candidates(cell)[0], forecaster, client_data)
@@ -380,11 +379,14 @@ def _dataset(clients: int, evaluated: int) -> Dataset:
         clients=np.array([f"client {i}" for i in range(clients)]),
         columns=np.array(["load", *(f"x{i}" for i in range(1, FORECASTER.inputs))]),
         features=random.random((rows, FORECASTER.inputs), dtype=np.float32),
+        context=np.zeros((rows, 0), np.float32),
+        targets=random.random(rows, dtype=np.float32),
         load=random.random(rows),
         stamps=np.tile(np.datetime64("2018-01-01T00:15", "s") + np.arange(YEAR) * 900, clients),
         bounds=first + edges,
         load_offset=np.zeros(clients),
         load_scale=np.ones(clients),
+        relative=False,
         look_back=FORECASTER.look_back,
         look_ahead=4,
         interval=15,

@@ -10,6 +10,7 @@ import numpy as np
 
 from plfl.baselines import features
 from plfl.baselines.model import Floats, Predict, Rows, per_client
+from plfl.data.units import Unit
 from plfl.data.windows import Dataset, Split
 
 PARAMETERS: dict[str, Any] = {
@@ -81,7 +82,7 @@ def pooled(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
 
 
 def _with_lags(dataset: Dataset, clients: Sequence[int], boosting: Boosting) -> Predict:
-    units = {client: Unit.of(dataset, client) for client in clients}
+    units = {client: _unit(dataset, client) for client in clients}
 
     def part(split: Split) -> tuple[Floats, Floats]:
         starts = {client: dataset.starts(client, split) for client in clients}
@@ -101,41 +102,20 @@ def _with_lags(dataset: Dataset, clients: Sequence[int], boosting: Boosting) -> 
     return predict
 
 
-@dataclass(frozen=True)
-class Unit:
-    """The units of a client's loads, from its training part; 1 instead of 0."""
-
-    change: float
-    """Mean absolute change over the look-ahead, kWh: the error of persistence."""
-    mean: float
-    """Mean load, kWh; its absolute value where loads are negative."""
-    deviation: float
-    """Standard deviation of the load, kWh."""
-
-    @classmethod
-    def of(cls, dataset: Dataset, client: int) -> Unit:
-        """The units of a client."""
-        first, end = dataset.bounds[client, :2]
-        load = dataset.load[first:end]
-        change = np.abs(load[dataset.look_ahead :] - load[: -dataset.look_ahead]).mean()
-        found = (change, abs(load.mean()), load.std() if np.ptp(load) > 0 else 0.0)
-        return cls(*(float(value) or 1.0 for value in found))
-
-
-SMALLEST = 1e-6
-"""Lower limit of loads before the logarithm, as a share of the mean load."""
+def _unit(dataset: Dataset, client: int) -> Unit:
+    first, end = dataset.bounds[client, :2]
+    return Unit.of(dataset.load[first:end], dataset.look_ahead)
 
 
 def _relative(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
     """Features of windows in the units of their client, so that they are comparable."""
-    last = features.last(dataset, starts)[:, None]
+    last = features.last(dataset, starts)
     lags = [features.look_back(dataset, starts), features.season_lags(dataset, client, starts)]
     parts = [
-        (np.concatenate(lags, axis=1) - last) / unit.change,
-        (last - unit.mean) / unit.deviation,
-        np.log(np.maximum(last / unit.mean, SMALLEST)),
-        features.time_of_day(dataset, starts, harmonics=4),
-        features.weekday(dataset, starts),
+        (np.concatenate(lags, axis=1) - last[:, None]) / unit.change,
+        unit.level(last),
+        features.target_time_of_day(dataset, starts, harmonics=4),
+        features.target_weekday(dataset, starts),
         features.inputs(dataset, starts, features.further(dataset)),
     ]
     return np.concatenate(parts, axis=1)

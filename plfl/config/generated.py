@@ -7,10 +7,12 @@ import json
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
+from plfl.config.messages import sections_in
+from plfl.config.model_rules import DEFAULT, OWN, ModelRules, available
 from plfl.config.study import Study
 from plfl.files import atomic
 from plfl.section import Section
@@ -74,7 +76,20 @@ def write(root: Path) -> list[Path]:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a configuration file, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
+    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
+    choices = [_named(name, cls.model_json_schema()) for name, cls in available().items()]
+    whole["properties"]["model"] = whole["properties"]["model"] | {"anyOf": choices}
+    del whole["properties"]["model"]["$ref"]
+    return whole
+
+
+def _named(name: str, model: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a model with the key that selects it."""
+    if name == OWN:
+        return model
+    given = {"const": name, "type": "string", "description": "This model."}
+    required = {} if name == DEFAULT else {"required": ["name"]}
+    return model | {"properties": {"name": given, **model["properties"]}} | required
 
 
 def _yaml(block: Section, depth: int) -> Iterator[str]:
@@ -114,29 +129,59 @@ def _text(text: str) -> str:
 
 
 def _reference(block: Section, path: str) -> Iterator[str]:
-    plain = [
-        key for key in type(block).model_fields if not isinstance(getattr(block, key), Section)
-    ]
-    if plain:
-        yield f"\n## {f'`{path}`' if path else 'Top level'}\n\n"
-        yield "| key | default | allowed | meaning |\n|---|---|---|---|\n"
-        properties = type(block).model_json_schema()["properties"]
-        for key in plain:
-            cells = [
-                f"`{key}`",
-                f"`{_flow(block, key)}`",
-                _allowed(properties[key]),
-                _text(properties[key].get("description", "")),
-            ]
-            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    table = list(_table(block))
+    if table:
+        yield f"\n## {f'`{path}`' if path else 'Top level'}\n"
+        yield from table
     for key in type(block).model_fields:
         value = getattr(block, key)
+        where = f"{path}.{key}".removeprefix(".")
         if isinstance(value, Section):
-            yield from _reference(value, f"{path}.{key}".removeprefix("."))
+            yield from _reference(value, where)
+            if isinstance(value, ModelRules):
+                yield from _other_models(where)
+            continue
+        for choice in sections_in(type(block).model_fields[key].annotation):
+            name = get_args(choice.model_fields["name"].annotation)[0]
+            yield f"\n## `{where}`: `{name}`\n\n{textwrap.fill(_text(choice.__doc__ or ''), 120)}\n"
+            yield from _table(choice.model_validate({"name": name}))
+
+
+def _other_models(where: str) -> Iterator[str]:
+    """The keys of the models that a study can name instead of the paper's."""
+    for name, cls in available().items():
+        if name == DEFAULT:
+            continue
+        about = textwrap.fill(_text(cls.__doc__ or ""), 120)
+        yield f"\n## `{where}`: {'`module`' if name == OWN else f'`name: {name}`'}\n\n{about}\n"
+        required = [key for key, field in cls.model_fields.items() if field.is_required()]
+        yield from _table(cls.model_construct(**dict.fromkeys(required)))
+
+
+def _table(block: Section) -> Iterator[str]:
+    """The keys of a block that are not blocks themselves."""
+    properties = type(block).model_json_schema()["properties"]
+    keys = [k for k in type(block).model_fields if not isinstance(getattr(block, k), Section)]
+    if keys:
+        yield "\n| key | default | allowed | meaning |\n|---|---|---|---|\n"
+    if isinstance(block, ModelRules) and block.name != OWN:
+        others = " or ".join(f"`{name}`" for name in available() if name != OWN)
+        yield f"| `name` | `{block.name}` | {others} | Which model (docs/models.md). |\n"
+    for key in keys:
+        field = type(block).model_fields[key]
+        cells = [
+            f"`{key}`",
+            "" if field.is_required() else f"`{_flow(block, key)}`",
+            _allowed(properties[key]),
+            _text(properties[key].get("description", "")),
+        ]
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
 def _allowed(prop: dict[str, Any]) -> str:
     """What a JSON schema allows, in a few words."""
+    if "const" in prop:
+        return f"`{prop['const']}`"
     if "enum" in prop:
         return " or ".join(f"`{value}`" for value in prop["enum"])
     if "anyOf" in prop:
@@ -144,7 +189,7 @@ def _allowed(prop: dict[str, Any]) -> str:
     if prop.get("type") == "array":
         inside = prop.get("items") or {}
         return f"list of {_allowed(inside)}" if inside else "list"
-    if prop.get("type") == "object":
+    if prop.get("type") == "object" or "discriminator" in prop:
         return "block of keys"
     bounds = {
         "minimum": "≥ {}",

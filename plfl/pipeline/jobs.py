@@ -119,8 +119,8 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def training_code(cells: Iterable[Cell]) -> str:
-    """Digest of the code that training `cells` runs."""
+def training_code(study: Study, cells: Iterable[Cell]) -> str:
+    """Digest of the code that training `cells` of a study runs."""
     used = {
         f"plfl.{room}.{name}"
         for cell in cells
@@ -130,7 +130,7 @@ def training_code(cells: Iterable[Cell]) -> str:
             ("optimizers.server", cell.server_opt),
         )
     }
-    return code_digest("plfl.experiments.train", *used)
+    return code_digest("plfl.experiments.train", type(study.model).__module__, *used)
 
 
 def git_commit() -> str | None:

@@ -237,7 +237,6 @@ def _short(cell: Cell, several_seeds: bool) -> str:
 
 def _params(cell: Cell, study: Study, given: Mapping[Any, Any]) -> dict[str, str]:
     """The parameters by which cells are compared, with the values in `given` that are not empty."""
-    widths = "-".join(map(str, study.model.mlp))
     params = {
         "state": cell.state,
         "sharing": cell.sharing,
@@ -249,7 +248,7 @@ def _params(cell: Cell, study: Study, given: Mapping[Any, Any]) -> dict[str, str
         "rounds": study.federation.rounds,
         "local_steps": study.federation.local_steps,
         "batch_size": study.federation.batch_size,
-        "model": f"lstm{study.model.hidden}-mlp{widths}",
+        "model": study.model.summary,
     }
     return {key: str(value) for key, value in params.items()}
 

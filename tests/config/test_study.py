@@ -85,6 +85,35 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         ({"grid": {"sharing": ["P4"]}}, "allowed: P1, P2, P3"),
         # The name of a method of pydantic's models, which is an attribute like an algorithm's.
         ({"grid": {"method": ["copy"]}}, "grid.method: 'copy' is unknown"),
+        ({"windows": {"target": "change"}}, "model.output: 'abs' cannot predict a fall"),
+        ({"windows": {"context": [{"name": "lag"}]}}, "did you mean 'lags'?"),
+        (
+            {"windows": {"context": [{"days": [1]}]}},
+            "windows.context.0: {'days': [1]} has no name; allowed: lags, level, calendar",
+        ),
+        (
+            {"windows": {"context": [{"name": "level"}, {"name": "encoding", "bin": 3}]}},
+            "windows.context.1.encoding.bin: unknown key; allowed: name, bins; did you mean 'bins'",
+        ),
+        (
+            {"windows": {"context": [{"name": "lags", "days": [1, 1]}]}},
+            "windows.context.0.lags.days: duplicate '1'",
+        ),
+        (
+            {"windows": {"look_ahead": 95, "context": [{"name": "lags", "days": [1, 2]}]}},
+            "windows.context.0.lags.days: 1 days before the target and 2 rows after that",
+        ),
+        (
+            {"windows": {"context": [{"name": "ahead", "features": ["load"]}]}},
+            "windows.context.0.ahead.features: 'load' is not known ahead",
+        ),
+        (
+            {
+                "data": {"features": ["load", "weekday"]},
+                "windows": {"context": [{"name": "ahead"}]},
+            },
+            "'temperature' is not among the inputs of data.features; allowed: weekday",
+        ),
         (
             {"hyperparameters": {"client_opt": {"adam": {"beta1": 1}}}},
             "hyperparameters.client_opt.adam.beta1: 1 is not allowed",

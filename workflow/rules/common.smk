@@ -86,7 +86,7 @@ def training_minutes(wildcards, attempt):
 
 def training_digest(wildcards):
     """Fingerprint of the code that a training job runs."""
-    return training_code(cells_of(wildcards))
+    return training_code(study, cells_of(wildcards))
 
 
 def one_of(names):
