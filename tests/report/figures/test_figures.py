@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import json
 import os
 import subprocess
 import sys
