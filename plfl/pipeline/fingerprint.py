@@ -34,7 +34,6 @@ def code_digest(*modules: str) -> str:
     return digest([(file.relative_to(ROOT).as_posix(), sha256(file)) for file in files])
 
 
-@cache
 def _closure(module: str) -> set[Path]:
     seen: set[Path] = set()
     todo = [module]
