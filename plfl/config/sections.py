@@ -41,7 +41,9 @@ class Meters(Section):
     """Folder of the files. With several states, each state has a sub-folder of its name."""
     columns: dict[str, str] = {"timestamp": "timestamp", "load": "load"}
     """Column names in the files. `timestamp` and `load` are required; `temperature` (°C),
-    `wind_speed` (m/s), `floor_area` (ft²), `wall_area` (m²) and `window_area` (m²) are optional."""
+    `wind_speed` (m/s), `floor_area` (ft²), `wall_area` (m²) and `window_area` (m²) are optional.
+    Other numbers, such as a weather forecast, can have names of your own, which `data.features`
+    then lists."""
     timezone: str = "UTC"
     """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
     zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time."""
@@ -95,7 +97,8 @@ class Data(Section):
     buildings: dict[str, list[Annotated[int, Field(ge=0, lt=2**63)]]] = {}
     """Building ids per state, in order, instead of the paper's list."""
     features: list[str] = Field(list(FEATURES), min_length=1)
-    """Inputs of the model, in order. The first must be `load`. The paper uses all eight."""
+    """Inputs of the model, in order. The first must be `load`. The paper uses all eight. With
+    `meters`, columns of your own are possible, too: see `data.meters.columns`."""
     comstock: Comstock = Comstock()
     meters: Meters = Meters()
     sample: Sample = Sample()

@@ -170,8 +170,9 @@ class Tables:
             means = _means_of_baselines(table[~validation]).add_suffix("_mean")
             of_validation = _means_of_baselines(table[validation])["mase"]
             sent = table[~validation].groupby(_BASELINE, sort=False)["bytes"].sum()
-            known = baselines.catalogue()
-            pooled = [known[name].pooled for name in means.index.get_level_values("baseline")]
+            pooled = [
+                baselines.find(name).pooled for name in means.index.get_level_values("baseline")
+            ]
             of_all = np.array(pooled, bool)
             return means.assign(validation_mase=of_validation, bytes=sent, pooled=of_all)
 
@@ -365,7 +366,7 @@ def spaced(count: float) -> str:
 
 def baseline_label(name: str) -> str:
     """The label of a baseline, such as "Ridge, day and week lags"."""
-    return baselines.catalogue()[name].label
+    return baselines.find(name).label
 
 
 def spread(study: Study) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import BASELINE, catalogue
+from plfl.baselines import BASELINE, find
 from plfl.config.study import Cell, Study
 from plfl.files import digest
 from plfl.results.records import CELL, MODELS
@@ -154,7 +154,7 @@ def _baselines_of(tables: Tables, state: str) -> Iterator[Run]:
     every, last = tables.baselines, tables.study.federation.rounds
     here = every[every["state"] == state]
     for name, table in here.groupby("baseline", sort=False):
-        about = catalogue()[str(name)]
+        about = find(str(name))
         yield Run(
             subject=f"{state}-{BASELINE}-{name}",
             state=state,
