@@ -68,6 +68,8 @@ class Stacked:
         if task.storm is not None and twins.storm is not None:
             task.storm.momentum.copy_(twins.storm.momentum[:1])
             task.storm.square.copy_(twins.storm.square[:1])
+        if task.average is not None and twins.average is not None:
+            task.average.rows.copy_(twins.average.rows[:1])
         return loss
 
     @torch.inference_mode()
@@ -112,14 +114,17 @@ class Stacked:
                 g += task.constant
             total += losses if active is None else losses * active
             now = slice(None) if always else longest_first[: sum(n >= k for n in taken)]
+            paced = optimiser if task.rates is None else optimiser.slowed(task.rates[k - 1])
             with _only(now, y, state) as (rows, moments):
-                optimiser.step(rows, g[now], moments, _part(behind, now) + k)
+                paced.step(rows, g[now], moments, _part(behind, now) + k)
                 if storm is not None:
                     rows.copy_(torch.where(task.shared, ahead[now], rows))
                 if task.step_offset is not None:
                     rows += task.step_offset[now]
                 if task.frozen is not None:
                     rows.copy_(torch.where(task.frozen, start[now], rows))
+            if task.average is not None:
+                task.average.advance(y, k, active)
         return total / steps
 
     def _gradient(
