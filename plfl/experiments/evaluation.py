@@ -46,7 +46,7 @@ class Evaluator:
         scores = examined.scores
         local = scores[(scores["model"] == "local") & (scores["split"] == "validation")]
         # The MASE is the same but for a factor, and undefined where the load never changes.
-        f.keep_best(torch.from_numpy(local["mae"].to_numpy(np.float64)))
+        f.keep_best(torch.tensor(local["mae"].to_list(), dtype=torch.float64))
         return self.evaluate(f.best["rows"], received) if is_last else examined
 
     def evaluate(self, local: torch.Tensor, received: torch.Tensor | None) -> Evaluation:

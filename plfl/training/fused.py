@@ -44,7 +44,7 @@ class Fused:
     """Trains each row to the same bits, beside any other rows and on any number of threads.
 
     What the kernel does not know (a ClientOpt with a step of its own, a contrast, another loss than
-    the squared error) is left to `Stacked`.
+    the squared error, rates that change, averages) is left to `Stacked`.
     """
 
     def __init__(
