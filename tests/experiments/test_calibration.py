@@ -38,7 +38,7 @@ def client_data(*lengths: int, dtype: torch.dtype = torch.float64) -> ClientData
 
 
 def forecaster_of(f: ClientData) -> Forecaster:
-    return f.engine.forecaster
+    return f.engine.network
 
 
 def models(f: ClientData) -> torch.Tensor:
@@ -48,7 +48,7 @@ def models(f: ClientData) -> torch.Tensor:
 
 
 def head(f: ClientData, which: str = "mlp") -> torch.Tensor:
-    return torch.from_numpy(head_mask(forecaster_of(f), which))
+    return torch.from_numpy(head_mask(forecaster_of(f).layout, which))
 
 
 TWO = client_data(240, 170)
@@ -56,9 +56,9 @@ TWO = client_data(240, 170)
 
 def test_heads_of_the_paper():
     paper = Forecaster(8, 12, 25, (150, 75), absolute=True)
-    assert head_mask(paper, "mlp").sum() == 56_776
-    assert head_mask(paper, "last").sum() == 76
-    assert not (head_mask(paper, "mlp") & paper.layout.mask(["lstm.*"])).any()
+    assert head_mask(paper.layout, "mlp").sum() == 56_776
+    assert head_mask(paper.layout, "last").sum() == 76
+    assert not (head_mask(paper.layout, "mlp") & paper.layout.mask(["lstm.*"])).any()
 
 
 @pytest.mark.parametrize("which", ["mlp", "last"])
@@ -142,7 +142,7 @@ def test_against_pytorch(variant, monkeypatch):
         counts = np.bincount(np.searchsorted(edges, own_targets[i].numpy()), minlength=bins)
         ratios = torch.from_numpy(counts / counts.max())
         for windows in task.batches[i][: task.steps[i]]:
-            x = TWO.engine._inputs(windows)
+            x, _ = TWO.engine._inputs(windows)
             y, forecast, taught = TWO.targets(windows), student(x), teacher(x).detach()
             bin_y, bin_t = (
                 torch.from_numpy(np.searchsorted(edges, v.numpy())) for v in (y, taught)
@@ -175,8 +175,9 @@ def test_no_client_takes_more_steps_than_it_may():
 def test_company_changes_nothing():
     """A client's head comes out the same to the bit, however many windows the others have."""
     alone, both = client_data(240, dtype=torch.float32), client_data(240, 170, dtype=torch.float32)
-    both.dataset.features[: len(alone.dataset.features)] = alone.dataset.features
-    both.engine.features[: len(alone.dataset.features)] = alone.engine.features
+    for name in ("features", "targets"):
+        for mine, other in ((both.dataset, alone.dataset), (both.engine, alone.engine)):
+            getattr(mine, name)[: len(alone.dataset.load)] = getattr(other, name)
     one = calibrate(models(alone), alone, head(alone), ADAM)
     two = calibrate(models(both), both, head(both), ADAM)
     assert torch.equal(one[0], two[0])
