@@ -329,6 +329,9 @@ class Federation(Section):
     to 0 along half a cosine wave."""
     warm_up: float = Field(0.0, ge=0, lt=1)
     """Share of all local steps in which this rate first rises linearly from 0."""
+    clip: float | None = Field(None, gt=0)
+    """Largest norm of the gradient of a local step, over all parameters; longer ones are scaled
+    down to it before anything is added to them. null (paper): no limit."""
     ema: float | None = Field(None, gt=0, lt=1)
     """Decay of an exponential moving average of each client's parameters over its local steps. The
     average is scored as the local model; the client trains and sends its parameters as they are.

@@ -44,7 +44,7 @@ class Fused:
     """Trains each row to the same bits, beside any other rows and on any number of threads.
 
     What the kernel does not know (a ClientOpt with a step of its own, a contrast, another loss than
-    the squared error, rates that change, averages) is left to `Stacked`.
+    the squared error, clipping, rates that change, averages) is left to `Stacked`.
     """
 
     def __init__(
@@ -173,6 +173,7 @@ def _unknown(task: LocalTask) -> str | None:
     unknown = {
         "a contrast": task.contrast is not None,
         f"the loss {task.loss}": task.loss != "mse",
+        "clipping": task.clip is not None,
         "a schedule of the rate": task.rates is not None,
         "an average of the parameters": task.average is not None,
     }

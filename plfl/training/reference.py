@@ -158,7 +158,14 @@ class Reference:
             loss = loss + self._contrastive(task.contrast, self._inputs(windows)[0], others)
         loss.backward()
         grads = [p.grad.flatten() for p in self.module.parameters() if p.grad is not None]
-        return loss.item(), torch.cat(grads)
+        gradient = torch.cat(grads)
+        if task.clip is not None:
+            if task.frozen is not None:
+                gradient[task.frozen] = 0
+            clipped = nn.Parameter(torch.empty_like(gradient))
+            clipped.grad = gradient
+            nn.utils.clip_grad_norm_(clipped, task.clip)
+        return loss.item(), gradient
 
     def _module(self, row: Tensor) -> Any:
         module = deepcopy(self.module).requires_grad_(False)

@@ -123,7 +123,7 @@ class LocalTask:
     steps: Tensor | None = None
     """Steps (S,) that each row takes, at most K; None: K."""
     gradients: Tensor | None = None
-    """(S, P) to which the minibatch gradients are added, before any term."""
+    """(S, P) to which the minibatch gradients are added, clipped, before any term."""
     contrast: Contrast | None = None
     """Term in the loss between the models at their start and `previous`."""
     previous: Tensor | None = None
@@ -132,6 +132,8 @@ class LocalTask:
     """Mask (P,) of parameters that stay as they are."""
     storm: Storm | None = None
     """How the shared parameters step, instead of by the optimiser."""
+    clip: float | None = None
+    """Largest norm of a minibatch gradient over the parameters that are trained; None: any."""
     rates: tuple[float, ...] | None = None
     """Factor of the optimiser's rate in each of the K steps; None: 1."""
     average: Average | None = None

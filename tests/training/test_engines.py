@@ -71,7 +71,7 @@ TERMS = [
     "frozen",
     "storm",
 ]
-PACE = ["rates", "average"]
+PACE = ["rates", "average", "clip"]
 """Terms that the kernel leaves to `Stacked`."""
 
 PER_ROW = ["rows", "batches", "steps_taken", "constant", "step_offset", "targets", "steps"]
@@ -113,6 +113,7 @@ def with_terms(whole, names, seed=1):
             a=0.2,
             beta=0.9,
         ),
+        "clip": 0.05,
         "rates": tuple(1 / k for k in range(1, K + 1)),
         "average": Average(
             rows=normal(rows.shape),
@@ -205,6 +206,28 @@ def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
     if "average" in terms:
         torch.testing.assert_close(ours.average.rows, theirs.average.rows, rtol=0, atol=1e-9)
+
+
+def test_a_clipped_gradient_has_this_norm():
+    data = dataset(SMALL)
+    for clip in (1e-3, 1e3):
+        free, clipped = (
+            replace(
+                task(SMALL, Sgd.model_construct(lr=0.0), rows=3, steps=1),
+                clip=limit,
+                gradients=torch.zeros(3, SMALL.layout.width, dtype=torch.float64),
+            )
+            for limit in (None, clip)
+        )
+        for one in (free, clipped):
+            Stacked(SMALL, data, CPU, torch.float64).train(one)
+        norms = free.gradients.norm(dim=1)
+        assert (norms > 1e-2).all()
+        torch.testing.assert_close(
+            clipped.gradients.norm(dim=1), norms.clamp(max=clip), rtol=1e-3, atol=0
+        )
+        cosines = torch.cosine_similarity(clipped.gradients, free.gradients)
+        torch.testing.assert_close(cosines, torch.ones_like(cosines))
 
 
 def test_reference_says_that_it_cannot_keep_moments():

@@ -345,6 +345,7 @@ def test_what_the_kernel_does_not_know_is_left_to_stacked(caplog):
         if ours.average is not None:
             assert torch.equal(ours.average.rows, theirs.average.rows)
     assert "the fused engine leaves signsgd to the stacked engine" in caplog.text
+    assert "leaves clipping to the stacked engine" in caplog.text
     assert "leaves a schedule of the rate to the stacked engine" in caplog.text
     assert "leaves an average of the parameters to the stacked engine" in caplog.text
 

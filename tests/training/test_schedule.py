@@ -1,4 +1,4 @@
-"""Rates and averages over whole trainings, against `torch.optim` in a plain loop."""
+"""Rates, clipping and averages over whole trainings, against `torch.optim` in a plain loop."""
 
 from dataclasses import replace
 
@@ -69,7 +69,7 @@ def test_the_rate_depends_on_the_number_of_the_step_only():
 @pytest.mark.parametrize("engine", [Stacked, reference.Reference])
 @pytest.mark.filterwarnings("ignore:.*lr_scheduler:UserWarning")
 def test_two_rounds_are_a_plain_loop_of_pytorch(optimiser, engine):
-    """A cosine with warm-up and an average whose decay reaches its limit in the second round."""
+    """A cosine with warm-up, clipping, and an average whose decay soon reaches its limit."""
     data, steps, limit = dataset(SMALL), 12, 0.6
     settings = Settings(rounds=2, local_steps=steps, schedule="cosine", warm_up=0.1)
     fresh = task(SMALL, optimiser, rows=1, steps=2 * steps)
@@ -81,6 +81,7 @@ def test_two_rounds_are_a_plain_loop_of_pytorch(optimiser, engine):
             fresh,
             batches=fresh.batches[:, (t - 1) * steps : t * steps],
             rates=schedule.factors(settings, t, 0, steps),
+            clip=0.1,
             average=replace(average, steps=count + (t - 1) * steps),
         )
         if t == 2:  # `reference` has fresh moments in every round
@@ -107,6 +108,7 @@ def test_two_rounds_are_a_plain_loop_of_pytorch(optimiser, engine):
             x = torch.stack([trainer.features[i : i + data.look_back] for i in windows.tolist()])
             target = trainer.targets[windows + data.look_back - 1]
             nn.functional.mse_loss(module(x), target).backward()
+            nn.utils.clip_grad_norm_(module.parameters(), 0.1)
             theirs.step()
             rates.step()
             averaged.update_parameters(module)
