@@ -104,9 +104,10 @@ def test_a_cell_has_the_same_bits_in_any_company() -> None:
         pd.testing.assert_frame_equal(alone.forecasts, together[cell].forecasts)
 
 
-def recipe(**federation: Any) -> Study:
+def recipe(model: dict[str, Any] | None = None, **federation: Any) -> Study:
     """A study of few cells with rates at which the models soon change for the worse."""
     return tiny.study(
+        model=model or {},
         grid={"client_opt": ["adam"], "server_opt": ["fedavg"]},
         client_opt={"adam": {"lr": 0.1}},
         federation={"rounds": 6, "evaluate_every": 1, **federation},
@@ -154,9 +155,13 @@ def test_an_average_without_a_memory_is_the_last_model(method: str) -> None:
     pd.testing.assert_frame_equal(last.records, averaged.records, rtol=1e-5)
 
 
-def test_the_best_model_of_each_client_is_scored_in_the_last_round() -> None:
+@pytest.mark.parametrize("ema", [None, 0.9])
+@pytest.mark.parametrize("model", [{}, {"name": "mlp", "hidden": [4]}], ids=["lstm_mlp", "mlp"])
+def test_the_best_model_of_each_client_is_scored_in_the_last_round(
+    model: dict[str, Any], ema: float | None
+) -> None:
     name = "XX-P2-fedopt-adam-fedavg-10"
-    last, best = recipe(), recipe(keep="best")
+    last, best = recipe(model, ema=ema), recipe(model, ema=ema, keep="best")
     (usual,), (kept,) = records(last, name), records(best, name)
     before = usual["round"] < 6
     pd.testing.assert_frame_equal(usual[before], kept[before])
