@@ -276,6 +276,18 @@ def test_combinations_without_meaning_are_refused_with_the_reason(raw: Any, mess
     assert any(message in problem for problem in problems(raw)), problems(raw)
 
 
+@pytest.mark.parametrize("key", [{"schedule": "cosine"}, {"warm_up": 0.1}])
+def test_methods_that_compute_with_the_rate_need_a_constant_one(key: dict[str, Any]) -> None:
+    methods = ["fedopt", "fedadc", "fafed", "scaffold"]
+    grid = {"method": methods, "client_opt": ["sgd"], "server_opt": ["fedavg"]}
+    Study.parse({"grid": grid, "federation": {"ema": 0.9}}, "x")
+    found = problems({"grid": grid, "federation": key})
+    reason = "computes with a constant rate of the local optimiser; remove the method"
+    assert len(found) == 2
+    for name, problem in zip(("fedadc", "fafed"), found, strict=True):
+        assert problem.startswith(f"grid.method: {name!r} {reason}")
+
+
 def test_what_trains_alone_is_one_run() -> None:
     grid = {
         "method": ["authors_code", "fedadc", "fedopt"],
