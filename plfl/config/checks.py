@@ -71,24 +71,30 @@ def of_data(data: Data) -> Iterator[str]:
     for key, folder in (("data.folder", data.folder), ("data.meters.folder", data.meters.folder)):
         if "\0" in str(folder):
             yield f"{key}: {str(folder)!r} is not a valid folder name; remove the NUL character"
-    yield from _of_features(data.features)
-    yield from _of_columns(data.meters.columns)
+    yield from _of_features(data)
+    yield from _of_columns(data.meters.columns, data.features)
 
 
-def _of_features(features: list[str]) -> Iterator[str]:
+def _of_features(data: Data) -> Iterator[str]:
+    features, own = data.features, data.source == "meters"
+    known = dict.fromkeys([*FEATURES, *(data.meters.columns if own else ())])
     for feature in features:
-        if feature not in FEATURES:
-            yield f"data.features: {feature!r} is unknown; {allowed(feature, FEATURES)}"
+        if feature not in known or feature == "timestamp":
+            remedy = "; for a column of your own, add it to data.meters.columns" if own else ""
+            yield f"data.features: {feature!r} is unknown; {allowed(feature, FEATURES)}{remedy}"
     if features[0] != "load":
         yield f"data.features: must start with 'load', but starts with {features[0]!r}"
     yield from duplicates("data.features", features)
 
 
-def _of_columns(columns: dict[str, str]) -> Iterator[str]:
+def _of_columns(columns: dict[str, str], features: list[str]) -> Iterator[str]:
     mappable = ["timestamp", *(name for name in FEATURES if name not in CALENDAR)]
     for role, column in columns.items():
-        if role not in mappable:
-            yield f"data.meters.columns: {role!r} is unknown; {allowed(role, mappable)}"
+        if role not in mappable and (role in CALENDAR or role not in features):
+            yield (
+                f"data.meters.columns: {role!r} is unknown; {allowed(role, mappable)}, or a name "
+                "of your own that data.features lists, too"
+            )
         if (first := next(r for r, c in columns.items() if c == column)) != role:
             yield (
                 f"data.meters.columns: {first!r} and {role!r} are both {column!r}; name different "

@@ -48,7 +48,9 @@ class Meters(Section):
     """Folder of the files. With several states, each state has a sub-folder of its name."""
     columns: dict[str, str] = {"timestamp": "timestamp", "load": "load"}
     """Column names in the files. `timestamp` and `load` are required; `temperature` (°C),
-    `wind_speed` (m/s), `floor_area` (ft²), `wall_area` (m²) and `window_area` (m²) are optional."""
+    `wind_speed` (m/s), `floor_area` (ft²), `wall_area` (m²) and `window_area` (m²) are optional.
+    Other numbers, such as a weather forecast, can have names of your own, which `data.features`
+    then lists."""
     timezone: str = "UTC"
     """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
     zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time."""
@@ -102,7 +104,8 @@ class Data(Section):
     buildings: dict[str, list[Annotated[int, Field(ge=0, lt=2**63)]]] = {}
     """Building ids per state, in order, instead of the paper's list."""
     features: list[str] = Field(list(FEATURES), min_length=1)
-    """Inputs of the model, in order. The first must be `load`. The paper uses all eight."""
+    """Inputs of the model, in order. The first must be `load`. The paper uses all eight. With
+    `meters`, columns of your own are possible, too: see `data.meters.columns`."""
     comstock: Comstock = Comstock()
     meters: Meters = Meters()
     sample: Sample = Sample()
@@ -227,6 +230,11 @@ class Windows(Section):
     """Further inputs, which the model reads once per window, beside the look-back: a list of
     transforms (`lags`, `level`, `calendar`, `encoding`, `ahead`) such as `{name: lags, days: [1,
     7]}`. What a transform estimates is each client's own and is never sent. Empty (paper): none."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether inputs and targets are the paper's: loads as they are scaled, and no context."""
+        return self.target == "load" and not self.context
 
     @property
     def context_width(self) -> int:

@@ -23,7 +23,9 @@ def problems_of(model: Buildable, shape: WindowShape) -> list[str]:
     try:
         key = json.dumps(model.settings), shape
         if key not in _found:
-            _found[key] = [f"model: {line}" for line in _problems(model, shape)]
+            _found[key] = [
+                f"model{'' if line[0] == '.' else ': '}{line}" for line in _problems(model, shape)
+            ]
     except PlflError as error:
         return [str(error)]
     return _found[key]
@@ -58,9 +60,8 @@ def _of_parameters(model: Buildable, module: nn.Module, again: nn.Module) -> Ite
         )
     if not names:
         yield f"{model.summary} has no parameters; there is nothing to train"
-    for name, parameter in module.named_parameters():
-        if parameter.dtype != torch.float32:
-            yield f"{model.summary}: parameter {name} is {parameter.dtype}; make it float32"
+    for dtype in {p.dtype for p in module.parameters()} - {torch.float32}:
+        yield f"{model.summary} has parameters of type {dtype}; make them float32"
     pairs = zip(module.parameters(), again.parameters(), strict=True)
     if any(not torch.equal(a, b) for a, b in pairs):
         yield (
@@ -94,6 +95,11 @@ def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
         yield (
             f"{model.summary} is random: two forecasts of the same windows differ; remove Dropout "
             "and the like, since every number of a study must follow from its seed"
+        )
+    elif not torch.allclose(module(sequence[:1], context[:1]), outputs[:1], rtol=1e-3, atol=1e-5):
+        yield (
+            f"{model.summary}: a forecast depends on the other windows of its minibatch; compute "
+            "each from its own window only"
         )
     if not outputs.requires_grad:
         yield f"{model.summary}: forecasts have no gradient; remove detach() and no_grad()"

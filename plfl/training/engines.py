@@ -22,7 +22,7 @@ def choose(compute: Compute, unknown: str | None = None) -> tuple[str, str]:
 
     Args:
         compute: the configuration.
-        unknown: what the fused engine does not know of the model or its windows, if anything.
+        unknown: why the fused engine cannot train the model, see `unknown_to_fused`.
 
     Raises:
         ConfigError: there is no such device, or the engine cannot run here.
@@ -42,16 +42,17 @@ def choose(compute: Compute, unknown: str | None = None) -> tuple[str, str]:
     return "stacked", device
 
 
-def unknown_to_fused(network: Network, dataset: Dataset) -> str | None:
-    """What the fused engine does not know of a model and its windows; None if it knows all."""
-    if not isinstance(network, Forecaster):
+def unknown_to_fused(papers_model: bool, plain_windows: bool) -> str | None:
+    """Why the fused engine cannot train a model on some windows; None if it can."""
+    if not papers_model:
         return "it trains the paper's model only"
-    return None if dataset.is_plain else "it trains on the paper's windows only"
+    return None if plain_windows else "it reads windows without context or units of their own only"
 
 
 def make_engine(compute: Compute, network: Network, dataset: Dataset) -> Engine:
     """The engine that a configuration asks for, on the dataset of one state."""
-    name, device = choose(compute, unknown_to_fused(network, dataset))
+    unknown = unknown_to_fused(isinstance(network, Forecaster), dataset.is_plain)
+    name, device = choose(compute, unknown)
     if isinstance(network, Forecaster) and name == "fused":
         return Fused(network, dataset, torch.device(device))
     engines: dict[str, type[Stacked] | type[Reference]]

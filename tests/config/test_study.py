@@ -82,6 +82,24 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
             {"data": {"meters": {"columns": {"timestamp": "t", "load": "kWh", "humidity": "kWh"}}}},
             "'load' and 'humidity' are both 'kWh'",
         ),
+        (
+            {"data": {"meters": {"columns": {"timestamp": "t", "load": "kWh", "temprature": "T"}}}},
+            "'temprature' is unknown; allowed: timestamp, load, temperature",
+        ),
+        (
+            {"data": {"source": "meters", "features": ["load", "humidity"]}},
+            "'humidity' is unknown; allowed: load, time_index, weekday, temperature, wind_speed, "
+            "floor_area, wall_area, window_area; for a column of your own, add it to",
+        ),
+        (
+            {
+                "data": {
+                    "source": "meters",
+                    "features": ["load", "timestamp"],
+                }
+            },
+            "data.features: 'timestamp' is unknown",
+        ),
         ({"grid": {"sharing": ["P4"]}}, "allowed: P1, P2, P3"),
         # The name of a method of pydantic's models, which is an attribute like an algorithm's.
         ({"grid": {"method": ["copy"]}}, "grid.method: 'copy' is unknown"),

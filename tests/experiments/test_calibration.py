@@ -38,7 +38,7 @@ def client_data(*lengths: int, dtype: torch.dtype = torch.float64) -> ClientData
 
 
 def forecaster_of(f: ClientData) -> Forecaster:
-    return f.engine.forecaster
+    return f.engine.network
 
 
 def models(f: ClientData) -> torch.Tensor:
@@ -48,7 +48,7 @@ def models(f: ClientData) -> torch.Tensor:
 
 
 def head(f: ClientData, which: str = "mlp") -> torch.Tensor:
-    return torch.from_numpy(head_mask(forecaster_of(f), which))
+    return torch.from_numpy(head_mask(forecaster_of(f).layout, which))
 
 
 TWO = client_data(240, 170)
@@ -56,9 +56,9 @@ TWO = client_data(240, 170)
 
 def test_heads_of_the_paper():
     paper = Forecaster(8, 12, 25, (150, 75), absolute=True)
-    assert head_mask(paper, "mlp").sum() == 56_776
-    assert head_mask(paper, "last").sum() == 76
-    assert not (head_mask(paper, "mlp") & paper.layout.mask(["lstm.*"])).any()
+    assert head_mask(paper.layout, "mlp").sum() == 56_776
+    assert head_mask(paper.layout, "last").sum() == 76
+    assert not (head_mask(paper.layout, "mlp") & paper.layout.mask(["lstm.*"])).any()
 
 
 @pytest.mark.parametrize("which", ["mlp", "last"])
