@@ -6,7 +6,7 @@ from plfl.config import search
 from plfl.config.algorithms import available
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.messages import allowed
-from plfl.config.model_rules import DEFAULT, ModelRules
+from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
 from plfl.config.sections import (
     BASELINE,
@@ -180,10 +180,9 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
 
 def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
     """Report an engine that does not know the model."""
-    if compute.engine == "fused" and not model.fused:
+    if compute.engine == "fused" and model.kernel_form is None:
         yield (
-            f"compute.engine: 'fused' trains the model {DEFAULT} only, not {model.summary}; set "
-            "auto or stacked"
+            f"compute.engine: 'fused' does not know the model {model.summary}; set auto or stacked"
         )
 
 

@@ -22,8 +22,8 @@ from plfl.files import atomic
 FOLDER = Path(__file__).parent
 SOURCE = "kernel.cpp"
 HEADERS = (
-    *("vectors.h", "products.h", "model.h", "group.h", "optimisers.h"),
-    *("training.h", "prediction.h"),
+    *("vectors.h", "products.h", "model.h", "lstm.h", "mlp.h", "group.h"),
+    *("optimisers.h", "training.h", "prediction.h"),
 )
 """What the source includes."""
 # Without -ffast-math: a diverged model must show its NaN.

@@ -1,90 +1,132 @@
-// Activations of a group of 16 samples, forward and backward.
+// Windows, forecasts and losses of a group of 16 samples.
 
 #pragma once
 
-#include "model.h"
+#include "lstm.h"
+#include "mlp.h"
 
 namespace {
 
+// What windows are read from; each is named by its first row.
+extern "C" struct PlflWindows {
+  const float* features;  // [rows][features], the load first
+  const float* context;   // [rows][context], of the window whose last row this is
+  const float* targets;   // [rows], likewise
+  std::int32_t relative;  // whether the last load is subtracted from those of a window
+};
+
+enum Loss { kSquared = 0, kAbsolute = 1, kHuber = 2 };
+
 // Where a group keeps what; all groups of a batch lie behind one another in one piece of memory.
 struct GroupLayout {
-  explicit GroupLayout(const Layout& layout) {
-    const int steps = layout.steps, hidden = layout.hidden;
-    gate_rows = layout.lstm.panels() * kPanel;
-    inputs = add(steps * layout.lstm_inputs());
-    gates = add(steps * gate_rows);
-    cells = add(steps * hidden);
-    tanh_cells = add(steps * hidden);
-    recurrent = add(hidden);
-    cell_gradient = add(hidden);
-    for (const Matrix& matrix : layout.mlp) {
-      x.push_back(add(matrix.panels() * kPanel));
-      xt.push_back(add(matrix.panels() * kPanel));
-      z.push_back(add(matrix.rows));
-      dx.push_back(add(matrix.columns));
-      slope_terms.push_back(add(panels_of(matrix.rows) * kPanel));
-    }
-    dx.push_back(add(1));
-  }
+  explicit GroupLayout(const Layout& layout, Rows rows = {})
+      : lstm(layout, rows), mlp(layout, rows), window(rows.add(layout.mlp[0].panels())),
+        size(rows.size) {}
 
-  int gate_rows;               // gates of a time step, padded to whole panels
-  std::ptrdiff_t inputs;       // [step][feature, one, one, hidden state]
-  std::ptrdiff_t gates;        // [step][gate]; the backward pass turns it into its gradient
-  std::ptrdiff_t cells, tanh_cells;              // [step][unit]
-  std::ptrdiff_t recurrent, cell_gradient;       // [unit]
-  std::vector<std::ptrdiff_t> x, xt;             // inputs of each MLP matrix, and transposed
-  std::vector<std::ptrdiff_t> z;                 // its outputs before the PReLU
-  std::vector<std::ptrdiff_t> dx;                // gradient of its inputs; the last: of the output
-  std::vector<std::ptrdiff_t> slope_terms;       // gradient of its slopes, one term a sample
-  std::ptrdiff_t size = 0;
-
- private:
-  std::ptrdiff_t add(int rows) {
-    const std::ptrdiff_t start = size;
-    size += std::ptrdiff_t(rows) * kLanes;
-    return start;
-  }
+  const LstmMemory lstm;
+  const MlpMemory mlp;
+  const std::ptrdiff_t window;  // [input], one window as the MLP reads it
+  const std::ptrdiff_t size;
 };
 
 class Group {
  public:
-  // `memory` is zero at first. Rows of ones are written here, once; rows of padding stay zero, so
-  // that the gradient of padding is zero and padding never changes.
+  // `memory` is zero at first.
   Group(const Layout& layout, const GroupLayout& at, float* memory)
-      : layout_(layout), at_(at), memory_(memory) {
-    for (int t = 0; t < layout.steps; ++t)
-      std::fill_n(inputs(t) + layout.features * kLanes, 2 * kLanes, 1.0f);
-    for (std::size_t j = 0; j < layout.mlp.size(); ++j)
-      std::fill_n(memory + at.x[j] + layout.widths[j] * kLanes, kLanes, 1.0f);
+      : layout_(layout), window_(memory + at.window), lstm_(layout, at.lstm, memory),
+        mlp_(layout, at.mlp, memory) {
+    window_[layout.widths[0]] = 1.0f;
   }
 
   // Predictions of the windows that start at `starts[0 : count]`, 1 ≤ count ≤ 16. Spare lanes
   // repeat the last window.
-  const float* forward(const float* model, const float* table, const std::int64_t* starts,
+  const float* forward(const float* model, const PlflWindows& windows, const std::int64_t* starts,
                        int count) {
-    gather(table, starts, count);
-    for (int t = 0; t < layout_.steps; ++t) lstm_step(model, t);
-    const int last = layout_.hidden_layers();
-    for (int j = 0; j < last; ++j) {
-      const Matrix& matrix = layout_.mlp[j];
-      const int inputs = layout_.widths[j];
-      product(model, matrix, 0, matrix.rows, inputs + 1, memory_ + at_.x[j], memory_ + at_.z[j]);
-      prelu(model, matrix, inputs + 1, memory_ + at_.z[j], memory_ + at_.x[j + 1]);
+    if (layout_.recurrent()) {
+      gather_steps(windows, starts, count);
+      lstm_.forward(model, mlp_.inputs());
+    } else {
+      gather_rows(windows, starts, count);
+      mlp_.read_transposed();
     }
-    float* output = memory_ + at_.z[last];
-    product(model, layout_.mlp[last], 0, 1, layout_.widths[last] + 1, memory_ + at_.x[last],
-            output);
+    mlp_.forward(model);
+    const float* output = mlp_.output();
     for (int lane = 0; lane < kLanes; ++lane)
       prediction_[lane] = layout_.absolute ? std::fabs(output[lane]) : output[lane];
     return prediction_;
   }
 
-  // Σ (prediction − target)² of this group; without `targets` they are the windows' own. `scale` is
-  // that of the gradient of the output, which is left behind, zero in spare lanes.
-  float loss(const float* table, const std::int64_t* starts, const float* targets, int count,
-             float scale) {
-    const float* output = memory_ + at_.z[layout_.hidden_layers()];
-    float* gradient = memory_ + at_.dx[layout_.mlp.size()];
+  // Sum of the losses of this group; without `targets` they are the windows' own. `scale` is that
+  // of the gradient of the output, which is left behind, zero in spare lanes.
+  float loss(int kind, const PlflWindows& windows, const std::int64_t* starts,
+             const float* targets, int count, float scale) {
+    switch (kind) {
+      case kSquared: return loss<kSquared>(windows, starts, targets, count, scale);
+      case kAbsolute: return loss<kAbsolute>(windows, starts, targets, count, scale);
+      default: return loss<kHuber>(windows, starts, targets, count, scale);
+    }
+  }
+
+  void mlp_backward(const float* model, int j) { mlp_.backward(model, j); }
+  void lstm_backward(const float* model) { lstm_.backward(model, mlp_.inputs_gradient()); }
+
+  // Fetch the rows that `starts` will need, which lie far apart in tables larger than the cache.
+  void prefetch(const PlflWindows& windows, const std::int64_t* starts, int count) const {
+    for (int lane = 0; lane < count; ++lane) {
+      const std::int64_t start = starts[lane], last = start + layout_.steps - 1;
+      prefetch(windows.features + start * layout_.features, layout_.steps * layout_.features);
+      prefetch(windows.context + last * layout_.context, layout_.context);
+      prefetch(windows.targets + last, 1);
+    }
+  }
+
+ private:
+  static void prefetch(const float* from, int count) {
+    if (count == 0) return;
+    for (int i = 0; i < count; i += kAlignment / sizeof(float)) __builtin_prefetch(from + i);
+    __builtin_prefetch(from + count - 1);
+  }
+
+  // The load that is subtracted from those of a window.
+  float level(const PlflWindows& windows, std::int64_t start) const {
+    const std::int64_t last = start + layout_.steps - 1;
+    return windows.relative ? windows.features[last * layout_.features] : 0.0f;
+  }
+
+  void gather_steps(const PlflWindows& windows, const std::int64_t* starts, int count) {
+    const int features = layout_.features;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const std::int64_t start = starts[std::min(lane, count - 1)];
+      const float* row = windows.features + start * features;
+      const float zero = level(windows, start);
+      for (int t = 0; t < layout_.steps; ++t, row += features) {
+        float* to = lstm_.inputs(t) + lane;
+        to[0] = row[0] - zero;
+        for (int f = 1; f < features; ++f) to[f * kLanes] = row[f];
+      }
+    }
+  }
+
+  void gather_rows(const PlflWindows& windows, const std::int64_t* starts, int count) {
+    const int features = layout_.features, sequence = layout_.steps * features;
+    const int context = layout_.context, panels = layout_.mlp[0].panels();
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const std::int64_t start = starts[std::min(lane, count - 1)];
+      std::copy_n(windows.features + start * features, sequence, window_);
+      const float zero = level(windows, start);
+      for (int i = 0; i < sequence; i += features) window_[i] -= zero;
+      std::copy_n(windows.context + (start + layout_.steps - 1) * context, context,
+                  window_ + sequence);
+      float* to = mlp_.inputs_transposed() + lane * kPanel;
+      for (int p = 0; p < panels; ++p) std::copy_n(window_ + p * kPanel, kPanel, to + p * kBlock);
+    }
+  }
+
+  template <int kind>
+  float loss(const PlflWindows& windows, const std::int64_t* starts, const float* targets,
+             int count, float scale) {
+    const float* output = mlp_.output();
+    float* gradient = mlp_.output_gradient();
     float sum = 0.0f;
     for (int lane = 0; lane < kLanes; ++lane) {
       if (lane >= count) {
@@ -92,152 +134,30 @@ class Group {
         continue;
       }
       const float target =
-          targets ? targets[lane] : table[(starts[lane] + layout_.target) * layout_.features];
+          targets ? targets[lane] : windows.targets[starts[lane] + layout_.steps - 1];
       const float error = prediction_[lane] - target;
       float sign = 1.0f;
       if (layout_.absolute) sign = float(output[lane] > 0.0f) - float(output[lane] < 0.0f);
-      gradient[lane] = scale * error * sign;
-      sum += error * error;
+      // Comparisons such that the slope of NaN is NaN.
+      if (kind == kSquared) {
+        gradient[lane] = 2.0f * scale * error * sign;
+        sum += error * error;
+      } else if (kind == kAbsolute) {
+        gradient[lane] = scale * (error > 0.0f ? 1.0f : error < 0.0f ? -1.0f : error) * sign;
+        sum += std::fabs(error);
+      } else {
+        const float size = std::fabs(error);
+        gradient[lane] = scale * (error > 1.0f ? 1.0f : error < -1.0f ? -1.0f : error) * sign;
+        sum += size < 1.0f ? 0.5f * error * error : size - 0.5f;
+      }
     }
     return sum;
   }
 
-  // From the gradient of layer j's outputs to that of its inputs, past the PReLU that made them.
-  void mlp_backward(const float* model, int j) {
-    const Matrix& matrix = layout_.mlp[j];
-    const int inputs = layout_.widths[j];
-    transpose(memory_ + at_.x[j], memory_ + at_.xt[j], matrix.panels());
-    transposed_product(model, matrix, matrix.rows, inputs, memory_ + at_.dx[j + 1],
-                       memory_ + at_.dx[j]);
-    if (j > 0) prelu_backward(model, j - 1);
-  }
-
-  // Backpropagation through time; leaves the gates' gradient in `gates`, transposed.
-  void lstm_backward(const float* model) {
-    const int hidden = layout_.hidden;
-    std::fill_n(memory_ + at_.recurrent, 2 * hidden * kLanes, 0.0f);
-    for (int t = layout_.steps - 1; t >= 0; --t) {
-      lstm_step_backward(t);
-      if (t > 0) {
-        product(model, layout_.lstm, layout_.features + 2, hidden, layout_.gates(), gates(t),
-                memory_ + at_.recurrent);
-      }
-      transpose(gates(t), gates(t), layout_.lstm.panels());
-    }
-  }
-
-  // Fetch the rows that `starts` will need, which lie far apart in a table larger than the cache.
-  void prefetch(const float* table, const std::int64_t* starts, int count) const {
-    const int window = layout_.steps * layout_.features;
-    for (int lane = 0; lane < count; ++lane) {
-      const float* row = table + starts[lane] * layout_.features;
-      for (int i = 0; i < window; i += kAlignment / sizeof(float)) __builtin_prefetch(row + i);
-      __builtin_prefetch(row + window - 1);
-      __builtin_prefetch(table + (starts[lane] + layout_.target) * layout_.features);
-    }
-  }
-
- private:
-  float* inputs(int t) const { return memory_ + at_.inputs + t * layout_.lstm_inputs() * kLanes; }
-  float* gates(int t) const { return memory_ + at_.gates + t * at_.gate_rows * kLanes; }
-  float* cells(int t) const { return memory_ + at_.cells + t * layout_.hidden * kLanes; }
-  float* tanh_cells(int t) const { return memory_ + at_.tanh_cells + t * layout_.hidden * kLanes; }
-
-  void gather(const float* table, const std::int64_t* starts, int count) {
-    const int features = layout_.features;
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float* row = table + starts[std::min(lane, count - 1)] * features;
-      for (int t = 0; t < layout_.steps; ++t, row += features) {
-        float* to = inputs(t) + lane;
-        for (int f = 0; f < features; ++f) to[f * kLanes] = row[f];
-      }
-    }
-  }
-
-  void lstm_step(const float* model, int t) {
-    const int hidden = layout_.hidden, all = hidden * kLanes;
-    float* gate = gates(t);
-    // There is no hidden state before the first step, and its rows come last.
-    const int rows = t > 0 ? layout_.lstm_inputs() : layout_.features + 2;
-    transposed_product(model, layout_.lstm, rows, layout_.gates(), inputs(t), gate);
-    // The backward pass has filled the padding; it must be zero again.
-    std::fill(gate + 4 * all, gate + at_.gate_rows * kLanes, 0.0f);
-    const float* previous = t > 0 ? cells(t - 1) : nullptr;
-    float *cell = cells(t), *tanh_cell = tanh_cells(t);
-    float* output = memory_ + at_.x[0] + t * all;
-    float* next = t + 1 < layout_.steps ? inputs(t + 1) + (layout_.features + 2) * kLanes : nullptr;
-    for (int i = 0; i < all; i += W) {
-      const V input = sigmoid(load(gate + i)), forget = sigmoid(load(gate + all + i));
-      const V candidate = hyperbolic_tangent(load(gate + 2 * all + i));
-      const V exposed = sigmoid(load(gate + 3 * all + i));
-      store(gate + i, input);
-      store(gate + all + i, forget);
-      store(gate + 2 * all + i, candidate);
-      store(gate + 3 * all + i, exposed);
-      V c = input * candidate;
-      if (previous) c += forget * load(previous + i);
-      store(cell + i, c);
-    }
-    for (int i = 0; i < all; i += W) {  // by itself: one long chain of operations would stall
-      const V squashed = hyperbolic_tangent(load(cell + i));
-      const V h = load(gate + 3 * all + i) * squashed;
-      store(tanh_cell + i, squashed);
-      store(output + i, h);
-      if (next) store(next + i, h);
-    }
-  }
-
-  void lstm_step_backward(int t) {
-    const int all = layout_.hidden * kLanes;
-    float* gate = gates(t);
-    float* dcell = memory_ + at_.cell_gradient;
-    const float *tanh_cell = tanh_cells(t), *recurrent = memory_ + at_.recurrent;
-    const float* previous = t > 0 ? cells(t - 1) : nullptr;
-    const float* dh_above = memory_ + at_.dx[0] + t * all;
-    for (int i = 0; i < all; i += W) {
-      const V input = load(gate + i), forget = load(gate + all + i);
-      const V candidate = load(gate + 2 * all + i), exposed = load(gate + 3 * all + i);
-      const V squashed = load(tanh_cell + i);
-      const V dh = load(dh_above + i) + load(recurrent + i);
-      const V dc = load(dcell + i) + dh * exposed * (1.0f - squashed * squashed);
-      const V c = previous ? load(previous + i) : V{};
-      store(gate + i, dc * candidate * (input * (1.0f - input)));
-      store(gate + all + i, dc * c * (forget * (1.0f - forget)));
-      store(gate + 2 * all + i, dc * input * (1.0f - candidate * candidate));
-      store(gate + 3 * all + i, dh * squashed * (exposed * (1.0f - exposed)));
-      store(dcell + i, dc * forget);
-    }
-  }
-
-  void prelu(const float* model, const Matrix& matrix, int slopes, const float* z, float* y) {
-    for (int r = 0; r < matrix.rows; ++r) {
-      const float slope = model[matrix.at(r, slopes)];
-      for (int i = r * kLanes; i < (r + 1) * kLanes; i += W) {
-        const V value = load(z + i);
-        store(y + i, value > 0.0f ? value : slope * value);
-      }
-    }
-  }
-
-  // Turns the gradient of layer j's outputs into that of its `z`, and notes the slopes' gradient.
-  void prelu_backward(const float* model, int j) {
-    const Matrix& matrix = layout_.mlp[j];
-    const float* z = memory_ + at_.z[j];
-    float *dz = memory_ + at_.dx[j + 1], *terms = memory_ + at_.slope_terms[j];
-    for (int r = 0; r < matrix.rows; ++r) {
-      const float slope = model[matrix.at(r, layout_.widths[j] + 1)];
-      for (int i = r * kLanes; i < (r + 1) * kLanes; i += W) {
-        const V value = load(z + i), gradient = load(dz + i);
-        store(terms + i, value > 0.0f ? V{} : gradient * value);
-        store(dz + i, value > 0.0f ? gradient : slope * gradient);
-      }
-    }
-    transpose(terms, terms, panels_of(matrix.rows));
-  }
-
   const Layout& layout_;
-  const GroupLayout& at_;
-  float* memory_;
+  float* window_;
+  Lstm lstm_;
+  Mlp mlp_;
   float prediction_[kLanes];
 };
 

@@ -1,4 +1,4 @@
-// Local training of many small forecasters (an LSTM, then an MLP), each by itself, on the CPU.
+// Local training of many small forecasters (an LSTM, an MLP, or the two), each by itself, on the CPU.
 //
 // A model is a row of `theta`. Its K local steps run in one go while its weights and moments stay
 // in the L2 cache, which is where the speed comes from: they are read once per call, not per step.
@@ -21,7 +21,7 @@
 // result is the same to the bit however it was scheduled. Another build may round otherwise.
 //
 // This file holds the threads and the entry points. The headers are, from the bottom: vectors.h,
-// products.h, model.h, group.h, optimisers.h, training.h and prediction.h.
+// products.h, model.h, lstm.h, mlp.h, group.h, optimisers.h, training.h and prediction.h.
 
 #include <algorithm>
 #include <atomic>
@@ -55,7 +55,7 @@ class FlushDenormals {
 // each. Rows are taken one by one, so that a slow core does not hold up the others. Returns 0, or
 // 1 when memory ran out.
 template <class Worker, class Job, class Body>
-int run(const PlflNetwork& network, const Job& job, Body body) {
+int run(const PlflNetwork& network, const PlflWindows& windows, const Job& job, Body body) {
   std::atomic<std::int64_t> next{0};
   std::atomic<bool> failed{false};
   try {
@@ -63,7 +63,7 @@ int run(const PlflNetwork& network, const Job& job, Body body) {
     const auto work = [&] {
       const FlushDenormals flush;
       try {
-        const auto worker = std::make_unique<Worker>(layout, job);
+        const auto worker = std::make_unique<Worker>(layout, windows, job);
         for (std::int64_t row; !failed && (row = next++) < job.rows;) body(*worker, row);
       } catch (const std::bad_alloc&) {
         failed = true;
@@ -89,15 +89,25 @@ int run(const PlflNetwork& network, const Job& job, Body body) {
 
 extern "C" {
 
+// Parameters of a model, for the caller to check; -1 when memory ran out.
+int plfl_parameters(const PlflNetwork* network) {
+  try {
+    return int(Layout(*network).place.size());
+  } catch (const std::bad_alloc&) {
+    return -1;
+  }
+}
+
 // Take `steps` local steps with every row; 0 on success, 1 when memory ran out.
-int plfl_train(const PlflNetwork* network, const PlflTraining* job) {
-  return run<Trainer>(*network, *job,
+int plfl_train(const PlflNetwork* network, const PlflWindows* windows, const PlflTraining* job) {
+  return run<Trainer>(*network, *windows, *job,
                       [](Trainer& trainer, std::int64_t row) { trainer.train(row); });
 }
 
 // Forecast every window of every row; 0 on success, 1 when memory ran out.
-int plfl_predict(const PlflNetwork* network, const PlflPrediction* job) {
-  return run<Predictor>(*network, *job,
+int plfl_predict(const PlflNetwork* network, const PlflWindows* windows,
+                 const PlflPrediction* job) {
+  return run<Predictor>(*network, *windows, *job,
                         [](Predictor& predictor, std::int64_t row) { predictor.predict(row); });
 }
 }

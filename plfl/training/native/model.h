@@ -8,12 +8,17 @@
 
 namespace {
 
+// What the model is, see plfl.layout.KernelForm. An LSTM of no units is none.
 extern "C" struct PlflNetwork {
-  std::int32_t features, look_back, look_ahead, hidden;
+  std::int32_t features, look_back, context;  // of a window
+  std::int32_t hidden;          // units of the LSTM
   std::int32_t layers;          // hidden layers of the MLP
   const std::int32_t* widths;   // of the hidden layers
+  std::int32_t activation;      // of the hidden layers, see `Activation`
   std::int32_t absolute;        // whether the output is |·|
 };
+
+enum Activation { kPrelu = 0, kSilu = 1 };
 
 typedef std::vector<std::uint16_t> Mask;  // a bit per parameter, laid out like the model
 
@@ -21,24 +26,26 @@ typedef std::vector<std::uint16_t> Mask;  // a bit per parameter, laid out like 
 //
 // Rows of the LSTM's matrix are its inputs (features, the two biases' ones, hidden state) and its
 // columns are gates. A hidden state of zeros then saves the last rows at the first time step.
-// Rows of an MLP's matrix are its outputs; columns are inputs, the bias and the PReLU's slope.
+// Rows of an MLP's matrix are its outputs; columns are inputs, the bias and a PReLU's slope. The
+// first one reads the LSTM's states or, without an LSTM, the window.
 struct Layout {
   explicit Layout(const PlflNetwork& network)
-      : features(network.features), steps(network.look_back), hidden(network.hidden),
-        target(network.look_back - 1 + network.look_ahead), absolute(network.absolute) {
-    lstm = add(features + 2 + hidden, 4 * hidden);
-    for (int g = 0; g < gates(); ++g)
-      for (int f = 0; f < features; ++f) place.push_back(lstm.at(f, g));
-    for (int g = 0; g < gates(); ++g)
-      for (int h = 0; h < hidden; ++h) place.push_back(lstm.at(features + 2 + h, g));
-    for (int bias = 0; bias < 2; ++bias)
-      for (int g = 0; g < gates(); ++g) place.push_back(lstm.at(features + bias, g));
-
-    int inputs = steps * hidden;
+      : features(network.features), steps(network.look_back), context(network.context),
+        hidden(network.hidden), activation(network.activation), absolute(network.absolute) {
+    if (recurrent()) {
+      lstm = add(features + 2 + hidden, 4 * hidden);
+      for (int g = 0; g < gates(); ++g)
+        for (int f = 0; f < features; ++f) place.push_back(lstm.at(f, g));
+      for (int g = 0; g < gates(); ++g)
+        for (int h = 0; h < hidden; ++h) place.push_back(lstm.at(features + 2 + h, g));
+      for (int bias = 0; bias < 2; ++bias)
+        for (int g = 0; g < gates(); ++g) place.push_back(lstm.at(features + bias, g));
+    }
+    int inputs = recurrent() ? steps * hidden : steps * features + context;
     for (int layer = 0; layer <= network.layers; ++layer) {
-      const bool last = layer == network.layers;
-      const int outputs = last ? 1 : network.widths[layer];
-      const Matrix matrix = add(outputs, inputs + (last ? 1 : 2));
+      const int outputs = layer == network.layers ? 1 : network.widths[layer];
+      const bool slopes = activation == kPrelu && layer < network.layers;
+      const Matrix matrix = add(outputs, inputs + 1 + slopes);
       for (int o = 0; o < outputs; ++o)
         for (int i = 0; i < inputs; ++i) place.push_back(matrix.at(o, i));
       for (int extra = inputs; extra < matrix.columns; ++extra)
@@ -70,13 +77,15 @@ struct Layout {
     for (std::size_t p = 0; p < place.size(); ++p) to[p] = model[place[p]];
   }
 
+  bool recurrent() const { return hidden > 0; }
   int gates() const { return 4 * hidden; }
   int lstm_inputs() const { return lstm.rows; }
   int hidden_layers() const { return int(mlp.size()) - 1; }
+  bool has_slopes(int layer) const { return activation == kPrelu && layer < hidden_layers(); }
 
-  int features, steps, hidden, target;
+  int features, steps, context, hidden, activation;
   bool absolute;
-  Matrix lstm;
+  Matrix lstm{};
   std::vector<Matrix> mlp;
   std::vector<int> widths;            // inputs of each of `mlp`
   std::vector<std::ptrdiff_t> place;  // of each parameter of a row of theta
@@ -87,6 +96,17 @@ struct Layout {
     const Matrix matrix{rows, columns, size};
     size += matrix.size();
     return matrix;
+  }
+};
+
+// Places in the memory of a group of 16 samples, row after row of 16 floats.
+struct Rows {
+  std::ptrdiff_t size = 0;
+
+  std::ptrdiff_t add(int rows) {
+    const std::ptrdiff_t start = size;
+    size += std::ptrdiff_t(rows) * kLanes;
+    return start;
   }
 };
 

@@ -11,9 +11,10 @@ extern "C" struct PlflRule {
   std::int32_t variant;  // Momentum: 1 = Nesterov; AdamAMS: see `Maximum`
   double lr, beta1, beta2, eps;  // Momentum keeps its momentum and dampening in beta1 and beta2
   double proximal;       // a of a·(y − y⁰), which acts on shared parameters
+  double weight_decay;   // λ of AdamW
 };
 
-enum Kind { kSgd = 0, kMomentum = 1, kAdam = 2, kAdamAms = 3 };
+enum Kind { kSgd = 0, kMomentum = 1, kAdam = 2, kAdamAms = 3, kAdamW = 4 };
 enum Maximum { kPaper = 0, kTorch = 1, kReddi = 2 };
 
 // The part of a step that depends on how many there were before: the bias corrections of Adam, and
@@ -38,6 +39,7 @@ struct Optimiser {
   int pull_count;
   const std::uint16_t *shared, *frozen;
   float lr, keep1, take1, keep2, take2;
+  float shrink;                 // 1 − η λ of AdamW
   Correction correction;        // of shared parameters, or of all
   bool mixed;                   // whether the others have one of their own:
   Correction personal;
@@ -112,6 +114,7 @@ void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient,
         v = larger(load(o.vmax + k), v * vmax_scale);
         store(o.vmax + k, v);
       }
+      if (kind == kAdamW) y *= o.shrink;
       // The root of anything below the smallest normal number is nothing beside ε.
       y -= step_size * (m * reciprocal(square_root(larger(splat(1.17549435e-38f), v)) + eps));
     }
@@ -147,6 +150,7 @@ Apply apply_of(const PlflRule& rule, int which) {
       return rule.variant ? apply_of<kMomentum, true>(which, all)
                           : apply_of<kMomentum, false>(which, all);
     case kAdam: return apply_of<kAdam, false>(which, all);
+    case kAdamW: return apply_of<kAdamW, false>(which, all);
     default: return apply_of<kAdamAms, false>(which, all);
   }
 }

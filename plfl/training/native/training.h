@@ -12,18 +12,18 @@ namespace {
 extern "C" struct PlflTraining {
   std::int64_t rows, steps, batch, threads;
   float* theta;                  // [rows][parameters], trained in place
-  const float* table;            // [·][features]
   const std::int64_t* starts;    // [rows][steps][batch]
   const PlflRule* rules;         // [rows]
   const std::int64_t* taken;     // [rows][2] steps behind the state: shared part, the rest
   const std::uint8_t* shared;    // [parameters]
   float *m, *v, *vmax;           // [rows][parameters], state in and out; null: zero at first
   double* losses;                // [rows], means over the steps
+  std::int64_t loss;             // see `Loss`
   double loss_scale, a, beta;    // the latter two: of the recursion
   // Null where there is no such term:
   const float* pull;             // [parameters], a of a·(y − y⁰) in every gradient
   const float* constant;         // [rows][parameters], added to every gradient
-  const float* step_offset;     // [rows][parameters], added after every step
+  const float* step_offset;      // [rows][parameters], added after every step
   const float* targets;          // [rows][steps][batch], instead of the windows' own
   const std::int64_t* row_steps; // [rows] steps to take, at most `steps`; without: `steps`
   float* gradients;              // [rows][parameters], to which bare gradients are added
@@ -36,8 +36,8 @@ constexpr std::size_t kStrengths = 4;  // most strengths of a pull that are kept
 
 class Trainer {
  public:
-  Trainer(const Layout& layout, const PlflTraining& job)
-      : layout_(layout), job_(job), at_(layout),
+  Trainer(const Layout& layout, const PlflWindows& windows, const PlflTraining& job)
+      : layout_(layout), windows_(windows), job_(job), at_(layout),
         memory_(at_.size * ((job.batch + kLanes - 1) / kLanes)),
         y_(layout.size), m_(layout.size), v_(layout.size), vmax_(layout.size),
         anchor_(layout.size), pull_(job.pull ? layout.size : 0),
@@ -164,6 +164,7 @@ class Trainer {
     o.take1 = float(1 - rule.beta1);
     o.keep2 = float(rule.beta2);
     o.take2 = float(1 - rule.beta2);
+    o.shrink = float(1 - rule.lr * rule.weight_decay);
     o.correction = correction(rule, shared);
     o.mixed = shared != personal;
     if (o.mixed) o.personal = correction(rule, personal);
@@ -197,9 +198,9 @@ class Trainer {
     const float scale = float(job_.loss_scale) / float(batch);
     float sum = 0.0f;
     for_each_group([&](Group& group, std::int64_t first, int count) {
-      group.forward(model, job_.table, starts + first, count);
+      group.forward(model, windows_, starts + first, count);
       const float* targets = job_.targets ? job_.targets + at + first : nullptr;
-      sum += group.loss(job_.table, starts + first, targets, count, 2.0f * scale);
+      sum += group.loss(int(job_.loss), windows_, starts + first, targets, count, scale);
     });
     for (int j = layout_.hidden_layers(); j >= 0; --j) {
       for (Group& group : groups_) group.mlp_backward(model, j);
@@ -207,9 +208,10 @@ class Trainer {
     }
     if (!last) {  // late enough to be still in the cache when the next step begins
       for_each_group([&](Group& group, std::int64_t first, int count) {
-        group.prefetch(job_.table, starts + batch + first, count);
+        group.prefetch(windows_, starts + batch + first, count);
       });
     }
+    if (!layout_.recurrent()) return sum * scale;
     for (Group& group : groups_) group.lstm_backward(model);
     update_lstm(apply);
     return sum * scale;
@@ -228,17 +230,16 @@ class Trainer {
   void update_mlp(int j, Apply apply) {
     const Matrix& matrix = layout_.mlp[j];
     const Samples samples{int(groups_.size()), 1, at_.size, 0, 0};
-    const bool has_slopes = j < layout_.hidden_layers();
-    update(matrix, samples, memory_.get() + at_.dx[j + 1], memory_.get() + at_.xt[j],
-           has_slopes ? j : -1, apply);
+    update(matrix, samples, memory_.get() + at_.mlp.dx[j + 1], memory_.get() + at_.mlp.xt[j],
+           layout_.has_slopes(j) ? j : -1, apply);
   }
 
   void update_lstm(Apply apply) {
     const std::ptrdiff_t left = std::ptrdiff_t(layout_.lstm_inputs()) * kLanes;
-    const std::ptrdiff_t right = std::ptrdiff_t(at_.gate_rows) * kLanes;
+    const std::ptrdiff_t right = std::ptrdiff_t(at_.lstm.gate_rows) * kLanes;
     const Samples samples{int(groups_.size()), layout_.steps, at_.size, left, right};
-    update(layout_.lstm, samples, memory_.get() + at_.inputs, memory_.get() + at_.gates, -1,
-           apply);
+    update(layout_.lstm, samples, memory_.get() + at_.lstm.inputs, memory_.get() + at_.lstm.gates,
+           -1, apply);
   }
 
   // The gradient Σ left·rightᵀ of a matrix, tile by tile, each handed to `apply` at once.
@@ -260,13 +261,13 @@ class Trainer {
     });
   }
 
-  // The slopes' column of a tile: its gradient is no product but the sum of `slope_terms`.
+  // The slopes' column of a tile: its gradient is no product but the sum of `terms`.
   void add_slopes(int layer, int row, int rows, float* column) const {
     for (int r = 0; r < rows; ++r) {
       const int unit = row + r;
       float sum = 0.0f;
       for (std::size_t g = 0; g < groups_.size(); ++g) {
-        const float* terms = memory_.get() + std::ptrdiff_t(g) * at_.size + at_.slope_terms[layer] +
+        const float* terms = memory_.get() + std::ptrdiff_t(g) * at_.size + at_.mlp.terms[layer] +
                              unit / kPanel * kBlock + unit % kPanel;
         for (int lane = 0; lane < kLanes; ++lane) sum += terms[lane * kPanel];
       }
@@ -275,6 +276,7 @@ class Trainer {
   }
 
   const Layout& layout_;
+  const PlflWindows& windows_;
   const PlflTraining& job_;
   const GroupLayout at_;
   Floats memory_, y_, m_, v_, vmax_, anchor_, pull_, constant_, step_offset_, gradients_;
