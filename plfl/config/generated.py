@@ -164,6 +164,9 @@ def _table(block: BaseModel) -> Iterator[str]:
     keys = [k for k in type(block).model_fields if not isinstance(getattr(block, k), BaseModel)]
     if keys:
         yield "\n| key | default | allowed | meaning |\n|---|---|---|---|\n"
+    if isinstance(block, ModelRules) and block.name != OWN:
+        others = " or ".join(f"`{name}`" for name in available() if name != OWN)
+        yield f"| `name` | `{block.name}` | {others} | Which model (docs/models.md). |\n"
     for key in keys:
         field = type(block).model_fields[key]
         cells = [

@@ -104,6 +104,10 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         # The name of a method of pydantic's models, which is an attribute like an algorithm's.
         ({"grid": {"method": ["copy"]}}, "grid.method: 'copy' is unknown"),
         ({"windows": {"target": "change"}}, "model.output: 'abs' cannot predict a fall"),
+        (
+            {"model": {"name": "gru"}, "compute": {"engine": "fused"}},
+            "compute.engine: 'fused' does not know the model gru32-64; set auto or stacked",
+        ),
         ({"windows": {"context": [{"name": "lag"}]}}, "did you mean 'lags'?"),
         (
             {"windows": {"context": [{"days": [1]}]}},

@@ -142,7 +142,7 @@ def test_against_pytorch(variant, monkeypatch):
         counts = np.bincount(np.searchsorted(edges, own_targets[i].numpy()), minlength=bins)
         ratios = torch.from_numpy(counts / counts.max())
         for windows in task.batches[i][: task.steps[i]]:
-            x = TWO.engine._inputs(windows)
+            x, _ = TWO.engine._inputs(windows)
             y, forecast, taught = TWO.targets(windows), student(x), teacher(x).detach()
             bin_y, bin_t = (
                 torch.from_numpy(np.searchsorted(edges, v.numpy())) for v in (y, taught)
@@ -175,8 +175,9 @@ def test_no_client_takes_more_steps_than_it_may():
 def test_company_changes_nothing():
     """A client's head comes out the same to the bit, however many windows the others have."""
     alone, both = client_data(240, dtype=torch.float32), client_data(240, 170, dtype=torch.float32)
-    both.dataset.features[: len(alone.dataset.features)] = alone.dataset.features
-    both.engine.features[: len(alone.dataset.features)] = alone.engine.features
+    for name in ("features", "targets"):
+        for mine, other in ((both.dataset, alone.dataset), (both.engine, alone.engine)):
+            getattr(mine, name)[: len(alone.dataset.load)] = getattr(other, name)
     one = calibrate(models(alone), alone, head(alone), ADAM)
     two = calibrate(models(both), both, head(both), ADAM)
     assert torch.equal(one[0], two[0])
