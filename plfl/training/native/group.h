@@ -101,8 +101,8 @@ class Group {
       const float zero = level(windows, start);
       for (int t = 0; t < layout_.steps; ++t, row += features) {
         float* to = lstm_.inputs(t) + lane;
-        to[0] = row[0] - zero;
-        for (int f = 1; f < features; ++f) to[f * kLanes] = row[f];
+        for (int f = 0; f < features; ++f) to[f * kLanes] = row[f];
+        to[0] -= zero;
       }
     }
   }
