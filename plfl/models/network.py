@@ -20,6 +20,8 @@ from plfl.layout import KernelForm, ParameterLayout, WindowShape
 log = logging.getLogger(__name__)
 
 Named = dict[str, Tensor]
+Kept = list[tuple[Named, Tensor]]
+"""Parameters and forecasts of all rows together, or of each row."""
 
 
 class Network(Protocol):
@@ -122,32 +124,34 @@ class ModuleNetwork:
                 return self._one_by_one(views, sequence, context)
             return self._stack(views, sequence, context)
 
-    def forward_pass(
-        self, rows: Tensor, sequence: Tensor, context: Tensor
-    ) -> tuple[Tensor, tuple[Named, Tensor]]:
+    def forward_pass(self, rows: Tensor, sequence: Tensor, context: Tensor) -> tuple[Tensor, Kept]:
+        together = self._may_stack(sequence)
+        call, parts = self._call, [*range(len(rows))]
+        if together:
+            call, parts = self._stack, [slice(None)]
         # Engines work in inference mode, whose tensors know no gradients.
         with torch.inference_mode(False), torch.enable_grad():
-            call = self._stack if self._may_stack(sequence) else self._one_by_one
-            leaves = {
-                name: (view.clone() if view.is_inference() else view.detach()).requires_grad_()
-                for name, view in self.layout.views(rows).items()
-            }
-            forecasts = call(leaves, sequence.clone(), context.clone())
-        return forecasts.detach(), (leaves, forecasts)
+            views, given = self.layout.views(rows), (sequence.clone(), context.clone())
+            kept = []
+            for part in parts:
+                leaves = {name: _leaf(view[part]) for name, view in views.items()}
+                kept.append((leaves, call(leaves, *(x[part] for x in given))))
+        found = [forecasts.detach() for _, forecasts in kept]
+        return found[0] if together else torch.stack(found), kept
 
     def backward_pass(
-        self,
-        rows: Tensor,
-        kept: tuple[Named, Tensor],
-        forecast: Tensor,
-        features: Named,
-        out: Tensor,
+        self, rows: Tensor, kept: Kept, forecast: Tensor, features: Named, out: Tensor
     ) -> None:
-        leaves, forecasts = kept
+        leaves = [leaf for named, _ in kept for leaf in named.values()]
+        forecasts = [some for _, some in kept]
         with torch.inference_mode(False):
-            gradients = torch.autograd.grad(forecasts, list(leaves.values()), forecast.clone())
-        for view, gradient in zip(self.layout.views(out).values(), gradients, strict=True):
-            view.copy_(gradient)
+            slopes = forecast.clone().view(len(kept), *forecasts[0].shape).unbind()
+            gradients = iter(torch.autograd.grad(forecasts, leaves, slopes))
+        views = self.layout.views(out)
+        for s, (named, _) in enumerate(kept):
+            for name in named:
+                view = views[name] if len(kept) == 1 else views[name][s]
+                view.copy_(next(gradients).view_as(view))
 
     def _call(self, parameters: Named, sequence: Tensor, context: Tensor) -> Tensor:
         forecasts: Tensor = functional_call(self.stateless, parameters, (sequence, context))
@@ -198,6 +202,11 @@ class ModuleNetwork:
         if not same:
             log.info("%s: rows train one after the other, for the same bits", self.model.summary)
         return same
+
+
+def _leaf(values: Tensor) -> Tensor:
+    """A tensor whose gradient is asked for; not a copy, unless it was made in inference mode."""
+    return (values.clone() if values.is_inference() else values.detach()).requires_grad_()
 
 
 ROWS = 12

@@ -136,6 +136,31 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
             },
             "'temperature' is not among the inputs of data.features; allowed: weekday",
         ),
+        ({"model": 5}, "model: 5 is not allowed, input should be a valid dictionary"),
+        ({"model": {"hiden": 3}}, "model.hiden: unknown key of the model lstm_mlp; allowed: name"),
+        ({"model": {"name": "mpl"}}, "did you mean 'mlp'?"),
+        ({"model": {"name": ["mlp"]}}, "model.name: ['mlp'] is unknown; allowed: gru, "),
+        ({"model": {"name": "mlp", "hidden": [0]}}, "model.hidden.0: 0 is not allowed"),
+        (
+            {"model": {"name": "mlp"}, "sharing": {"P1": ["lstm.*"]}, "grid": {"sharing": ["P1"]}},
+            "sharing.P1: 'lstm.*' matches no parameter; allowed: body, head, body.0.weight",
+        ),
+        (
+            {"model": {"name": "gru"}, "compute": {"engine": "fused"}},
+            "compute.engine: 'fused' trains the model lstm_mlp only, not gru32-64",
+        ),
+        (
+            {"model": {"name": "gru"}, "grid": {"method": ["moon"]}},
+            "grid.method: 'moon' compares hidden features of the model lstm_mlp",
+        ),
+        (
+            {"federation": {"loss": "mae"}, "grid": {"method": ["fedgkd", "fedopt"]}},
+            "grid.method: 'fedgkd' mixes forecasts of a teacher into the targets",
+        ),
+        (
+            {"windows": {"context": [{"name": "level"}]}},
+            "model: lstm_mlp reads a sequence only, but the windows have a context of 2 numbers",
+        ),
         (
             {"hyperparameters": {"client_opt": {"adam": {"beta1": 1}}}},
             "hyperparameters.client_opt.adam.beta1: 1 is not allowed",
@@ -144,6 +169,35 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
 )
 def test_one_error(raw: object, message: str) -> None:
     assert any(message in problem for problem in problems(raw)), problems(raw)
+
+
+def test_an_error_in_the_model_hides_patterns_on_its_parameters() -> None:
+    """They may be right for the model that is meant."""
+    raw = {"model": {"name": "mlp", "hiden": [3]}, "sharing": {"P2": ["body.0.*"]}}
+    (problem,) = problems(raw | {"grid": {"sharing": ["P2"]}})
+    assert problem.startswith("model.hiden: unknown key of the model mlp; allowed: name, hidden")
+
+
+def test_models_are_written_as_they_are_read() -> None:
+    paper, other = Study(), Study.parse({"model": {"name": "gru", "hidden": 5}}, "other")
+    assert paper.model_dump(mode="json")["model"] == {
+        "hidden": 25,
+        "mlp": [150, 75],
+        "output": "abs",
+    }
+    dumped = other.model_dump(mode="json")
+    assert dumped["model"] == {"name": "gru", "hidden": 5, "mlp": [64]}
+    assert Study.parse(dumped, "again") == other
+
+
+def test_a_scheme_is_what_it_shares() -> None:
+    """`body` is the paper's LSTM, so both ways to write P2 are the same training."""
+    body, lstm = (
+        Study.parse({"sharing": {"P2": [p]}, "grid": {"sharing": ["P2"]}}, "a")
+        for p in ("body", "lstm.*")
+    )
+    assert body.settings(body.cells[0]) == lstm.settings(lstm.cells[0])
+    assert body.parameters(["body"]) == [n for n in body.layout.names if n.startswith("lstm.")]
 
 
 def test_files_that_are_no_configuration(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from plfl.config.study import Study
 from plfl.deploy.protocol.replay import replay
 from plfl.deploy.protocol.wire import Message
 from plfl.experiments.train import train
+from plfl.models.mlp import Mlp
 from plfl.optimizers import server as servers
 from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study, tables
 
@@ -118,3 +119,8 @@ def test_two_runs_are_the_same(tmp_path):
         Deployment(of, by_split(of)["P2"], tmp_path / run).server.run().records for run in "ab"
     )
     pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
+def test_other_models(tmp_path):
+    of = study(federation=SOME | {"loss": "mae"})
+    assert_equal_bits(of.model_copy(update={"model": Mlp(hidden=(4,))}), tmp_path)

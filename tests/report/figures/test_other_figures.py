@@ -40,7 +40,7 @@ def test_bytes_are_those_of_the_ledger(results: Results) -> None:
     axes = draw("fig2_bytes", tables)["fig2_bytes"].axes
     heading, *names = "\n".join(axis.get_title("left") for axis in axes).split("\n")
     assert heading == "Bytes per round and client, by sharing scheme"
-    assert names == ["", "P1: all shared", "P2: lstm.* shared", "P3: nothing shared"]
+    assert names == ["", "P1: all shared", "P2: body shared", "P3: nothing shared"]
     for axis, count in zip(axes, (241104, 14000, 0), strict=True):
         down, up = axis.containers
         assert [bar.get_width() for bar in (*down, *up)] == [count, count]
