@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 import peers
+import recipe
 import report
 import torch
 from bench_quick import BATCH, CLIENTS, FORECASTER, YEAR, PlainLoop, local_task, random_dataset
@@ -69,6 +70,7 @@ def main() -> None:
     parts: dict[str, Callable[[], object]] = {
         "speed": lambda: {str(n): in_a_process(speed, n) for n in sorted({1, cores})},
         "scaling": lambda: in_a_process(scaling, cores),
+        "recipe": lambda: in_a_process(by_recipe),
         "others": others,
         "clients": lambda: {str(n): in_a_process(growth, n, 1) for n in (12, 120, 1200)},
         "cells": lambda: {str(n): in_a_process(growth, CLIENTS, n) for n in (1, 20, 180)},
@@ -148,6 +150,31 @@ def speed(threads: int) -> Numbers:
     }
 
 
+def by_recipe() -> Numbers:
+    """Client-steps per second of the recipe on one thread: a plain loop and the engines.
+
+    By the processor's clock, since what is asked for is seconds of a core, and of the best round,
+    since other programs slow the plain loop more than the kernel even so.
+    """
+    torch.set_num_threads(1)
+    dataset = recipe.random_dataset()
+    network = recipe.STUDY.model.network(dataset.shape)
+    runners: dict[str, tuple[int, Callable[[Any], object]]] = {
+        report.PLAIN_ADAMW: (20, recipe.PlainLoop(dataset).train),
+        "stacked": (40, Stacked(network, dataset, CPU).train),
+        "fused": (250, Fused(network, dataset, CPU, threads=1).train),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in runners}
+    for t in range(4 * ROUNDS):
+        for name, (steps, run) in runners.items():
+            task = recipe.local_task(dataset, t, steps)
+            spent = _seconds(partial(run, task), time.process_time)
+            seconds[name].append(spent / (recipe.CLIENTS * steps))
+    rates = {name: 1 / min(s) for name, s in seconds.items()}
+    training = recipe.CLIENTS * recipe.STEPS / rates["fused"]
+    return {"client_steps_per_second": rates, "seconds_per_training": training}
+
+
 def scaling(cores: int) -> Numbers:
     """How many times faster all cores are than one: in training with `fused`, and in a product.
 
@@ -171,10 +198,10 @@ def scaling(cores: int) -> Numbers:
     return ratios
 
 
-def _seconds(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def _seconds(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    start = clock()
     run()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def _flops(backward: bool) -> int:

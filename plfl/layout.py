@@ -1,4 +1,4 @@
-"""What a model reads, and which columns of a row are which of its parameters."""
+"""What a model reads, which columns of a row are which of its parameters, and what it computes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,24 @@ class WindowShape(NamedTuple):
     """T, rows of the sequence."""
     context: int = 0
     """G, numbers that are read once per window."""
+
+
+class KernelForm(NamedTuple):
+    """A model in the terms of the native kernel: an LSTM, if any, and an MLP with one output.
+
+    The MLP reads the LSTM's hidden states of all steps. Without an LSTM it reads the window: the
+    sequence row by row, then the context. A row has the parameters of `nn.LSTM`, and then weight,
+    bias and, if any, PReLU slope of each layer of the MLP.
+    """
+
+    hidden: int
+    """Units of the LSTM; 0: there is none."""
+    widths: tuple[int, ...]
+    """Widths of the hidden layers of the MLP."""
+    activation: Literal["prelu", "silu"]
+    """What follows each of them; PReLU has a slope per unit."""
+    absolute: bool = False
+    """Whether the forecast is the absolute value of the output."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from plfl.config import search
 from plfl.config.algorithms import available
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.messages import allowed
-from plfl.config.model_rules import DEFAULT, ModelRules
+from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
 from plfl.config.sections import (
     BASELINE,
@@ -178,17 +178,11 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
                 yield f"{where}: {name!r} is matched twice, by {hits}; keep one of them"
 
 
-def of_engine(compute: Compute, model: ModelRules, windows: Windows) -> Iterator[str]:
-    """Report an engine that does not know the model or its windows."""
-    if compute.engine == "fused" and not model.fused:
+def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
+    """Report an engine that does not know the model."""
+    if compute.engine == "fused" and model.kernel_form is None:
         yield (
-            f"compute.engine: 'fused' trains the model {DEFAULT} only, not {model.summary}; set "
-            "auto or stacked"
-        )
-    elif compute.engine == "fused" and not windows.is_plain:
-        yield (
-            "compute.engine: 'fused' reads no windows with a context or with target change; set "
-            "auto or stacked"
+            f"compute.engine: 'fused' does not know the model {model.summary}; set auto or stacked"
         )
 
 

@@ -14,7 +14,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from plfl.config.messages import UNKNOWN, allowed
-from plfl.layout import ParameterLayout, WindowShape
+from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.registry import Algorithm, algorithm, names
 
 PACKAGE = "plfl.models"
@@ -28,8 +28,6 @@ OWN = "own_module"
 class ModelRules(Algorithm):
     """The rules of a model. `plfl.models.Model` adds what is trained."""
 
-    fused: ClassVar[bool] = False
-    """Whether the fused engine knows it."""
     has_features: ClassVar[bool] = False
     """Whether it tells its hidden states, which a loss can compare."""
 
@@ -51,6 +49,11 @@ class ModelRules(Algorithm):
     def summary(self) -> str:
         """The model and its sizes in one word, such as `mlp64-64`."""
         raise NotImplementedError
+
+    @property
+    def kernel_form(self) -> KernelForm | None:
+        """The model in the terms of the fused engine's kernel; None if that does not know it."""
+        return None
 
     @property
     def is_nonnegative(self) -> bool:

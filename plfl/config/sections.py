@@ -225,11 +225,6 @@ class Windows(Section):
     7]}`. What a transform estimates is each client's own and is never sent. Empty (paper): none."""
 
     @property
-    def is_plain(self) -> bool:
-        """Whether inputs and targets are the paper's: loads as they are scaled, and no context."""
-        return self.target == "load" and not self.context
-
-    @property
     def context_width(self) -> int:
         """G, number of columns of the context."""
         return sum(transform.width for transform in self.context)

@@ -132,7 +132,7 @@ class Study(Section):
         yield from broken
         if not broken:
             yield from checks.of_sharing(self.sharing, self.layout)
-        yield from checks.of_engine(self.compute, self.model, self.windows)
+        yield from checks.of_engine(self.compute, self.model)
         yield from checks.of_unfit(self.unfit)
         yield from checks.of_simulation(self.federation.simulation, self.data.clients)
         yield from checks.of_combinations(self.grid, self.refused)

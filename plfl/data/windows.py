@@ -94,11 +94,6 @@ class Dataset:
         """What a model reads of a window."""
         return WindowShape(self.features.shape[1], self.look_back, self.context.shape[1])
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether windows and targets are rows of `features` as they stand, as in the paper."""
-        return not self.relative and self.context.shape[1] == 0
-
     def in_kwh(
         self, client: int, starts: NDArray[np.int64], outputs: NDArray[np.float64]
     ) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from plfl.layout import ParameterLayout
+from plfl.layout import KernelForm, ParameterLayout
 
 if TYPE_CHECKING:  # the command line starts without torch
     from torch import Tensor, nn
@@ -54,6 +54,11 @@ class Forecaster:
             if layer < len(self.mlp):
                 shapes[f"mlp.{layer}.slope"] = (width,)
         return ParameterLayout(shapes, head=("mlp.*",))
+
+    @property
+    def kernel_form(self) -> KernelForm:
+        """The model in the terms of the native kernel."""
+        return KernelForm(self.hidden, self.mlp, "prelu", self.absolute)
 
     def initial(self, seed: int) -> Tensor:
         """Initial parameters (P,), float32, with PyTorch's distributions for LSTM, Linear and

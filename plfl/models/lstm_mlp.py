@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from plfl.layout import WindowShape
+from plfl.layout import KernelForm, WindowShape
 from plfl.models import Model
 from plfl.models.forecaster import Forecaster
 
@@ -24,7 +24,7 @@ class LstmMlp(Model):
     LSTM over the look-back and an MLP over all its hidden states."""
 
     name = "lstm_mlp"
-    fused = has_features = True
+    has_features = True
 
     hidden: int = Field(25, ge=1)
     """Hidden units of the LSTM (paper: 25)."""
@@ -53,6 +53,10 @@ class LstmMlp(Model):
     @property
     def summary(self) -> str:
         return f"lstm{self.hidden}-mlp{'-'.join(map(str, self.mlp))}"
+
+    @property
+    def kernel_form(self) -> KernelForm:
+        return KernelForm(self.hidden, tuple(self.mlp), "prelu", self.output == "abs")
 
     @property
     def is_nonnegative(self) -> bool:

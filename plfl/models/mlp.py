@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from plfl.layout import WindowShape
+from plfl.layout import KernelForm, WindowShape
 from plfl.models import Model
 
 
@@ -29,6 +29,10 @@ class Mlp(Model):
 
     def build(self, shape: WindowShape) -> nn.Module:
         return Net(shape, self.hidden)
+
+    @property
+    def kernel_form(self) -> KernelForm:
+        return KernelForm(0, self.hidden, "silu")
 
 
 class Net(nn.Module):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from plfl.layout import ParameterLayout, WindowShape
+from plfl.layout import KernelForm, ParameterLayout, WindowShape
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,10 @@ class Network(Protocol):
     @property
     def layout(self) -> ParameterLayout:
         """The parameters of a row, in order."""
+
+    @property
+    def kernel_form(self) -> KernelForm | None:
+        """The model in the terms of the native kernel; None if that does not know it."""
 
     def initial(self, seed: int) -> Tensor:
         """Initial parameters (P,), float32."""
@@ -67,6 +71,8 @@ class Buildable(Protocol):
     @property
     def head_patterns(self) -> list[str]: ...
     @property
+    def kernel_form(self) -> KernelForm | None: ...
+    @property
     def settings(self) -> dict[str, Any]: ...
     @property
     def summary(self) -> str: ...
@@ -98,6 +104,10 @@ class ModuleNetwork:
         shapes = {name: tuple(p.shape) for name, p in module.named_parameters()}
         head = tuple(model.head_patterns) or (ParameterLayout(shapes).last,)
         return cls(model, shape, ParameterLayout(shapes, head), module)
+
+    @property
+    def kernel_form(self) -> KernelForm | None:
+        return self.model.kernel_form
 
     def module(self) -> nn.Module:
         return initial_of(self.model, self.shape, 0)

@@ -15,10 +15,12 @@ import torch
 from torch import Tensor
 
 from plfl.data.windows import Dataset
-from plfl.models.forecaster import Forecaster
+from plfl.layout import KernelForm, WindowShape
+from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
+from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.training.native.compile import CompileError, build_kernel, load_kernel, supported
@@ -43,13 +45,13 @@ def unavailable_reason() -> str | None:
 class Fused:
     """Trains each row to the same bits, beside any other rows and on any number of threads.
 
-    What the kernel does not know (a ClientOpt with a step of its own, a contrast, another loss than
-    the squared error, clipping, rates that change, averages) is left to `Stacked`.
+    What the kernel does not know of a task (a ClientOpt with a step of its own, a contrast, another
+    loss, clipping, rates that change, averages) is left to `Stacked`.
     """
 
     def __init__(
         self,
-        forecaster: Forecaster,
+        network: Network,
         dataset: Dataset,
         device: torch.device,
         dtype: torch.dtype = torch.float32,
@@ -59,8 +61,8 @@ class Fused:
         """Set up for one dataset.
 
         Args:
-            forecaster: sizes of the models.
-            dataset: the table that windows are cut from.
+            network: the model, which has a `kernel_form`.
+            dataset: the tables that windows are read from.
             device: the CPU; the kernel knows nothing else.
             dtype: float32; the kernel knows nothing else.
             threads: how many rows to work on at once; by default as many as torch uses.
@@ -68,18 +70,29 @@ class Fused:
 
         Raises:
             CompileError: the kernel cannot be had, see `unavailable_reason`.
+            ValueError: the kernel does not know the model, the device or the type.
         """
+        form = network.kernel_form
+        if form is None:
+            raise ValueError("the fused engine does not know the model")
         if device.type != "cpu" or dtype != torch.float32:
             raise ValueError(f"the fused engine trains float32 on the CPU, not {dtype} on {device}")
         self.device, self.dtype = device, dtype
         self.threads = threads or torch.get_num_threads()
         self.block = BLOCK * self.threads
         self._kernel = load_kernel(instructions)
-        self._network = _Network.of(forecaster, dataset)
-        self._parameters = forecaster.layout.width
-        self._table = torch.from_numpy(dataset.features).contiguous()
-        self._windows = len(self._table) - dataset.look_back - dataset.look_ahead + 1
-        self._stacked = Stacked(forecaster, dataset, device, dtype)
+        self._network = _Network.of(form, dataset.shape)
+        self._parameters = network.layout.width
+        if self._kernel.plfl_parameters(byref(self._network)) != self._parameters:
+            raise ValueError(
+                f"the kernel's model has not the {self._parameters} parameters: {form}"
+            )
+        tables = (dataset.features, dataset.context, dataset.targets)
+        self._tables = [torch.from_numpy(table).contiguous() for table in tables]
+        addresses = (table.data_ptr() for table in self._tables)
+        self._source = _Windows(*addresses, dataset.relative)
+        self._windows = len(dataset.features) - dataset.look_back - dataset.look_ahead + 1
+        self._stacked = Stacked(network, dataset, device, dtype)
 
     def train(self, task: LocalTask) -> Tensor:
         """Run the local steps of every row; returns the mean minibatch loss (S,), float64.
@@ -109,7 +122,6 @@ class Fused:
             "scale": (None if task.storm is None else task.storm.scale, (S, P)),
         }
         arrays = results | {
-            "table": self._table,
             "starts": self._windows_of(task.batches),
             "taken": taken,
             "shared": _mask(task.shared, P),
@@ -128,6 +140,7 @@ class Fused:
             batch=B,
             threads=self.threads,
             rules=(_Rule * S)(*[rule] * S),
+            loss=_LOSSES.index(task.loss),
             loss_scale=task.loss_scale,
             a=0.0 if task.storm is None else task.storm.a,
             beta=0.0 if task.storm is None else task.storm.beta,
@@ -145,14 +158,15 @@ class Fused:
         offsets = torch.tensor([0, *itertools.accumulate(sizes)])
         models = self._numbers(rows, (len(starts), self._parameters))
         forecasts = torch.empty(len(windows), dtype=self.dtype)
-        arrays = (models, self._table, offsets, windows, forecasts)
+        arrays = (models, offsets, windows, forecasts)
         self._run(
             "plfl_predict", _Prediction(len(sizes), self.threads, *(x.data_ptr() for x in arrays))
         )
         return list(forecasts.split(sizes))
 
     def _run(self, function: str, job: Structure) -> None:
-        if getattr(self._kernel, function)(byref(self._network), byref(job)):
+        arguments = (self._network, self._source, job)
+        if getattr(self._kernel, function)(*map(byref, arguments)):
             raise MemoryError(f"the fused engine ran out of memory with {self.threads} threads")
 
     # The kernel would read outside of an array that is too small, so the following are strict.
@@ -172,7 +186,7 @@ def _unknown(task: LocalTask) -> str | None:
     """The term of a task that the kernel does not know; None if it knows all."""
     unknown = {
         "a contrast": task.contrast is not None,
-        f"the loss {task.loss}": task.loss != "mse",
+        f"the loss {task.loss}": task.loss not in _LOSSES,
         "clipping": task.clip is not None,
         "a schedule of the rate": task.rates is not None,
         "an average of the parameters": task.average is not None,
@@ -217,6 +231,8 @@ def _rule(optimiser: ClientOpt) -> _Rule | None:
         case AdamAMS(beta1=beta1, beta2=beta2, eps=eps) if step is AdamAMS.step:
             variant = ("paper", "torch", "reddi").index(optimiser.variant)
             return _Rule(3, variant, lr, beta1, beta2, eps, a)
+        case AdamW(beta1=beta1, beta2=beta2, eps=eps) if step is AdamW.step:
+            return _Rule(4, 0, lr, beta1, beta2, eps, a, optimiser.weight_decay)
         case Adam(beta1=beta1, beta2=beta2, eps=eps) if step is Adam.step:
             return _Rule(2, 0, lr, beta1, beta2, eps, a)
     return None
@@ -224,6 +240,10 @@ def _rule(optimiser: ClientOpt) -> _Rule | None:
 
 _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
 """What the kernel calls the state of the optimisers."""
+_LOSSES = ("mse", "mae", "huber")
+"""Those of `losses.LOSSES` that the kernel knows, in its order."""
+_ACTIVATIONS = ("prelu", "silu")
+"""The kernel's activations, in its order."""
 
 
 @cache
@@ -232,40 +252,46 @@ def _leave_to_stacked(what: str) -> None:
 
 
 class _Network(Structure):
-    """PlflNetwork of kernel.cpp, as the structures below are their namesakes there."""
+    """PlflNetwork of the kernel, as the structures below are their namesakes there."""
 
     _fields_ = (
-        ("features", c_int32),
-        ("look_back", c_int32),
-        ("look_ahead", c_int32),
-        ("hidden", c_int32),
-        ("layers", c_int32),
+        *((name, c_int32) for name in ("features", "look_back", "context", "hidden", "layers")),
         ("widths", POINTER(c_int32)),
+        ("activation", c_int32),
         ("absolute", c_int32),
     )
 
     @classmethod
-    def of(cls, forecaster: Forecaster, dataset: Dataset) -> _Network:
-        f = forecaster
-        widths = (c_int32 * len(f.mlp))(*f.mlp)
-        sizes = (f.inputs, f.look_back, dataset.look_ahead, f.hidden, len(f.mlp))
-        return cls(*sizes, widths, f.absolute)
+    def of(cls, form: KernelForm, shape: WindowShape) -> _Network:
+        widths = (c_int32 * len(form.widths))(*form.widths)
+        sizes = (*shape, form.hidden, len(form.widths))
+        return cls(*sizes, widths, _ACTIVATIONS.index(form.activation), form.absolute)
+
+
+class _Windows(Structure):
+    _fields_ = (
+        *((name, c_void_p) for name in ("features", "context", "targets")),
+        ("relative", c_int32),
+    )
 
 
 class _Rule(Structure):
     _fields_ = (
         ("kind", c_int32),
         ("variant", c_int32),
-        *((name, c_double) for name in ("lr", "beta1", "beta2", "eps", "proximal")),
+        *((name, c_double) for name in ("lr", "beta1", "beta2", "eps")),
+        ("proximal", c_double),
+        ("weight_decay", c_double),
     )
 
 
 class _Training(Structure):
     _fields_ = (
         *((name, c_int64) for name in ("rows", "steps", "batch", "threads")),
-        *((name, c_void_p) for name in ("theta", "table", "starts")),
+        *((name, c_void_p) for name in ("theta", "starts")),
         ("rules", POINTER(_Rule)),
         *((name, c_void_p) for name in ("taken", "shared", "m", "v", "vmax", "losses")),
+        ("loss", c_int64),
         *((name, c_double) for name in ("loss_scale", "a", "beta")),
         *((name, c_void_p) for name in ("pull", "constant", "step_offset", "targets")),
         *((name, c_void_p) for name in ("row_steps", "gradients", "frozen")),
@@ -276,7 +302,7 @@ class _Training(Structure):
 class _Prediction(Structure):
     _fields_ = (
         *((name, c_int64) for name in ("rows", "threads")),
-        *((name, c_void_p) for name in ("theta", "table", "offsets", "starts", "forecasts")),
+        *((name, c_void_p) for name in ("theta", "offsets", "starts", "forecasts")),
     )
 
 

@@ -104,14 +104,6 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         # The name of a method of pydantic's models, which is an attribute like an algorithm's.
         ({"grid": {"method": ["copy"]}}, "grid.method: 'copy' is unknown"),
         ({"windows": {"target": "change"}}, "model.output: 'abs' cannot predict a fall"),
-        (
-            {
-                "windows": {"target": "change"},
-                "model": {"output": "linear"},
-                "compute": {"engine": "fused"},
-            },
-            "compute.engine: 'fused' reads no windows with a context or with target change",
-        ),
         ({"windows": {"context": [{"name": "lag"}]}}, "did you mean 'lags'?"),
         (
             {"windows": {"context": [{"days": [1]}]}},
@@ -151,7 +143,7 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         ),
         (
             {"model": {"name": "gru"}, "compute": {"engine": "fused"}},
-            "compute.engine: 'fused' trains the model lstm_mlp only, not gru32-64",
+            "compute.engine: 'fused' does not know the model gru32-64; set auto or stacked",
         ),
         (
             {"model": {"name": "gru"}, "grid": {"method": ["moon"]}},

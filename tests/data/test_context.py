@@ -110,7 +110,6 @@ def test_the_recipes_inputs_are_those_of_its_formulas(
 def test_a_forecast_of_the_true_change_is_the_true_load() -> None:
     data = build({"a": table(1, 900), "b": table(2, 900)}, windows([]))
     assert data.relative
-    assert not data.is_plain
     for client in (0, 1):
         starts = data.starts(client, "test")
         first, end = data.bounds[client, :2]

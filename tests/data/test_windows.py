@@ -84,7 +84,7 @@ def test_scaled_load_goes_back_to_kwh() -> None:
 
 def test_the_papers_windows_have_no_context_and_a_later_load_as_target() -> None:
     data = build({"a": table(300), "b": table(400, 17.0)}, Windows())
-    assert data.is_plain
+    assert not data.relative
     assert data.context.shape == (700, 0)
     for client, (first, end) in enumerate([(0, 300), (300, 700)]):
         starts = data.starts(client, "test")

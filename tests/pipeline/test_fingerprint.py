@@ -74,6 +74,7 @@ def test_a_change_shows_where_it_matters(
     ("module", "reads"),
     [
         ("plfl.experiments.train", "training/native/kernel.cpp"),
+        ("plfl.experiments.train", "training/native/products.h"),
         ("plfl.data.comstock.series", "data/comstock/paper_buildings.csv"),
         ("plfl.report.page", "report/templates/page.html.jinja"),
     ],

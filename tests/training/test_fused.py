@@ -446,6 +446,12 @@ def test_a_cache_folder_that_cannot_be_written(fresh_cache, monkeypatch):
     assert "XDG_CACHE_HOME can name another" in unavailable_reason()
 
 
+def test_every_file_of_the_kernel_is_part_of_its_digest():
+    """A header that is not named would change without anything being compiled or run again."""
+    files = {path.name for path in compile.FOLDER.iterdir() if path.suffix in (".cpp", ".h")}
+    assert files == {compile.SOURCE, *compile.HEADERS}
+
+
 def test_compiled_once_and_anew_for_another_compiler(fresh_cache, monkeypatch):
     log = fresh_cache / "log"
     monkeypatch.setenv("CXX", compiler(fresh_cache, f'echo "$@" >> {log}'))

@@ -19,7 +19,13 @@ import torch
 from plfl.errors import PlflError
 from plfl.files import atomic
 
-SOURCE = Path(__file__).with_name("kernel.cpp")
+FOLDER = Path(__file__).parent
+SOURCE = "kernel.cpp"
+HEADERS = (
+    *("vectors.h", "products.h", "model.h", "lstm.h", "mlp.h", "group.h"),
+    *("optimisers.h", "training.h", "prediction.h"),
+)
+"""What the source includes."""
 # Without -ffast-math: a diverged model must show its NaN.
 FLAGS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread"]
 INSTRUCTIONS = {
@@ -73,7 +79,8 @@ def build_kernel(instructions: str) -> Path:
         CompileError: there is no compiler, it fails, or the cache folder cannot be used.
     """
     flags = [*FLAGS, *INSTRUCTIONS[instructions]]
-    stem = f"kernel-{instructions}-{_digest(SOURCE.read_bytes(), *flags, platform.machine())}"
+    sources = ((FOLDER / name).read_bytes() for name in (SOURCE, *HEADERS))
+    stem = f"kernel-{instructions}-{_digest(*sources, *flags, platform.machine())}"
     try:
         compiler = _compiler()
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plfl"
@@ -84,7 +91,7 @@ def build_kernel(instructions: str) -> Path:
         path = folder / f"{stem}-{_digest(*compiler, _run(*compiler, '--version'))}.so"
         if not path.exists():
             with atomic(path) as temporary:
-                _run(*compiler, *flags, str(SOURCE), "-o", str(temporary))
+                _run(*compiler, *flags, str(FOLDER / SOURCE), "-o", str(temporary))
     except CompileError:
         raise
     except (PlflError, OSError, RuntimeError) as error:  # RuntimeError: the user has no home

@@ -1,0 +1,164 @@
+// Windows, forecasts and losses of a group of 16 samples.
+
+#pragma once
+
+#include "lstm.h"
+#include "mlp.h"
+
+namespace {
+
+// What windows are read from; each is named by its first row.
+extern "C" struct PlflWindows {
+  const float* features;  // [rows][features], the load first
+  const float* context;   // [rows][context], of the window whose last row this is
+  const float* targets;   // [rows], likewise
+  std::int32_t relative;  // whether the last load is subtracted from those of a window
+};
+
+enum Loss { kSquared = 0, kAbsolute = 1, kHuber = 2 };
+
+// Where a group keeps what; all groups of a batch lie behind one another in one piece of memory.
+struct GroupLayout {
+  explicit GroupLayout(const Layout& layout, Rows rows = {})
+      : lstm(layout, rows), mlp(layout, rows), window(rows.add(layout.mlp[0].panels())),
+        size(rows.size) {}
+
+  const LstmMemory lstm;
+  const MlpMemory mlp;
+  const std::ptrdiff_t window;  // [input], one window as the MLP reads it
+  const std::ptrdiff_t size;
+};
+
+class Group {
+ public:
+  // `memory` is zero at first.
+  Group(const Layout& layout, const GroupLayout& at, float* memory)
+      : layout_(layout), window_(memory + at.window), lstm_(layout, at.lstm, memory),
+        mlp_(layout, at.mlp, memory) {
+    window_[layout.widths[0]] = 1.0f;
+  }
+
+  // Predictions of the windows that start at `starts[0 : count]`, 1 ≤ count ≤ 16. Spare lanes
+  // repeat the last window.
+  const float* forward(const float* model, const PlflWindows& windows, const std::int64_t* starts,
+                       int count) {
+    if (layout_.recurrent()) {
+      gather_steps(windows, starts, count);
+      lstm_.forward(model, mlp_.inputs());
+    } else {
+      gather_rows(windows, starts, count);
+      mlp_.read_transposed();
+    }
+    mlp_.forward(model);
+    const float* output = mlp_.output();
+    for (int lane = 0; lane < kLanes; ++lane)
+      prediction_[lane] = layout_.absolute ? std::fabs(output[lane]) : output[lane];
+    return prediction_;
+  }
+
+  // Sum of the losses of this group; without `targets` they are the windows' own. `scale` is that
+  // of the gradient of the output, which is left behind, zero in spare lanes.
+  float loss(int kind, const PlflWindows& windows, const std::int64_t* starts,
+             const float* targets, int count, float scale) {
+    switch (kind) {
+      case kSquared: return loss<kSquared>(windows, starts, targets, count, scale);
+      case kAbsolute: return loss<kAbsolute>(windows, starts, targets, count, scale);
+      default: return loss<kHuber>(windows, starts, targets, count, scale);
+    }
+  }
+
+  void mlp_backward(const float* model, int j) { mlp_.backward(model, j); }
+  void lstm_backward(const float* model) { lstm_.backward(model, mlp_.inputs_gradient()); }
+
+  // Fetch the rows that `starts` will need, which lie far apart in tables larger than the cache.
+  void prefetch(const PlflWindows& windows, const std::int64_t* starts, int count) const {
+    for (int lane = 0; lane < count; ++lane) {
+      const std::int64_t start = starts[lane], last = start + layout_.steps - 1;
+      prefetch(windows.features + start * layout_.features, layout_.steps * layout_.features);
+      prefetch(windows.context + last * layout_.context, layout_.context);
+      prefetch(windows.targets + last, 1);
+    }
+  }
+
+ private:
+  static void prefetch(const float* from, int count) {
+    if (count == 0) return;
+    for (int i = 0; i < count; i += kAlignment / sizeof(float)) __builtin_prefetch(from + i);
+    __builtin_prefetch(from + count - 1);
+  }
+
+  // The load that is subtracted from those of a window.
+  float level(const PlflWindows& windows, std::int64_t start) const {
+    const std::int64_t last = start + layout_.steps - 1;
+    return windows.relative ? windows.features[last * layout_.features] : 0.0f;
+  }
+
+  void gather_steps(const PlflWindows& windows, const std::int64_t* starts, int count) {
+    const int features = layout_.features;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const std::int64_t start = starts[std::min(lane, count - 1)];
+      const float* row = windows.features + start * features;
+      const float zero = level(windows, start);
+      for (int t = 0; t < layout_.steps; ++t, row += features) {
+        float* to = lstm_.inputs(t) + lane;
+        for (int f = 0; f < features; ++f) to[f * kLanes] = row[f];
+        to[0] -= zero;
+      }
+    }
+  }
+
+  void gather_rows(const PlflWindows& windows, const std::int64_t* starts, int count) {
+    const int features = layout_.features, sequence = layout_.steps * features;
+    const int context = layout_.context, panels = layout_.mlp[0].panels();
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const std::int64_t start = starts[std::min(lane, count - 1)];
+      std::copy_n(windows.features + start * features, sequence, window_);
+      const float zero = level(windows, start);
+      for (int i = 0; i < sequence; i += features) window_[i] -= zero;
+      std::copy_n(windows.context + (start + layout_.steps - 1) * context, context,
+                  window_ + sequence);
+      float* to = mlp_.inputs_transposed() + lane * kPanel;
+      for (int p = 0; p < panels; ++p) std::copy_n(window_ + p * kPanel, kPanel, to + p * kBlock);
+    }
+  }
+
+  template <int kind>
+  float loss(const PlflWindows& windows, const std::int64_t* starts, const float* targets,
+             int count, float scale) {
+    const float* output = mlp_.output();
+    float* gradient = mlp_.output_gradient();
+    float sum = 0.0f;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if (lane >= count) {
+        gradient[lane] = 0.0f;
+        continue;
+      }
+      const float target =
+          targets ? targets[lane] : windows.targets[starts[lane] + layout_.steps - 1];
+      const float error = prediction_[lane] - target;
+      float sign = 1.0f;
+      if (layout_.absolute) sign = float(output[lane] > 0.0f) - float(output[lane] < 0.0f);
+      // Comparisons such that the slope of NaN is NaN.
+      if (kind == kSquared) {
+        gradient[lane] = 2.0f * scale * error * sign;
+        sum += error * error;
+      } else if (kind == kAbsolute) {
+        gradient[lane] = scale * (error > 0.0f ? 1.0f : error < 0.0f ? -1.0f : error) * sign;
+        sum += std::fabs(error);
+      } else {
+        const float size = std::fabs(error);
+        gradient[lane] = scale * (error > 1.0f ? 1.0f : error < -1.0f ? -1.0f : error) * sign;
+        sum += size < 1.0f ? 0.5f * error * error : size - 0.5f;
+      }
+    }
+    return sum;
+  }
+
+  const Layout& layout_;
+  float* window_;
+  Lstm lstm_;
+  Mlp mlp_;
+  float prediction_[kLanes];
+};
+
+}  // namespace

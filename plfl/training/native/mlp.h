@@ -1,0 +1,125 @@
+// The MLP of a group of 16 samples, forward and backward.
+
+#pragma once
+
+#include "model.h"
+
+namespace {
+
+// Where a group keeps what the MLP needs.
+struct MlpMemory {
+  MlpMemory(const Layout& layout, Rows& rows) {
+    for (const Matrix& matrix : layout.mlp) {
+      x.push_back(rows.add(matrix.panels() * kPanel));
+      xt.push_back(rows.add(matrix.panels() * kPanel));
+      z.push_back(rows.add(matrix.rows));
+      dx.push_back(rows.add(matrix.columns));
+      terms.push_back(rows.add(panels_of(matrix.rows) * kPanel));
+    }
+    dx.push_back(rows.add(1));
+  }
+
+  std::vector<std::ptrdiff_t> x, xt;  // inputs of each matrix, and transposed
+  std::vector<std::ptrdiff_t> z;      // its outputs before the activation
+  std::vector<std::ptrdiff_t> dx;     // gradient of its inputs; the last: of the output
+  // PReLU: gradient of its slopes, one term a sample, transposed. SiLU: its own derivative.
+  std::vector<std::ptrdiff_t> terms;
+};
+
+class Mlp {
+ public:
+  // `memory` is zero at first. Rows of ones are written here, once; rows of padding stay zero, so
+  // that the gradient of padding is zero and padding never changes.
+  Mlp(const Layout& layout, const MlpMemory& at, float* memory)
+      : layout_(layout), at_(at), memory_(memory) {
+    for (std::size_t j = 0; j < layout.mlp.size(); ++j)
+      std::fill_n(memory + at.x[j] + layout.widths[j] * kLanes, kLanes, 1.0f);
+  }
+
+  float* inputs() const { return memory_ + at_.x[0]; }
+  // The inputs as [panel][sample][16]; `read_transposed` takes them from there.
+  float* inputs_transposed() const { return memory_ + at_.xt[0]; }
+  void read_transposed() { transpose(inputs_transposed(), inputs(), layout_.mlp[0].panels()); }
+  const float* inputs_gradient() const { return memory_ + at_.dx[0]; }
+  const float* output() const { return memory_ + at_.z[layout_.hidden_layers()]; }
+  float* output_gradient() const { return memory_ + at_.dx[layout_.mlp.size()]; }
+
+  void forward(const float* model) {
+    const int last = layout_.hidden_layers();
+    for (int j = 0; j <= last; ++j) {
+      const Matrix& matrix = layout_.mlp[j];
+      const int inputs = layout_.widths[j];
+      product(model, matrix, 0, matrix.rows, inputs + 1, memory_ + at_.x[j], memory_ + at_.z[j]);
+      if (j < last) activate(model, j);
+    }
+  }
+
+  // From the gradient of layer j's outputs to that of its inputs, past the activation that made
+  // them. Nobody needs the gradient of a window, which is the input where there is no LSTM.
+  void backward(const float* model, int j) {
+    const Matrix& matrix = layout_.mlp[j];
+    if (j == 0 && !layout_.recurrent()) return;
+    transpose(memory_ + at_.x[j], memory_ + at_.xt[j], matrix.panels());
+    transposed_product(model, matrix, matrix.rows, layout_.widths[j], memory_ + at_.dx[j + 1],
+                       memory_ + at_.dx[j]);
+    if (j > 0) activate_backward(model, j - 1);
+  }
+
+ private:
+  void activate(const float* model, int j) {
+    const float* z = memory_ + at_.z[j];
+    float* y = memory_ + at_.x[j + 1];
+    if (layout_.activation == kSilu) return silu(z, y, memory_ + at_.terms[j], layout_.mlp[j].rows);
+    prelu(model, layout_.mlp[j], layout_.widths[j] + 1, z, y);
+  }
+
+  // Turns the gradient of layer j's outputs into that of its `z`.
+  void activate_backward(const float* model, int j) {
+    if (layout_.activation == kPrelu) return prelu_backward(model, j);
+    const float* derivative = memory_ + at_.terms[j];
+    float* dz = memory_ + at_.dx[j + 1];
+    for (int i = 0; i < layout_.mlp[j].rows * kLanes; i += W)
+      store(dz + i, load(dz + i) * load(derivative + i));
+  }
+
+  static void silu(const float* z, float* y, float* derivative, int rows) {
+    for (int i = 0; i < rows * kLanes; i += W) {
+      const V value = load(z + i), s = sigmoid(value);
+      const V out = value * s;
+      store(y + i, out);
+      store(derivative + i, s + out * (1.0f - s));
+    }
+  }
+
+  void prelu(const float* model, const Matrix& matrix, int slopes, const float* z, float* y) {
+    for (int r = 0; r < matrix.rows; ++r) {
+      const float slope = model[matrix.at(r, slopes)];
+      for (int i = r * kLanes; i < (r + 1) * kLanes; i += W) {
+        const V value = load(z + i);
+        store(y + i, value > 0.0f ? value : slope * value);
+      }
+    }
+  }
+
+  // Also notes the slopes' gradient.
+  void prelu_backward(const float* model, int j) {
+    const Matrix& matrix = layout_.mlp[j];
+    const float* z = memory_ + at_.z[j];
+    float *dz = memory_ + at_.dx[j + 1], *terms = memory_ + at_.terms[j];
+    for (int r = 0; r < matrix.rows; ++r) {
+      const float slope = model[matrix.at(r, layout_.widths[j] + 1)];
+      for (int i = r * kLanes; i < (r + 1) * kLanes; i += W) {
+        const V value = load(z + i), gradient = load(dz + i);
+        store(terms + i, value > 0.0f ? V{} : gradient * value);
+        store(dz + i, value > 0.0f ? gradient : slope * gradient);
+      }
+    }
+    transpose(terms, terms, panels_of(matrix.rows));
+  }
+
+  const Layout& layout_;
+  const MlpMemory& at_;
+  float* memory_;
+};
+
+}  // namespace

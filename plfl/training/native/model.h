@@ -1,0 +1,113 @@
+// The form of a model: its matrices, and the place of every parameter in them.
+
+#pragma once
+
+#include <vector>
+
+#include "products.h"
+
+namespace {
+
+// What the model is, see plfl.layout.KernelForm. An LSTM of no units is none.
+extern "C" struct PlflNetwork {
+  std::int32_t features, look_back, context;  // of a window
+  std::int32_t hidden;          // units of the LSTM
+  std::int32_t layers;          // hidden layers of the MLP
+  const std::int32_t* widths;   // of the hidden layers
+  std::int32_t activation;      // of the hidden layers, see `Activation`
+  std::int32_t absolute;        // whether the output is |·|
+};
+
+enum Activation { kPrelu = 0, kSilu = 1 };
+
+typedef std::vector<std::uint16_t> Mask;  // a bit per parameter, laid out like the model
+
+// Matrices of a model and the place of every parameter in them.
+//
+// Rows of the LSTM's matrix are its inputs (features, the two biases' ones, hidden state) and its
+// columns are gates. A hidden state of zeros then saves the last rows at the first time step.
+// Rows of an MLP's matrix are its outputs; columns are inputs, the bias and a PReLU's slope. The
+// first one reads the LSTM's states or, without an LSTM, the window.
+struct Layout {
+  explicit Layout(const PlflNetwork& network)
+      : features(network.features), steps(network.look_back), context(network.context),
+        hidden(network.hidden), activation(network.activation), absolute(network.absolute) {
+    if (recurrent()) {
+      lstm = add(features + 2 + hidden, 4 * hidden);
+      for (int g = 0; g < gates(); ++g)
+        for (int f = 0; f < features; ++f) place.push_back(lstm.at(f, g));
+      for (int g = 0; g < gates(); ++g)
+        for (int h = 0; h < hidden; ++h) place.push_back(lstm.at(features + 2 + h, g));
+      for (int bias = 0; bias < 2; ++bias)
+        for (int g = 0; g < gates(); ++g) place.push_back(lstm.at(features + bias, g));
+    }
+    int inputs = recurrent() ? steps * hidden : steps * features + context;
+    for (int layer = 0; layer <= network.layers; ++layer) {
+      const int outputs = layer == network.layers ? 1 : network.widths[layer];
+      const bool slopes = activation == kPrelu && layer < network.layers;
+      const Matrix matrix = add(outputs, inputs + 1 + slopes);
+      for (int o = 0; o < outputs; ++o)
+        for (int i = 0; i < inputs; ++i) place.push_back(matrix.at(o, i));
+      for (int extra = inputs; extra < matrix.columns; ++extra)
+        for (int o = 0; o < outputs; ++o) place.push_back(matrix.at(o, extra));
+      mlp.push_back(matrix);
+      widths.push_back(inputs);
+      inputs = outputs;
+    }
+  }
+
+  // Lay row `row` of `rows` [·][parameters] out as a model; zeros where there are no rows.
+  void read(const float* rows, std::int64_t row, float* model) const {
+    std::memset(model, 0, size * sizeof(float));
+    if (!rows) return;
+    const float* from = rows + row * std::int64_t(place.size());
+    for (std::size_t p = 0; p < place.size(); ++p) model[place[p]] = from[p];
+  }
+
+  // A mask of a model, laid out like one; empty where there is none.
+  Mask mask(const std::uint8_t* parameters) const {
+    Mask bits(parameters ? size / kPanel : 0, 0);
+    for (std::size_t p = 0; p < place.size() && parameters; ++p)
+      if (parameters[p]) bits[place[p] / kPanel] |= std::uint16_t(1u << (place[p] % kPanel));
+    return bits;
+  }
+
+  void write(const float* model, std::int64_t row, float* rows) const {
+    float* to = rows + row * std::int64_t(place.size());
+    for (std::size_t p = 0; p < place.size(); ++p) to[p] = model[place[p]];
+  }
+
+  bool recurrent() const { return hidden > 0; }
+  int gates() const { return 4 * hidden; }
+  int lstm_inputs() const { return lstm.rows; }
+  int hidden_layers() const { return int(mlp.size()) - 1; }
+  bool has_slopes(int layer) const { return activation == kPrelu && layer < hidden_layers(); }
+
+  int features, steps, context, hidden, activation;
+  bool absolute;
+  Matrix lstm{};
+  std::vector<Matrix> mlp;
+  std::vector<int> widths;            // inputs of each of `mlp`
+  std::vector<std::ptrdiff_t> place;  // of each parameter of a row of theta
+  std::ptrdiff_t size = 0;            // floats of a model, padding included
+
+ private:
+  Matrix add(int rows, int columns) {
+    const Matrix matrix{rows, columns, size};
+    size += matrix.size();
+    return matrix;
+  }
+};
+
+// Places in the memory of a group of 16 samples, row after row of 16 floats.
+struct Rows {
+  std::ptrdiff_t size = 0;
+
+  std::ptrdiff_t add(int rows) {
+    const std::ptrdiff_t start = size;
+    size += std::ptrdiff_t(rows) * kLanes;
+    return start;
+  }
+};
+
+}  // namespace

@@ -1,0 +1,43 @@
+// Forecasts of a row.
+
+#pragma once
+
+#include "group.h"
+
+namespace {
+
+extern "C" struct PlflPrediction {
+  std::int64_t rows, threads;
+  const float* theta;            // [rows][parameters]
+  const std::int64_t* offsets;   // [rows + 1] of each row's windows in the next two
+  const std::int64_t* starts;
+  float* forecasts;
+};
+
+class Predictor {
+ public:
+  Predictor(const Layout& layout, const PlflWindows& windows, const PlflPrediction& job)
+      : layout_(layout), windows_(windows), job_(job), at_(layout), memory_(at_.size), model_(layout.size),
+        group_(layout, at_, memory_.get()) {}
+
+  void predict(std::int64_t row) {
+    layout_.read(job_.theta, row, model_.get());
+    const std::int64_t end = job_.offsets[row + 1];
+    for (std::int64_t i = job_.offsets[row]; i < end; i += kLanes) {
+      const int count = int(std::min<std::int64_t>(kLanes, end - i));
+      const float* forecasts =
+          group_.forward(model_.get(), windows_, job_.starts + i, count);
+      std::copy_n(forecasts, count, job_.forecasts + i);
+    }
+  }
+
+ private:
+  const Layout& layout_;
+  const PlflWindows& windows_;
+  const PlflPrediction& job_;
+  const GroupLayout at_;
+  Floats memory_, model_;
+  Group group_;
+};
+
+}  // namespace

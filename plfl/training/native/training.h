@@ -1,0 +1,293 @@
+// Training a row.
+
+#pragma once
+
+#include <deque>
+
+#include "group.h"
+#include "optimisers.h"
+
+namespace {
+
+extern "C" struct PlflTraining {
+  std::int64_t rows, steps, batch, threads;
+  float* theta;                  // [rows][parameters], trained in place
+  const std::int64_t* starts;    // [rows][steps][batch]
+  const PlflRule* rules;         // [rows]
+  const std::int64_t* taken;     // [rows][2] steps behind the state: shared part, the rest
+  const std::uint8_t* shared;    // [parameters]
+  float *m, *v, *vmax;           // [rows][parameters], state in and out; null: zero at first
+  double* losses;                // [rows], means over the steps
+  std::int64_t loss;             // see `Loss`
+  double loss_scale, a, beta;    // the latter two: of the recursion
+  // Null where there is no such term:
+  const float* pull;             // [parameters], a of a·(y − y⁰) in every gradient
+  const float* constant;         // [rows][parameters], added to every gradient
+  const float* step_offset;      // [rows][parameters], added after every step
+  const float* targets;          // [rows][steps][batch], instead of the windows' own
+  const std::int64_t* row_steps; // [rows] steps to take, at most `steps`; without: `steps`
+  float* gradients;              // [rows][parameters], to which bare gradients are added
+  const std::uint8_t* frozen;    // [parameters] that stay as they are
+  float *momentum, *square;      // [rows][parameters], a recursion's m and v in and out
+  const float* scale;            // [rows][parameters], its s
+};
+
+constexpr std::size_t kStrengths = 4;  // most strengths of a pull that are kept as masks
+
+class Trainer {
+ public:
+  Trainer(const Layout& layout, const PlflWindows& windows, const PlflTraining& job)
+      : layout_(layout), windows_(windows), job_(job), at_(layout),
+        memory_(at_.size * ((job.batch + kLanes - 1) / kLanes)),
+        y_(layout.size), m_(layout.size), v_(layout.size), vmax_(layout.size),
+        anchor_(layout.size), pull_(job.pull ? layout.size : 0),
+        constant_(job.constant ? layout.size : 0),
+        step_offset_(job.step_offset ? layout.size : 0),
+        gradients_(job.gradients ? layout.size : 0),
+        momentum_(job.momentum ? layout.size : 0), square_(job.momentum ? layout.size : 0),
+        previous_(job.momentum ? layout.size : 0), scale_(job.momentum ? layout.size : 0),
+        shared_(layout.mask(job.shared)), frozen_(layout.mask(job.frozen)) {
+    for (std::int64_t first = 0; first < job.batch; first += kLanes)
+      groups_.emplace_back(layout, at_, memory_.get() + at_.size * std::int64_t(groups_.size()));
+    if (job.pull) read_pull();
+  }
+
+  void train(std::int64_t row) {
+    const PlflRule& rule = job_.rules[row];
+    layout_.read(job_.theta, row, y_.get());
+    layout_.read(job_.m, row, m_.get());
+    layout_.read(job_.v, row, v_.get());
+    layout_.read(job_.vmax, row, vmax_.get());
+    if (job_.constant) layout_.read(job_.constant, row, constant_.get());
+    if (job_.step_offset) layout_.read(job_.step_offset, row, step_offset_.get());
+    if (job_.gradients) layout_.read(job_.gradients, row, gradients_.get());
+    if (job_.momentum) read_recursion(row);
+    // The optimiser's own pull acts on shared parameters.
+    pulls_[0] = {float(rule.proximal), shared_.data()};
+    const bool pulled = rule.proximal != 0 || job_.pull;
+    if (pulled) std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
+    const bool constant = job_.constant && !(pulled && move_anchor(rule.proximal != 0));
+    const std::int64_t* taken = job_.taken + 2 * row;
+    const bool other = dense_ || job_.step_offset || job_.gradients || job_.frozen ||
+                       taken[0] != taken[1];
+    apply_ = apply_of(rule, pulled * kPulled | constant * kConstant |
+                                other * kOther | (job_.momentum != nullptr) * kRecursion);
+    const std::int64_t steps = job_.row_steps ? job_.row_steps[row] : job_.steps;
+    double loss = 0.0;
+    for (std::int64_t k = 0; k < steps; ++k) {
+      const bool last = k + 1 == steps;
+      optimiser_ = at_step(rule, taken[0] + k + 1, taken[1] + k + 1, last);
+      if (job_.momentum) pass(previous_.get(), recall, row, k, true);
+      loss += pass(y_.get(), apply_, row, k, last);
+    }
+    job_.losses[row] = loss / double(steps);
+    layout_.write(y_.get(), row, job_.theta);
+    if (job_.m) layout_.write(m_.get(), row, job_.m);
+    if (job_.v) layout_.write(v_.get(), row, job_.v);
+    if (job_.vmax) layout_.write(vmax_.get(), row, job_.vmax);
+    if (job_.gradients) layout_.write(gradients_.get(), row, job_.gradients);
+    if (!job_.momentum) return;
+    layout_.write(momentum_.get(), row, job_.momentum);
+    layout_.write(square_.get(), row, job_.square);
+  }
+
+ private:
+  // A pull of few different strengths is kept as masks, which take a 32nd of the memory: another
+  // array would not fit into the cache any more.
+  void read_pull() {
+    const std::size_t parameters = layout_.place.size();
+    std::vector<float> strengths;
+    for (std::size_t p = 0; p < parameters && strengths.size() <= kStrengths; ++p)
+      if (job_.pull[p] != 0 &&
+          std::find(strengths.begin(), strengths.end(), job_.pull[p]) == strengths.end())
+        strengths.push_back(job_.pull[p]);
+    dense_ = strengths.size() > kStrengths;
+    if (dense_) return layout_.read(job_.pull, 0, pull_.get());
+    std::vector<std::uint8_t> where(parameters);
+    for (const float strength : strengths) {
+      for (std::size_t p = 0; p < parameters; ++p) where[p] = job_.pull[p] == strength;
+      masks_.push_back(layout_.mask(where.data()));
+      pulls_.push_back({strength, masks_.back().data()});
+    }
+  }
+
+  // Make a·(y − anchor) + c a pull to anchor − c / a, which spares the cache an array; false for a
+  // row with a constant where nothing pulls, of which both are left as they are.
+  bool move_anchor(bool proximal) {
+    for (std::ptrdiff_t k = 0; k < layout_.size; k += W) {
+      V strength{};
+      for (std::size_t p = !proximal; p < pulls_.size(); ++p)
+        strength += (V)((VI)splat(pulls_[p].strength) & lanes_of(pulls_[p].where, k));
+      if (dense_) strength += load(pull_.get() + k);
+      const V constant = load(constant_.get() + k), anchor = load(y_.get() + k);
+      const VI pulled = strength != 0.0f;
+      for (int i = 0; i < W; ++i) {
+        if (pulled[i] || constant[i] == 0.0f) continue;
+        std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
+        return false;
+      }
+      store(anchor_.get() + k, pulled ? anchor - constant / strength : anchor);
+    }
+    return true;
+  }
+
+  void read_recursion(std::int64_t row) {
+    layout_.read(job_.momentum, row, momentum_.get());
+    layout_.read(job_.square, row, square_.get());
+    layout_.read(job_.scale, row, scale_.get());
+    for (std::ptrdiff_t k = 0; k < layout_.size; k += W) {
+      const V y = load(y_.get() + k);
+      const V ahead = y + load(scale_.get() + k) * load(momentum_.get() + k);
+      store(previous_.get() + k, lanes_of(shared_.data(), k) ? ahead : y);
+    }
+  }
+
+  Optimiser at_step(const PlflRule& rule, std::int64_t shared, std::int64_t personal,
+                    bool last) const {
+    Optimiser o{};
+    o.y = y_.get();
+    o.m = m_.get();
+    o.v = v_.get();
+    o.vmax = vmax_.get();
+    o.gradients = gradients_.get();
+    o.anchor = anchor_.get();
+    o.pull = dense_ ? pull_.get() : nullptr;
+    const bool proximal = rule.proximal != 0;
+    o.pulls = pulls_.data() + !proximal;
+    o.pull_count = int(pulls_.size()) - !proximal;
+    o.constant = constant_.get();
+    o.step_offset = step_offset_.get();
+    o.shared = shared_.data();
+    o.frozen = frozen_.data();
+    o.lr = float(rule.lr);
+    o.keep1 = float(rule.beta1);
+    o.take1 = float(1 - rule.beta1);
+    o.keep2 = float(rule.beta2);
+    o.take2 = float(1 - rule.beta2);
+    o.shrink = float(1 - rule.lr * rule.weight_decay);
+    o.correction = correction(rule, shared);
+    o.mixed = shared != personal;
+    if (o.mixed) o.personal = correction(rule, personal);
+    o.momentum = momentum_.get();
+    o.square = square_.get();
+    o.previous = previous_.get();
+    o.scale = scale_.get();
+    o.recall = float(1 - job_.a);
+    o.decay = float(job_.beta);
+    o.renew = float(1 - job_.beta);
+    o.moves = !last;
+    return o;
+  }
+
+  static Correction correction(const PlflRule& rule, std::int64_t k) {
+    if (rule.kind == kMomentum) return {0.0f, 0.0f, 0.0f, k > 1 ? float(1 - rule.beta2) : 1.0f};
+    const double c1 = 1 - std::pow(rule.beta1, double(k));
+    const double c2 = 1 - std::pow(rule.beta2, double(k));
+    if (rule.kind == kAdamAms && rule.variant == kPaper)
+      return {float(rule.lr / c1), float(1 / c2), float(rule.eps), 0.0f};
+    if (rule.kind == kAdamAms && rule.variant == kReddi)
+      return {float(rule.lr), 1.0f, float(rule.eps), 0.0f};
+    // y −= η (m / c₁) / (√(v / c₂) + ε) = (η √c₂ / c₁) · m / (√v + ε √c₂)
+    return {float(rule.lr * std::sqrt(c2) / c1), 1.0f, float(rule.eps * std::sqrt(c2)), 0.0f};
+  }
+
+  // Hand the gradient of minibatch k of a row at `model` to `apply`; returns the loss there.
+  float pass(const float* model, Apply apply, std::int64_t row, std::int64_t k, bool last) {
+    const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
+    const std::int64_t* starts = job_.starts + at;
+    const float scale = float(job_.loss_scale) / float(batch);
+    float sum = 0.0f;
+    for_each_group([&](Group& group, std::int64_t first, int count) {
+      group.forward(model, windows_, starts + first, count);
+      const float* targets = job_.targets ? job_.targets + at + first : nullptr;
+      sum += group.loss(int(job_.loss), windows_, starts + first, targets, count, scale);
+    });
+    for (int j = layout_.hidden_layers(); j >= 0; --j) {
+      for (Group& group : groups_) group.mlp_backward(model, j);
+      update_mlp(j, apply);
+    }
+    if (!last) {  // late enough to be still in the cache when the next step begins
+      for_each_group([&](Group& group, std::int64_t first, int count) {
+        group.prefetch(windows_, starts + batch + first, count);
+      });
+    }
+    if (!layout_.recurrent()) return sum * scale;
+    for (Group& group : groups_) group.lstm_backward(model);
+    update_lstm(apply);
+    return sum * scale;
+  }
+
+  // Call body(group, first sample, samples) for every group of a batch.
+  template <class Body>
+  void for_each_group(Body body) {
+    std::int64_t first = 0;
+    for (Group& group : groups_) {
+      body(group, first, int(std::min<std::int64_t>(kLanes, job_.batch - first)));
+      first += kLanes;
+    }
+  }
+
+  void update_mlp(int j, Apply apply) {
+    const Matrix& matrix = layout_.mlp[j];
+    const Samples samples{int(groups_.size()), 1, at_.size, 0, 0};
+    update(matrix, samples, memory_.get() + at_.mlp.dx[j + 1], memory_.get() + at_.mlp.xt[j],
+           layout_.has_slopes(j) ? j : -1, apply);
+  }
+
+  void update_lstm(Apply apply) {
+    const std::ptrdiff_t left = std::ptrdiff_t(layout_.lstm_inputs()) * kLanes;
+    const std::ptrdiff_t right = std::ptrdiff_t(at_.lstm.gate_rows) * kLanes;
+    const Samples samples{int(groups_.size()), layout_.steps, at_.size, left, right};
+    update(layout_.lstm, samples, memory_.get() + at_.lstm.inputs, memory_.get() + at_.lstm.gates,
+           -1, apply);
+  }
+
+  // The gradient Σ left·rightᵀ of a matrix, tile by tile, each handed to `apply` at once.
+  void update(const Matrix& matrix, const Samples& samples, const float* left, const float* right,
+              int slope_layer, Apply apply) {
+    alignas(kAlignment) float tile[kGradientPanels * kGradientRows * kPanel];
+    in_pieces(matrix.panels(), kGradientPanels, [&](int panel, int panels) {
+      in_pieces(matrix.rows, kGradientRows, [&](int row, int rows) {
+        gradient_of(panels, rows,
+                    std::make_integer_sequence<int, kGradientPanels * kGradientRows>{})(
+            samples, left + row * kLanes, right + panel * kBlock, tile);
+        for (int p = 0; p < panels; ++p) {
+          float* gradient = tile + p * rows * kPanel;
+          if (slope_layer >= 0 && panel + p == (matrix.columns - 1) / kPanel)
+            add_slopes(slope_layer, row, rows, gradient + (matrix.columns - 1) % kPanel);
+          apply(optimiser_, matrix.panel(panel + p) + row * kPanel, gradient, rows * kPanel);
+        }
+      });
+    });
+  }
+
+  // The slopes' column of a tile: its gradient is no product but the sum of `terms`.
+  void add_slopes(int layer, int row, int rows, float* column) const {
+    for (int r = 0; r < rows; ++r) {
+      const int unit = row + r;
+      float sum = 0.0f;
+      for (std::size_t g = 0; g < groups_.size(); ++g) {
+        const float* terms = memory_.get() + std::ptrdiff_t(g) * at_.size + at_.mlp.terms[layer] +
+                             unit / kPanel * kBlock + unit % kPanel;
+        for (int lane = 0; lane < kLanes; ++lane) sum += terms[lane * kPanel];
+      }
+      column[r * kPanel] = sum;
+    }
+  }
+
+  const Layout& layout_;
+  const PlflWindows& windows_;
+  const PlflTraining& job_;
+  const GroupLayout at_;
+  Floats memory_, y_, m_, v_, vmax_, anchor_, pull_, constant_, step_offset_, gradients_;
+  Floats momentum_, square_, previous_, scale_;  // of the recursion
+  const Mask shared_, frozen_;
+  std::vector<Group> groups_;
+  Optimiser optimiser_{};
+  Apply apply_ = nullptr;
+  std::vector<Pull> pulls_{1};  // the optimiser's, then those of `job_.pull`
+  std::deque<Mask> masks_;      // of these
+  bool dense_ = false;          // whether they are in `pull_` instead
+};
+
+}  // namespace

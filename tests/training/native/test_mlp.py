@@ -1,0 +1,223 @@
+"""The kernel's MLP, losses, weight decay and windows against autograd and PyTorch's optimisers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from plfl.layout import KernelForm, WindowShape
+from plfl.models.forecaster import Forecaster
+from plfl.models.gru import Gru
+from plfl.models.mlp import Mlp
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.adamw import AdamW
+from plfl.training import fused
+from plfl.training.fused import Fused, unavailable_reason
+from plfl.training.native import compile
+from plfl.training.reference import Reference
+from plfl.training.stacked import Stacked
+from tests.training.test_engines import TERMS, dataset, part, with_terms
+from tests.training.test_engines import task as task_of
+from tests.training.test_fused import OPTIMISERS, error, in_double
+
+pytestmark = pytest.mark.skipif(
+    unavailable_reason() is not None, reason=f"no fused engine here: {unavailable_reason()}"
+)
+
+CPU = torch.device("cpu")
+SHAPE = WindowShape(inputs=3, look_back=5, context=4)
+MODEL = Mlp(hidden=(7, 5)).network(SHAPE)
+RECIPE = WindowShape(inputs=1, look_back=12, context=96)
+LOSSES = ["mse", "mae", "huber"]
+
+
+@pytest.fixture(params=compile.INSTRUCTIONS)
+def instructions(request):
+    """Each instruction set that this processor has."""
+    try:
+        compile.load_kernel(request.param)
+    except compile.CompileError as reason:
+        pytest.skip(str(reason))
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_to_stacked(monkeypatch):
+    """What the kernel left to the stacked engine would agree without any of it being tested."""
+
+    def fail(what):
+        raise AssertionError(f"left to the stacked engine: {what}")
+
+    monkeypatch.setattr(fused, "_leave_to_stacked", fail)
+
+
+def windows(shape, relative=True):
+    """Windows of some shape, with targets on either side of the forecasts and of Huber's bound."""
+    papers = Forecaster(shape.inputs, shape.look_back, hidden=1, mlp=(), absolute=False)
+    data, random = dataset(papers), np.random.default_rng(5)
+    context = random.random((len(data.load), shape.context)).astype(np.float32)
+    targets = 2 * random.standard_normal(len(data.load)).astype(np.float32)
+    return replace(data, context=context, targets=targets, relative=relative)
+
+
+def task(network, optimiser=AdamW(weight_decay=0.1), size=16, steps=5, loss="mae", rows=5):  # noqa: B008
+    fresh = task_of(network, optimiser, rows, steps, size, torch.float32)
+    return replace(fresh, loss=loss)
+
+
+def agree_after(ours, theirs, network, data, **settings):
+    """Train two tasks that are the same, in the kernel and by autograd, and compare them."""
+    start = ours.rows.clone()
+    found = Fused(network, data, CPU, **settings).train(ours)
+    expected = Reference(network, data, CPU).train(theirs)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+    assert error(ours.rows, theirs.rows, start) < 2e-5
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("relative", [False, True], ids=["as it stands", "relative"])
+@pytest.mark.parametrize("shape", [SHAPE, WindowShape(2, 8), WindowShape(1, 1, 40)], ids=str)
+@pytest.mark.parametrize("hidden", [(), (6,), (7, 5), (20, 33, 4)], ids=str)
+def test_any_depth_and_window_agrees_with_autograd(hidden, shape, relative, loss, instructions):
+    network, data = Mlp(hidden=hidden).network(shape), windows(shape, relative)
+    ours, theirs = (task(network, loss=loss) for _ in range(2))
+    agree_after(ours, theirs, network, data, instructions=instructions)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=repr)
+def test_every_optimiser_and_loss_agrees_with_autograd(optimiser, loss):
+    ours, theirs = (task(MODEL, optimiser, loss=loss) for _ in range(2))
+    agree_after(ours, theirs, MODEL, windows(SHAPE))
+
+
+@pytest.mark.parametrize("size", [1, 5, 16, 19, 64])
+def test_any_batch_agrees_with_autograd(size, instructions):
+    network, data = Mlp().network(RECIPE), windows(RECIPE)
+    ours, theirs = (task(network, size=size) for _ in range(2))
+    agree_after(ours, theirs, network, data, instructions=instructions)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("terms", [*([term] for term in TERMS), TERMS], ids="+".join)
+@pytest.mark.parametrize("optimiser", [Adam(), AdamW(weight_decay=0.1)], ids=str)
+def test_terms_agree_with_autograd(optimiser, terms, loss):
+    ours = with_terms(task(MODEL, optimiser, loss=loss), terms)
+    theirs = part(ours, slice(None))
+    before = None if ours.gradients is None else ours.gradients.clone()
+    agree_after(ours, theirs, MODEL, windows(SHAPE))
+    if before is not None:
+        assert error(ours.gradients, theirs.gradients, before) < 1e-5
+    if ours.storm is not None:
+        for name in ("momentum", "square"):
+            got, expected = (getattr(t.storm, name) for t in (ours, theirs))
+            assert error(got, expected, torch.zeros_like(got)) < 1e-5
+
+
+@pytest.mark.parametrize("kept", ["everything", "the personal part"])
+def test_kept_moments_of_adamw_go_on_where_they_were(kept):
+    """Two rounds of three steps, against the same in double precision."""
+    data = windows(SHAPE)
+    ours = task(MODEL, steps=3)
+    start, exact = ours.rows.clone(), in_double(ours)
+    engine, oracle = Fused(MODEL, data, CPU), Stacked(MODEL, data, CPU, torch.float64)
+    engine.train(ours)
+    oracle.train(exact)
+    taken = torch.full((5, 1), 3.0, dtype=torch.float64)
+    if kept == "the personal part":
+        taken = torch.where(ours.shared, 0, taken)
+        for x in [*ours.state.values(), *exact.state.values()]:
+            x[:, ours.shared] = 0
+    ours, exact = replace(ours, steps_taken=taken), replace(exact, steps_taken=taken)
+    engine.train(ours)
+    oracle.train(exact)
+    assert error(ours.rows, exact.rows, start) < 2e-5
+    for name, x in exact.state.items():
+        assert error(ours.state[name], x, torch.zeros_like(x)) < 1e-4
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(loss):
+    """A sample whose error changes sign under one rounding alone would spoil it: none does here."""
+    network, data = Mlp().network(RECIPE), windows(RECIPE)
+    ours = task(network, AdamW(), size=64, steps=125, loss=loss)
+    start, exact, theirs = ours.rows.clone(), in_double(ours), part(ours, slice(None))
+    Stacked(network, data, CPU, torch.float64).train(exact)
+    Reference(network, data, CPU).train(theirs)
+    Fused(network, data, CPU).train(ours)
+    assert error(ours.rows, exact.rows, start) < 2 * error(theirs.rows, exact.rows, start)
+
+
+@pytest.mark.parametrize("terms", [[], TERMS], ids=["plain", "terms"])
+def test_a_row_trains_to_the_same_bits_in_any_company(terms, instructions):
+    network, data = Mlp().network(RECIPE), windows(RECIPE)
+    fresh = with_terms(task(network, size=40, rows=7), terms)
+    whole = part(fresh, slice(None))
+    losses = Fused(network, data, CPU, threads=1, instructions=instructions).train(whole)
+    starts = [torch.arange(10 * i, 10 * i + 33) for i in range(7)]
+    forecasts = Fused(network, data, CPU, threads=1).predict(whole.rows, starts)
+    for threads in (1, 2, 5):
+        engine = Fused(network, data, CPU, threads=threads, instructions=instructions)
+        for rows in ([0], [3, 4], [6, 2, 0, 5, 1], list(range(7))):
+            some = part(fresh, rows)
+            assert torch.equal(engine.train(some), losses[rows])
+            assert torch.equal(some.rows, whole.rows[rows])
+            for name, x in some.state.items():
+                assert torch.equal(x, whole.state[name][rows])
+        engine = Fused(network, data, CPU, threads=threads)
+        again = engine.predict(whole.rows[[5, 2]], [starts[5][7:], starts[2]])
+        assert torch.equal(again[0], forecasts[5][7:])
+        assert torch.equal(again[1], forecasts[2])
+
+
+@pytest.mark.parametrize("hidden", [(), (20, 33, 4)], ids=str)
+@pytest.mark.parametrize("relative", [False, True], ids=["as it stands", "relative"])
+def test_forecasts_are_those_of_stacked(hidden, relative, instructions):
+    network, data = Mlp(hidden=hidden).network(SHAPE), windows(SHAPE, relative)
+    rows = 3 * task(network).rows
+    starts = [torch.arange(3 * i, 4 * i + 20) for i in range(len(rows))]
+    ours = Fused(network, data, CPU, instructions=instructions).predict(rows, starts)
+    theirs = Stacked(network, data, CPU).predict(rows, starts)
+    for found, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("optimiser", [Adam(), AdamW(weight_decay=0.1)], ids=str)
+def test_the_papers_model_with_other_losses_and_windows(optimiser, loss, instructions):
+    shape = WindowShape(inputs=3, look_back=5)
+    network = Forecaster(shape.inputs, shape.look_back, hidden=7, mlp=(6, 4), absolute=True)
+    ours, theirs = (task(network, optimiser, loss=loss) for _ in range(2))
+    agree_after(ours, theirs, network, windows(shape), instructions=instructions)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_diverged_row_shows_and_leaves_the_others_alone(loss, instructions):
+    fresh = task(MODEL, loss=loss)
+    engine = Fused(MODEL, windows(SHAPE), CPU, threads=1, instructions=instructions)
+    healthy, sick = part(fresh, slice(None)), part(fresh, slice(None))
+    sick.rows[1, 0] = torch.nan
+    sick.rows[3] = 1e30
+    expected, losses = engine.train(healthy), engine.train(sick)
+    assert losses[1].isnan()
+    assert sick.rows[1].isnan().all()
+    assert not losses[3] < 1e20
+    others = [0, 2, 4]
+    assert torch.equal(losses[others], expected[others])
+    assert torch.equal(sick.rows[others], healthy.rows[others])
+
+
+class Claims:
+    """A model with another form than its own."""
+
+    def __init__(self, network, form):
+        self.layout, self.kernel_form = network.layout, form
+
+
+def test_a_model_that_the_kernel_does_not_know_is_refused():
+    with pytest.raises(ValueError, match="does not know the model"):
+        Fused(Gru(hidden=4).network(SHAPE), windows(SHAPE), CPU)
+    for form in (KernelForm(0, (7, 6), "silu"), KernelForm(0, (7, 5), "prelu")):
+        with pytest.raises(ValueError, match=f"{MODEL.layout.width} parameters"):
+            Fused(Claims(MODEL, form), windows(SHAPE), CPU)
