@@ -134,6 +134,18 @@ def note(axis: Axes, text: str) -> None:
     )
 
 
+EMPTY = "without-content"
+"""Id of an element in the SVG of a figure that has nothing to show; the page leaves it out."""
+
+
+def empty(text: str) -> Figure:
+    """A figure of a study that has nothing to show in it: a note that says so."""
+    figure, axes = panels(1, 1, (COLUMN, 0.5))
+    axes[0, 0].axis("off")
+    axes[0, 0].text(0.5, 0.5, text, ha="center", va="center", gid=EMPTY)
+    return figure
+
+
 def mark_sample(figure: Figure) -> None:
     """Write "sample data" into a band above the figure."""
     width, height = figure.get_size_inches()
