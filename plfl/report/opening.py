@@ -35,22 +35,29 @@ def _best(tables: Tables, best: Sequence[Best]) -> str:
     """Which forecaster is best on validation in each state, with its test score."""
     if not best:
         return "No forecaster has a score on validation."
-    names = [_name(tables, one) for one in best]
-    several = len(tables.study.data.states) > 1
-    if len(set(names)) == 1:
+    by_name: dict[str, list[Best]] = {}
+    for one in best:
+        by_name.setdefault(_name(tables, one), []).append(one)
+    if len(by_name) == 1:
+        (name,) = by_name
+        several = len(tables.study.data.states) > 1
         where = f" {_places(tables, [one.state for one in best])}" if several else ""
-        start = f"The best forecaster on validation{where} is {names[0]}: test MASE "
-        shown = [_mase(one) + f" in {one.state}" * several for one in best]
-    else:
-        start = "The best forecaster on validation is "
-        shown = [
-            f"in {one.state} {name}: test MASE {_mase(one)}"
-            for name, one in zip(names, best, strict=True)
-        ]
-    more = len(shown) - FEW
-    if more > 0:
-        shown = [*shown[:FEW], f"{more} more {'state' if more == 1 else 'states'} below"]
-    return f"{start}{'; '.join(shown)}."
+        return f"The best forecaster on validation{where} is {name}: {_scores(best, several)}."
+    parts = [
+        f"{_places(tables, [one.state for one in some])} {name}: {_scores(some, len(some) > 1)}"
+        for name, some in list(by_name.items())[:FEW]
+    ]
+    if more := sum(map(len, list(by_name.values())[FEW:])):
+        parts.append(f"another one in {more} more {'state' if more == 1 else 'states'}")
+    return f"The best forecaster on validation is {'; '.join(parts)}."
+
+
+def _scores(best: Sequence[Best], named: bool) -> str:
+    """Test scores with their intervals, each with its state if `named`; of many, the range."""
+    if len(best) > FEW:
+        ends = [score(end(one.mase for one in best)) for end in (min, max)]
+        return f"test MASE {' to '.join(ends)}"
+    return "test MASE " + ", ".join(_mase(one) + f" in {one.state}" * named for one in best)
 
 
 def _name(tables: Tables, best: Best) -> str:
@@ -142,10 +149,11 @@ def _costs(tables: Tables, federated: Sequence[Best]) -> Iterator[str]:
         sent = of_cell(summary, cell)[["bytes_down", "bytes_up"]].sum(axis=1).mean()
         in_all.append(sent / clients[cell.state])
     rounds = tables.study.federation.rounds
+    whole = f"all {rounds} rounds" if rounds > 1 else "its only round"
     yield (
         f"The best federation sends {_range([bytes_per_round(tables, cell) for cell in cells])} "
-        f"bytes per participating client and round, {_range(in_all)} bytes per client in all "
-        f"{rounds} rounds, both directions together; baselines and local training send none"
+        f"bytes per participating client and round, {_range(in_all)} bytes per client in {whole}, "
+        f"both directions together; baselines and local training send none"
         f"{_pooled(tables)}."
     )
 
@@ -182,14 +190,23 @@ def _basis(tables: Tables) -> str:
 
 
 def _needed(tables: Tables, verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """What would decide the undecided comparisons; each advice once, with what it is about."""
+    """What would decide the undecided comparisons; if that differs, what would decide the first."""
     undecided = [verdict for verdict in verdicts if verdict.answer == "undecided"]
-    advice: dict[str, list[Verdict]] = {}
-    for verdict in undecided:
-        advice.setdefault(verdict.needed, []).append(verdict)
-    for text, some in list(advice.items())[:FEW]:
-        against = f"Undecided against {_rivals(tables, some)}. "
-        about = "" if len(some) == len(verdicts) else against
-        yield f"{about}{text}"
-    if len(advice) > FEW:
-        yield "The evidence of the comparisons names what would decide the others."
+    if not undecided:
+        return
+    if len({verdict.needed for verdict in undecided}) > 1:
+        nearest = min(undecided, key=_doubt)
+        yield (
+            f"{len(undecided)} of {len(verdicts)} comparisons are undecided; nearest to a decision "
+            f"is that with {_rivals(tables, [nearest])}. {nearest.needed}"
+        )
+        return
+    if len(undecided) < len(verdicts):
+        yield f"Undecided against {_rivals(tables, undecided)}."
+    yield undecided[0].needed
+
+
+def _doubt(verdict: Verdict) -> float:
+    """The larger p value of the two tests, before correction; 1 if there was nothing to test."""
+    tested = [p for p in (verdict.p_clients, verdict.p_trainings) if p is not None]
+    return max(tested, default=1.0)

@@ -44,7 +44,7 @@ def opened(browser, written):
 
 
 def test_it_fits_the_screen_with_every_figure(opened):
-    drawings = opened.locator("figure > svg:not(.week)")
+    drawings = opened.locator("figure > .drawing > svg")
     stems = [stem for stems in figures.available().values() for stem in stems]
     assert drawings.count() == len(stems)
     for drawing in drawings.all():
@@ -132,7 +132,7 @@ def test_it_can_be_printed(opened):
     opened.emulate_media(media="print")
     assert not opened.locator("nav").is_visible()
     opened.set_viewport_size({"width": 700, "height": 1000})  # A4 within its margins
-    for drawing in opened.locator("figure > svg:not(.week)").all():
+    for drawing in opened.locator("figure > .drawing > svg").all():
         assert 100 < drawing.bounding_box()["width"] <= 700
     assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
     paper = opened.pdf(format="A4")
