@@ -1,5 +1,7 @@
 """What training costs: against a plain PyTorch loop, as the work grows, by method, and by part.
 
+The last part is what the smallest study costs, from its data to its page.
+
     python benchmarks/bench.py [PART ...]
 
 Everything is measured in one run of about ten minutes, or only the parts named, to renew them at a
@@ -19,6 +21,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -38,11 +41,10 @@ from plfl.data.windows import Dataset
 from plfl.errors import ConfigError
 from plfl.experiments.evaluation import EVALUATED
 from plfl.experiments.train import train
-from plfl.experiments.trainer import federation_of
+from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated import round as rounds
 from plfl.federated.client_data import ClientData
 from plfl.files import atomic
-from plfl.models.forecaster import Forecaster
 from plfl.optimizers.client.adam import Adam
 from plfl.training.engines import make_engine
 from plfl.training.fused import Fused, unavailable_reason
@@ -72,6 +74,7 @@ def main() -> None:
         "cells": lambda: {str(n): in_a_process(growth, CLIENTS, n) for n in (1, 20, 180)},
         "methods": lambda: in_a_process(by_method),
         "job": lambda: in_a_process(by_part),
+        "smoke": smoke,
     }
     names = sys.argv[1:] or list(parts)
     if unknown := set(names) - set(parts):
@@ -279,6 +282,21 @@ def by_part() -> Numbers:
     }
 
 
+def smoke() -> Numbers:
+    """Seconds of `make smoke` when set up: of the processor and in all, in a folder of its own."""
+    python, root = Path(sys.executable), Path(__file__).resolve().parents[1]
+    command = [python.with_name("snakemake"), "--cores", "all", "--quiet", "all"]
+    command += ["--snakefile", root / "Snakefile", "--configfile", root / "config" / "smoke.yaml"]
+    path = {"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with tempfile.TemporaryDirectory() as folder:
+        command += ["--directory", folder]
+        seconds = _seconds(lambda: subprocess.run(command, check=True, env=os.environ | path))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"processor_seconds": processor, "seconds": seconds}
+
+
 class _Spent:
     """Seconds that were spent in functions and what they call."""
 
@@ -339,7 +357,7 @@ def _side_by_side(studies: list[Study], dataset: Dataset) -> list[float]:
     runs = []
     for study in studies:
         torch.set_num_threads(study.compute.threads)
-        forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
+        forecaster = network_of(study, dataset.shape)
         engine, cell = make_engine(study.compute, forecaster, dataset), study.cells[0]
         client_data = ClientData(dataset, engine, study.federation, cell.seed)
         f = federation_of(study, cell, study.candidates(cell)[0], forecaster, client_data)
@@ -361,11 +379,14 @@ def _dataset(clients: int, evaluated: int) -> Dataset:
         clients=np.array([f"client {i}" for i in range(clients)]),
         columns=np.array(["load", *(f"x{i}" for i in range(1, FORECASTER.inputs))]),
         features=random.random((rows, FORECASTER.inputs), dtype=np.float32),
+        context=np.zeros((rows, 0), np.float32),
+        targets=random.random(rows, dtype=np.float32),
         load=random.random(rows),
         stamps=np.tile(np.datetime64("2018-01-01T00:15", "s") + np.arange(YEAR) * 900, clients),
         bounds=first + edges,
         load_offset=np.zeros(clients),
         load_scale=np.ones(clients),
+        relative=False,
         look_back=FORECASTER.look_back,
         look_ahead=4,
         interval=15,

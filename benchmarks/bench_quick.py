@@ -19,9 +19,9 @@ from torch import nn
 from plfl.config.sections import Windows
 from plfl.data.windows import Dataset, build
 from plfl.models.forecaster import Forecaster
+from plfl.models.layers import Module
 from plfl.optimizers.client.adam import Adam
 from plfl.training.fused import Fused, unavailable_reason
-from plfl.training.reference import Module
 from plfl.training.task import LocalTask
 
 FORECASTER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)

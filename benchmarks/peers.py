@@ -20,8 +20,8 @@ import torch
 from bench_quick import BATCH, CLIENTS, FORECASTER, STEPS, PlainLoop, local_task, random_dataset
 from torch import Tensor, nn
 
+from plfl.models.layers import Module
 from plfl.optimizers.client.adam import Adam
-from plfl.training.reference import Module
 
 ROUNDS = 5
 """Rounds of which a median is taken."""

@@ -6,20 +6,15 @@ from functools import cache
 from types import ModuleType
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
-
 from plfl.errors import PlflError
+from plfl.section import Section
 
 
-class Algorithm(BaseModel):
-    """The hyperparameters of an algorithm, which never change after creation.
+class Algorithm(Section):
+    """The hyperparameters of an algorithm.
 
     The file of a subclass holds its source, equations and update.
     """
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
-    )
 
     name: ClassVar[str]
     """The name in configurations, which is also the name of the file."""
@@ -41,16 +36,30 @@ def algorithms(package: str) -> dict[str, type[Algorithm]]:
             replace the original, and changes to the algorithm would not re-run its cells.
     """
     found = {}
-    for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        module = importlib.import_module(f"{package}.{info.name}")
-        for algorithm in _defined_in(module):
-            if algorithm.name != info.name:
+    for name in names(package):
+        module = importlib.import_module(f"{package}.{name}")
+        for one in _defined_in(module):
+            if one.name != name:
                 raise PlflError(
-                    f"{module.__file__}: {algorithm.__name__} has the name {algorithm.name!r}; "
+                    f"{module.__file__}: {one.__name__} has the name {one.name!r}; "
                     "rename the file or the algorithm"
                 )
-            found[algorithm.name] = algorithm
+            found[one.name] = one
     return dict(sorted(found.items()))
+
+
+def names(package: str) -> list[str]:
+    """Names of the files of `package`, whether or not they define an algorithm."""
+    return [info.name for info in pkgutil.iter_modules(importlib.import_module(package).__path__)]
+
+
+@cache
+def algorithm(package: str, name: str) -> type[Algorithm] | None:
+    """The algorithm of this name in `package`, or None; the files of others are not imported."""
+    if name not in names(package):
+        return None
+    found = _defined_in(importlib.import_module(f"{package}.{name}"))
+    return next((one for one in found if one.name == name), None)
 
 
 def _defined_in(module: ModuleType) -> list[type[Algorithm]]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from plfl.config.sections import BASELINE
 
-__all__ = ["BASELINE", "Baseline", "catalogue"]
+__all__ = ["BASELINE", "Baseline", "catalogue", "find"]
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,22 @@ class Baseline:
     """What it forecasts, in one sentence."""
     pooled: bool = False
     """Whether it needs the raw data of all clients in one place."""
+    context: bool = False
+    """Whether it needs a study with a context."""
 
 
-def catalogue() -> dict[str, Baseline]:
-    """Every baseline by name, the simplest first. `docs/baselines.md` has the formulas."""
-    return {baseline.name: baseline for baseline in _ALL}
+def catalogue(context: bool = False) -> dict[str, Baseline]:
+    """Every baseline by name, the simplest first. `docs/baselines.md` has the formulas.
+
+    Args:
+        context: whether to include those that only a study with `windows.context` has.
+    """
+    return {baseline.name: baseline for baseline in _ALL if context or not baseline.context}
+
+
+def find(name: str) -> Baseline:
+    """The baseline of this name."""
+    return catalogue(context=True)[name]
 
 
 _ALL = (
@@ -79,6 +90,12 @@ _ALL = (
         "LightGBM, day and week lags",
         "Gradient-boosted trees that also see the loads around one day, two days and a week before "
         "the target and the target's calendar, one model per client.",
+    ),
+    Baseline(
+        "lightgbm_context",
+        "LightGBM, the study's context",
+        "Gradient-boosted trees on the study's look-back and its context, one model per client.",
+        context=True,
     ),
     Baseline(
         "lightgbm_pooled",

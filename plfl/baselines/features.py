@@ -10,6 +10,7 @@ import numpy as np
 from plfl.baselines import naive
 from plfl.baselines.model import Floats, Rows
 from plfl.config.features import CALENDAR
+from plfl.data.features import time_of_day, weekday
 from plfl.data.windows import WEEK, Dataset
 
 SEASONS = (naive.DAY, 2 * naive.DAY, WEEK)
@@ -50,22 +51,14 @@ def season_lags(
     return np.stack([np.where(np.isnan(lag), known, lag) for lag in lags], axis=1)
 
 
-def time_of_day(dataset: Dataset, starts: Rows, harmonics: int) -> Floats:
-    """Sine and cosine (W, 2 · harmonics) of the target's time of day, to nine decimals.
-
-    Without rounding, a tree could distinguish sin 30° from sin 150° by the last bit, and the score
-    of a client would depend, by up to .02, on how the angle is computed.
-    """
-    stamps = dataset.stamps[dataset.target_rows(starts)]
-    share = (stamps - stamps.astype("datetime64[D]")) / np.timedelta64(1, "D")
-    angles = 2 * np.pi * share[:, None] * np.arange(1, harmonics + 1)
-    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).round(9)
+def target_time_of_day(dataset: Dataset, starts: Rows, harmonics: int) -> Floats:
+    """Sine and cosine (W, 2 · harmonics) of the target's time of day."""
+    return time_of_day(dataset.stamps[dataset.target_rows(starts)], harmonics)
 
 
-def weekday(dataset: Dataset, starts: Rows) -> Floats:
+def target_weekday(dataset: Dataset, starts: Rows) -> Floats:
     """The target's day of the week (W, 7), one-hot."""
-    days = dataset.stamps[dataset.target_rows(starts)].astype("datetime64[D]").astype(np.int64)
-    return np.eye(7)[(days + 3) % 7]  # day 0, 1 January 1970, was a Thursday
+    return weekday(dataset.stamps[dataset.target_rows(starts)])
 
 
 def further(dataset: Dataset) -> list[int]:

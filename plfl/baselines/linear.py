@@ -57,8 +57,8 @@ def ridge_lags(dataset: Dataset, client: int) -> Callable[[Rows], Floats]:
 def _inputs(dataset: Dataset, starts: Rows) -> Floats:
     parts = [
         features.look_back(dataset, starts),
-        features.time_of_day(dataset, starts, harmonics=1),
-        features.weekday(dataset, starts),
+        features.target_time_of_day(dataset, starts, harmonics=1),
+        features.target_weekday(dataset, starts),
         features.inputs(dataset, starts, features.further(dataset)),
     ]
     return np.concatenate(parts, axis=1)

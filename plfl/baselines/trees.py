@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from plfl.baselines import features
 from plfl.baselines.model import Floats, Predict, Rows, per_client
+from plfl.data.units import Unit
 from plfl.data.windows import Dataset, Split
 
 PARAMETERS: dict[str, Any] = {
@@ -43,6 +44,8 @@ class Boosting:
 
 
 DEFAULT = Boosting()
+Design: TypeAlias = Callable[[Dataset, int, Rows, Unit], Floats]
+"""Features (W, K) of windows of a client, given its number, their start rows and its units."""
 
 
 def own_inputs(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
@@ -71,21 +74,36 @@ def with_lags(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
 
     Additional inputs are day and week lags and the target's calendar.
     """
-    models = [_with_lags(dataset, [client], boosting) for client in range(len(dataset.clients))]
-    return lambda client, starts: models[client](client, starts)
+    return _of_each_client(dataset, boosting, _lagged)
+
+
+def with_context(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
+    """Forecasts the change from the last load from the study's look-back and its context.
+
+    There is one model per client.
+    """
+    return _of_each_client(dataset, boosting, _in_context)
 
 
 def pooled(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     """Like `with_lags`, but one model for all clients."""
-    return _with_lags(dataset, range(len(dataset.clients)), boosting)
+    return _of_changes(dataset, range(len(dataset.clients)), boosting, _lagged)
 
 
-def _with_lags(dataset: Dataset, clients: Sequence[int], boosting: Boosting) -> Predict:
-    units = {client: Unit.of(dataset, client) for client in clients}
+def _of_each_client(dataset: Dataset, boosting: Boosting, design: Design) -> Predict:
+    models = [_of_changes(dataset, [i], boosting, design) for i in range(len(dataset.clients))]
+    return lambda client, starts: models[client](client, starts)
+
+
+def _of_changes(
+    dataset: Dataset, clients: Sequence[int], boosting: Boosting, design: Design
+) -> Predict:
+    """One model for some clients, which forecasts the change in the units of each."""
+    units = {client: _unit(dataset, client) for client in clients}
 
     def part(split: Split) -> tuple[Floats, Floats]:
         starts = {client: dataset.starts(client, split) for client in clients}
-        designs = [_relative(dataset, c, s, units[c]) for c, s in starts.items()]
+        designs = [design(dataset, c, s, units[c]) for c, s in starts.items()]
         targets = [
             (features.truth(dataset, s) - features.last(dataset, s)) / units[c].change
             for c, s in starts.items()
@@ -95,47 +113,38 @@ def _with_lags(dataset: Dataset, clients: Sequence[int], boosting: Boosting) -> 
     model = _train(part, boosting)
 
     def predict(client: int, starts: Rows) -> Floats:
-        change = model(_relative(dataset, client, starts, units[client]))
+        change = model(design(dataset, client, starts, units[client]))
         return features.last(dataset, starts) + units[client].change * change
 
     return predict
 
 
-@dataclass(frozen=True)
-class Unit:
-    """The units of a client's loads, from its training part; 1 instead of 0."""
-
-    change: float
-    """Mean absolute change over the look-ahead, kWh: the error of persistence."""
-    mean: float
-    """Mean load, kWh; its absolute value where loads are negative."""
-    deviation: float
-    """Standard deviation of the load, kWh."""
-
-    @classmethod
-    def of(cls, dataset: Dataset, client: int) -> Unit:
-        """The units of a client."""
-        first, end = dataset.bounds[client, :2]
-        load = dataset.load[first:end]
-        change = np.abs(load[dataset.look_ahead :] - load[: -dataset.look_ahead]).mean()
-        found = (change, abs(load.mean()), load.std() if np.ptp(load) > 0 else 0.0)
-        return cls(*(float(value) or 1.0 for value in found))
+def _unit(dataset: Dataset, client: int) -> Unit:
+    first, end = dataset.bounds[client, :2]
+    return Unit.of(dataset.load[first:end], dataset.look_ahead)
 
 
-SMALLEST = 1e-6
-"""Lower limit of loads before the logarithm, as a share of the mean load."""
-
-
-def _relative(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
+def _lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
     """Features of windows in the units of their client, so that they are comparable."""
-    last = features.last(dataset, starts)[:, None]
+    last = features.last(dataset, starts)
     lags = [features.look_back(dataset, starts), features.season_lags(dataset, client, starts)]
     parts = [
-        (np.concatenate(lags, axis=1) - last) / unit.change,
-        (last - unit.mean) / unit.deviation,
-        np.log(np.maximum(last / unit.mean, SMALLEST)),
-        features.time_of_day(dataset, starts, harmonics=4),
-        features.weekday(dataset, starts),
+        (np.concatenate(lags, axis=1) - last[:, None]) / unit.change,
+        unit.level(last),
+        features.target_time_of_day(dataset, starts, harmonics=4),
+        features.target_weekday(dataset, starts),
+        features.inputs(dataset, starts, features.further(dataset)),
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+def _in_context(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
+    """The look-back in the units of the client, the study's context and its further inputs."""
+    rows = dataset.persistence_rows(starts)
+    changes = features.look_back(dataset, starts) - features.last(dataset, starts)[:, None]
+    parts = [
+        changes / unit.change,
+        np.asarray(dataset.context[rows], float),
         features.inputs(dataset, starts, features.further(dataset)),
     ]
     return np.concatenate(parts, axis=1)

@@ -38,6 +38,7 @@ def entries() -> list[dict[str, Any]]:
 
 
 def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
+    meanings = cls.meanings()
     sent = sizes(cls.name) if issubclass(cls, MethodRules) else None
     return {
         "axis": axis,
@@ -47,7 +48,7 @@ def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
         "parameters": {
             name: {
                 "default": field.get_default(call_default_factory=True),
-                "meaning": " ".join((field.description or "").split()),
+                "meaning": " ".join(meanings.get(name, "").split()),
             }
             for name, field in cls.model_fields.items()
         },

@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
         return
     from plfl.experiments.workload import measure, workload
     from plfl.pipeline.jobs import duration
-    from plfl.training.engines import choose
+    from plfl.training.engines import choose, unknown_to_fused
 
     work = workload(study)
     total = work.drop(columns=["state", "sharing"]).sum()
@@ -44,7 +44,8 @@ def run(options: argparse.Namespace) -> None:
     speed = measure(study)
     seconds = speed.seconds(work)
     cores = max(1, (os.cpu_count() or 1) // study.compute.threads)
-    engine, device = choose(study.compute)
+    unknown = unknown_to_fused(study.model.fused, study.windows.is_plain)
+    engine, device = choose(study.compute, unknown)
     print(
         f"\n{study.name}: {total['cells']:.0f} cells, {total['trainings']:.0f} trainings, "
         f"{total['client_steps']:,.0f} client-steps, at least {total['megabytes']:,.0f} MB between "

@@ -1,17 +1,32 @@
 """Checks that involve several keys of a study. Each yields one line per problem."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from plfl.config import search
 from plfl.config.algorithms import available
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.messages import allowed
+from plfl.config.model_rules import DEFAULT, ModelRules
 from plfl.config.search import KINDS, Candidate
-from plfl.config.sections import BASELINE, Data, Grid, Model, Simulation, Tuning, Windows
+from plfl.config.sections import (
+    BASELINE,
+    Ahead,
+    Compute,
+    Data,
+    Grid,
+    Lags,
+    Simulation,
+    Tuning,
+    Windows,
+)
+from plfl.layout import GROUPS, ParameterLayout
 
 Refused = Mapping[tuple[str, str, str], str]
 """The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
+
+
+DAY = 24 * 60
+"""Minutes in a day."""
 
 
 def duplicates(path: str, values: Sequence[object]) -> Iterator[str]:
@@ -56,24 +71,30 @@ def of_data(data: Data) -> Iterator[str]:
     for key, folder in (("data.folder", data.folder), ("data.meters.folder", data.meters.folder)):
         if "\0" in str(folder):
             yield f"{key}: {str(folder)!r} is not a valid folder name; remove the NUL character"
-    yield from _of_features(data.features)
-    yield from _of_columns(data.meters.columns)
+    yield from _of_features(data)
+    yield from _of_columns(data.meters.columns, data.features)
 
 
-def _of_features(features: list[str]) -> Iterator[str]:
+def _of_features(data: Data) -> Iterator[str]:
+    features, own = data.features, data.source == "meters"
+    known = dict.fromkeys([*FEATURES, *(data.meters.columns if own else ())])
     for feature in features:
-        if feature not in FEATURES:
-            yield f"data.features: {feature!r} is unknown; {allowed(feature, FEATURES)}"
+        if feature not in known or feature == "timestamp":
+            remedy = "; for a column of your own, add it to data.meters.columns" if own else ""
+            yield f"data.features: {feature!r} is unknown; {allowed(feature, FEATURES)}{remedy}"
     if features[0] != "load":
         yield f"data.features: must start with 'load', but starts with {features[0]!r}"
     yield from duplicates("data.features", features)
 
 
-def _of_columns(columns: dict[str, str]) -> Iterator[str]:
+def _of_columns(columns: dict[str, str], features: list[str]) -> Iterator[str]:
     mappable = ["timestamp", *(name for name in FEATURES if name not in CALENDAR)]
     for role, column in columns.items():
-        if role not in mappable:
-            yield f"data.meters.columns: {role!r} is unknown; {allowed(role, mappable)}"
+        if role not in mappable and (role in CALENDAR or role not in features):
+            yield (
+                f"data.meters.columns: {role!r} is unknown; {allowed(role, mappable)}, or a name "
+                "of your own that data.features lists, too"
+            )
         if (first := next(r for r, c in columns.items() if c == column)) != role:
             yield (
                 f"data.meters.columns: {first!r} and {role!r} are both {column!r}; name different "
@@ -92,23 +113,89 @@ def of_windows(windows: Windows) -> Iterator[str]:
         yield f"windows.split: {windows.split} must add up to 1"
 
 
-def of_sharing(sharing: Mapping[str, list[str]], model: Model) -> Iterator[str]:
-    """Report patterns that match no parameter of the model, and parameters matched twice."""
-    if BASELINE in sharing:
+def of_context(windows: Windows, data: Data) -> Iterator[str]:
+    """Report lags that lie after the last input row, and features that are not known ahead."""
+    for i, transform in enumerate(windows.context):
+        where = f"windows.context.{i}.{transform.name}"
+        if isinstance(transform, Lags):
+            yield from _of_lags(f"{where}.days", transform, windows.look_ahead, data.interval)
+        if isinstance(transform, Ahead):
+            known = [name for name in data.inputs if name != "load"]
+            for name in transform.features:
+                if name == "load":
+                    yield f"{where}.features: 'load' is not known ahead; remove it"
+                elif name not in known:
+                    yield (
+                        f"{where}.features: {name!r} is not among the inputs of data.features; "
+                        f"{allowed(name, known)}"
+                    )
+            yield from duplicates(f"{where}.features", transform.features)
+
+
+def _of_lags(where: str, lags: Lags, look_ahead: int, interval: int) -> Iterator[str]:
+    yield from duplicates(where, lags.days)
+    least = -(-(look_ahead + lags.around) * interval // DAY)
+    for days in lags.days:
+        if days < least:
+            yield (
+                f"{where}: {days} days before the target and {lags.around} rows after that is "
+                f"after the last input row, {look_ahead} rows before the target; use at least "
+                f"{least} days"
+            )
+
+
+def of_target(windows: Windows, model: ModelRules) -> Iterator[str]:
+    """Report an output of the model that cannot be the target."""
+    if windows.target == "change" and model.is_nonnegative:
+        yield (
+            "model.output: 'abs' cannot predict a fall of the load, but windows.target is change; "
+            "set it to linear"
+        )
+
+
+def of_sharing_names(schemes: Iterable[str]) -> Iterator[str]:
+    """Report a sharing scheme with the name that marks baselines."""
+    if BASELINE in schemes:
         yield (
             f"sharing.{BASELINE}: this name marks the rows of baselines in the tables; choose "
             "another name for the sharing scheme"
         )
-    names = model.parameter_names
+
+
+def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Iterator[str]:
+    """Report patterns that match no parameter of the model, and parameters matched twice."""
+    names = layout.names
     for scheme, patterns in sharing.items():
         where = f"sharing.{scheme}"
-        for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in names):
-                yield f"{where}: {pattern!r} matches no parameter; {allowed(pattern, names)}"
+        matched = {pattern: layout.matching(pattern) for pattern in patterns}
+        for pattern, matches in matched.items():
+            if not matches:
+                known = allowed(pattern, [*GROUPS, *names])
+                yield f"{where}: {pattern!r} matches no parameter; {known}"
         for name in names:
-            hits = [pattern for pattern in patterns if fnmatchcase(name, pattern)]
+            hits = [pattern for pattern in patterns if name in matched[pattern]]
             if len(hits) > 1:
                 yield f"{where}: {name!r} is matched twice, by {hits}; keep one of them"
+
+
+def of_engine(compute: Compute, model: ModelRules, windows: Windows) -> Iterator[str]:
+    """Report an engine that does not know the model or its windows."""
+    if compute.engine == "fused" and not model.fused:
+        yield (
+            f"compute.engine: 'fused' trains the model {DEFAULT} only, not {model.summary}; set "
+            "auto or stacked"
+        )
+    elif compute.engine == "fused" and not windows.is_plain:
+        yield (
+            "compute.engine: 'fused' reads no windows with a context or with target change; set "
+            "auto or stacked"
+        )
+
+
+def of_unfit(reasons: Mapping[str, str]) -> Iterator[str]:
+    """Report methods that cannot train the model, or with the loss; `reasons`: by method."""
+    for method, reason in reasons.items():
+        yield f"grid.method: {method!r} {reason}"
 
 
 def of_simulation(simulation: Simulation, clients: int) -> Iterator[str]:

@@ -7,13 +7,15 @@ import json
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
-from pydantic import BaseModel
 
+from plfl.config.messages import sections_in
+from plfl.config.model_rules import DEFAULT, OWN, ModelRules, available
 from plfl.config.study import Study
 from plfl.files import atomic
+from plfl.section import Section
 
 HEADER = """\
 # The study of arXiv 2404.01517, "Addressing Heterogeneity in Federated Load Forecasting with
@@ -74,22 +76,35 @@ def write(root: Path) -> list[Path]:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a configuration file, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
+    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
+    choices = [_named(name, cls.model_json_schema()) for name, cls in available().items()]
+    whole["properties"]["model"] = whole["properties"]["model"] | {"anyOf": choices}
+    del whole["properties"]["model"]["$ref"]
+    return whole
 
 
-def _yaml(block: BaseModel, depth: int) -> Iterator[str]:
+def _named(name: str, model: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a model with the key that selects it."""
+    if name == OWN:
+        return model
+    given = {"const": name, "type": "string", "description": "This model."}
+    required = {} if name == DEFAULT else {"required": ["name"]}
+    return model | {"properties": {"name": given, **model["properties"]}} | required
+
+
+def _yaml(block: Section, depth: int) -> Iterator[str]:
     indent = "  " * depth
     properties = type(block).model_json_schema()["properties"]
-    for key, field in type(block).model_fields.items():
+    for key in type(block).model_fields:
         value = getattr(block, key)
         if depth == 0:
             yield ""
-        text = _text(field.description or type(value).__doc__ or "")
+        text = _text(properties[key].get("description") or type(value).__doc__ or "")
         if "enum" in properties[key]:
             text += f" One of: {', '.join(map(str, properties[key]['enum']))}."
         for line in textwrap.wrap(text, 96 - len(indent)):
             yield f"{indent}# {line}"
-        if isinstance(value, BaseModel):
+        if isinstance(value, Section):
             if type(value).model_fields:
                 yield f"{indent}{key}:"
                 yield from _yaml(value, depth + 1)
@@ -99,7 +114,7 @@ def _yaml(block: BaseModel, depth: int) -> Iterator[str]:
             yield f"{indent}{key}: {_flow(block, key)}"
 
 
-def _flow(block: BaseModel, key: str) -> str:
+def _flow(block: Section, key: str) -> str:
     plain = block.model_dump(mode="json")[key]
     return (
         yaml.safe_dump(plain, default_flow_style=True, width=1000, sort_keys=False)
@@ -113,31 +128,60 @@ def _text(text: str) -> str:
     return " ".join(text.split("\n\n")[0].split())
 
 
-def _reference(block: BaseModel, path: str) -> Iterator[str]:
-    plain = [
-        key for key in type(block).model_fields if not isinstance(getattr(block, key), BaseModel)
-    ]
-    if plain:
-        yield f"\n## {f'`{path}`' if path else 'Top level'}\n\n"
-        yield "| key | default | allowed | meaning |\n|---|---|---|---|\n"
-        properties = type(block).model_json_schema()["properties"]
-        for key in plain:
-            field = type(block).model_fields[key]
-            cells = [
-                f"`{key}`",
-                f"`{_flow(block, key)}`",
-                _allowed(properties[key]),
-                _text(field.description or ""),
-            ]
-            yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+def _reference(block: Section, path: str) -> Iterator[str]:
+    table = list(_table(block))
+    if table:
+        yield f"\n## {f'`{path}`' if path else 'Top level'}\n"
+        yield from table
     for key in type(block).model_fields:
         value = getattr(block, key)
-        if isinstance(value, BaseModel):
-            yield from _reference(value, f"{path}.{key}".removeprefix("."))
+        where = f"{path}.{key}".removeprefix(".")
+        if isinstance(value, Section):
+            yield from _reference(value, where)
+            if isinstance(value, ModelRules):
+                yield from _other_models(where)
+            continue
+        for choice in sections_in(type(block).model_fields[key].annotation):
+            name = get_args(choice.model_fields["name"].annotation)[0]
+            yield f"\n## `{where}`: `{name}`\n\n{textwrap.fill(_text(choice.__doc__ or ''), 120)}\n"
+            yield from _table(choice.model_validate({"name": name}))
+
+
+def _other_models(where: str) -> Iterator[str]:
+    """The keys of the models that a study can name instead of the paper's."""
+    for name, cls in available().items():
+        if name == DEFAULT:
+            continue
+        about = textwrap.fill(_text(cls.__doc__ or ""), 120)
+        yield f"\n## `{where}`: {'`module`' if name == OWN else f'`name: {name}`'}\n\n{about}\n"
+        required = [key for key, field in cls.model_fields.items() if field.is_required()]
+        yield from _table(cls.model_construct(**dict.fromkeys(required)))
+
+
+def _table(block: Section) -> Iterator[str]:
+    """The keys of a block that are not blocks themselves."""
+    properties = type(block).model_json_schema()["properties"]
+    keys = [k for k in type(block).model_fields if not isinstance(getattr(block, k), Section)]
+    if keys:
+        yield "\n| key | default | allowed | meaning |\n|---|---|---|---|\n"
+    if isinstance(block, ModelRules) and block.name != OWN:
+        others = " or ".join(f"`{name}`" for name in available() if name != OWN)
+        yield f"| `name` | `{block.name}` | {others} | Which model (docs/models.md). |\n"
+    for key in keys:
+        field = type(block).model_fields[key]
+        cells = [
+            f"`{key}`",
+            "" if field.is_required() else f"`{_flow(block, key)}`",
+            _allowed(properties[key]),
+            _text(properties[key].get("description", "")),
+        ]
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
 def _allowed(prop: dict[str, Any]) -> str:
     """What a JSON schema allows, in a few words."""
+    if "const" in prop:
+        return f"`{prop['const']}`"
     if "enum" in prop:
         return " or ".join(f"`{value}`" for value in prop["enum"])
     if "anyOf" in prop:
@@ -145,7 +189,7 @@ def _allowed(prop: dict[str, Any]) -> str:
     if prop.get("type") == "array":
         inside = prop.get("items") or {}
         return f"list of {_allowed(inside)}" if inside else "list"
-    if prop.get("type") == "object":
+    if prop.get("type") == "object" or "discriminator" in prop:
         return "block of keys"
     bounds = {
         "minimum": "≥ {}",

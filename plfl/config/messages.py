@@ -6,9 +6,10 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from plfl.errors import did_you_mean
+from plfl.section import Section
 
 RENAMED = {
     "personalization": "sharing",
@@ -19,11 +20,14 @@ RENAMED = {
 }
 """Keys of earlier versions, and their present names."""
 
+UNKNOWN = "unknown_key"
+"""Type of an error whose message begins with the rest of the path."""
+
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
 
 
-def explain(error: ValidationError, model: type[BaseModel]) -> list[str]:
+def explain(error: ValidationError, model: type[Section]) -> list[str]:
     """One or more lines for every error that pydantic found in a configuration of type `model`."""
     return [line for found in error.errors() for line in _lines(found, model)]
 
@@ -47,33 +51,56 @@ def without(raw: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
     return pruned
 
 
-def _lines(error: Any, model: type[BaseModel]) -> list[str]:
+def _lines(error: Any, model: type[Section]) -> list[str]:
     # For a number or a list of numbers, pydantic adds the type it tried to the path of the key.
     parts = [str(part) for part in error["loc"]]
     path = ".".join(part for part in parts if "constrained-" not in part)
     kind = error["type"]
+    if kind == UNKNOWN:
+        return [f"{path}.{error['msg']}"]
     if kind == "value_error" and not path:
         return str(error["ctx"]["error"]).split("\n")
     if kind == "extra_forbidden" and path in RENAMED:
         return [f"{path}: the key is now `{RENAMED[path]}`; move its content there"]
     if kind == "extra_forbidden":
-        known = _keys_at(error["loc"][:-1], model)
+        blocks = _blocks_at(error["loc"][:-1], model)
+        known = list(dict.fromkeys(key for block in blocks for key in block.model_fields))
         return [f"{path}: unknown key; {allowed(str(error['loc'][-1]), known)}"]
     message = error["msg"][0].lower() + error["msg"][1:]
     line = f"{path}: {_SHORT.repr(error['input'])} is not allowed: {message}"
     if kind == "list_type" and not isinstance(error["input"], dict):
         line += f", such as [{error['input']}]"
+    if kind == "union_tag_invalid":
+        tag, known = error["ctx"]["tag"], re.findall(r"'([^']+)'", error["ctx"]["expected_tags"])
+        return [f"{path}.name: {tag!r} is unknown; {allowed(tag, known)}"]
+    if kind == "union_tag_not_found":
+        known = [name for block in _blocks_at(error["loc"], model) for name in _names(block)]
+        return [f"{path}: {_SHORT.repr(error['input'])} has no name; allowed: {', '.join(known)}"]
     if kind == "literal_error" and isinstance(error["input"], str):
         line += did_you_mean(error["input"], re.findall(r"'([^']+)'", error["ctx"]["expected"]))
     return [line]
 
 
-def _keys_at(location: Iterable[Any], model: Any) -> list[str]:
+def sections_in(annotation: Any) -> list[type[Section]]:
+    """The blocks of keys that a type annotation allows, also inside lists and unions."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [annotation]
+    return [found for part in get_args(annotation) for found in sections_in(part)]
+
+
+def _blocks_at(location: Iterable[Any], model: type[Section]) -> list[type[Section]]:
+    """The blocks of keys that may be at a location: several until a `name` selects one."""
+    blocks = [model]
     for part in location:
-        field = getattr(model, "model_fields", {}).get(part)
-        if field is None:
-            return []
-        model = field.annotation
-        if get_args(model):
-            return []
-    return list(model.model_fields)
+        fields = [block.model_fields[part] for block in blocks if part in block.model_fields]
+        if fields:
+            blocks = sections_in(fields[0].annotation)
+        elif isinstance(part, str):
+            blocks = [block for block in blocks if part in _names(block)]
+    return blocks
+
+
+def _names(block: type[Section]) -> tuple[Any, ...]:
+    """The values of `name` that select a block."""
+    field = block.model_fields.get("name")
+    return () if field is None else get_args(field.annotation)

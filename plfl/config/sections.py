@@ -9,21 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.search import Value
+from plfl.section import Section
 
 BASELINE = "baseline"
 """In the tables, the value of `sharing` in rows of baselines; no sharing scheme may have it."""
-
-
-class Section(BaseModel):
-    """A block of keys. Unknown keys are refused; values do not change after loading."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
 
 
 class Comstock(Section):
@@ -48,7 +41,9 @@ class Meters(Section):
     """Folder of the files. With several states, each state has a sub-folder of its name."""
     columns: dict[str, str] = {"timestamp": "timestamp", "load": "load"}
     """Column names in the files. `timestamp` and `load` are required; `temperature` (°C),
-    `wind_speed` (m/s), `floor_area` (ft²), `wall_area` (m²) and `window_area` (m²) are optional."""
+    `wind_speed` (m/s), `floor_area` (ft²), `wall_area` (m²) and `window_area` (m²) are optional.
+    Other numbers, such as a weather forecast, can have names of your own, which `data.features`
+    then lists."""
     timezone: str = "UTC"
     """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
     zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time."""
@@ -102,7 +97,8 @@ class Data(Section):
     buildings: dict[str, list[Annotated[int, Field(ge=0, lt=2**63)]]] = {}
     """Building ids per state, in order, instead of the paper's list."""
     features: list[str] = Field(list(FEATURES), min_length=1)
-    """Inputs of the model, in order. The first must be `load`. The paper uses all eight."""
+    """Inputs of the model, in order. The first must be `load`. The paper uses all eight. With
+    `meters`, columns of your own are possible, too: see `data.meters.columns`."""
     comstock: Comstock = Comstock()
     meters: Meters = Meters()
     sample: Sample = Sample()
@@ -125,6 +121,86 @@ class Data(Section):
         return [name for name in self.features if name in CALENDAR or name in self.meters.columns]
 
 
+class Lags(Section):
+    """Loads around the target's time on earlier days. One before the client's first row counts as
+    the load of the last input row."""
+
+    name: Literal["lags"]
+    """This transform."""
+    days: list[Annotated[int, Field(ge=1)]] = Field([1, 2, 7], min_length=1)
+    """How many days before the target."""
+    around: int = Field(2, ge=0)
+    """Rows before and after that time that are read, too."""
+
+    @property
+    def width(self) -> int:
+        """Number of its columns."""
+        return len(self.days) * (2 * self.around + 1)
+
+
+class Level(Section):
+    """The last load in terms of the mean m and standard deviation σ of the client's training part:
+    (y − m)/σ and log(y/m)."""
+
+    name: Literal["level"]
+    """This transform."""
+
+    @property
+    def width(self) -> int:
+        """Number of its columns."""
+        return 2
+
+
+class Calendar(Section):
+    """Time of day and day of the week of the target."""
+
+    name: Literal["calendar"]
+    """This transform."""
+    harmonics: int = Field(4, ge=0)
+    """Sines and cosines of 1, 2, … times the angle of the time of day."""
+    weekday: bool = True
+    """Whether to add the day of the week, one column per day (one-hot)."""
+
+    @property
+    def width(self) -> int:
+        """Number of its columns."""
+        return 2 * self.harmonics + 7 * self.weekday
+
+
+class Encoding(Section):
+    """Piecewise-linear encoding (Gorishniy et al. 2022) of the last load and of its changes since
+    the row before, over the look-ahead, and since the first row of the window."""
+
+    name: Literal["encoding"]
+    """This transform."""
+    bins: int = Field(16, ge=1)
+    """Bins of each number, at the quantiles of the client's own training windows."""
+
+    @property
+    def width(self) -> int:
+        """Number of its columns."""
+        return 4 * self.bins
+
+
+class Ahead(Section):
+    """Features that are known ahead, at the target: a temperature, as if its forecast were exact,
+    or the calendar as an integer."""
+
+    name: Literal["ahead"]
+    """This transform."""
+    features: list[str] = Field(["temperature"], min_length=1)
+    """Which of `data.features`, other than the load."""
+
+    @property
+    def width(self) -> int:
+        """Number of its columns."""
+        return len(self.features)
+
+
+Transform = Lags | Level | Calendar | Encoding | Ahead
+"""What computes columns of the context."""
+
+
 class Windows(Section):
     """How series become supervised windows."""
 
@@ -139,31 +215,24 @@ class Windows(Section):
     scaling: Literal["pooled", "per_client"] = "pooled"
     """Min-max scaling with the limits of the training parts of all clients of a state together
     (`pooled`, authors' code), or of each client's own training part (`per_client`)."""
-
-
-class Model(Section):
-    """The forecaster: an LSTM over the look-back and an MLP over all its hidden states."""
-
-    hidden: int = Field(25, ge=1)
-    """Hidden units of the LSTM (paper: 25)."""
-    mlp: list[Annotated[int, Field(ge=1)]] = [150, 75]
-    """Widths of the hidden layers of the MLP, each followed by a per-channel PReLU (paper: 150,
-    75)."""
-    output: Literal["abs", "linear"] = "abs"
-    """Whether the forecast is the absolute value of the last layer's output (authors' code) or the
-    output itself."""
+    target: Literal["load", "change"] = "load"
+    """What is predicted: the load, scaled as above (`load`, paper), or its change from the last
+    input row, in units of the client's mean absolute change over the look-ahead in its training
+    part (`change`). With `change`, loads among the inputs are given in the same way."""
+    context: list[Annotated[Transform, Field(discriminator="name")]] = []
+    """Further inputs, which the model reads once per window, beside the look-back: a list of
+    transforms (`lags`, `level`, `calendar`, `encoding`, `ahead`) such as `{name: lags, days: [1,
+    7]}`. What a transform estimates is each client's own and is never sent. Empty (paper): none."""
 
     @property
-    def parameter_names(self) -> list[str]:
-        """Names of the model's parameters, in the order of a row."""
-        lstm = [f"lstm.{part}" for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
-        hidden = [
-            f"mlp.{layer}.{part}"
-            for layer in range(len(self.mlp))
-            for part in ("weight", "bias", "slope")
-        ]
-        last = len(self.mlp)
-        return [*lstm, *hidden, f"mlp.{last}.weight", f"mlp.{last}.bias"]
+    def is_plain(self) -> bool:
+        """Whether inputs and targets are the paper's: loads as they are scaled, and no context."""
+        return self.target == "load" and not self.context
+
+    @property
+    def context_width(self) -> int:
+        """G, number of columns of the context."""
+        return sum(transform.width for transform in self.context)
 
 
 class Grid(Section):
@@ -242,6 +311,9 @@ class Federation(Section):
     """Share of the clients that are selected for a round (paper: all)."""
     weighting: Literal["uniform", "samples"] = "uniform"
     """Weights of the clients in the server's mean: all equal (paper), or by training windows."""
+    loss: Literal["mse", "mae", "huber"] = "mse"
+    """Loss of the forecasts in scaled units: mean squared error (paper), mean absolute error, or
+    Huber's loss, which is squared below an error of 1 and absolute above."""
     opt_state: Literal["reset", "keep", "keep_personal"] = "reset"
     """State of the local optimiser at the start of a round: reset (paper), kept, or kept for the
     personal parameters only."""
@@ -302,7 +374,8 @@ class Scarcity(Section):
     """Share of a state's clients that join after the federation of the others has ended. They train
     the head of its last global model. Every client has its turn. 0: no client joins late."""
     head: Literal["mlp", "last"] = "mlp"
-    """What clients that join late train: the whole MLP, or its last linear layer."""
+    """What clients that join late train: the head of the model, in the paper the whole MLP (`mlp`),
+    or its last layer (`last`)."""
     epochs: int = Field(2, ge=1)
     """Passes over their own history (FedADC+: 2), with at most `rounds` × `local_steps` steps."""
 

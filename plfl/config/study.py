@@ -16,6 +16,7 @@ from plfl.config.algorithms import Hyperparameters, available
 from plfl.config.loading import read
 from plfl.config.messages import explain, without
 from plfl.config.method_rules import MethodRules
+from plfl.config.model_rules import DEFAULT, ChosenModel, find
 from plfl.config.search import Candidate
 from plfl.config.sections import (
     Baselines,
@@ -23,22 +24,22 @@ from plfl.config.sections import (
     Data,
     Federation,
     Grid,
-    Model,
     Scarcity,
-    Section,
     Tracking,
     Tuning,
     Windows,
 )
 from plfl.errors import ConfigError, DataError
 from plfl.files import sha256
+from plfl.layout import ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
+from plfl.section import Section
 
 FORMAT = 3
 """Version of the configuration and of the tables, stored in every results folder."""
-PAPER_SCHEMES = {"P1": ["*"], "P2": ["lstm.*"], "P3": []}
-"""The paper's sharing schemes: share everything, the LSTM, nothing."""
+PAPER_SCHEMES = {"P1": ["*"], "P2": ["body"], "P3": []}
+"""The paper's sharing schemes: share everything, the body of the model (its LSTM), nothing."""
 LONGEST_NAME = 100
 """Maximum length of a study's name, in characters."""
 
@@ -67,11 +68,12 @@ class Study(Section):
     experiment."""
     data: Data = Data()
     windows: Windows = Windows()
-    model: Model = Model()
+    model: ChosenModel = Field(default_factory=find(DEFAULT))
     sharing: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")], list[str]] = PAPER_SCHEMES
     """Sharing schemes: for each, patterns that match the names of the parameters shared through the
-    server. All other parameters are personal. P1 shares all parameters (federated learning), P2 the
-    LSTM (PL-FL), P3 none (local training)."""
+    server. All other parameters are personal. `body` and `head` stand for these parts of the model.
+    P1 shares all parameters (federated learning), P2 the body, in the paper the LSTM (PL-FL), P3
+    none (local training)."""
     grid: Grid = Grid()
     federation: Federation = Federation()
     tuning: Tuning = Tuning()
@@ -100,6 +102,9 @@ class Study(Section):
             return cls.model_validate(raw)
         except ValidationError as error:
             problems = explain(error, cls)
+            raw = dict(raw)
+            if any(found["loc"][:1] == ("model",) for found in error.errors()):
+                raw.pop("sharing", None)  # its patterns mean parameters of that model
             # Checks across blocks only run once every key is valid by itself. Remove the invalid
             # keys and check again, so that one message lists all errors.
             try:
@@ -120,12 +125,41 @@ class Study(Section):
         yield from named
         yield from checks.of_data(self.data)
         yield from checks.of_windows(self.windows)
-        yield from checks.of_sharing(self.sharing, self.model)
+        yield from checks.of_context(self.windows, self.data)
+        yield from checks.of_target(self.windows, self.model)
+        yield from checks.of_sharing_names(self.sharing)
+        broken = self.model.problems(self.window_shape)
+        yield from broken
+        if not broken:
+            yield from checks.of_sharing(self.sharing, self.layout)
+        yield from checks.of_engine(self.compute, self.model, self.windows)
+        yield from checks.of_unfit(self.unfit)
         yield from checks.of_simulation(self.federation.simulation, self.data.clients)
         yield from checks.of_combinations(self.grid, self.refused)
         yield from checks.of_paths(self.tuning, self.grid)
         if not named:
             yield from checks.of_budgets(self.tuning, self._untuned_cells)
+
+    @property
+    def window_shape(self) -> WindowShape:
+        """What the model reads of a window."""
+        windows = self.windows
+        return WindowShape(len(self.data.inputs), windows.look_back, windows.context_width)
+
+    @property
+    def layout(self) -> ParameterLayout:
+        """The parameters of the model, as columns of a row."""
+        return self.model.layout(self.window_shape)
+
+    @property
+    def unfit(self) -> dict[str, str]:
+        """Why methods of the grid cannot train the model or with the loss, by method."""
+        found = {
+            name: self.hyperparameters.of_method(name).unfit(self.model, self.federation.loss)
+            for name in self.grid.method
+            if self._is_known("method", name)
+        }
+        return {name: reason for name, reason in found.items() if reason}
 
     @property
     def _untuned_cells(self) -> dict[str, tuple[Candidate, bool]]:
@@ -190,6 +224,12 @@ class Study(Section):
     def shares_nothing(self, sharing: str) -> bool:
         """Whether a sharing scheme shares no parameter."""
         return not self.sharing[sharing]
+
+    def parameters(self, patterns: Iterable[str]) -> list[str]:
+        """Names of the model's parameters that any of the patterns means, in order."""
+        layout = self.layout
+        found = {name for pattern in patterns for name in layout.matching(pattern)}
+        return [name for name in layout.names if name in found]
 
     def method(self, cell: Cell) -> MethodRules:
         """The method of a cell with the study's hyperparameters."""
@@ -276,9 +316,9 @@ class Study(Section):
         """
         settings = {
             "cell": [cell.state, cell.seed],
-            "shared": self.sharing[cell.sharing],
+            "shared": self.parameters(self.sharing[cell.sharing]),
             "client_opt": [cell.client_opt, self.client_optimiser(cell).model_dump(mode="json")],
-            "model": self.model.model_dump(mode="json"),
+            "model": self.model.settings,
             "federation": self.federation.model_dump(mode="json"),
         }
         if path := self.federation.simulation.trace:
@@ -294,6 +334,12 @@ class Study(Section):
             settings["server_opt"] = [cell.server_opt, server]
             settings["method"] = [cell.method, chosen.model_dump(mode="json")]
         return settings
+
+    def description(self) -> dict[str, Any]:
+        """The study as its results record it, without the settings that do not affect them."""
+        return self.model_dump(
+            mode="json", exclude={"compute": {"threads", "stack", "checkpoint_seconds"}}
+        )
 
     @property
     def results(self) -> Path:

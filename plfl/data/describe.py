@@ -82,17 +82,18 @@ def judge(description: pd.DataFrame, windows: Windows) -> list[str]:
         description: the result of `describe`.
         windows: the same as for `describe`.
     """
-    # The size of a client does not matter if it is scaled with its own limits.
-    largest = description["max"].max() if windows.scaling == "pooled" else -np.inf
+    # The size of a client does not matter if its load is scaled by itself.
+    pooled = windows.scaling == "pooled" and windows.target == "load"
+    largest = description["max"].max() if pooled else -np.inf
     worries = [
         f"{client.Index}: {worry}"
         for client in description.itertuples()
-        for worry in _worries(client, largest)
+        for worry in _worries(client, largest, windows)
     ]
     return worries + _spans(description)
 
 
-def _worries(client: Any, largest: float) -> Iterator[str]:
+def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
     if client.test_persistence_mae == 0:
         yield (
             "in the test part, the load at the target always equals the load at the last input "
@@ -115,9 +116,10 @@ def _worries(client: Any, largest: float) -> Iterator[str]:
             "working"
         )
     if client.outliers:
+        reason = ", because min-max scaling compresses all others"
         yield (
             f"{client.outliers} readings are above {OUTLIER} times the median, up to "
-            f"{client.max:g} kWh; check them, because min-max scaling compresses all others"
+            f"{client.max:g} kWh; check them{reason if windows.target == 'load' else ''}"
         )
     if client.zeros > 0.5:
         yield f"{client.zeros:.0%} of the readings are zero; check that the meter was in use"

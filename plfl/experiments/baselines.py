@@ -29,6 +29,7 @@ FITS: dict[str, Fit] = {
 BOOSTED = {
     "lightgbm": trees.own_inputs,
     "lightgbm_lags": trees.with_lags,
+    "lightgbm_context": trees.with_context,
     "lightgbm_pooled": trees.pooled,
 }
 
@@ -56,7 +57,7 @@ def evaluate(state: str, dataset: Dataset, boosting: trees.Boosting = trees.DEFA
     picks its windows.
     """
     rows, weeks, trained = [], [], fits(boosting)
-    for name, baseline in catalogue().items():
+    for name, baseline in catalogue(context=dataset.context.shape[1] > 0).items():
         predict = trained[name](dataset)
         sent = raw_bytes(dataset) if baseline.pooled else [0] * len(dataset.clients)
         keys = {"state": state, "baseline": name}

@@ -7,8 +7,8 @@ Drift Control", 2021, https://arxiv.org/abs/2012.09102, section IV-D.
 ŷ_T is the forecast of the global model, θ are the parameters of the head, θ_T their values in the
 global model. The loss is one of:
 
-- `plain`: (ŷ − y)²
-- `prox`: (ŷ − y)² + μ/2 ‖θ − θ_T‖²
+- `plain`: (ŷ − y)², or the study's own loss
+- `prox`: the same + μ/2 ‖θ − θ_T‖²
 - `kd`: the loss of FedADC+ with ŷ_T as the teacher, adapted to forecasting (see `fedadc_plus`)
 """
 
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.federated.client_data import ClientData
+from plfl.layout import ParameterLayout
 from plfl.methods.fedadc_plus import agreed_bins
-from plfl.models.forecaster import Forecaster
 from plfl.optimizers.client import ClientOpt
 from plfl.training import batches
 from plfl.training.losses import CorrectedDistillation
@@ -31,10 +31,10 @@ Head = Literal["mlp", "last"]
 Variant = Literal["plain", "prox", "kd"]
 
 
-def head_mask(forecaster: Forecaster, head: Head) -> NDArray[np.bool_]:
-    """Which parameters (P,) are the head: the MLP, or its last linear layer (the paper's)."""
-    patterns = {"mlp": "mlp.*", "last": f"mlp.{len(forecaster.mlp)}.*"}
-    return forecaster.layout.mask([patterns[head]])
+def head_mask(layout: ParameterLayout, head: Head) -> NDArray[np.bool_]:
+    """Which parameters (P,) are trained: the head of the model (the paper's MLP), or its last
+    layer."""
+    return layout.mask(["head" if head == "mlp" else layout.last])
 
 
 def calibrate(
@@ -64,7 +64,12 @@ def calibrate(
         mu: μ of `prox`; no default in the source. Above 1 / lr it makes SGD oscillate.
         lam: λ of `kd` (the paper: 0.35).
         bins: Number of quantile bins of the target, for `kd`.
+
+    Raises:
+        ValueError: `kd` with another loss than the squared error.
     """
+    if variant == "kd" and client_data.settings.loss != "mse":
+        raise ValueError("the loss of kd is a squared error; set federation.loss to mse")
     trained = models.clone()
     if epochs == 0:
         return trained
@@ -78,6 +83,7 @@ def calibrate(
         steps_taken=torch.zeros(len(trained), 1, dtype=torch.float64, device=trained.device),
         pull=mu * head.to(trained.dtype) if variant == "prox" else None,
         targets=_taught(models, client_data, starts, lam, bins) if variant == "kd" else None,
+        loss=client_data.settings.loss,
         steps=steps,
         frozen=~head,
     )

@@ -54,7 +54,7 @@ class Evaluator:
         """Loads in kWh of a client's validation windows, then its test windows."""
         d = self.dataset
         return [
-            d.load_offset[i] + d.load_scale[i] * scaled.double().cpu().numpy()
+            d.in_kwh(i, self.starts[i].cpu().numpy(), scaled.double().cpu().numpy())
             for i, scaled in enumerate(self.engine.predict(rows, self.starts))
         ]
 

@@ -19,10 +19,9 @@ from torch import Tensor
 
 from plfl.config.study import Study
 from plfl.data.windows import Dataset, build
-from plfl.experiments.trainer import federation_of
+from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.round import run
-from plfl.models.forecaster import Forecaster
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
 from plfl.training.task import LocalTask
@@ -118,14 +117,14 @@ def _counted(
     }
     study = _study({"model": shape, "grid": grid})
     (cell,), dataset, engine = study.cells, _dataset(), Random()
-    forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
+    network = network_of(study, dataset.shape)
     client_data = ClientData(dataset, engine, study.federation, cell.seed)
-    f = federation_of(study, cell, study.candidates(cell)[0], forecaster, client_data)
+    f = federation_of(study, cell, study.candidates(cell)[0], network, client_data)
     pages = [f.channel.close_round()]
     run([f], engine, study.federation, range(1, ROUNDS + 1), lambda r: pages.append(r.bytes[0]))
     kinds = ("bytes_down", "bytes_up")
     floats = [page[kind].max() / FLOAT for page in (pages[0], pages[-1]) for kind in kinds]
-    embedding = int(forecaster.layout.mask(["lstm.*"]).sum())
+    embedding = int(network.layout.mask(["body"]).sum())
     return np.array(floats), (f.channel.shared, embedding, 1)
 
 

@@ -12,8 +12,10 @@ from plfl.config.study import Cell, Study
 from plfl.data.windows import Dataset
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
+from plfl.layout import WindowShape
 from plfl.methods import Method
-from plfl.models.forecaster import Forecaster
+from plfl.models import Model
+from plfl.models.network import Network
 from plfl.training.engines import make_engine
 from plfl.training.task import Engine
 
@@ -24,14 +26,14 @@ class Trainer:
 
     study: Study
     dataset: Dataset
-    forecaster: Forecaster
+    network: Network
     engine: Engine
 
     @classmethod
     def of(cls, study: Study, dataset: Dataset) -> Trainer:
         """The model and the engine that a study asks for."""
-        forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
-        return cls(study, dataset, forecaster, make_engine(study.compute, forecaster, dataset))
+        network = network_of(study, dataset.shape)
+        return cls(study, dataset, network, make_engine(study.compute, network, dataset))
 
     def client_data(self, seed: int) -> ClientData:
         """The clients' data, with the minibatches of a seed."""
@@ -42,26 +44,31 @@ class Trainer:
     ) -> Federation:
         """A cell before its first round; cells of one seed may share their `client_data`."""
         data = client_data or self.client_data(cell.seed)
-        return federation_of(self.study, cell, candidate, self.forecaster, data)
+        return federation_of(self.study, cell, candidate, self.network, data)
+
+
+def network_of(study: Study, shape: WindowShape) -> Network:
+    """The study's model for windows of some shape."""
+    return cast(Model, study.model).network(shape)
 
 
 def federation_of(
-    study: Study, cell: Cell, candidate: Candidate, forecaster: Forecaster, client_data: ClientData
+    study: Study, cell: Cell, candidate: Candidate, network: Network, client_data: ClientData
 ) -> Federation:
     """A cell of the study before its first round, trained with the rates of a candidate."""
     engine = client_data.engine
-    mask = forecaster.layout.mask(study.sharing[cell.sharing])
+    mask = network.layout.mask(study.sharing[cell.sharing])
     return Federation(
         method=cast(Method, candidate.method or Method()),
         client_opt=candidate.client_opt,
         server_opt=candidate.server_opt,
         sharing=torch.from_numpy(mask).to(engine.device),
         seed=cell.seed,
-        initial=forecaster.initial(cell.seed).to(engine.device, engine.dtype),
+        initial=network.initial(cell.seed).to(engine.device, engine.dtype),
         client_data=client_data,
         weighting=study.federation.weighting,
         opt_state=study.federation.opt_state,
-        draw=lambda seed: forecaster.initial(seed).to(engine.device, engine.dtype),
-        layout=forecaster.layout,
+        draw=lambda seed: network.initial(seed).to(engine.device, engine.dtype),
+        layout=network.layout,
         simulation=study.federation.simulation,
     )

@@ -16,7 +16,6 @@ from plfl.data.windows import Dataset
 from plfl.experiments.trainer import Trainer
 from plfl.federated.participation import drawn_of
 from plfl.files import digest
-from plfl.models.forecaster import Forecaster
 from plfl.optimizers.client import ClientOpt
 from plfl.training.task import Engine, LocalTask
 
@@ -36,7 +35,7 @@ def workload(study: Study) -> pd.DataFrame:
     """
     f = study.federation
     clients = drawn_of(study.data.clients, f.participation)
-    layout = Forecaster.of(study.model, len(study.data.inputs), study.windows.look_back).layout
+    layout = study.layout
     rows = []
     for state in study.data.states:
         for scheme in study.grid.sharing:
@@ -94,7 +93,7 @@ def measure(study: Study) -> Speed:
     trainer = Trainer.of(study, dataset)
     engine = trainer.engine
     clients = study.data.clients
-    rows = trainer.forecaster.initial(0).repeat(clients, 1).to(engine.device)
+    rows = trainer.network.initial(0).repeat(clients, 1).to(engine.device)
     first, end = (study.windows.split[0] * len(dataset.features), len(dataset.features))
     evaluated = torch.arange(int(first), end - dataset.look_back - dataset.look_ahead + 1)
 
@@ -121,6 +120,7 @@ def _task(study: Study, optimiser: ClientOpt, rows: torch.Tensor, engine: Engine
         shared=torch.ones(rows.shape[1], dtype=torch.bool, device=engine.device),
         state=optimiser.init(rows),
         steps_taken=torch.zeros(1, 1, device=engine.device),
+        loss=f.loss,
     )
 
 
@@ -143,11 +143,14 @@ def _noise(study: Study) -> Dataset:
         clients=np.array(["noise"]),
         columns=np.array(columns),
         features=random.random((rows, len(columns)), dtype=np.float32),
+        context=random.random((rows, study.windows.context_width), dtype=np.float32),
+        targets=random.random(rows, dtype=np.float32),
         load=np.ones(rows),
         stamps=np.arange(rows).astype("datetime64[s]"),
         bounds=np.array([[0, rows, rows, rows]]),
         load_offset=np.zeros(1),
         load_scale=np.ones(1),
+        relative=study.windows.target == "change",
         look_back=study.windows.look_back,
         look_ahead=study.windows.look_ahead,
         interval=minutes,

@@ -18,6 +18,7 @@ from plfl.errors import DataError
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training import batches
+from plfl.training.losses import LOSSES
 from plfl.training.task import Engine, LocalTask
 
 
@@ -73,8 +74,8 @@ class ClientData:
 
     def targets(self, starts: Tensor) -> Tensor:
         """Targets, in scaled units, of the windows that begin at `starts`."""
-        rows = starts.cpu().numpy() + self.dataset.look_back - 1 + self.dataset.look_ahead
-        values = torch.from_numpy(self.dataset.features[rows, 0])
+        rows = self.dataset.persistence_rows(starts.cpu().numpy())
+        values = torch.from_numpy(self.dataset.targets[rows])
         return values.to(self.engine.device, self.engine.dtype)
 
     def training_targets(self, client: int) -> Tensor:
@@ -84,14 +85,15 @@ class ClientData:
     def losses(
         self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None
     ) -> Tensor:
-        """Mean squared error (n,) of model s over training windows of client `clients[s]`.
+        """Mean loss (n,) of model s over training windows of client `clients[s]`.
 
         They are as many as `windows`, drawn for round `t`, the same for all who ask; or all.
         """
         starts = [torch.from_numpy(s) for s in self._probes(clients, t, windows)]
         forecasts = self.engine.predict(rows, [s.to(self.engine.device) for s in starts])
         errors = [f - self.targets(s) for f, s in zip(forecasts, starts, strict=True)]
-        return torch.stack([error.double().square().mean() for error in errors])
+        loss = LOSSES[self.settings.loss]
+        return torch.stack([loss.of(error.double()).mean() for error in errors])
 
     def _probes(self, clients: Tensor, t: int, windows: int | None) -> list[NDArray[np.int64]]:
         every = [self._starts[i] for i in clients.tolist()]
@@ -136,4 +138,5 @@ class ClientData:
             shared=torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device),
             state=optimiser.init(rows),
             steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),
+            loss=self.settings.loss,
         )

@@ -18,8 +18,8 @@ from plfl.config.sections import Simulation
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
+from plfl.layout import ParameterLayout
 from plfl.methods import Method, MethodState
-from plfl.models.forecaster import ParameterLayout
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 

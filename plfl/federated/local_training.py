@@ -131,6 +131,7 @@ class _Part:
             constant=constant,
             step_offset=step_offset,
             targets=self._targets(engine, batches),
+            loss=f.client_data.settings.loss,
             loss_scale=instructions.loss_scale,
             steps=None if instructions.steps is None else steps,
             gradients=torch.zeros_like(rows) if instructions.gradients == "steps" else None,

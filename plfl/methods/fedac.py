@@ -67,7 +67,7 @@ class FedAC(Method):
     """Strength μ of the pull towards the cluster's model (no default in the source)."""
     lam: float = Field(0.25, ge=0)
     """Strength λ of the embedding's pull towards the common one (no default in the source)."""
-    embedding: list[str] = Field(["lstm.*"])
+    embedding: list[str] = Field(["body"])
     """Name patterns of the parameters of the embedding φ; only shared ones count."""
     refresh: int = Field(1, ge=1)
     """Rounds from one fit of the components to the next (no default in the source)."""

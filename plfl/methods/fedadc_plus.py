@@ -48,6 +48,7 @@ class FedADCPlus(fedadc.FedADC):
 
     name = "fedadc_plus"
     label = "FedADC+"
+    squared_error = True
 
     lam: float = Field(0.35, ge=0, le=1)
     """λ of the distillation (paper: 0.35)."""

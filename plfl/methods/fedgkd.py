@@ -45,6 +45,7 @@ class FedGKD(FedOpt):
     """Distillation from the latest global models."""
 
     name = "fedgkd"
+    squared_error = True
 
     lam: float = Field(0.1, ge=0)
     """λ of the distillation (FedADC, its baseline of this name: 0.1)."""

@@ -37,6 +37,7 @@ class Moon(FedOpt):
 
     name = "moon"
     label = "MOON"
+    reads_features = True
 
     mu: float = Field(1.0, ge=0)
     """μ of the contrastive term (MOON's authors: 1; FedADC's MOON baseline: 1 and 5)."""

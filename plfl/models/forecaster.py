@@ -11,54 +11,15 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+from plfl.layout import ParameterLayout
 
-if TYPE_CHECKING:
-    from torch import Tensor
+if TYPE_CHECKING:  # the command line starts without torch
+    from torch import Tensor, nn
 
-    from plfl.config.sections import Model
-
-
-@dataclass(frozen=True)
-class ParameterLayout:
-    """Which slice of a row holds which parameter."""
-
-    shapes: dict[str, tuple[int, ...]]
-
-    @property
-    def names(self) -> list[str]:
-        return list(self.shapes)
-
-    @cached_property
-    def slices(self) -> dict[str, slice]:
-        """The columns of each parameter, by name."""
-        ends = np.cumsum([math.prod(shape) for shape in self.shapes.values()]).tolist()
-        starts = [0, *ends[:-1]]
-        return {n: slice(a, b) for n, a, b in zip(self.shapes, starts, ends, strict=True)}
-
-    @property
-    def width(self) -> int:
-        """P, the number of parameters of one model."""
-        return sum(math.prod(shape) for shape in self.shapes.values())
-
-    def views(self, theta: Tensor) -> dict[str, Tensor]:
-        """The parameters of all rows of `theta` (S, P), by name; each has shape (S, *shape)."""
-        return {
-            name: theta[:, columns].unflatten(1, self.shapes[name])
-            for name, columns in self.slices.items()
-        }
-
-    def mask(self, patterns: list[str]) -> NDArray[np.bool_]:
-        """Which columns (P,) belong to parameters whose names match one of the `patterns`."""
-        mask = np.zeros(self.width, dtype=bool)
-        for name, columns in self.slices.items():
-            mask[columns] = any(fnmatchcase(name, pattern) for pattern in patterns)
-        return mask
+    from plfl.models.passes import Activations
 
 
 @dataclass(frozen=True)
@@ -76,11 +37,6 @@ class Forecaster:
     absolute: bool
     """Whether the forecast is the absolute value of the output."""
 
-    @classmethod
-    def of(cls, model: Model, inputs: int, look_back: int) -> Forecaster:
-        """The forecaster of a configuration, for windows of shape (look_back, inputs)."""
-        return cls(inputs, look_back, model.hidden, tuple(model.mlp), model.output == "abs")
-
     @cached_property
     def layout(self) -> ParameterLayout:
         """The parameters of a row, in order."""
@@ -97,7 +53,7 @@ class Forecaster:
             shapes[f"mlp.{layer}.bias"] = (width,)
             if layer < len(self.mlp):
                 shapes[f"mlp.{layer}.slope"] = (width,)
-        return ParameterLayout(shapes)
+        return ParameterLayout(shapes, head=("mlp.*",))
 
     def initial(self, seed: int) -> Tensor:
         """Initial parameters (P,), float32, with PyTorch's distributions for LSTM, Linear and
@@ -146,3 +102,35 @@ class Forecaster:
             if layer < len(self.mlp):
                 z = torch.where(z > 0, z, parameters[f"mlp.{layer}.slope"][:, None] * z)
         return z[..., 0].abs() if self.absolute else z[..., 0]
+
+    # What the engines ask of any model, see `plfl.models.network.Network`.
+    def module(self) -> nn.Module:
+        """One forecaster from PyTorch's own layers, with parameters in the order of a row."""
+        from plfl.models.layers import Module
+
+        return Module(self)
+
+    def forecasts(self, rows: Tensor, sequence: Tensor, context: Tensor) -> Tensor:
+        """Forecasts (S, B) of the models `rows`."""
+        return self.forward(self.layout.views(rows), sequence)
+
+    def forward_pass(
+        self, rows: Tensor, sequence: Tensor, context: Tensor
+    ) -> tuple[Tensor, Activations]:
+        """Forecasts (S, B), and what the backward pass needs."""
+        from plfl.models import passes
+
+        return passes.forward(self, rows, sequence)
+
+    def backward_pass(
+        self,
+        rows: Tensor,
+        kept: Activations,
+        forecast: Tensor,
+        features: dict[str, Tensor],
+        out: Tensor,
+    ) -> None:
+        """Write the gradient by `rows` into `out`, see `passes.backward`."""
+        from plfl.models import passes
+
+        passes.backward(self, rows, kept, forecast, features, out)

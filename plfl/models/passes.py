@@ -7,11 +7,29 @@ models, T steps, H hidden units and B windows.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from plfl.models.forecaster import Forecaster
+from plfl.layout import ParameterLayout
+
+
+class Sizes(Protocol):
+    """The sizes of a forecaster, see `Forecaster`."""
+
+    @property
+    def layout(self) -> ParameterLayout: ...
+    @property
+    def inputs(self) -> int: ...
+    @property
+    def look_back(self) -> int: ...
+    @property
+    def hidden(self) -> int: ...
+    @property
+    def mlp(self) -> tuple[int, ...]: ...
+    @property
+    def absolute(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -42,7 +60,7 @@ class Activations:
         return self.inputs[-1]
 
 
-def forward(forecaster: Forecaster, rows: Tensor, x: Tensor) -> tuple[Tensor, Activations]:
+def forward(forecaster: Sizes, rows: Tensor, x: Tensor) -> tuple[Tensor, Activations]:
     """Forecasts (S, B), in scaled units, for windows `x` (S, B, T, F) by models `rows` (S, P)."""
     p = forecaster.layout.views(rows)
     S, B, T, F = x.shape
@@ -79,7 +97,7 @@ def forward(forecaster: Forecaster, rows: Tensor, x: Tensor) -> tuple[Tensor, Ac
 
 
 def backward(
-    forecaster: Forecaster,
+    forecaster: Sizes,
     rows: Tensor,
     activations: Activations,
     forecast: Tensor,

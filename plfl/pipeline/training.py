@@ -15,7 +15,7 @@ from plfl.federated.checkpoint import Checkpoint
 from plfl.files import digest, sha256
 from plfl.pipeline.jobs import Progress, training_code
 from plfl.pipeline.locks import hold
-from plfl.training.engines import choose
+from plfl.training.engines import choose, unknown_to_fused
 
 
 def train_cells(
@@ -81,8 +81,9 @@ def _digests(
     study: Study, cells: Mapping[Cell, tuple[Path, Path]], dataset: Path
 ) -> dict[Cell, str]:
     """For every cell, the digest of everything that determines its results."""
-    shared = [sha256(dataset), *choose(study.compute)]
+    unknown = unknown_to_fused(study.model.fused, study.windows.is_plain)
+    shared = [sha256(dataset), *choose(study.compute, unknown)]
     return {
-        cell: digest(str(cell), study.settings(cell), training_code([cell]), *shared)
+        cell: digest(str(cell), study.settings(cell), training_code(study, [cell]), *shared)
         for cell in cells
     }

@@ -34,7 +34,7 @@ CLAIMS = {
     "n3": "a client that joins late beats LightGBM trained on the same weeks",
 }
 """The claims by name."""
-LIGHTGBM = ["lightgbm", "lightgbm_lags"]
+LIGHTGBM = ["lightgbm", "lightgbm_lags", "lightgbm_context"]
 """The baselines that train one LightGBM per meter."""
 WEEKS = 16
 """Longest history, in weeks, at which a client counts as having joined late."""
@@ -51,7 +51,7 @@ def _against(rivals: list[str], schemes: list[str], of_states: Mapping[str, Scor
 
 def _federated(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     """(n1): the best cell that shares parameters against the best baseline that sends no data."""
-    silent = [name for name, baseline in catalogue().items() if not baseline.pooled]
+    silent = [name for name, baseline in catalogue(context=True).items() if not baseline.pooled]
     return _against(silent, shared_schemes(study), of_states)
 
 

@@ -29,6 +29,38 @@ def mase(truth: Floats, forecast: Floats, persistence: Floats) -> float:
     return mae(truth, forecast) / scale if scale > 0 else float("nan")
 
 
+def nrmse(truth: Floats, forecast: Floats) -> float:
+    """Root mean squared error as a share of the mean load; NaN if that is zero."""
+    mean = abs(float(truth.mean()))
+    return rmse(truth, forecast) / mean if mean > 0 else float("nan")
+
+
+def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int) -> float:
+    """Mean absolute error over that of the seasonal naive forecast in the training part.
+
+    This is MASE as Hyndman and Koehler (2006, "Another look at measures of forecast accuracy")
+    define it. Unlike `mase`, its denominator does not depend on the look-ahead or on the part that
+    is scored.
+
+    Args:
+        truth: loads (W,).
+        forecast: forecasts (W,) of these.
+        training: loads of the training part (R,), in the order of time.
+        season: rows of a season, for example of a day.
+
+    Returns:
+        The ratio; NaN if the load of the training part repeats itself exactly.
+    """
+    scale = mae(training[season:], training[:-season])
+    return mae(truth, forecast) / scale if scale > 0 else float("nan")
+
+
+def worst_tenth(scores: Floats) -> float:
+    """Mean of the largest tenth of the clients' scores (N,), at least of one; NaN are left out."""
+    known = np.sort(scores[~np.isnan(scores)])
+    return float(known[-max(1, round(len(known) / 10)) :].mean()) if len(known) else float("nan")
+
+
 def of_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> dict[str, float]:
     """`mae`, `rmse` and `mase` of forecasts (kWh) of all windows in one split of a client."""
     starts = dataset.starts(client, split)

@@ -32,7 +32,7 @@ CLAIMS = {
     "f": "clients differ strongly in the mean and spread of their load",
 }
 """The claims by name."""
-SCHEMES = {"FL": ["*"], "PL-FL": ["lstm.*"], "local training": []}
+SCHEMES = {"FL": ["*"], "PL-FL": ["body"], "local training": []}
 """Shared parameters of the paper's three sharing schemes; a study may name them as it likes."""
 FAVOURED, BEATEN = ["adam", "adamams"], ["prox", "proxadam"]
 ROUNDS = {"fedopt": 4, "authors_code": 8}
@@ -86,7 +86,7 @@ def scheme(study: Study, role: str) -> str:
         NotInStudyError: the study has no such scheme.
     """
     for name in study.grid.sharing:
-        if study.sharing[name] == SCHEMES[role]:
+        if study.parameters(study.sharing[name]) == study.parameters(SCHEMES[role]):
             return name
     shared = ", ".join(SCHEMES[role]) or "nothing"
     raise NotInStudyError(f"the grid has no sharing scheme for {role} (shares {shared})")

@@ -170,8 +170,9 @@ class Tables:
             means = _means_of_baselines(table[~validation]).add_suffix("_mean")
             of_validation = _means_of_baselines(table[validation])["mase"]
             sent = table[~validation].groupby(_BASELINE, sort=False)["bytes"].sum()
-            known = baselines.catalogue()
-            pooled = [known[name].pooled for name in means.index.get_level_values("baseline")]
+            pooled = [
+                baselines.find(name).pooled for name in means.index.get_level_values("baseline")
+            ]
             of_all = np.array(pooled, bool)
             return means.assign(validation_mase=of_validation, bytes=sent, pooled=of_all)
 
@@ -258,6 +259,14 @@ class Tables:
         row = table.loc[table.loc[keep, "validation_mase"].idxmin()]
         axes = {axis: str(row[axis]) for axis in CELL[:-1]}
         return Cell(**axes, seed=self.study.grid.seeds[0])
+
+    def shown_cell(self, state: str) -> Cell | None:
+        """The cell whose forecasts are shown for a state: the best one, within P2 if it exists.
+
+        None if every cell diverged; see `best`.
+        """
+        within = {"sharing": "P2"} if "P2" in self.study.grid.sharing else {}
+        return self.best("local", state=state, **within)
 
     def optimisers(self, cell: Cell) -> str:
         """Labels of the optimisers of a cell; no ServerOpt where nothing is shared."""
@@ -357,7 +366,7 @@ def spaced(count: float) -> str:
 
 def baseline_label(name: str) -> str:
     """The label of a baseline, such as "Ridge, day and week lags"."""
-    return baselines.catalogue()[name].label
+    return baselines.find(name).label
 
 
 def spread(study: Study) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import BASELINE, catalogue
+from plfl.baselines import BASELINE, find
 from plfl.config.study import Cell, Study
 from plfl.files import digest
 from plfl.results.records import CELL, MODELS
@@ -154,7 +154,7 @@ def _baselines_of(tables: Tables, state: str) -> Iterator[Run]:
     every, last = tables.baselines, tables.study.federation.rounds
     here = every[every["state"] == state]
     for name, table in here.groupby("baseline", sort=False):
-        about = catalogue()[str(name)]
+        about = find(str(name))
         yield Run(
             subject=f"{state}-{BASELINE}-{name}",
             state=state,
@@ -237,7 +237,6 @@ def _short(cell: Cell, several_seeds: bool) -> str:
 
 def _params(cell: Cell, study: Study, given: Mapping[Any, Any]) -> dict[str, str]:
     """The parameters by which cells are compared, with the values in `given` that are not empty."""
-    widths = "-".join(map(str, study.model.mlp))
     params = {
         "state": cell.state,
         "sharing": cell.sharing,
@@ -249,7 +248,7 @@ def _params(cell: Cell, study: Study, given: Mapping[Any, Any]) -> dict[str, str
         "rounds": study.federation.rounds,
         "local_steps": study.federation.local_steps,
         "batch_size": study.federation.batch_size,
-        "model": f"lstm{study.model.hidden}-mlp{widths}",
+        "model": study.model.summary,
     }
     return {key: str(value) for key, value in params.items()}
 

@@ -8,6 +8,7 @@ from plfl.config.sections import Compute
 from plfl.data.windows import Dataset
 from plfl.errors import ConfigError
 from plfl.models.forecaster import Forecaster
+from plfl.models.network import Network
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
@@ -16,8 +17,12 @@ from plfl.training.task import Engine
 log = logging.getLogger(__name__)
 
 
-def choose(compute: Compute) -> tuple[str, str]:
+def choose(compute: Compute, unknown: str | None = None) -> tuple[str, str]:
     """Names of the engine and the device that a configuration means on this machine.
+
+    Args:
+        compute: the configuration.
+        unknown: why the fused engine cannot train the model, see `unknown_to_fused`.
 
     Raises:
         ConfigError: there is no such device, or the engine cannot run here.
@@ -28,7 +33,7 @@ def choose(compute: Compute) -> tuple[str, str]:
     device = "cuda" if has_gpu and compute.device != "cpu" else "cpu"
     if compute.engine not in ("auto", "fused"):
         return compute.engine, device
-    reason = "it works on the CPU only" if device == "cuda" else unavailable_reason()
+    reason = "it works on the CPU only" if device == "cuda" else unknown or unavailable_reason()
     if reason is None:
         return "fused", device
     if compute.engine == "fused":
@@ -37,9 +42,19 @@ def choose(compute: Compute) -> tuple[str, str]:
     return "stacked", device
 
 
-def make_engine(compute: Compute, forecaster: Forecaster, dataset: Dataset) -> Engine:
+def unknown_to_fused(papers_model: bool, plain_windows: bool) -> str | None:
+    """Why the fused engine cannot train a model on some windows; None if it can."""
+    if not papers_model:
+        return "it trains the paper's model only"
+    return None if plain_windows else "it reads windows without context or units of their own only"
+
+
+def make_engine(compute: Compute, network: Network, dataset: Dataset) -> Engine:
     """The engine that a configuration asks for, on the dataset of one state."""
-    name, device = choose(compute)
-    engines: dict[str, type[Fused] | type[Stacked] | type[Reference]]
-    engines = {"fused": Fused, "stacked": Stacked, "reference": Reference}
-    return engines[name](forecaster, dataset, torch.device(device))
+    unknown = unknown_to_fused(isinstance(network, Forecaster), dataset.is_plain)
+    name, device = choose(compute, unknown)
+    if isinstance(network, Forecaster) and name == "fused":
+        return Fused(network, dataset, torch.device(device))
+    engines: dict[str, type[Stacked] | type[Reference]]
+    engines = {"stacked": Stacked, "reference": Reference}
+    return engines[name](network, dataset, torch.device(device))

@@ -43,8 +43,8 @@ def unavailable_reason() -> str | None:
 class Fused:
     """Trains each row to the same bits, beside any other rows and on any number of threads.
 
-    What the kernel does not know (a ClientOpt with a step of its own, a contrast) is left to
-    `Stacked`.
+    What the kernel does not know (a ClientOpt with a step of its own, a contrast, another loss than
+    the squared error) is left to `Stacked`.
     """
 
     def __init__(
@@ -88,8 +88,10 @@ class Fused:
             MemoryError: there is not enough for the threads' own copies of a model.
         """
         rule, taken = _rule(task.optimiser), _taken(task)
-        if rule is None or taken is None or task.contrast is not None:
-            _leave_to_stacked("a contrast" if task.contrast else task.optimiser.name)
+        unknown = task.contrast is not None or task.loss != "mse"
+        if rule is None or taken is None or unknown:
+            other = f"the loss {task.loss}" if task.loss != "mse" else task.optimiser.name
+            _leave_to_stacked("a contrast" if task.contrast else other)
             return self._stacked.train(task)
         S, K, B = task.batches.shape
         P = self._parameters

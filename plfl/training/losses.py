@@ -1,15 +1,37 @@
-"""What methods add to the loss, for the task of forecasting.
+"""The loss of forecasting, and what methods add to it.
 
 A method names a term and its weight. Only this module says what the term means for a squared
 error. A task with a softmax head has the same terms over logits, and classes where this one has
 bins of the target.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss as a function of the errors ŷ − y, element by element."""
+
+    of: Callable[[Tensor], Tensor]
+    """The loss of each error."""
+    slope: Callable[[Tensor], Tensor]
+    """Its derivative."""
+
+
+LOSSES = {
+    "mse": Loss(torch.square, lambda errors: 2 * errors),
+    "mae": Loss(torch.abs, torch.sign),
+    "huber": Loss(
+        lambda errors: torch.where(errors.abs() < 1, 0.5 * errors.square(), errors.abs() - 0.5),
+        lambda errors: errors.clamp(-1, 1),
+    ),
+}
+"""The losses of `federation.loss`."""
 
 
 @dataclass(frozen=True)

@@ -4,45 +4,30 @@ The updates that `torch.optim` has are taken from there; the others (the paper's
 equations of `plfl.optimizers.client`, which have oracles of their own.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from plfl.data.windows import Dataset
 from plfl.errors import ConfigError
-from plfl.models.forecaster import Forecaster
+from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
+from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.training.task import Contrast, LocalTask
 
-
-class Module(nn.Module):
-    """The paper's forecaster, built from PyTorch's own layers."""
-
-    def __init__(self, forecaster: Forecaster):
-        super().__init__()
-        self.absolute = forecaster.absolute
-        self.lstm = nn.LSTM(forecaster.inputs, forecaster.hidden, batch_first=True)
-        layers: list[nn.Module] = []
-        fan_in = forecaster.look_back * forecaster.hidden
-        for width in forecaster.mlp:
-            layers += [nn.Linear(fan_in, width), nn.PReLU(width)]
-            fan_in = width
-        self.mlp = nn.Sequential(*layers, nn.Linear(fan_in, 1))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Forecasts (B,) of windows (B, T, F)."""
-        out: Tensor = self.mlp(self.features(x, "states"))[:, 0]
-        return out.abs() if self.absolute else out
-
-    def features(self, x: Tensor, which: str) -> Tensor:
-        """Hidden states (`states`) or the input of the last linear layer (`penultimate`)."""
-        states: Tensor = self.lstm(x)[0].flatten(1)
-        return states if which == "states" else self.mlp[:-1](states)
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mse": nn.functional.mse_loss,
+    "mae": nn.functional.l1_loss,
+    "huber": nn.functional.huber_loss,
+}
+"""PyTorch's own losses."""
 
 
 def optimiser(settings: ClientOpt, parameters: list[nn.Parameter]) -> torch.optim.Optimizer | None:
@@ -55,6 +40,14 @@ def optimiser(settings: ClientOpt, parameters: list[nn.Parameter]) -> torch.opti
                 (settings.beta1, settings.beta2),
                 settings.eps,
                 amsgrad=isinstance(settings, AdamAMS),
+            )
+        case AdamW():
+            return torch.optim.AdamW(
+                parameters,
+                settings.lr,
+                (settings.beta1, settings.beta2),
+                settings.eps,
+                settings.weight_decay,
             )
         case Sgd():
             return torch.optim.SGD(parameters, settings.lr)
@@ -74,14 +67,16 @@ class Reference:
 
     def __init__(
         self,
-        forecaster: Forecaster,
+        network: Network,
         dataset: Dataset,
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ):
         self.device, self.dtype, self.block = device, dtype, 1
-        self.module = Module(forecaster).to(device, dtype)
+        self.module: Any = network.module().to(device, dtype)
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
+        self.context = torch.from_numpy(dataset.context).to(device, dtype)
+        self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
         self.dataset = dataset
 
     def train(self, task: LocalTask) -> Tensor:
@@ -105,7 +100,7 @@ class Reference:
         if storm is not None:
             before = start + torch.where(task.shared, storm.scale * storm.momentum, 0)
         for k, windows in enumerate(task.batches[s][:steps], 1):
-            target = self.features[self.dataset.target_rows(windows), 0]
+            target = self.targets[windows + self.dataset.look_back - 1]
             if task.targets is not None:
                 target = task.targets[s, k - 1].to(self.dtype)
             y = nn.utils.parameters_to_vector(parameters).detach()
@@ -145,24 +140,24 @@ class Reference:
         return total / steps
 
     def _gradient(
-        self, task: LocalTask, windows: Tensor, target: Tensor, others: list[Module]
+        self, task: LocalTask, windows: Tensor, target: Tensor, others: list[Any]
     ) -> tuple[float, Tensor]:
         """Loss of the module on a minibatch, and its gradient (P,)."""
         self.module.zero_grad()
-        forecast = self.module(self._inputs(windows))
-        loss = task.loss_scale * nn.functional.mse_loss(forecast, target)
+        forecast = self.module(*self._inputs(windows))
+        loss = task.loss_scale * LOSSES[task.loss](forecast, target)
         if task.contrast is not None:
-            loss = loss + self._contrastive(task.contrast, self._inputs(windows), others)
+            loss = loss + self._contrastive(task.contrast, self._inputs(windows)[0], others)
         loss.backward()
         grads = [p.grad.flatten() for p in self.module.parameters() if p.grad is not None]
         return loss.item(), torch.cat(grads)
 
-    def _module(self, row: Tensor) -> Module:
+    def _module(self, row: Tensor) -> Any:
         module = deepcopy(self.module).requires_grad_(False)
         nn.utils.vector_to_parameters(row, module.parameters())
         return module
 
-    def _contrastive(self, term: Contrast, x: Tensor, others: list[Module]) -> Tensor:
+    def _contrastive(self, term: Contrast, x: Tensor, others: list[Any]) -> Tensor:
         """MOON's term as its authors compute it: the cross entropy of cosines."""
         h = self.module.features(x, term.features)
         cosine = nn.CosineSimilarity(-1)
@@ -170,16 +165,21 @@ class Reference:
         first = torch.zeros(len(x), dtype=torch.int64, device=self.device)
         return term.weight * nn.functional.cross_entropy(logits / term.temperature, first)
 
-    def _inputs(self, starts: Tensor) -> Tensor:
+    def _inputs(self, starts: Tensor) -> tuple[Tensor, Tensor]:
+        """Sequences (B, T, F) and contexts (B, G) of windows."""
         windows = [self.features[i : i + self.dataset.look_back] for i in starts.tolist()]
-        return torch.stack(windows)
+        if self.dataset.relative:
+            windows = [window.clone() for window in windows]
+            for window in windows:
+                window[:, 0] -= window[-1, 0].item()
+        return torch.stack(windows), self.context[starts + self.dataset.look_back - 1]
 
     @torch.inference_mode()
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         forecasts = []
         for row, windows in zip(rows, starts, strict=True):
             nn.utils.vector_to_parameters(row, self.module.parameters())
-            forecasts.append(self.module(self._inputs(windows)))
+            forecasts.append(self.module(*self._inputs(windows)))
         return forecasts
 
 

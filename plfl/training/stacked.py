@@ -11,9 +11,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from plfl.data.windows import Dataset
-from plfl.models import passes
-from plfl.models.forecaster import Forecaster
-from plfl.training.losses import contrastive
+from plfl.models.network import Network
+from plfl.training.losses import LOSSES, contrastive
 from plfl.training.task import Contrast, LocalTask, Storm
 
 CHUNK = 12
@@ -27,20 +26,22 @@ class Stacked:
 
     def __init__(
         self,
-        forecaster: Forecaster,
+        network: Network,
         dataset: Dataset,
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ):
-        self.forecaster = forecaster
+        self.network = network
         self.device, self.dtype = device, dtype
         on_gpu = device.type != "cpu"
         self.block, self.chunk = (sys.maxsize, sys.maxsize) if on_gpu else (4 * CHUNK, CHUNK)
         # Those of one row are enough for a CPU.
         self.windows = WINDOWS if on_gpu else 1
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
+        self.context = torch.from_numpy(dataset.context).to(device, dtype)
+        self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
         self.look_back = torch.arange(dataset.look_back, device=device)
-        self.target = dataset.look_back - 1 + dataset.look_ahead
+        self.relative = dataset.relative
 
     def train(self, task: LocalTask) -> Tensor:
         if len(task.rows) == 1:
@@ -78,7 +79,7 @@ class Stacked:
         pull = optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
         pulls = bool(pull.any())
         batches = task.batches
-        targets = self.features[batches + self.target, 0]
+        targets = self.targets[batches + self.look_back[-1]]
         if task.targets is not None:
             targets = task.targets.to(self.dtype)
         steps = _steps(task)
@@ -93,7 +94,7 @@ class Stacked:
             before = y + task.shared * storm.scale * storm.momentum
             old = torch.empty_like(y)
         for k in range(1, most + 1):
-            minibatch = (self._inputs(batches[:, k - 1]), targets[:, k - 1], task, start)
+            minibatch = (*self._inputs(batches[:, k - 1]), targets[:, k - 1], task, start)
             losses = self._gradient(y, *minibatch, g)
             active = None if always else steps >= k
             if storm is not None:
@@ -124,33 +125,36 @@ class Stacked:
     def _gradient(
         self,
         y: Tensor,
-        inputs: Tensor,
+        sequence: Tensor,
+        context: Tensor,
         targets: Tensor,
         task: LocalTask,
         start: Tensor,
         out: Tensor,
     ) -> Tensor:
         """Losses (S,) of the models `y` on a minibatch, and their gradient into `out`."""
-        forecasts, activations = passes.forward(self.forecaster, y, inputs)
-        errors = forecasts - targets
-        losses = errors.square().mean(1) * task.loss_scale
+        forecasts, kept = self.network.forward_pass(y, sequence, context)
+        errors, loss = forecasts - targets, LOSSES[task.loss]
+        losses = loss.of(errors).mean(1) * task.loss_scale
         features: dict[str, Tensor] = {}
         if task.contrast is not None and task.previous is not None:
             which = task.contrast.features
             near, far = (
-                getattr(passes.forward(self.forecaster, rows, inputs)[1], which)
+                getattr(self.network.forward_pass(rows, sequence, context)[1], which)
                 for rows in (start, task.previous)
             )
-            added, features[which] = _contrast(
-                getattr(activations, which), near, far, task.contrast
-            )
+            added, features[which] = _contrast(getattr(kept, which), near, far, task.contrast)
             losses = losses + added
-        by_forecast = errors * (2 * task.loss_scale / errors.shape[1])
-        passes.backward(self.forecaster, y, activations, by_forecast, features, out)
+        by_forecast = loss.slope(errors) * (task.loss_scale / errors.shape[1])
+        self.network.backward_pass(y, kept, by_forecast, features, out)
         return losses
 
-    def _inputs(self, starts: Tensor) -> Tensor:
-        return self.features[starts[..., None] + self.look_back]
+    def _inputs(self, starts: Tensor) -> tuple[Tensor, Tensor]:
+        """Sequences (S, B, T, F) and contexts (S, B, G) of windows."""
+        sequence = self.features[starts[..., None] + self.look_back]
+        if self.relative:
+            sequence[..., 0] -= sequence[..., -1:, 0].clone()
+        return sequence, self.context[starts + self.look_back[-1]]
 
     @torch.inference_mode()
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
@@ -158,9 +162,8 @@ class Stacked:
         forecasts: list[Tensor] = []
         for first in range(0, len(starts), most):
             some = starts[first : first + most]
-            views = self.forecaster.layout.views(rows[first : first + most])
             inputs = self._inputs(pad_sequence(some, batch_first=True))
-            padded = self.forecaster.forward(views, inputs)
+            padded = self.network.forecasts(rows[first : first + most], *inputs)
             forecasts += [f[: len(own)] for f, own in zip(padded, some, strict=True)]
         return forecasts
 

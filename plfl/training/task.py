@@ -63,8 +63,8 @@ class Storm:
 class LocalTask:
     """What one round asks of S models that share a ClientOpt.
 
-    Every local step is: gradient of the mean squared error (and of `contrast`) + proximal and
-    `pull` terms + `constant`, through the optimiser or a `storm`, then `step_offset`.
+    Every local step is: gradient of the mean `loss` (and of `contrast`) + proximal and `pull`
+    terms + `constant`, through the optimiser or a `storm`, then `step_offset`.
     """
 
     optimiser: ClientOpt
@@ -86,6 +86,8 @@ class LocalTask:
     """(S, P), added to the rows after every step."""
     targets: Tensor | None = None
     """(S, K, B) to train on, in scaled units, instead of the windows' own targets."""
+    loss: str = "mse"
+    """Name of the loss, one of `losses.LOSSES`."""
     loss_scale: float = 1.0
     """Factor of the loss, and so of the gradient."""
     steps: Tensor | None = None

@@ -76,4 +76,4 @@ def _compare(name: str, data: Dataset, first, end, split: Split) -> None:
 
 
 def test_every_baseline_of_the_catalogue_can_be_trained() -> None:
-    assert list(FITS) == list(catalogue())
+    assert list(FITS) == list(catalogue(context=True))

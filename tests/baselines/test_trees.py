@@ -94,6 +94,28 @@ def test_one_model_per_client(
 
 
 @pytest.mark.filterwarnings("ignore:The argument .eval_set.")
+@pytest.mark.parametrize("target", ["load", "change"])
+def test_one_model_per_client_on_the_studys_context(target: str) -> None:
+    data = dataset(target=target, context=[{"name": "lags"}, {"name": "ahead"}])
+    predict = trees.with_context(data)
+    for client in range(2):
+        w = Windowed(series(client))
+        ahead = Frame(w.table["temperature"].reset_index(drop=True))
+        zero, unit = (w.last, scale(w)) if target == "change" else (0, data.load_scale[client])
+        offset = 0 if target == "change" else data.load_offset[client]
+        # In single precision, as the dataset stores it.
+        lags = ((w.season_lags() - offset).sub(zero, axis=0) / unit).astype(np.float32)
+        further = Frame({name: w.input(name) for name in ("temperature", "floor_area")})
+        x = pd.concat([w.lags().sub(w.last, axis=0) / scale(w), lags, ahead, further], axis=1)
+        y = (w.truth - w.last) / scale(w)
+        model = trained(*[(x.loc[w.part(s)], y[w.part(s)]) for s in ("train", "validation")])
+        rows = w.part("test")
+        wanted = w.last[rows] + scale(w) * model.predict(x.loc[rows].to_numpy())
+        found = predict(client, data.starts(client, "test"))
+        np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
+
+
+@pytest.mark.filterwarnings("ignore:The argument .eval_set.")
 def test_one_model_for_all_clients() -> None:
     data = dataset(clients=3, days=25)
     predict = trees.pooled(data)

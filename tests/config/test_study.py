@@ -82,9 +82,89 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
             {"data": {"meters": {"columns": {"timestamp": "t", "load": "kWh", "humidity": "kWh"}}}},
             "'load' and 'humidity' are both 'kWh'",
         ),
+        (
+            {"data": {"meters": {"columns": {"timestamp": "t", "load": "kWh", "temprature": "T"}}}},
+            "'temprature' is unknown; allowed: timestamp, load, temperature",
+        ),
+        (
+            {"data": {"source": "meters", "features": ["load", "humidity"]}},
+            "'humidity' is unknown; allowed: load, time_index, weekday, temperature, wind_speed, "
+            "floor_area, wall_area, window_area; for a column of your own, add it to",
+        ),
+        (
+            {
+                "data": {
+                    "source": "meters",
+                    "features": ["load", "timestamp"],
+                }
+            },
+            "data.features: 'timestamp' is unknown",
+        ),
         ({"grid": {"sharing": ["P4"]}}, "allowed: P1, P2, P3"),
         # The name of a method of pydantic's models, which is an attribute like an algorithm's.
         ({"grid": {"method": ["copy"]}}, "grid.method: 'copy' is unknown"),
+        ({"windows": {"target": "change"}}, "model.output: 'abs' cannot predict a fall"),
+        (
+            {
+                "windows": {"target": "change"},
+                "model": {"output": "linear"},
+                "compute": {"engine": "fused"},
+            },
+            "compute.engine: 'fused' reads no windows with a context or with target change",
+        ),
+        ({"windows": {"context": [{"name": "lag"}]}}, "did you mean 'lags'?"),
+        (
+            {"windows": {"context": [{"days": [1]}]}},
+            "windows.context.0: {'days': [1]} has no name; allowed: lags, level, calendar",
+        ),
+        (
+            {"windows": {"context": [{"name": "level"}, {"name": "encoding", "bin": 3}]}},
+            "windows.context.1.encoding.bin: unknown key; allowed: name, bins; did you mean 'bins'",
+        ),
+        (
+            {"windows": {"context": [{"name": "lags", "days": [1, 1]}]}},
+            "windows.context.0.lags.days: duplicate '1'",
+        ),
+        (
+            {"windows": {"look_ahead": 95, "context": [{"name": "lags", "days": [1, 2]}]}},
+            "windows.context.0.lags.days: 1 days before the target and 2 rows after that",
+        ),
+        (
+            {"windows": {"context": [{"name": "ahead", "features": ["load"]}]}},
+            "windows.context.0.ahead.features: 'load' is not known ahead",
+        ),
+        (
+            {
+                "data": {"features": ["load", "weekday"]},
+                "windows": {"context": [{"name": "ahead"}]},
+            },
+            "'temperature' is not among the inputs of data.features; allowed: weekday",
+        ),
+        ({"model": 5}, "model: 5 is not allowed, input should be a valid dictionary"),
+        ({"model": {"hiden": 3}}, "model.hiden: unknown key of the model lstm_mlp; allowed: name"),
+        ({"model": {"name": "mpl"}}, "did you mean 'mlp'?"),
+        ({"model": {"name": ["mlp"]}}, "model.name: ['mlp'] is unknown; allowed: gru, "),
+        ({"model": {"name": "mlp", "hidden": [0]}}, "model.hidden.0: 0 is not allowed"),
+        (
+            {"model": {"name": "mlp"}, "sharing": {"P1": ["lstm.*"]}, "grid": {"sharing": ["P1"]}},
+            "sharing.P1: 'lstm.*' matches no parameter; allowed: body, head, body.0.weight",
+        ),
+        (
+            {"model": {"name": "gru"}, "compute": {"engine": "fused"}},
+            "compute.engine: 'fused' trains the model lstm_mlp only, not gru32-64",
+        ),
+        (
+            {"model": {"name": "gru"}, "grid": {"method": ["moon"]}},
+            "grid.method: 'moon' compares hidden features of the model lstm_mlp",
+        ),
+        (
+            {"federation": {"loss": "mae"}, "grid": {"method": ["fedgkd", "fedopt"]}},
+            "grid.method: 'fedgkd' mixes forecasts of a teacher into the targets",
+        ),
+        (
+            {"windows": {"context": [{"name": "level"}]}},
+            "model: lstm_mlp reads a sequence only, but the windows have a context of 2 numbers",
+        ),
         (
             {"hyperparameters": {"client_opt": {"adam": {"beta1": 1}}}},
             "hyperparameters.client_opt.adam.beta1: 1 is not allowed",
@@ -93,6 +173,35 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
 )
 def test_one_error(raw: object, message: str) -> None:
     assert any(message in problem for problem in problems(raw)), problems(raw)
+
+
+def test_an_error_in_the_model_hides_patterns_on_its_parameters() -> None:
+    """They may be right for the model that is meant."""
+    raw = {"model": {"name": "mlp", "hiden": [3]}, "sharing": {"P2": ["body.0.*"]}}
+    (problem,) = problems(raw | {"grid": {"sharing": ["P2"]}})
+    assert problem.startswith("model.hiden: unknown key of the model mlp; allowed: name, hidden")
+
+
+def test_models_are_written_as_they_are_read() -> None:
+    paper, other = Study(), Study.parse({"model": {"name": "gru", "hidden": 5}}, "other")
+    assert paper.model_dump(mode="json")["model"] == {
+        "hidden": 25,
+        "mlp": [150, 75],
+        "output": "abs",
+    }
+    dumped = other.model_dump(mode="json")
+    assert dumped["model"] == {"name": "gru", "hidden": 5, "mlp": [64]}
+    assert Study.parse(dumped, "again") == other
+
+
+def test_a_scheme_is_what_it_shares() -> None:
+    """`body` is the paper's LSTM, so both ways to write P2 are the same training."""
+    body, lstm = (
+        Study.parse({"sharing": {"P2": [p]}, "grid": {"sharing": ["P2"]}}, "a")
+        for p in ("body", "lstm.*")
+    )
+    assert body.settings(body.cells[0]) == lstm.settings(lstm.cells[0])
+    assert body.parameters(["body"]) == [n for n in body.layout.names if n.startswith("lstm.")]
 
 
 def test_files_that_are_no_configuration(tmp_path: Path) -> None:

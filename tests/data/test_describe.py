@@ -153,6 +153,7 @@ def test_clients_that_are_scaled_by_themselves_may_be_small() -> None:
     tables = {"a": table(), "b": table() * 0.001, "c": table() * 0.001 - 1}
     assert "windows.scaling: per_client" in "".join(worries_of(tables))
     assert worries_of(tables, Windows(scaling="per_client")) == []
+    assert worries_of(tables, Windows(target="change")) == []
 
 
 def test_the_register_of_a_meter_is_no_load() -> None:

@@ -224,6 +224,28 @@ def test_the_form_of_a_file_does_not_matter(
     assert table.attrs == {"gaps": 0, "filled": 0}
 
 
+def test_a_column_of_the_users_own_is_an_input_known_ahead(meter: Callable[..., Path]) -> None:
+    path = meter(frame(stamps(rows=500), forecast=np.arange(500.0)))
+    columns = {"timestamp": "timestamp", "load": "load", "sky": "forecast"}
+    raw = {
+        "data": {
+            "source": "meters",
+            "states": ["here"],
+            "clients": 1,
+            "features": ["load", "sky"],
+            "meters": {"folder": path.parent, "columns": columns},
+        },
+        "windows": {"context": [{"name": "ahead", "features": ["sky"]}]},
+        "model": {"name": "mlp"},
+    }
+    study = Study.parse(raw, "test")
+    dataset = windows.build(source.load(study.data, "here"), study.windows)
+    assert dataset.columns.tolist() == ["load", "sky"]
+    starts = dataset.starts(0, "test")
+    found = dataset.context[dataset.persistence_rows(starts), 0]
+    np.testing.assert_allclose(found, dataset.target_rows(starts) / 399, rtol=1e-6)
+
+
 def test_blank_lines_trailing_delimiters_and_decimal_commas(meter: Callable[..., Path]) -> None:
     text = "timestamp; load;\n2018-01-01 00:15;0,5;\n\n2018-01-01 00:30;1,25;\n;;\n"
     assert read(meter(text))["load"].tolist() == [0.5, 1.25]

@@ -82,6 +82,19 @@ def test_scaled_load_goes_back_to_kwh() -> None:
     np.testing.assert_allclose(back, data.load, rtol=1e-6)
 
 
+def test_the_papers_windows_have_no_context_and_a_later_load_as_target() -> None:
+    data = build({"a": table(300), "b": table(400, 17.0)}, Windows())
+    assert data.is_plain
+    assert data.context.shape == (700, 0)
+    for client, (first, end) in enumerate([(0, 300), (300, 700)]):
+        starts = data.starts(client, "test")
+        targets = data.targets[data.persistence_rows(starts)]
+        np.testing.assert_array_equal(targets, data.features[data.target_rows(starts), 0])
+        assert np.flatnonzero(np.isnan(data.targets[first:end]))[0] == end - first - 4
+        kwh = data.in_kwh(client, starts, targets.astype(float))
+        np.testing.assert_allclose(kwh, data.load[data.target_rows(starts)], rtol=1e-6)
+
+
 def test_a_file_gives_back_the_dataset_and_is_the_same_bytes_again(tmp_path: Path) -> None:
     data = build({"a": table(300), "b": table(300, 17.0)}, Windows())
     data.save(tmp_path / "1.npz")

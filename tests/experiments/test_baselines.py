@@ -1,6 +1,7 @@
 """Scores and forecasts of the baselines of a state."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from plfl.baselines import catalogue
@@ -24,6 +25,18 @@ def test_every_baseline_client_and_evaluated_part_has_scores(found: Evaluation) 
     assert np.isfinite(table[["mae", "rmse", "mase"]]).all(axis=None)
     persistence = table[table["baseline"] == "persistence"]
     assert (persistence["mase"] == 1).all()
+
+
+def test_a_study_with_a_context_has_a_baseline_on_it(found: Evaluation) -> None:
+    assert "lightgbm_context" not in set(found.scores["baseline"])
+    context = [{"name": "lags"}, {"name": "level"}, {"name": "calendar"}]
+    more = evaluate("XX", dataset(context=context), Boosting(trees=20)).scores
+    assert list(more["baseline"].unique()) == list(catalogue(context=True))
+    means = more[more["split"] == "test"].groupby("baseline")["mase"].mean()
+    # Its features are those of the baseline with lags, but in single precision.
+    assert means["lightgbm_context"] == pytest.approx(means["lightgbm_lags"], abs=0.01)
+    rest = more[more["baseline"] != "lightgbm_context"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(rest, found.scores, check_exact=True)
 
 
 def test_scores_are_errors_over_the_windows_of_a_part(found: Evaluation) -> None:

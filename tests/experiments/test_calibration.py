@@ -8,13 +8,14 @@ from torch import nn
 
 from plfl.data.windows import build
 from plfl.experiments.calibration import calibrate, head_mask
+from plfl.experiments.trainer import network_of
 from plfl.federated.client_data import ClientData
 from plfl.models.forecaster import Forecaster
+from plfl.models.layers import Module
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training.fused import Fused, unavailable_reason
-from plfl.training.reference import Module
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
 
@@ -31,13 +32,13 @@ def client_data(*lengths: int, dtype: torch.dtype = torch.float64) -> ClientData
         load = 2 + np.sin(np.arange(rows) / 96 * 2 * np.pi + ord(name)) + random.random(rows)
         tables[name] = pd.DataFrame({"load": load, "temperature": random.random(rows)}, stamps)
     data = build(tables, STUDY.windows)
-    forecaster = Forecaster.of(STUDY.model, len(data.columns), data.look_back)
+    forecaster = network_of(STUDY, data.shape)
     engine = Stacked(forecaster, data, torch.device("cpu"), dtype)
     return ClientData(data, engine, STUDY.federation, 10)
 
 
 def forecaster_of(f: ClientData) -> Forecaster:
-    return f.engine.forecaster
+    return f.engine.network
 
 
 def models(f: ClientData) -> torch.Tensor:
@@ -47,7 +48,7 @@ def models(f: ClientData) -> torch.Tensor:
 
 
 def head(f: ClientData, which: str = "mlp") -> torch.Tensor:
-    return torch.from_numpy(head_mask(forecaster_of(f), which))
+    return torch.from_numpy(head_mask(forecaster_of(f).layout, which))
 
 
 TWO = client_data(240, 170)
@@ -55,9 +56,9 @@ TWO = client_data(240, 170)
 
 def test_heads_of_the_paper():
     paper = Forecaster(8, 12, 25, (150, 75), absolute=True)
-    assert head_mask(paper, "mlp").sum() == 56_776
-    assert head_mask(paper, "last").sum() == 76
-    assert not (head_mask(paper, "mlp") & paper.layout.mask(["lstm.*"])).any()
+    assert head_mask(paper.layout, "mlp").sum() == 56_776
+    assert head_mask(paper.layout, "last").sum() == 76
+    assert not (head_mask(paper.layout, "mlp") & paper.layout.mask(["lstm.*"])).any()
 
 
 @pytest.mark.parametrize("which", ["mlp", "last"])
@@ -141,7 +142,7 @@ def test_against_pytorch(variant, monkeypatch):
         counts = np.bincount(np.searchsorted(edges, own_targets[i].numpy()), minlength=bins)
         ratios = torch.from_numpy(counts / counts.max())
         for windows in task.batches[i][: task.steps[i]]:
-            x = TWO.engine._inputs(windows)
+            x, _ = TWO.engine._inputs(windows)
             y, forecast, taught = TWO.targets(windows), student(x), teacher(x).detach()
             bin_y, bin_t = (
                 torch.from_numpy(np.searchsorted(edges, v.numpy())) for v in (y, taught)
@@ -174,8 +175,9 @@ def test_no_client_takes_more_steps_than_it_may():
 def test_company_changes_nothing():
     """A client's head comes out the same to the bit, however many windows the others have."""
     alone, both = client_data(240, dtype=torch.float32), client_data(240, 170, dtype=torch.float32)
-    both.dataset.features[: len(alone.dataset.features)] = alone.dataset.features
-    both.engine.features[: len(alone.dataset.features)] = alone.engine.features
+    for name in ("features", "targets"):
+        for mine, other in ((both.dataset, alone.dataset), (both.engine, alone.engine)):
+            getattr(mine, name)[: len(alone.dataset.load)] = getattr(other, name)
     one = calibrate(models(alone), alone, head(alone), ADAM)
     two = calibrate(models(both), both, head(both), ADAM)
     assert torch.equal(one[0], two[0])

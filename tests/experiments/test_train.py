@@ -15,6 +15,7 @@ from plfl.data.windows import Dataset
 from plfl.errors import DataError
 from plfl.experiments import train as experiment
 from plfl.experiments.train import train
+from plfl.experiments.trainer import network_of
 from plfl.experiments.workload import workload
 from plfl.models.forecaster import Forecaster
 from tests.helpers import tiny
@@ -115,6 +116,8 @@ def permuted(order: list[int]) -> Dataset:
         DATASET,
         clients=DATASET.clients[order],
         features=DATASET.features[rows],
+        context=DATASET.context[rows],
+        targets=DATASET.targets[rows],
         load=DATASET.load[rows],
         stamps=DATASET.stamps[rows],
         bounds=bounds - bounds[:, :1] + starts[:, None],
@@ -179,7 +182,7 @@ def test_what_clients_exchange_before_round_1_is_counted() -> None:
     trained = table[(table["split"] == "train") & (table["model"] == "local")]
     first = trained[trained["round"] == 1].set_index("client")
     (absent,) = first.index[first["loss"].isna()]
-    message = 4 * Forecaster.of(study.model, len(DATASET.columns), 12).layout.width
+    message = 4 * network_of(study, DATASET.shape).layout.width
     sent = {client: (1 + (client != absent)) * message for client in "abc"}
     assert first["bytes_up"].to_dict() == first["bytes_down"].to_dict() == sent
     assert set(trained.groupby("round").size()) == {2, 3}

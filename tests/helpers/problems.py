@@ -10,9 +10,9 @@ from plfl.config.sections import Federation as Settings
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
+from plfl.layout import ParameterLayout
 from plfl.methods import Method
 from plfl.methods.fedopt import FedOpt
-from plfl.models.forecaster import ParameterLayout
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.training.task import LocalTask

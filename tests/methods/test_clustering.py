@@ -13,6 +13,7 @@ from sklearn.decomposition import PCA
 
 from plfl.errors import ConfigError
 from plfl.experiments.train import train
+from plfl.experiments.trainer import network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.methods import Method
@@ -23,7 +24,6 @@ from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedsc import FedSC, histograms, linked
 from plfl.methods.ifca import Ifca
 from plfl.methods.one_shot import OneShot
-from plfl.models.forecaster import Forecaster
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
@@ -589,7 +589,7 @@ def test_on_the_real_forecaster(dataset: Any, batches: str) -> None:
 
 def test_ifca_compares_its_models_on_windows_of_its_own_stream(dataset: Any) -> None:
     study = tiny.study()
-    forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
+    forecaster = network_of(study, dataset.shape)
     engine = Reference(forecaster, dataset, torch.device("cpu"))
     client_data = ClientData(dataset, engine, study.federation, 10)
     rows = torch.stack([forecaster.initial(seed) for seed in (1, 1, 1)]).to(engine.dtype)

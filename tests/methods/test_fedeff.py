@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from plfl.config.sections import Simulation
 from plfl.config.study import Study
 from plfl.experiments.train import train
+from plfl.experiments.trainer import network_of
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
 from plfl.methods.fedeff import FedEff
-from plfl.models.forecaster import Forecaster
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import available
@@ -247,7 +247,7 @@ def test_an_epoch_is_a_pass_over_the_windows_and_the_first_one_counts() -> None:
     (cell,) = [c for c in study.cells if str(c) == "XX-P2-fedeff-sgd-fedavg-10"]
     records = train(study, [cell], tiny.dataset())[cell].records
     rows = records[(records["split"] == "train") & (records["model"] == "local")]
-    forecaster = Forecaster.of(study.model, len(tiny.dataset().columns), 12)
+    forecaster = network_of(study, tiny.dataset().shape)
     shared = int(forecaster.layout.mask(study.sharing["P2"]).sum())
     upload = 4 * shared * 8 / 0.01e6
     steps = np.ceil(305 / 8)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl.experiments.train import train
+from plfl.experiments.trainer import network_of
 from plfl.federated.client_data import ClientData
 from plfl.methods.fedadc import FedADC
 from plfl.methods.fedadc_plus import FedADCPlus, agreed_bins
 from plfl.methods.fedgkd import FedGKD
-from plfl.models.forecaster import Forecaster
 from plfl.optimizers import server as servers
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
@@ -279,7 +279,7 @@ def test_fedadc_plus_has_the_bytes_and_refusals_of_fedadc():
 def test_bins_of_the_forecasting_task():
     study = tiny.study()
     data = tiny.dataset()
-    forecaster = Forecaster.of(study.model, len(data.columns), data.look_back)
+    forecaster = network_of(study, data.shape)
     client_data = ClientData(data, Stacked(forecaster, data, CPU), study.federation, 10)
     edges, ratios = agreed_bins(client_data, 10)
     assert edges.shape == (9,)

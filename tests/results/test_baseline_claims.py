@@ -107,7 +107,7 @@ def test_an_undecided_one_says_what_it_needs(tmp_path: Path) -> None:
     ("schemes", "lost", "reason"),
     [
         (["P3"], ["n1", "n2"], "no sharing scheme that shares parameters"),
-        (["P1", "P3"], ["n2"], "PL-FL (shares lstm.*)"),
+        (["P1", "P3"], ["n2"], "PL-FL (shares body)"),
     ],
     ids=["nothing shared", "no P2"],
 )

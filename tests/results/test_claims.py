@@ -158,7 +158,7 @@ def test_seeds_that_disagree_leave_a_claim_undecided(tmp_path: Path) -> None:
     [
         ({"grid": {"client_opt": ["adam", "prox"]}}, "abe", "no ClientOpt AdamAMS, ProxAdam"),
         ({"grid": {"sharing": ["P1", "P2"]}}, ["b", "c2", "e"], "local training"),
-        ({"grid": {"sharing": ["P1", "P3"]}}, "bcde", "PL-FL (shares lstm.*)"),
+        ({"grid": {"sharing": ["P1", "P3"]}}, "bcde", "PL-FL (shares body)"),
         ({"data": {"states": ["NY"]}}, ["e1", "e2"], "no state"),
     ],
     ids=["clients", "no P3", "no P2", "states"],

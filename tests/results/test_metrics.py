@@ -26,3 +26,27 @@ def test_mase_is_the_ratio_of_sums_of_errors() -> None:
 
 def test_no_mase_where_persistence_makes_no_error() -> None:
     assert np.isnan(scores.mase(np.ones(3), np.zeros(3), np.ones(3)))
+
+
+def test_nrmse_is_a_share_of_the_mean_load() -> None:
+    share = losses.rmse(FRAME, ["model"])["model"][0] / TRUTH.mean()
+    assert scores.nrmse(TRUTH, FORECAST) == pytest.approx(share)
+    assert scores.nrmse(10 * TRUTH, 10 * FORECAST) == pytest.approx(share)
+    assert np.isnan(scores.nrmse(np.array([1.0, -1.0]), np.zeros(2)))
+
+
+@pytest.mark.parametrize("season", [1, 24])
+def test_seasonal_mase_agrees_with_utilsforecast(season: int) -> None:
+    training = random.gamma(2.0, 5.0, size=300)
+    frame = pd.DataFrame({"unique_id": "a", "ds": range(300), "y": training})
+    expected = losses.mase(FRAME.assign(ds=range(300, 500)), ["model"], season, frame)
+    found = scores.seasonal_mase(TRUTH, FORECAST, training, season)
+    assert found == pytest.approx(expected["model"][0])
+    assert np.isnan(scores.seasonal_mase(TRUTH, FORECAST, np.tile(TRUTH[:season], 9), season))
+
+
+def test_the_worst_tenth_of_the_clients() -> None:
+    assert scores.worst_tenth(np.array([3.0, 1.0, 2.0])) == 3
+    many = np.arange(30.0)
+    assert scores.worst_tenth(np.append(many, np.nan)) == many[-3:].mean() == 28
+    assert np.isnan(scores.worst_tenth(np.array([np.nan])))

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plfl.experiments.trainer import network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.participation import participants
-from plfl.models.forecaster import Forecaster
 from plfl.training.batches import draw, epoch, stream
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
@@ -50,7 +50,7 @@ def test_epochs_walk_through_shuffled_passes():
 def test_a_client_trains_on_the_same_however_many_steps_others_take(order):
     study = tiny.study(federation={"batches": order})
     dataset = tiny.dataset()
-    forecaster = Forecaster.of(study.model, len(dataset.columns), dataset.look_back)
+    forecaster = network_of(study, dataset.shape)
     engine = Stacked(forecaster, dataset, torch.device("cpu"))
     client_data = ClientData(dataset, engine, study.federation, 10)
     clients = torch.arange(3)

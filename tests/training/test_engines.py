@@ -7,18 +7,26 @@ import pandas as pd
 import pytest
 import torch
 
-from plfl.config.sections import Windows
+from plfl.config.sections import Compute, Windows
 from plfl.data.windows import build
 from plfl.errors import ConfigError
+from plfl.layout import WindowShape
 from plfl.models.forecaster import Forecaster
+from plfl.models.gru import Gru
+from plfl.models.layers import Module
+from plfl.models.linear import Linear
+from plfl.models.mlp import Mlp
+from plfl.models.tcn import Tcn
 from plfl.optimizers import client as clients
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
+from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
-from plfl.training.reference import Module, Reference
+from plfl.training.engines import make_engine
+from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask, Storm
 
@@ -41,7 +49,7 @@ def dataset(forecaster, clients=4, rows=300):
 def task(forecaster, optimiser, rows=5, steps=6, size=4, dtype=torch.float64, seed=0):
     generator = torch.Generator().manual_seed(seed)
     models = torch.stack([forecaster.initial(seed + s) for s in range(rows)]).to(dtype)
-    shared = torch.from_numpy(forecaster.layout.mask(["lstm.*"]))
+    shared = torch.from_numpy(forecaster.layout.mask(["body"]))
     return LocalTask(
         optimiser=optimiser,
         rows=models,
@@ -272,3 +280,89 @@ def test_a_diverging_row_leaves_the_others_alone():
     assert loss[2].isnan()
     others = [0, 1, 3, 4]
     assert torch.equal(sick.rows[others], healthy.rows[others])
+
+
+SHAPE = WindowShape(inputs=3, look_back=5, context=4)
+OTHERS = [Mlp(hidden=(6,)), Gru(hidden=4, mlp=(5,)), Linear(), Tcn(channels=4, levels=2, mlp=())]
+
+
+def with_context(relative=True):
+    """Windows with a context and targets of their own, relative to their last load."""
+    data, random = dataset(SMALL), np.random.default_rng(4)
+    context, targets = (random.random((len(data.load), *more)) for more in ((4,), ()))
+    return replace(
+        data,
+        context=context.astype(np.float32),
+        targets=targets.astype(np.float32),
+        relative=relative,
+    )
+
+
+@pytest.mark.parametrize("loss", ["mse", "mae", "huber"])
+@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
+def test_other_models_and_losses_agree_with_autograd(model, loss):
+    network, data = model.network(SHAPE), with_context()
+    given = (with_terms(task(network, AdamW()), TERMS) for _ in range(2))
+    # Errors on either side of Huber's bound.
+    ours, theirs = (replace(t, loss=loss, targets=4 * t.targets) for t in given)
+    expected = Reference(network, data, CPU, torch.float64).train(theirs)
+    found = Stacked(network, data, CPU, torch.float64).train(ours)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
+    torch.testing.assert_close(ours.gradients, theirs.gradients, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
+def test_forecasts_of_other_models_agree(model):
+    network, data = model.network(SHAPE), with_context()
+    rows = task(network, Adam()).rows
+    starts = [torch.arange(3 * i, 3 * i + 20 + i) for i in range(len(rows))]
+    ours = Stacked(network, data, CPU, torch.float64).predict(rows, starts)
+    theirs = Reference(network, data, CPU, torch.float64).predict(rows, starts)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
+def test_other_models_do_not_depend_on_their_company(model):
+    network, data = model.network(SHAPE), with_context()
+    engine = Stacked(network, data, CPU)
+    fresh = task(network, Adam(), rows=30, size=16, dtype=torch.float32)
+    whole = part(fresh, slice(None))
+    losses = engine.train(whole)
+    for some in (slice(0, 1), slice(29, 30), slice(7, 9), slice(3, 17)):
+        fewer = part(fresh, some)
+        assert torch.equal(engine.train(fewer), losses[some])
+        assert torch.equal(fewer.rows, whole.rows[some])
+        starts = [torch.arange(100)] * len(fewer.rows)
+        alone = engine.predict(fewer.rows[:1], starts[:1])[0]
+        assert torch.equal(engine.predict(fewer.rows, starts)[0], alone)
+
+
+def test_a_relative_window_starts_from_its_last_load():
+    network, data = Linear().network(SHAPE), with_context()
+    shifted = replace(data, features=data.features + np.array([0.5, 0, 0], np.float32))
+    rows = task(network, Adam()).rows
+    starts = [torch.arange(9)] * len(rows)
+    for engine in (Stacked, Reference):
+        one, two = (
+            engine(network, d, CPU, torch.float64).predict(rows, starts) for d in (data, shifted)
+        )
+        torch.testing.assert_close(one[0], two[0], rtol=0, atol=1e-6)
+        other = engine(network, with_context(False), CPU, torch.float64).predict(rows, starts)
+        assert not torch.allclose(one[0], other[0], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("network", "data", "why"),
+    [
+        (Mlp().network(SHAPE), with_context(), "it trains the paper's model only"),
+        (SMALL, with_context(), "without context or units of their own only"),
+    ],
+)
+def test_the_fused_engine_leaves_what_it_does_not_know(network, data, why, caplog):
+    with caplog.at_level("INFO"):
+        assert isinstance(make_engine(Compute(device="cpu"), network, data), Stacked)
+    assert why in caplog.text
+    with pytest.raises(ConfigError, match=why):
+        make_engine(Compute(device="cpu", engine="fused"), network, data)

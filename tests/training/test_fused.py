@@ -58,7 +58,7 @@ def instructions(request):
 
 
 @cache
-def dataset(forecaster, rows=300):
+def dataset(forecaster, rows=600):
     random = np.random.default_rng(3)
     stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
     names = ["load", *(f"x{i}" for i in range(1, forecaster.inputs))]

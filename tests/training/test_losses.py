@@ -209,3 +209,24 @@ def test_stacked_agrees_with_reference_after_a_full_round():
     Stacked(SMALL, data, CPU, torch.float64).train(ours)
     Reference(SMALL, data, CPU, torch.float64).train(theirs)
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", losses.LOSSES)
+def test_losses_and_slopes_are_pytorchs(name):
+    errors = torch.tensor([-3.0, -1.0, -0.4, 0.0, 0.2, 1.0, 2.5]).double().requires_grad_()
+    of = {"mse": "mse_loss", "mae": "l1_loss", "huber": "huber_loss"}[name]
+    expected = getattr(torch.nn.functional, of)(errors, torch.zeros(7).double(), reduction="none")
+    loss = losses.LOSSES[name]
+    torch.testing.assert_close(loss.of(errors), expected, rtol=0, atol=1e-15)
+    (slope,) = torch.autograd.grad(expected.sum(), errors)
+    torch.testing.assert_close(loss.slope(errors.detach()), slope, rtol=0, atol=1e-15)
+
+
+@pytest.mark.skipif(unavailable_reason() is not None, reason="no fused engine here")
+@pytest.mark.parametrize("name", ["mae", "huber"])
+def test_the_fused_engine_leaves_other_losses_to_the_stacked_one(name):
+    data = dataset(SMALL)
+    ours, theirs = (replace(task(SMALL, Adam(), dtype=torch.float32), loss=name) for _ in range(2))
+    Fused(SMALL, data, CPU).train(ours)
+    Stacked(SMALL, data, CPU).train(theirs)
+    assert torch.equal(ours.rows, theirs.rows)

@@ -1,7 +1,6 @@
 from plfl.report import figures
 from plfl.report.extras import extras
 from plfl.data import source
-from plfl.results.collect import description
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import training_code
 
@@ -87,7 +86,7 @@ def training_minutes(wildcards, attempt):
 
 def training_digest(wildcards):
     """Fingerprint of the code that a training job runs."""
-    return training_code(cells_of(wildcards))
+    return training_code(study, cells_of(wildcards))
 
 
 def one_of(names):

@@ -70,7 +70,9 @@ def read_file(path: Path, meters: Meters) -> pd.DataFrame:
     ends = interval_ends(path, raw.index, stamps, meters, zone)
     check_grid(path, raw.index, stamps, ends, meters)
 
-    series = {role: numbers(path, raw[role]) for role in FEATURES if role in raw}
+    # Known features first, in their order.
+    roles = [role for role in dict.fromkeys([*FEATURES, *map(str, raw)]) if role in raw]
+    series = {role: numbers(path, raw[role]) for role in roles if role != "timestamp"}
     constants = {role: constant(path, series.pop(role)) for role in STATIC if role in raw}
     grid = pd.date_range(ends[0], ends[-1], freq=f"{meters.interval}min", name="timestamp")
     table = pd.DataFrame(series).set_axis(ends).reindex(grid)

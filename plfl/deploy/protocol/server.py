@@ -40,14 +40,13 @@ from plfl.errors import PlflError
 from plfl.experiments.evaluation import Evaluation
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.train import clusters_of
-from plfl.experiments.trainer import federation_of
+from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions
 from plfl.federated.round import groups_of, participants_of
 from plfl.files import atomic
-from plfl.models.forecaster import Forecaster
 from plfl.results.records import CellResult
 
 log = logging.getLogger(__name__)
@@ -251,9 +250,9 @@ class Server:
     def _federation(self) -> Federation:
         study, cell = self.study, self.cell
         client_data = Roster(self.names, study.federation, cell.seed)
-        forecaster = Forecaster.of(study.model, len(self.columns) - 1, study.windows.look_back)
+        shape = study.window_shape._replace(inputs=len(self.columns) - 1)
         rates = agreement.candidate(study, cell)
-        f = as_server(federation_of(study, cell, rates, forecaster, client_data))
+        f = as_server(federation_of(study, cell, rates, network_of(study, shape), client_data))
         f.clock = Reachable(study.federation.simulation, client_data.names, cell.seed)
         return f
 

@@ -163,7 +163,7 @@ def _centralised(
     settings, optimiser = study.federation, study.client_optimiser(cell)
     clients = len(dataset.clients)
     pooled = np.concatenate([dataset.starts(i, "train") for i in range(clients)])
-    row = trainer.forecaster.initial(seed).to(engine.device, engine.dtype)[None].clone()
+    row = trainer.network.initial(seed).to(engine.device, engine.dtype)[None].clone()
     state = optimiser.init(row)
     steps = clients * settings.local_steps
     for t in range(1, settings.rounds + 1):
@@ -180,6 +180,7 @@ def _centralised(
                 shared=torch.zeros(row.shape[1], dtype=torch.bool, device=engine.device),
                 state=state,
                 steps_taken=behind,
+                loss=settings.loss,
             )
         )
         tell(t)
@@ -244,7 +245,7 @@ def _calibrated(
         trainer = Trainer.of(study, dataset)
         engine = trainer.engine
         given = model.expand(len(dataset.clients), -1).contiguous()
-        head = torch.from_numpy(head_mask(trainer.forecaster, study.scarcity.head)).to(
+        head = torch.from_numpy(head_mask(trainer.network.layout, study.scarcity.head)).to(
             engine.device
         )
         trained = calibrate(
@@ -269,7 +270,7 @@ def _test_scores(engine: Engine, dataset: Dataset, rows: torch.Tensor) -> pd.Dat
     mase = [
         scores.mase(
             dataset.load[dataset.target_rows(starts[i])],
-            dataset.load_offset[i] + dataset.load_scale[i] * forecast.double().cpu().numpy(),
+            dataset.in_kwh(i, starts[i], forecast.double().cpu().numpy()),
             dataset.load[dataset.persistence_rows(starts[i])],
         )
         for i, forecast in enumerate(forecasts)

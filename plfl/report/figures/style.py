@@ -17,6 +17,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from plfl.files import atomic
+from plfl.report.figures import EMPTY
 
 COLUMN = 3.5
 PAGE = 7.16
@@ -134,10 +135,6 @@ def note(axis: Axes, text: str) -> None:
     )
 
 
-EMPTY = "without-content"
-"""Id of an element in the SVG of a figure that has nothing to show; the page leaves it out."""
-
-
 def empty(text: str) -> Figure:
     """A figure of a study that has nothing to show in it: a note that says so."""
     figure, axes = panels(1, 1, (COLUMN, 0.5))
@@ -172,5 +169,7 @@ def save(figure: Figure, stem: Path) -> list[Path]:
         path = stem.parent / (stem.name + suffix)
         with style(), atomic(path) as temporary:
             figure.savefig(temporary, format=suffix[1:], metadata=metadata)
+        # All formats have the layout of the first, since computing one takes as long as drawing.
+        figure.set_layout_engine("none")
         paths.append(path)
     return paths

@@ -39,13 +39,13 @@ def draw(tables: Tables) -> dict[str, Figure]:
     client is the one of median test MASE. The baseline is the state's best one.
     """
     states, best = tables.study.data.states, tables.best_baselines
-    if not any(shown_cell(tables, state) for state in states):
+    if not any(tables.shown_cell(state) for state in states):
         return {"week": empty("every cell diverged")}
     figure, axes = panels(len(states), 1, (PAGE, 1.45 * len(states) + 0.35))
     baselines = {}
     for axis, state in zip(axes[:, 0], states, strict=True):
         axis.set_ylabel(f"Load ({tables.load_unit})")
-        cell = shown_cell(tables, state)
+        cell = tables.shown_cell(state)
         if cell is None:
             axis.set_title(state, loc="left")
             axis.set(xticks=[], yticks=[])
@@ -83,13 +83,6 @@ def draw(tables: Tables) -> dict[str, Figure]:
     ]
     figure.legend(handles=shown, loc="outside lower center", ncols=4 if len(shown) < 5 else 2)
     return {"week": figure}
-
-
-def shown_cell(tables: Tables, state: str) -> Cell | None:
-    """The cell whose forecasts are shown for a state; None if every cell diverged."""
-    if "P2" in tables.study.grid.sharing:
-        return tables.best("local", state=state, sharing="P2")
-    return tables.best("local", state=state)
 
 
 def _of_baseline(tables: Tables, state: str, name: str, client: str) -> tuple[pd.DataFrame, str]:

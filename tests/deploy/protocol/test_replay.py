@@ -8,9 +8,11 @@ import torch
 from plfl import methods
 from plfl.config.study import Study
 from plfl.deploy.protocol.replay import replay
+from plfl.deploy.protocol.wire import Message
 from plfl.experiments.train import train
+from plfl.models.mlp import Mlp
 from plfl.optimizers import server as servers
-from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study
+from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study, tables
 
 SOME = {"participation": 0.6, "rounds": 4, "local_steps": 3, "evaluate_every": 3}
 DEPLOYABLE = sorted(n for n, m in methods.available().items() if not m().simulation_only)
@@ -33,6 +35,34 @@ def assert_equal_bits(of: Study, tmp_path, splits=("P1", "P2", "P3")) -> None:
             assert torch.equal(held[name], state), name
         for i, name in enumerate(NAMES):
             assert torch.equal(last_model(tmp_path / split / name, f.initial), f.local[i]), name
+
+
+CONTEXT = {
+    "model": {"name": "mlp", "hidden": [4]},
+    "windows": {"target": "change", "context": [{"name": "lags"}, {"name": "encoding"}]},
+}
+
+
+def test_clients_compute_their_own_context(tmp_path):
+    of = study(federation=SOME, **CONTEXT)
+    assert of.windows.scaling == "pooled" and of.windows.context_width == 79
+    assert_equal_bits(of, tmp_path, ("P2",))
+
+
+def test_the_limits_of_a_load_that_is_not_scaled_by_them_do_not_cross(tmp_path):
+    for name, blocks, crosses in (("plain", {}, True), ("change", CONTEXT, False)):
+        of = study(federation={"rounds": 1, "local_steps": 1, "evaluate_every": 1}, **blocks)
+        deployed = Deployment(of, by_split(of)["P2"], tmp_path / name)
+        deployed.run()
+        messages = [Message.unpack(data).arrays for data in deployed.loopback.crossed]
+        limits = [arrays for arrays in messages if "low" in arrays]
+        assert len(limits) == 2 * len(NAMES)  # to the server, and back when they are pooled
+        for arrays in limits:
+            assert (arrays["low"][0] < arrays["high"][0]) == crosses
+            assert arrays["low"][-1] < arrays["high"][-1]  # of another feature
+        sent = {float(table["load"][:240].max()) for table in tables().values()}
+        seen = {float(value) for arrays in messages for x in arrays.values() for value in x.ravel()}
+        assert (len(sent & seen) > 0) == crosses
 
 
 def last_model(folder, initial):
@@ -89,3 +119,8 @@ def test_two_runs_are_the_same(tmp_path):
         Deployment(of, by_split(of)["P2"], tmp_path / run).server.run().records for run in "ab"
     )
     pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
+def test_other_models(tmp_path):
+    of = study(federation=SOME | {"loss": "mae"})
+    assert_equal_bits(of.model_copy(update={"model": Mlp(hidden=(4,))}), tmp_path)

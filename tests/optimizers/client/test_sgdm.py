@@ -4,7 +4,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from plfl.models.forecaster import Forecaster
+from plfl.experiments.trainer import network_of
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Reference
@@ -50,7 +50,7 @@ def test_the_engines_agree_with_torch_optim(engine):
     if engine == "fused" and (reason := unavailable_reason()):
         pytest.skip(reason)
     data = tiny.dataset()
-    forecaster = Forecaster.of(tiny.study().model, len(data.columns), data.look_back)
+    forecaster = network_of(tiny.study(), data.shape)
     rows = torch.stack([forecaster.initial(seed) for seed in range(3)])
     trained = {}
     for cls in ({"fused": Fused, "stacked": Stacked}[engine], Reference):

@@ -1,0 +1,109 @@
+"""Client-steps per second of every built-in model, and of a plain PyTorch loop, on one core.
+
+    python benchmarks/bench_models.py
+
+The windows are the paper's (8 features, minibatches of 16), and those of a context of 96 numbers
+(minibatches of 64). The loop trains the clients one after the other with `Adam(fused=True)`.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from plfl.config.model_rules import OWN, available
+from plfl.config.sections import Windows
+from plfl.data.windows import Dataset, build
+from plfl.layout import WindowShape
+from plfl.models import Model
+from plfl.models.network import Network
+from plfl.optimizers.client.adam import Adam
+from plfl.training.stacked import Stacked
+from plfl.training.task import LocalTask
+
+CLIENTS, STEPS, ROUNDS, ROWS = 12, 25, 3, 4000
+SHAPES = {16: WindowShape(8, 12, 0), 64: WindowShape(1, 12, 96)}
+"""Windows by the size of a minibatch."""
+
+
+def random_dataset(shape: WindowShape) -> Dataset:
+    """One client's random numbers, which all models train on."""
+    random = np.random.default_rng(0)
+    stamps = pd.date_range("2018-01-01 00:15", periods=ROWS, freq="15min")
+    names = ["load", *(f"x{i}" for i in range(1, shape.inputs))]
+    table = pd.DataFrame(random.random((ROWS, len(names))), stamps, names)
+    data = build({"client": table}, Windows(look_back=shape.look_back))
+    return replace(data, context=random.random((ROWS, shape.context), dtype=np.float32))
+
+
+def local_task(network: Network, batch: int) -> LocalTask:
+    """A round of some clients."""
+    rows, adam = torch.stack([network.initial(s) for s in range(CLIENTS)]), Adam()
+    return LocalTask(
+        optimiser=adam,
+        rows=rows,
+        batches=torch.randint(0, ROWS // 2, (CLIENTS, STEPS, batch)),
+        shared=torch.ones(rows.shape[1], dtype=torch.bool),
+        state=adam.init(rows),
+        steps_taken=torch.zeros(CLIENTS, 1, dtype=torch.float64),
+    )
+
+
+def plain(network: Network, dataset: Dataset, task: LocalTask) -> None:
+    """The clients one after the other, as PyTorch's tutorials train a model."""
+    module = network.module()
+    features, context = torch.from_numpy(dataset.features), torch.from_numpy(dataset.context)
+    targets, look_back = torch.from_numpy(dataset.targets), torch.arange(dataset.look_back)
+    for row, batches in zip(task.rows, task.batches, strict=True):
+        nn.utils.vector_to_parameters(row, module.parameters())
+        optimiser = torch.optim.Adam(module.parameters(), 1e-3, (0.5, 0.9), fused=True)
+        for starts in batches:
+            optimiser.zero_grad()
+            last = starts + dataset.look_back - 1
+            forecasts = module(features[starts[:, None] + look_back], context[last])
+            nn.functional.mse_loss(forecasts, targets[last]).backward()
+            optimiser.step()
+
+
+def rate(work: Callable[[], object]) -> float:
+    """Client-steps per second, after a first call that warms up."""
+    work()
+    seconds = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return CLIENTS * STEPS / statistics.median(seconds)
+
+
+def main() -> None:
+    """Print one line per model and window."""
+    torch.set_num_threads(1)
+    print(f"{'model':<22}{'windows':<16}{'loop':>8}{'stacked':>9}{'ratio':>7}")
+    for name, cls in available().items():
+        for batch, shape in SHAPES.items():
+            model = cast(Model, cls()) if name != OWN else None
+            if model is None or model.problems(shape):
+                continue
+            network, dataset = model.network(shape), random_dataset(shape)
+            engine, task = (
+                Stacked(network, dataset, torch.device("cpu")),
+                local_task(network, batch),
+            )
+            loop = rate(partial(plain, network, dataset, task))
+            stacked = rate(partial(engine.train, task))
+            windows = f"{shape.inputs}×{shape.look_back}+{shape.context}, {batch}"
+            print(
+                f"{model.summary:<22}{windows:<16}{loop:8,.0f}{stacked:9,.0f}{stacked / loop:7.1f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

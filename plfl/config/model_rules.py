@@ -1,0 +1,112 @@
+"""What a configuration must know about a model, and how it names one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, cast
+
+from pydantic import (
+    BeforeValidator,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+from pydantic_core import PydanticCustomError
+
+from plfl.config.messages import UNKNOWN, allowed
+from plfl.layout import ParameterLayout, WindowShape
+from plfl.registry import Algorithm, algorithm, names
+
+PACKAGE = "plfl.models"
+"""Holds the models, one file each. Only the file of the model that is named is imported: most of
+them import torch, which the paper's model does not need for its configuration."""
+DEFAULT = "lstm_mlp"
+OWN = "own_module"
+"""The file for modules of the user's own."""
+
+
+class ModelRules(Algorithm):
+    """The rules of a model. `plfl.models.Model` adds what is trained."""
+
+    fused: ClassVar[bool] = False
+    """Whether the fused engine knows it."""
+    has_features: ClassVar[bool] = False
+    """Whether it tells its hidden states, which a loss can compare."""
+
+    def layout(self, shape: WindowShape) -> ParameterLayout:
+        """The parameters of a row, for windows of some shape."""
+        raise NotImplementedError
+
+    def problems(self, shape: WindowShape) -> list[str]:
+        """Why it cannot be trained on windows of some shape; empty if it can."""
+        raise NotImplementedError
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that determines what is trained."""
+        settings: dict[str, Any] = self.model_dump(mode="json")
+        return settings
+
+    @property
+    def summary(self) -> str:
+        """The model and its sizes in one word, such as `mlp64-64`."""
+        raise NotImplementedError
+
+    @property
+    def is_nonnegative(self) -> bool:
+        """Whether its forecasts cannot be negative."""
+        return False
+
+    @model_serializer(mode="wrap")
+    def _with_name(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        keys: dict[str, Any] = dump(self)
+        return keys if self.name in (DEFAULT, OWN) else {"name": self.name} | keys
+
+
+def available() -> dict[str, type[ModelRules]]:
+    """All models by name. This imports torch."""
+    found = {name: algorithm(PACKAGE, name) for name in names(PACKAGE)}
+    return {n: cast(type[ModelRules], cls) for n, cls in found.items() if cls is not None}
+
+
+def find(name: str) -> type[ModelRules]:
+    """The model with this name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    found = algorithm(PACKAGE, name)
+    if found is None:
+        raise KeyError(name)
+    return cast(type[ModelRules], found)
+
+
+def _chosen(raw: Any) -> Any:
+    """The model that a block of a configuration names."""
+    if not isinstance(raw, Mapping):
+        return raw
+    keys = dict(raw)
+    name = OWN if "module" in keys else DEFAULT
+    if "name" in keys:
+        if name == OWN:
+            raise _error("name: a module of your own has no name; remove `name` or `module`")
+        name = keys.pop("name")
+    try:
+        cls = find(name)
+    except (KeyError, TypeError):
+        raise _error(
+            f"name: {name!r} is unknown; {allowed(str(name), [n for n in available() if n != OWN])}"
+        ) from None
+    for key in keys:
+        if key not in cls.model_fields:
+            known = allowed(str(key), ["name", *cls.model_fields])
+            raise _error(f"{key}: unknown key of the model {name}; {known}")
+    return cls.model_validate(keys)
+
+
+def _error(message: str) -> PydanticCustomError:
+    return PydanticCustomError(UNKNOWN, "{line}", {"line": message})
+
+
+ChosenModel = Annotated[SerializeAsAny[ModelRules], BeforeValidator(_chosen)]
+"""A key that names a model: a block with its `name`, or the `module` of the user's own."""

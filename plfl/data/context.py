@@ -1,0 +1,165 @@
+"""The context of windows: what a model reads once per window, beside the rows of the look-back.
+
+Each transform of `windows.context` is one function here. It gets the series of one client and
+returns columns with a row for every row l of the series: what is known of a window whose last input
+row is l. Nothing after row l is read but the time of the target row g = l + L and, for `ahead`,
+features that the user says are known ahead. What is estimated comes from the client's own training
+part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.config.sections import Ahead, Calendar, Encoding, Lags, Level, Transform
+from plfl.data.features import time_of_day, weekday
+from plfl.data.units import Unit
+from plfl.errors import DataError
+
+Floats = NDArray[np.float64]
+MINUTES = 24 * 60
+"""Minutes in a day."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """The series of one client, and what its windows look like."""
+
+    load: Floats
+    """Load (R,) in kWh per interval."""
+    features: NDArray[np.float32]
+    """Scaled features (R, F)."""
+    columns: list[str]
+    """Names of the features."""
+    stamps: NDArray[np.datetime64]
+    """End of each row's interval (R,)."""
+    training: slice
+    """Rows of the training part. Those before it are left out by `windows.history`."""
+    offset: float
+    """Load in kWh at which the scaled load is 0."""
+    scale: float
+    """Load in kWh by which the scaled load grows by 1."""
+    relative: bool
+    """Whether loads are given relative to row l."""
+    look_back: int
+    look_ahead: int
+    interval: int
+    """Minutes between rows."""
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The numbers of all rows."""
+        return np.arange(len(self.load))
+
+    @property
+    def targets(self) -> NDArray[np.int64]:
+        """The target row g = l + L of each row; the last row where the series ends before g."""
+        return np.minimum(self.rows + self.look_ahead, len(self.load) - 1)
+
+    def back(self, steps: int) -> Floats:
+        """The load (R,) a number of rows before l; that of l itself if it is not known."""
+        rows = self.rows - steps
+        known = (rows >= self.training.start) & (steps >= 0)
+        return self.load[np.where(known, rows, self.rows)]
+
+
+def compute(series: Series, transforms: Sequence[Transform]) -> NDArray[np.float32]:
+    """The context (R, G) of a client: the columns of all transforms, in their order."""
+    found = np.empty((len(series.load), sum(one.width for one in transforms)), np.float32)
+    first = 0
+    for one in transforms:
+        found[:, first : first + one.width] = _columns(series, one)
+        first += one.width
+    return found
+
+
+def _columns(series: Series, transform: Transform) -> Floats | NDArray[np.float32]:
+    match transform:
+        case Lags():
+            return lags(series, transform.days, transform.around)
+        case Level():
+            return level(series)
+        case Calendar():
+            return calendar(series, transform.harmonics, transform.weekday)
+        case Encoding():
+            return encoding(series, transform.bins)
+        case Ahead():
+            return ahead(series, transform.features)
+        case _:
+            assert_never(transform)
+
+
+def lags(series: Series, days: Sequence[int], around: int) -> Floats:
+    """Loads y_(g−d+j), j = −around … around, of each number of days d before the target g.
+
+    They are scaled as the loads of the look-back are. A load that is unknown counts as y_l: one
+    before the client's first row, or after row l.
+    """
+    per_day = MINUTES // series.interval
+    steps = [d * per_day - series.look_ahead - j for d in days for j in range(-around, around + 1)]
+    loads = np.stack([series.back(n) for n in steps], axis=1)
+    zero = series.load[:, None] if series.relative else series.offset
+    return np.asarray((loads - zero) / series.scale, float)
+
+
+def level(series: Series) -> Floats:
+    """(y_l − m)/σ and log(y_l/m), with mean m and standard deviation σ of the training part.
+
+    For a constant training part σ counts as 1, and a mean of 0 counts as 1. A load below a
+    millionth of m, and so any load of zero or less, counts as that in the logarithm.
+    """
+    unit = Unit.of(series.load[series.training], series.look_ahead)
+    return unit.level(series.load)
+
+
+def calendar(series: Series, harmonics: int, day_of_week: bool) -> Floats:
+    """Sines and cosines of g's time of day, and g's day of the week (one-hot, Monday first)."""
+    stamps = series.stamps[series.targets]
+    parts = [time_of_day(stamps, harmonics), *([weekday(stamps)] if day_of_week else [])]
+    return np.concatenate(parts, axis=1)
+
+
+def encoding(series: Series, bins: int) -> Floats:
+    """Piecewise-linear encoding of y_l, y_l − y_(l−1), y_l − y_(l−L) and y_l − y_s.
+
+    s is the first row of the window. A number z becomes clip((z − q_i) / (q_(i+1) − q_i), 0, 1) for
+    each bin i between quantiles q of z in the client's training windows. A bin without width, as of
+    a number that is constant or often the same, is 1 above its edge and 0 elsewhere. A load before
+    the client's first row counts as y_l.
+
+    Source: Yury Gorishniy, Ivan Rubachev and Artem Babenko, "On Embeddings for Numerical Features
+    in Tabular Deep Learning", NeurIPS 2022, https://arxiv.org/abs/2203.05556.
+    """
+    before = [1, series.look_ahead, series.look_back - 1]
+    numbers = [series.load, *(series.load - series.back(steps) for steps in before)]
+    # The last input rows of the training windows.
+    first = series.training.start + series.look_back - 1
+    trained = slice(first, series.training.stop - series.look_ahead)
+    shares = np.linspace(0, 1, bins + 1)
+    return np.concatenate([_encode(z, np.quantile(z[trained], shares)) for z in numbers], axis=1)
+
+
+def _encode(z: Floats, edges: Floats) -> Floats:
+    low, width = edges[:-1], np.diff(edges)
+    above = z[:, None] - low
+    ramps = np.clip(above / np.where(width > 0, width, 1), 0, 1)
+    return np.where(width > 0, ramps, above > 0)
+
+
+def ahead(series: Series, features: Sequence[str]) -> NDArray[np.float32]:
+    """The scaled features at the target row g, as if they had been forecast without error.
+
+    Raises:
+        DataError: the series have no such feature.
+    """
+    if missing := [name for name in features if name not in series.columns]:
+        raise DataError(
+            f"windows.context: ahead: the clients have no {', '.join(missing)}; remove it, or add "
+            "it to data.features and to the series"
+        )
+    return series.features[series.targets][:, [series.columns.index(name) for name in features]]

@@ -1,0 +1,37 @@
+"""The units in which a client's loads can be compared with those of others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+SMALLEST = 1e-6
+"""Lower limit of loads before the logarithm, as a share of the mean load."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The units of a client's loads, from its training part; 1 instead of 0."""
+
+    change: float
+    """Mean absolute change over the look-ahead, kWh: the error of persistence."""
+    mean: float
+    """Mean load, kWh; its absolute value where loads are negative."""
+    deviation: float
+    """Standard deviation of the load, kWh."""
+
+    @classmethod
+    def of(cls, load: Floats, look_ahead: int) -> Unit:
+        """The units of a client, given the loads (R,) of its training part in kWh."""
+        change = np.abs(load[look_ahead:] - load[:-look_ahead]).mean()
+        found = (change, abs(load.mean()), load.std() if np.ptp(load) > 0 else 0.0)
+        return cls(*(float(value) or 1.0 for value in found))
+
+    def level(self, load: Floats) -> Floats:
+        """Standard score, and logarithm of the share of the mean (W, 2), of loads (W,) in kWh."""
+        share = np.maximum(load / self.mean, SMALLEST)
+        return np.stack([(load - self.mean) / self.deviation, np.log(share)], axis=1)

@@ -1,0 +1,83 @@
+"""What a model reads, and which columns of a row are which of its parameters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+GROUPS = ("body", "head")
+"""Names that patterns can have beside those of parameters. Every parameter is in one of the two."""
+
+
+class WindowShape(NamedTuple):
+    """What a model reads of one window: a sequence (T, F) and a context (G,)."""
+
+    inputs: int
+    """F, the features of a row of the sequence; the first is the scaled load."""
+    look_back: int
+    """T, rows of the sequence."""
+    context: int = 0
+    """G, numbers that are read once per window."""
+
+
+@dataclass(frozen=True)
+class ParameterLayout:
+    """Which slice of a row holds which parameter."""
+
+    shapes: dict[str, tuple[int, ...]]
+    """Shapes of the parameters by name, in the order of a row."""
+    head: tuple[str, ...] = ()
+    """Glob patterns of the parameters in the group `head`. All others are in `body`."""
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.shapes)
+
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """The columns of each parameter, by name."""
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes.values()]).tolist()
+        starts = [0, *ends[:-1]]
+        return {n: slice(a, b) for n, a, b in zip(self.shapes, starts, ends, strict=True)}
+
+    @property
+    def width(self) -> int:
+        """P, the number of parameters of one model."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    @property
+    def last(self) -> str:
+        """Pattern of the last layer: the parameters that belong to the same part as the last."""
+        part, dot, _ = self.names[-1].rpartition(".")
+        return f"{part}.*" if dot else self.names[-1]
+
+    def views(self, theta: Tensor) -> dict[str, Tensor]:
+        """The parameters of all rows of `theta` (S, P), by name; each has shape (S, *shape)."""
+        return {
+            name: theta[:, columns].unflatten(1, self.shapes[name])
+            for name, columns in self.slices.items()
+        }
+
+    def matching(self, pattern: str) -> list[str]:
+        """Names of the parameters that a `pattern` means: one of `GROUPS` or a glob pattern."""
+        if pattern not in GROUPS:
+            return [name for name in self.names if fnmatchcase(name, pattern)]
+        head = {name for own in self.head for name in self.names if fnmatchcase(name, own)}
+        return [name for name in self.names if (name in head) == (pattern == "head")]
+
+    def mask(self, patterns: list[str]) -> NDArray[np.bool_]:
+        """Which columns (P,) belong to parameters that one of the `patterns` means."""
+        mask = np.zeros(self.width, dtype=bool)
+        for pattern in patterns:
+            for name in self.matching(pattern):
+                mask[self.slices[name]] = True
+        return mask

@@ -1,0 +1,47 @@
+"""A layer of a transformer's encoder, and the normalisation of a window, for models that have them.
+
+Source: Ashish Vaswani et al., "Attention Is All You Need", NeurIPS 2017,
+https://arxiv.org/abs/1706.03762; Taesung Kim et al., "Reversible Instance Normalization for
+Accurate Time-Series Forecasting against Distribution Shift", ICLR 2022.
+
+The layer is `nn.TransformerEncoderLayer` without dropout, in operations that stacks of models
+compute fast.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+EPSILON = 1e-5
+"""Added to the variance of a window."""
+
+
+class Encoder(nn.Module):
+    """Self-attention between tokens and an MLP for each, both with normalisation after the sum."""
+
+    def __init__(self, width: int, heads: int, hidden: int):
+        super().__init__()
+        self.heads = heads
+        self.project = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.first, self.second = nn.Linear(width, hidden), nn.Linear(hidden, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Tokens (B, N, W) → (B, N, W)."""
+        split = self.project(tokens).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        query, key, value = split.unbind(0)
+        weights = torch.softmax(query @ key.mT / math.sqrt(key.shape[-1]), -1)
+        read = (weights @ value).transpose(1, 2).flatten(2)
+        tokens = self.norm1(tokens + self.out(read))
+        mixed = self.second(nn.functional.gelu(self.first(tokens)))
+        out: Tensor = self.norm2(tokens + mixed)
+        return out
+
+
+def normalised(sequence: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """A window with mean 0 and variance 1 in each feature; and the load's mean and deviation."""
+    mean = sequence.mean(1, keepdim=True)
+    deviation = (sequence.var(1, keepdim=True, correction=0) + EPSILON).sqrt()
+    return (sequence - mean) / deviation, mean[:, 0, 0], deviation[:, 0, 0]

@@ -1,0 +1,69 @@
+"""iTransformer: attention between features, each of which is a token of all its steps.
+
+Source: Yong Liu et al., "iTransformer: Inverted Transformers Are Effective for Time Series
+Forecasting", ICLR 2024, https://arxiv.org/abs/2310.06625; authors' code:
+https://github.com/thuml/iTransformer.
+
+A window is normalised feature by feature. Every feature, as a vector of its steps, is embedded;
+encoder layers attend over the features; a linear map of the load's token is the forecast, in the
+window's units.
+
+Deviations: no dropout; the linear map also reads the context.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from plfl.layout import WindowShape
+from plfl.models import Model
+from plfl.models.attention import Encoder, normalised
+
+
+class Itransformer(Model):
+    """Features as tokens; the last linear map is the head."""
+
+    name = "itransformer"
+    label = "iTransformer"
+
+    width: int = Field(32, ge=1)
+    """Width of a token, a multiple of `heads`."""
+    heads: int = Field(4, ge=1)
+    """Heads of the attention."""
+    layers: int = Field(2, ge=1)
+    """Encoder layers."""
+    hidden: int = Field(64, ge=1)
+    """Width of the hidden layer for each token."""
+
+    @model_validator(mode="after")
+    def _divisible(self) -> Itransformer:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+        return self
+
+    @property
+    def head_patterns(self) -> list[str]:
+        return ["head.*"]
+
+    def build(self, shape: WindowShape) -> nn.Module:
+        return Net(shape, self)
+
+
+class Net(nn.Module):
+    """The module of `itransformer`."""
+
+    def __init__(self, shape: WindowShape, sizes: Itransformer):
+        super().__init__()
+        self.embed = nn.Linear(shape.look_back, sizes.width)
+        layers = (Encoder(sizes.width, sizes.heads, sizes.hidden) for _ in range(sizes.layers))
+        self.body = nn.Sequential(*layers)
+        self.head = nn.Linear(sizes.width + shape.context, 1)
+
+    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+        """Forecasts (B,)."""
+        z, mean, deviation = normalised(sequence)
+        token = self.body(self.embed(z.mT))[:, 0]
+        out: Tensor = self.head(torch.cat([token, context], 1))
+        return out.squeeze(1) * deviation + mean

@@ -1,0 +1,30 @@
+"""The paper's forecaster as one `nn.Module` of PyTorch's own layers, the engines' oracle."""
+
+from torch import Tensor, nn
+
+from plfl.models.passes import Sizes
+
+
+class Module(nn.Module):
+    """The paper's forecaster, built from PyTorch's own layers."""
+
+    def __init__(self, forecaster: Sizes):
+        super().__init__()
+        self.absolute = forecaster.absolute
+        self.lstm = nn.LSTM(forecaster.inputs, forecaster.hidden, batch_first=True)
+        layers: list[nn.Module] = []
+        fan_in = forecaster.look_back * forecaster.hidden
+        for width in forecaster.mlp:
+            layers += [nn.Linear(fan_in, width), nn.PReLU(width)]
+            fan_in = width
+        self.mlp = nn.Sequential(*layers, nn.Linear(fan_in, 1))
+
+    def forward(self, sequence: Tensor, context: Tensor | None = None) -> Tensor:
+        """Forecasts (B,) of windows (B, T, F); the paper's have no context."""
+        out: Tensor = self.mlp(self.features(sequence, "states"))[:, 0]
+        return out.abs() if self.absolute else out
+
+    def features(self, x: Tensor, which: str) -> Tensor:
+        """Hidden states (`states`) or the input of the last linear layer (`penultimate`)."""
+        states: Tensor = self.lstm(x)[0].flatten(1)
+        return states if which == "states" else self.mlp[:-1](states)

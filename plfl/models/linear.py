@@ -1,0 +1,87 @@
+"""One linear map from the window to the forecast: NLinear or DLinear.
+
+Source: Ailing Zeng, Muxi Chen, Lei Zhang and Qiang Xu, "Are Transformers Effective for Time Series
+Forecasting?", AAAI 2023, https://arxiv.org/abs/2205.13504; authors' code:
+https://github.com/cure-lab/LTSF-Linear.
+
+NLinear: ŷ = x_l + w · (x − x_l), with the last value x_l of the load
+DLinear: ŷ = w_s · (x − x̄) + w_t · x̄, with the moving average x̄ of the load over `average` steps,
+         whose first and last values are repeated at the ends
+
+Deviations: there is a single target, and further features and the context enter the linear map
+beside the load.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from plfl.layout import WindowShape
+from plfl.models import Model
+
+
+class Linear(Model):
+    """NLinear or DLinear."""
+
+    name = "linear"
+
+    kind: Literal["nlinear", "dlinear"] = "nlinear"
+    """Whether the last load is subtracted from the others and added to the forecast (`nlinear`), or
+    trend and remainder have weights of their own (`dlinear`)."""
+    average: int = Field(25, ge=1)
+    """Steps of the moving average of `dlinear` (authors' code: 25). An even number counts as the
+    next odd one."""
+
+    @property
+    def head_patterns(self) -> list[str]:
+        return ["level"]
+
+    @property
+    def summary(self) -> str:
+        return self.kind
+
+    def build(self, shape: WindowShape) -> nn.Module:
+        return NLinear(shape) if self.kind == "nlinear" else DLinear(shape, self.average)
+
+
+class NLinear(nn.Module):
+    """The module of `nlinear`: weights are the body, the constant is the head."""
+
+    def __init__(self, shape: WindowShape):
+        super().__init__()
+        width = shape.look_back * shape.inputs + shape.context
+        self.weights = nn.Linear(width, 1, bias=False)
+        self.level = nn.Parameter(torch.zeros(1))
+
+    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+        """Forecasts (B,)."""
+        last = sequence[:, -1, 0]
+        load = sequence[:, :, 0] - last[:, None]
+        read = torch.cat([load, sequence[:, :, 1:].flatten(1), context], 1)
+        out: Tensor = self.weights(read)
+        return out.squeeze(1) + last + self.level
+
+
+class DLinear(nn.Module):
+    """The module of `dlinear`: weights are the body, the constant is the head."""
+
+    def __init__(self, shape: WindowShape, average: int):
+        super().__init__()
+        self.reach = average // 2
+        self.trend = nn.Linear(shape.look_back, 1, bias=False)
+        width = shape.look_back * shape.inputs + shape.context
+        self.remainder = nn.Linear(width, 1, bias=False)
+        self.level = nn.Parameter(torch.zeros(1))
+
+    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+        """Forecasts (B,)."""
+        load = sequence[:, :, 0]
+        ends = [load[:, :1].expand(-1, self.reach), load, load[:, -1:].expand(-1, self.reach)]
+        trend = torch.cat(ends, 1).unfold(1, 2 * self.reach + 1, 1).mean(-1)
+        rest = torch.cat([load - trend, sequence[:, :, 1:].flatten(1), context], 1)
+        out: Tensor = self.trend(trend) + self.remainder(rest)
+        return out.squeeze(1) + self.level

@@ -1,0 +1,59 @@
+"""The paper's forecaster: an LSTM over the look-back and an MLP over all its hidden states.
+
+Source: "Addressing Heterogeneity in Federated Load Forecasting with Personalization Layers", 2024,
+https://arxiv.org/abs/2404.01517, and its authors' code. The arithmetic is in `forecaster` and, with
+gradients, in `passes`; this file does not wait for torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from plfl.layout import WindowShape
+from plfl.models import Model
+from plfl.models.forecaster import Forecaster
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class LstmMlp(Model):
+    """The forecaster. `name` selects a model (docs/models.md); without it, it is the paper's: an
+    LSTM over the look-back and an MLP over all its hidden states."""
+
+    name = "lstm_mlp"
+    fused = has_features = True
+
+    hidden: int = Field(25, ge=1)
+    """Hidden units of the LSTM (paper: 25)."""
+    mlp: list[Annotated[int, Field(ge=1)]] = Field([150, 75])
+    """Widths of the hidden layers of the MLP, each followed by a per-channel PReLU (paper: 150,
+    75)."""
+    output: Literal["abs", "linear"] = "abs"
+    """Whether the forecast is the absolute value of the last layer's output (authors' code) or the
+    output itself."""
+
+    def build(self, shape: WindowShape) -> nn.Module:
+        return self.network(shape).module()
+
+    def network(self, shape: WindowShape) -> Forecaster:
+        absolute = self.output == "abs"
+        return Forecaster(shape.inputs, shape.look_back, self.hidden, tuple(self.mlp), absolute)
+
+    def problems(self, shape: WindowShape) -> list[str]:
+        if not shape.context:
+            return []
+        return [
+            f"model: {self.name} reads a sequence only, but the windows have a context of "
+            f"{shape.context} numbers; choose another model.name, or windows without a context"
+        ]
+
+    @property
+    def summary(self) -> str:
+        return f"lstm{self.hidden}-mlp{'-'.join(map(str, self.mlp))}"
+
+    @property
+    def is_nonnegative(self) -> bool:
+        return self.output == "abs"

@@ -1,0 +1,91 @@
+"""N-HiTS: blocks that look at the load at different resolutions, each on what the others have left.
+
+Source: Cristian Challu et al., "N-HiTS: Neural Hierarchical Interpolation for Time Series
+Forecasting", AAAI 2023, https://arxiv.org/abs/2201.12886; authors' code:
+https://github.com/Nixtla/neuralforecast.
+
+x ← load − last;  ŷ ← last;  for each block with pooling k:
+    z = MLP(maxpool_k(x), further features, context);  x ← x − W_b z;  ŷ ← ŷ + W_f z
+
+Deviations: there is one step to forecast, so nothing is interpolated.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from plfl.layout import WindowShape
+from plfl.models import Model
+
+
+class Nhits(Model):
+    """Residual blocks at several resolutions; what the blocks put out is the head."""
+
+    name = "nhits"
+    label = "N-HiTS"
+
+    pooling: tuple[Annotated[int, Field(ge=1)], ...] = Field((4, 2, 1), min_length=1)
+    """Steps over which each block pools the load, one block per number."""
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = (64, 64)
+    """Widths of the hidden layers of a block."""
+
+    @property
+    def head_patterns(self) -> list[str]:
+        return ["blocks.*.back.*", "blocks.*.ahead.*"]
+
+    @property
+    def summary(self) -> str:
+        return f"{self.name}{len(self.pooling)}x{'-'.join(map(str, self.hidden))}"
+
+    def build(self, shape: WindowShape) -> nn.Module:
+        return Net(shape, self)
+
+
+class Net(nn.Module):
+    """The module of `nhits`."""
+
+    def __init__(self, shape: WindowShape, sizes: Nhits):
+        super().__init__()
+        last = len(sizes.pooling) - 1
+        self.blocks = nn.ModuleList(
+            # Nobody sees what the last block leaves.
+            Block(shape, pooling, sizes.hidden, leaves=i < last)
+            for i, pooling in enumerate(sizes.pooling)
+        )
+
+    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+        """Forecasts (B,)."""
+        last = sequence[:, -1:, 0]
+        forecast, left = last, sequence[:, :, 0] - last
+        others = torch.cat([sequence[:, :, 1:].flatten(1), context], 1)
+        for block in self.blocks:
+            left, ahead = block(left, others)
+            forecast = forecast + ahead
+        return forecast.squeeze(1)
+
+
+class Block(nn.Module):
+    """One block: what it leaves of the load (B, T), and its part (B, 1) of the forecast."""
+
+    def __init__(self, shape: WindowShape, pooling: int, hidden: Sequence[int], leaves: bool):
+        super().__init__()
+        self.pooling = pooling
+        others = shape.look_back * (shape.inputs - 1) + shape.context
+        widths = [-(-shape.look_back // pooling) + others, *hidden]
+        pairs = itertools.pairwise(widths)
+        layers = [layer for a, b in pairs for layer in (nn.Linear(a, b), nn.ReLU())]
+        self.body = nn.Sequential(*layers)
+        self.back = nn.Linear(widths[-1], shape.look_back) if leaves else None
+        self.ahead = nn.Linear(widths[-1], 1)
+
+    def forward(self, load: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+        """What is left of the load, and the forecast."""
+        pooled = nn.functional.max_pool1d(load[:, None], self.pooling, ceil_mode=True)[:, 0]
+        z = self.body(torch.cat([pooled, others], 1))
+        return load if self.back is None else load - self.back(z), self.ahead(z)

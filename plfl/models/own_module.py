@@ -1,0 +1,103 @@
+"""A module of the user's own, found by its file: see docs/add-a-model.md."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+from torch import nn
+
+from plfl.config.messages import allowed
+from plfl.errors import PlflError
+from plfl.files import sha256
+from plfl.layout import WindowShape
+from plfl.models import Model
+
+GIVEN = tuple(WindowShape._fields)
+"""Arguments that every module gets."""
+
+
+class OwnModule(Model):
+    """A class of a Python file, which is called with `inputs`, `look_back`, `context` and
+    `arguments`."""
+
+    name = "own_module"
+
+    module: str = Field(pattern=r"^.+\.py:[A-Za-z_]\w*$")
+    """File and class: `mine.py:Net`. The path is relative to the working directory."""
+    arguments: dict[str, Any] = Field({})
+    """Further arguments of the class."""
+    head: list[str] = Field([])
+    """Patterns of the parameters in the group `head`. Empty: those of the last layer."""
+
+    @property
+    def head_patterns(self) -> list[str]:
+        return self.head
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The keys, and a digest of the file: a change of it trains the cells again."""
+        return super().settings | {"sha256": self._digest}
+
+    @property
+    def summary(self) -> str:
+        return self.module
+
+    @property
+    def _file(self) -> Path:
+        return Path(self.module.rpartition(":")[0])
+
+    @property
+    def _digest(self) -> str:
+        try:
+            return sha256(self._file)
+        except OSError as error:
+            problem = error.strerror or "cannot be read"
+            raise PlflError(f"model.module: {self._file}: {problem}; correct the path") from None
+
+    def build(self, shape: WindowShape) -> nn.Module:
+        found = self._class()
+        try:
+            inspect.signature(found).bind(**shape._asdict(), **self.arguments)
+        except TypeError as error:
+            names = ", ".join((*GIVEN, *self.arguments))
+            raise PlflError(
+                f"model.arguments: {self.module} cannot be called with {names}: {error}; correct "
+                "model.arguments, or the arguments of __init__"
+            ) from None
+        module: nn.Module = found(**shape._asdict(), **self.arguments)
+        return module
+
+    def _class(self) -> Any:
+        name = self.module.rpartition(":")[2]
+        content = _content(self._file, self._digest)
+        if name in content:
+            return content[name]
+        classes = [
+            key
+            for key, value in content.items()
+            if isinstance(value, type) and issubclass(value, nn.Module) and not key.startswith("_")
+        ]
+        known = allowed(name, classes) if classes else "it defines no torch.nn.Module"
+        raise PlflError(f"model.module: {self._file} has no class {name!r}; {known}")
+
+
+@cache
+def _content(file: Path, digest: str) -> dict[str, Any]:
+    """What a file with this digest defines."""
+    spec = importlib.util.spec_from_file_location(f"plfl_own_module_{digest[:12]}", file)
+    if spec is None or spec.loader is None:
+        raise PlflError(f"model.module: {file} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses and the like look for it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever the user's file raises
+        said = f"{type(error).__name__}: {error}"
+        raise PlflError(f"model.module: {file} cannot be imported: {said}") from None
+    return vars(module)

@@ -1,0 +1,80 @@
+"""PatchTST: attention between patches of the load.
+
+Source: Yuqi Nie, Nam H. Nguyen, Phanwadee Sinthong and Jayant Kalagnanam, "A Time Series is Worth
+64 Words: Long-term Forecasting with Transformers", ICLR 2023, https://arxiv.org/abs/2211.14730;
+authors' code: https://github.com/yuqinie98/PatchTST.
+
+A window is normalised, its last value is repeated `stride` times, and patches of it are embedded
+and given a position; encoder layers attend over the patches; a linear map of all of them is the
+forecast, in the window's units. Features are independent in the source, so only the load is read.
+
+Deviations: layer normalisation replaces batch normalisation, which depends on the other windows of
+a minibatch; no dropout; the linear map also reads the context.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from plfl.layout import WindowShape
+from plfl.models import Model
+from plfl.models.attention import Encoder, normalised
+
+
+class Patchtst(Model):
+    """Patches as tokens; the last linear map is the head."""
+
+    name = "patchtst"
+    label = "PatchTST"
+
+    patch: int = Field(4, ge=1)
+    """Steps of a patch."""
+    stride: int = Field(2, ge=1)
+    """Steps from one patch to the next."""
+    width: int = Field(32, ge=1)
+    """Width of a token, a multiple of `heads`."""
+    heads: int = Field(4, ge=1)
+    """Heads of the attention."""
+    layers: int = Field(2, ge=1)
+    """Encoder layers."""
+    hidden: int = Field(64, ge=1)
+    """Width of the hidden layer for each token."""
+
+    @model_validator(mode="after")
+    def _divisible(self) -> Patchtst:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+        return self
+
+    @property
+    def head_patterns(self) -> list[str]:
+        return ["head.*"]
+
+    def build(self, shape: WindowShape) -> nn.Module:
+        return Net(shape, self)
+
+
+class Net(nn.Module):
+    """The module of `patchtst`."""
+
+    def __init__(self, shape: WindowShape, sizes: Patchtst):
+        super().__init__()
+        # A patch longer than the window and its padding is as long as they are.
+        self.stride, steps = sizes.stride, shape.look_back + sizes.stride
+        self.patch = min(sizes.patch, steps)
+        patches = (steps - self.patch) // self.stride + 1
+        self.embed = nn.Linear(self.patch, sizes.width)
+        self.position = nn.Parameter(torch.empty(patches, sizes.width).uniform_(-0.02, 0.02))
+        layers = (Encoder(sizes.width, sizes.heads, sizes.hidden) for _ in range(sizes.layers))
+        self.body = nn.Sequential(*layers)
+        self.head = nn.Linear(patches * sizes.width + shape.context, 1)
+
+    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+        """Forecasts (B,)."""
+        z, mean, deviation = normalised(sequence[:, :, :1])
+        load = torch.cat([z[:, :, 0], z[:, -1:, 0].expand(-1, self.stride)], 1)
+        tokens = self.embed(load.unfold(1, self.patch, self.stride)) + self.position
+        out: Tensor = self.head(torch.cat([self.body(tokens).flatten(1), context], 1))
+        return out.squeeze(1) * deviation + mean

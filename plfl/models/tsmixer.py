@@ -1,0 +1,69 @@
+"""TSMixer: layers that mix the steps of each feature, then the features of each step.
+
+Source: Si-An Chen, Chun-Liang Li, Nate Yoder, Sercan Arik and Tomas Pfister, "TSMixer: An All-MLP
+Architecture for Time Series Forecasting", TMLR 2023, https://arxiv.org/abs/2303.06053.
+
+z ← z + ReLU(W_t norm(z));  z ← z + W_2 ReLU(W_1 norm(z));  the forecast is a linear map of the
+steps of the load
+
+Deviations: layer normalisation over steps and features replaces batch normalisation, which depends
+on the other windows of a minibatch; there is no dropout; the last linear map also reads the
+context.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from plfl.layout import WindowShape
+from plfl.models import Model
+
+
+class Tsmixer(Model):
+    """Mixing layers, the body, and a linear map of the steps, the head."""
+
+    name = "tsmixer"
+    label = "TSMixer"
+
+    layers: int = Field(2, ge=1)
+    """Mixing layers."""
+    hidden: int = Field(32, ge=1)
+    """Width of the hidden layer that mixes features."""
+
+    def build(self, shape: WindowShape) -> nn.Module:
+        return Net(shape, self)
+
+
+class Net(nn.Module):
+    """The module of `tsmixer`."""
+
+    def __init__(self, shape: WindowShape, sizes: Tsmixer):
+        super().__init__()
+        self.body = nn.Sequential(*(Mixer(shape, sizes.hidden) for _ in range(sizes.layers)))
+        self.head = nn.Linear(shape.look_back + shape.context, 1)
+
+    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+        """Forecasts (B,)."""
+        load = self.body(sequence)[:, :, 0]
+        out: Tensor = self.head(torch.cat([load, context], 1))
+        return out.squeeze(1)
+
+
+class Mixer(nn.Module):
+    """A mixing layer (B, T, F) → (B, T, F)."""
+
+    def __init__(self, shape: WindowShape, hidden: int):
+        super().__init__()
+        size = [shape.look_back, shape.inputs]
+        self.time_norm, self.feature_norm = nn.LayerNorm(size), nn.LayerNorm(size)
+        self.time = nn.Linear(shape.look_back, shape.look_back)
+        self.first = nn.Linear(shape.inputs, hidden)
+        self.second = nn.Linear(hidden, shape.inputs)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Mix the steps, then the features."""
+        z = z + torch.relu(self.time(self.time_norm(z).mT)).mT
+        out: Tensor = z + self.second(torch.relu(self.first(self.feature_norm(z))))
+        return out

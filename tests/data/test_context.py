@@ -1,0 +1,188 @@
+"""The context against an independent computation, window by window, and what it may not know."""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plfl.config.sections import Windows
+from plfl.data.windows import SPLITS, Dataset, build
+from plfl.errors import DataError
+
+RECIPE: list[dict[str, Any]] = [
+    {"name": "lags", "days": [1, 2, 7], "around": 2},
+    {"name": "level"},
+    {"name": "calendar", "harmonics": 4},
+    {"name": "encoding", "bins": 16},
+]
+
+
+def windows(context: list[dict[str, Any]] = RECIPE, **others: Any) -> Windows:
+    return Windows.model_validate({"target": "change", "context": context, **others})
+
+
+def table(seed: int, rows: int, minutes: int = 15, step: float = 0.0) -> pd.DataFrame:
+    """A random load, which is a multiple of `step` if that is not zero, and a temperature."""
+    rng = np.random.default_rng(seed)
+    load = rng.gamma(2.0, 3.0 + seed % 5, rows) + 5 * np.sin(np.arange(rows) / 15) + 6
+    if step:
+        load = np.round(load / step) * step
+    stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq=f"{minutes}min")
+    return pd.DataFrame({"load": load, "temperature": rng.normal(15, 8, rows)}, index=stamps)
+
+
+def recipe(t: pd.DataFrame, w: Windows, s: int, minutes: int) -> list[float]:
+    """Inputs of the window that starts at row `s`, by the formulas, one number at a time."""
+    y, stamps = t["load"].tolist(), t.index
+    T, L, n = w.look_back, w.look_ahead, len(t)
+    per_day = 24 * 60 // minutes
+    end = int(np.round(w.split[0] * n))
+    first = 0 if w.history is None else max(0, end - w.history * 7 * per_day)
+    train = y[first:end]
+    unit = float(np.mean([abs(b - a) for a, b in zip(train, train[L:], strict=False)]))
+    m, sd = float(np.mean(train)), float(np.std(train))
+
+    def y_or(row: int, last: int) -> float:
+        return y[row] if first <= row <= last else y[last]
+
+    def numbers(s: int) -> list[float]:
+        end = s + T - 1
+        return [y[end], *(y[end] - y_or(row, end) for row in (end - 1, end - L, s))]
+
+    last = s + T - 1
+    g = last + L
+    found = [(y[s + k] - y[last]) / unit for k in range(T)]
+    for days in (1, 2, 7):
+        found += [(y_or(g - days * per_day + j, last) - y[last]) / unit for j in (-2, -1, 0, 1, 2)]
+    found += [(y[last] - m) / sd, float(np.log(max(y[last] / m, 1e-6)))]
+    angle = 2 * np.pi * (stamps[g].hour * 60 + stamps[g].minute) / (24 * 60)
+    found += [float(np.sin(h * angle)) for h in (1, 2, 3, 4)]
+    found += [float(np.cos(h * angle)) for h in (1, 2, 3, 4)]
+    found += [float(stamps[g].day_of_week == day) for day in range(7)]
+    trained = np.array([numbers(start) for start in range(first, end - T - L + 1)])
+    for z, column in zip(numbers(s), trained.T, strict=True):
+        edges = [float(np.quantile(column, i / 16)) for i in range(17)]
+        for low, high in itertools.pairwise(edges):
+            share = (z - low) / (high - low) if high > low else float(z > low)
+            found.append(min(max(share, 0.0), 1.0))
+    return found
+
+
+def read(data: Dataset, start: int) -> np.ndarray:
+    """What a model reads of a window: its sequence and its context."""
+    x = data.features[start : start + data.look_back].copy()
+    if data.relative:
+        x[:, 0] -= x[-1, 0]
+    return np.concatenate([x[:, 0], data.context[start + data.look_back - 1]])
+
+
+@given(
+    seed=st.integers(0, 1000),
+    minutes=st.sampled_from([15, 60]),
+    look_back=st.integers(1, 14),
+    look_ahead=st.integers(1, 5),
+    history=st.sampled_from([None, 1]),
+    step=st.sampled_from([0.0, 4.0]),
+)
+def test_the_recipes_inputs_are_those_of_its_formulas(
+    seed: int, minutes: int, look_back: int, look_ahead: int, history: int | None, step: float
+) -> None:
+    w = windows(look_back=look_back, look_ahead=look_ahead, history=history)
+    tables = {"a": table(seed, 900, minutes, step), "b": table(seed + 1, 1000, minutes, step)}
+    data = build({name: t[["load"]] for name, t in tables.items()}, w)
+    assert data.context.shape == (1900, w.context_width)
+    for client, t in enumerate(tables.values()):
+        before = 900 * client
+        for split in SPLITS:
+            starts = data.starts(client, split)
+            for start in (starts[0], starts[len(starts) // 2], starts[-1]):
+                found = read(data, start)
+                assert len(found) == look_back + 96
+                wanted = recipe(t, w, int(start) - before, minutes)
+                np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5)
+
+
+def test_a_forecast_of_the_true_change_is_the_true_load() -> None:
+    data = build({"a": table(1, 900), "b": table(2, 900)}, windows([]))
+    assert data.relative
+    assert not data.is_plain
+    for client in (0, 1):
+        starts = data.starts(client, "test")
+        first, end = data.bounds[client, :2]
+        train, last = data.load[first:end], data.persistence_rows(starts)
+        unit = np.abs(train[4:] - train[:-4]).mean()
+        truth = data.load[data.target_rows(starts)]
+        np.testing.assert_allclose(data.targets[last], (truth - data.load[last]) / unit, rtol=1e-6)
+        forecast = data.in_kwh(client, starts, data.targets[last].astype(float))
+        np.testing.assert_allclose(forecast, truth, rtol=1e-6)
+
+
+def test_nothing_after_the_last_input_row_is_read() -> None:
+    now, later = table(3, 900), table(3, 900)
+    later.iloc[850:] = later.iloc[850:] * 3 + 1
+    w = windows([*RECIPE, {"name": "ahead"}])
+    one, two = build({"a": now}, w), build({"a": later}, w)
+    np.testing.assert_array_equal(one.context[:850, :-1], two.context[:850, :-1])
+    assert (one.context[850:, 0] != two.context[850:, 0]).any()
+    # What is known ahead is read at the target, and no later.
+    np.testing.assert_array_equal(one.context[:846, -1], two.context[:846, -1])
+    assert (one.context[846:850, -1] != two.context[846:850, -1]).all()
+
+
+def test_what_is_estimated_comes_from_the_clients_own_training_part() -> None:
+    a, b = table(4, 900), table(5, 900)
+    together, alone = build({"b": b, "a": a}, windows()), build({"a": a}, windows())
+    np.testing.assert_array_equal(together.context[900:], alone.context)
+    np.testing.assert_array_equal(together.load_scale[1:], alone.load_scale)
+    other = a.copy()
+    other.iloc[720:] *= 2
+    np.testing.assert_array_equal(build({"a": other}, windows()).context[:720], alone.context[:720])
+
+
+def test_features_known_ahead_are_those_of_the_target() -> None:
+    w = windows([{"name": "ahead", "features": ["temperature"]}], target="load")
+    data = build({"a": table(6, 400)}, w)
+    starts = data.starts(0, "test")
+    found = data.context[data.persistence_rows(starts), 0]
+    np.testing.assert_array_equal(found, data.features[data.target_rows(starts), 1])
+    with pytest.raises(DataError, match="the clients have no wind_speed"):
+        build({"a": table(6, 400)}, windows([{"name": "ahead", "features": ["wind_speed"]}]))
+
+
+def test_lags_are_scaled_as_the_loads_of_the_look_back() -> None:
+    w = windows([{"name": "lags", "days": [1], "around": 0}], target="load")
+    data = build({"a": table(7, 900), "b": table(8, 900)}, w)
+    starts = data.starts(1, "test")
+    rows = data.target_rows(starts) - 96
+    np.testing.assert_allclose(
+        data.context[data.persistence_rows(starts), 0], data.features[rows, 0], rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("constant", [0.0, 5.0, -3.0])
+def test_constant_loads_have_numbers_too(constant: float) -> None:
+    t = table(9, 900)
+    t["load"] = constant
+    t.iloc[-40:, 0] = constant + np.arange(40)
+    data = build({"a": t, "b": table(10, 900)}, windows())
+    assert np.isfinite(data.context).all()
+    assert np.isfinite(data.features).all()
+    assert data.load_scale[0] == 1.0  # kWh
+    first = data.context[data.persistence_rows(data.starts(0, "train"))]
+    assert (first == first[0])[:, :15].all()
+    assert (first[:, -64:] == 0).all()  # nothing is above what the training part always was
+    assert (data.context[899, -64:] == 1).all()
+
+
+def test_a_file_keeps_the_context(tmp_path: Any) -> None:
+    data = build({"a": table(11, 400)}, windows())
+    data.save(tmp_path / "w.npz")
+    again = Dataset.load_file(tmp_path / "w.npz")
+    assert again.relative is True
+    for field in dataclasses.fields(data):
+        np.testing.assert_array_equal(getattr(again, field.name), getattr(data, field.name))

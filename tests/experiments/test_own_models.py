@@ -1,0 +1,142 @@
+"""Studies of other models: the guide's example as written, and built-in ones."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from plfl.config.model_rules import DEFAULT, OWN, available
+from plfl.config.study import Study
+from plfl.experiments.message_sizes import FLOAT
+from plfl.experiments.train import train
+from plfl.experiments.trainer import network_of
+from plfl.experiments.workload import workload
+from plfl.federated.checkpoint import Checkpoint
+from tests.helpers import tiny
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "add-a-model.md"
+DATASET = tiny.dataset()
+METHODS = ["fedopt", "scaffold", "fedgkd", "ifca", "fedac"]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+
+
+@pytest.fixture
+def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The guide's example in the working directory, and its block of the configuration."""
+    (module,), (block,) = blocks("python"), blocks("yaml")
+    (tmp_path / "mine.py").write_text(module, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    raw: dict[str, Any] = yaml.safe_load(block)
+    return raw
+
+
+def study(model: dict[str, Any], engine: str = "auto", **blocks: Any) -> Study:
+    raw: dict[str, Any] = {
+        "name": "own",
+        "data": {
+            "source": "sample",
+            "states": ["XX"],
+            "clients": 3,
+            "features": ["load", "temperature"],
+        },
+        "grid": {"client_opt": ["adamw"], "server_opt": ["fedavg"]},
+        "federation": {"rounds": 3, "local_steps": 4, "batch_size": 8, "evaluate_every": 1},
+        "compute": {"engine": engine, "device": "cpu"},
+        "model": model,
+    }
+    for name, block in blocks.items():
+        raw[name] = raw.get(name, {}) | block
+    return Study.parse(raw, "own")
+
+
+def assert_same(some: Any, others: Any) -> None:
+    for cell, result in some.items():
+        pd.testing.assert_frame_equal(others[cell].records, result.records)
+        pd.testing.assert_frame_equal(others[cell].forecasts, result.forecasts)
+
+
+def interrupted(of: Study, folder: Path, at: int) -> None:
+    def stop(t: int) -> None:
+        if t == at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(of, of.cells, DATASET, stop, Checkpoint(folder, "job", 0))
+
+
+def test_the_guides_example_trains_and_resumes(guide: dict[str, Any], tmp_path: Path) -> None:
+    grid = {"method": METHODS, "sharing": ["P1", "P2", "P3"], "refused": "skip"}
+    of = study(guide["model"], grid=grid)
+    whole = train(of, of.cells, DATASET)
+    assert {cell.method for cell in whole} >= {"fedopt", "fedgkd", "ifca", "fedac"}
+    interrupted(of, tmp_path / "checkpoint", at=3)
+    rounds: list[int] = []
+    checkpoint = Checkpoint(tmp_path / "checkpoint", "job", 0)
+    assert_same(whole, train(of, of.cells, DATASET, rounds.append, checkpoint))
+    assert rounds == [3]
+    for result in whole.values():
+        tested = result.records.query("split == 'test'")
+        assert np.isfinite(tested["mase"]).all()
+
+
+def test_the_guides_example_sends_what_its_schemes_share(guide: dict[str, Any]) -> None:
+    of = study(guide["model"])
+    layout = network_of(of, DATASET.shape).layout
+    assert of.parameters(["head"]) == [n for n in layout.names if n.startswith("head.")]
+    results = train(of, of.cells, DATASET)
+    sent = workload(of).set_index("sharing")["megabytes"]
+    for cell, result in results.items():
+        shared = int(layout.mask(of.sharing[cell.sharing]).sum())
+        trained = result.records.query("split == 'train' and round == 1 and model == 'local'")
+        assert set(trained["bytes_up"]) == {FLOAT * shared}
+        assert sent[cell.sharing] == pytest.approx(2 * 3 * 3 * FLOAT * shared / 1e6)
+    assert layout.mask(["body"]).sum() + layout.mask(["head"]).sum() == layout.width
+
+
+@pytest.mark.parametrize("loss", ["mse", "mae", "huber"])
+def test_the_guides_example_agrees_with_autograd(guide: dict[str, Any], loss: str) -> None:
+    scores = []
+    for engine in ("stacked", "reference"):
+        of = study(guide["model"], engine, federation={"loss": loss})
+        records = pd.concat([r.records for r in train(of, of.cells, DATASET).values()])
+        scores.append(records[["loss", "mae", "mase"]].to_numpy(float))
+    np.testing.assert_allclose(*scores, rtol=2e-3)
+
+
+def test_the_guides_example_reads_a_context(guide: dict[str, Any]) -> None:
+    context = {"context": [{"name": "calendar", "harmonics": 1}], "target": "change"}
+    of = study(guide["model"], windows=context)
+    rows = len(DATASET.load)
+    given = np.random.default_rng(0).random((rows, of.window_shape.context))
+    data = replace(DATASET, context=given.astype(np.float32), relative=True)
+    other = replace(data, context=data.context[::-1].copy())
+    one, two = (train(of, of.cells[:1], d)[of.cells[0]].forecasts for d in (data, other))
+    assert not np.allclose(one["local"], two["local"])
+
+
+@pytest.mark.parametrize("name", sorted({*available()} - {DEFAULT, OWN}))
+def test_built_in_models_do_not_depend_on_their_company(name: str) -> None:
+    of = study({"name": name}, grid={"seeds": [1, 2]}, federation={"rounds": 2})
+    together = train(of, of.cells, DATASET)
+    for cell in of.cells[::3]:
+        assert_same({cell: together[cell]}, train(of, [cell], DATASET))
+
+
+def test_losses_differ() -> None:
+    last = {}
+    for loss in ("mse", "mae", "huber"):
+        # Adam does not notice that Huber's loss is half the squared error of small errors.
+        grid, federation = {"client_opt": ["sgd"]}, {"loss": loss}
+        of = study({"name": "mlp", "hidden": [4]}, grid=grid, federation=federation)
+        found = train(of, of.cells[:1], DATASET)[of.cells[0]].records
+        last[loss] = found.query("split == 'test'")["mase"].to_numpy()
+    assert not np.allclose(last["mse"], last["mae"])
+    assert not np.allclose(last["mse"], last["huber"])

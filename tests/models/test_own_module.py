@@ -1,0 +1,108 @@
+"""Modules of the user's own: what is accepted, and what is refused before anything trains."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from plfl.config.study import Study
+from plfl.errors import ConfigError
+
+GOOD = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, inputs, look_back, context, width=4):
+        super().__init__()
+        self.read = nn.Linear(inputs * look_back, width)
+        self.out = nn.Linear(width, 1)
+
+    def forward(self, sequence, context):
+        return self.out(torch.tanh(self.read(sequence.flatten(1))))[:, 0]
+"""
+
+
+def study(folder: Path, content: str = GOOD, **model: object) -> Study:
+    file = folder / "mine.py"
+    file.write_text(content, encoding="utf-8")
+    data = {"source": "sample", "features": ["load"]}
+    return Study.parse({"data": data, "model": {"module": f"{file}:Net"} | model}, "here")
+
+
+def test_arguments_and_groups(tmp_path: Path) -> None:
+    plain = study(tmp_path)
+    assert plain.parameters(["body"]) == ["read.weight", "read.bias"]
+    assert plain.parameters(["head"]) == ["out.weight", "out.bias"]
+    other = study(tmp_path, arguments={"width": 7}, head=["read.*"])
+    assert other.layout.shapes["read.weight"] == (7, 12)
+    assert other.parameters(["body"]) == ["out.weight", "out.bias"]
+    assert Study.parse(other.model_dump(mode="json"), "again") == other
+
+
+def test_another_content_is_another_training(tmp_path: Path) -> None:
+    before = study(tmp_path)
+    cell = before.cells[0]
+    settings = before.settings(cell)
+    assert study(tmp_path).settings(cell) == settings
+    after = study(tmp_path, GOOD.replace("tanh", "sin"))
+    assert after.settings(cell) != settings
+    assert before.settings(cell) == after.settings(cell), "the file counts, not when it was read"
+
+
+FORWARD = "return self.out(torch.tanh(self.read(sequence.flatten(1))))[:, 0]"
+BROKEN = {
+    "has no class 'Net'; allowed: Nett; did you mean 'Nett'?": GOOD.replace("Net(", "Nett("),
+    "it defines no torch.nn.Module": "Other = 3",
+    "cannot be imported: SyntaxError": "class Net",
+    "cannot be imported: ModuleNotFoundError": "import no_such_module",
+    "is int, not a torch.nn.Module": "def Net(inputs, look_back, context): return 3",
+    "cannot be called with inputs, look_back, context": GOOD.replace("look_back, c", "back, c"),
+    "cannot be built with inputs=1, look_back=12, context=0: NameError": GOOD.replace(
+        "(inputs * look_back", "(input_size"
+    ),
+    "makes (3, 1) of sequence (3, 12, 1) and context (3, 0)": GOOD.replace("[:, 0]", ""),
+    "cannot forecast sequence (3, 12, 1)": GOOD.replace("sequence.flatten(1)", "sequence"),
+    "has buffers (norm.running_mean": GOOD.replace(
+        "self.out =", "self.norm = nn.BatchNorm1d(3)\n        self.out ="
+    ),
+    "is random": GOOD.replace("torch.tanh(", "nn.functional.dropout("),
+    "depends on the other windows of its minibatch": GOOD.replace(
+        FORWARD, "x = self.read(sequence.flatten(1)); return self.out(x - x.mean(0))[:, 0]"
+    ),
+    "spare.weight, spare.bias never get a gradient": GOOD.replace(
+        "self.out =", "self.spare = nn.Linear(2, 2)\n        self.out ="
+    ),
+    "read.weight, read.bias never get a gradient": GOOD.replace(
+        "sequence.flatten(1)))", "sequence.flatten(1))).detach()"
+    ),
+    "forecasts have no gradient": GOOD.replace(FORWARD, FORWARD + ".detach()"),
+    "has no parameters": "from torch import nn\nclass Net(nn.Module):\n"
+    "    def __init__(self, inputs, look_back, context): super().__init__()",
+    "has parameters of type torch.float64": GOOD.replace("width, 1)", "width, 1).double()"),
+    "initial parameters differ": "import random\n"
+    + GOOD.replace("width, 1)", "width, 1)\n        self.out.weight.data *= random.random()"),
+}
+
+
+@pytest.mark.parametrize("problem", BROKEN)
+def test_broken_modules_are_refused(tmp_path: Path, problem: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(problem)) as refused:
+        study(tmp_path, BROKEN[problem])
+    assert len(refused.value.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        ({"head": ["oot.*"]}, "model: head: 'oot.*' matches no parameter"),
+        ({"arguments": {"widht": 3}}, "unexpected keyword argument 'widht'"),
+        ({"module": "no/such.py:Net"}, "model.module: no/such.py: No such file or directory"),
+        ({"module": "mine.py"}, "model.module: 'mine.py' is not allowed"),
+        ({"name": "mlp"}, "model.name: a module of your own has no name"),
+        ({"file": "x"}, "model.file: unknown key of the model own_module"),
+    ],
+)
+def test_broken_keys_are_refused(tmp_path: Path, model: dict[str, object], problem: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        study(tmp_path, **model)
