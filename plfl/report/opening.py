@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from plfl.baselines import catalogue
+from plfl import baselines
 from plfl.report.clients import score
 from plfl.report.standings import bytes_per_round, of_cell
 from plfl.results.findings import MODEL, RIVALS, Best, Findings
@@ -66,7 +66,7 @@ def _name(tables: Tables, best: Best) -> str:
         kind = "local training" if tables.study.is_alone(best.cell) else "a federation"
         return f"{kind}, {scheme} with {tables.optimisers(best.cell)}"
     assert best.baseline is not None, "it is a cell or a baseline"
-    pooled = catalogue()[best.baseline].pooled
+    pooled = baselines.find(best.baseline).pooled
     kind = "a baseline that needs all raw data in one place" if pooled else "a baseline"
     return f"{baseline_label(best.baseline)} ({kind})"
 

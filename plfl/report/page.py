@@ -24,7 +24,8 @@ from plfl.errors import ResultsError
 from plfl.files import atomic
 from plfl.report.clients import HEIGHT, LEFT, MOST, WIDTH, baseline_mase, clients_shown, load, score
 from plfl.report.extras import EXTRAS, extras
-from plfl.report.figures import EMPTY, available, caption
+from plfl.report.figures import available, caption
+from plfl.report.figures.nothing import EMPTY
 from plfl.report.forest import forest, left_out
 from plfl.report.opening import sentences
 from plfl.report.standings import of_cell, standings, without_seed

@@ -1,11 +1,15 @@
 """The page as a visitor sees it: opened from the disk, in a real browser, without a network."""
 
+import re
+from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+import pandas as pd
 import pytest
 
 from plfl.report import figures, page
+from plfl.results.tables import Tables
 from tests.helpers import fake_results
 
 LOST = "CA-P1-fedopt-prox-fedavg-10"
@@ -196,6 +200,31 @@ def test_a_link_opens_its_client(opened):
         assert line.bounding_box()["width"] > 600
     assert part.get_by_role("table").is_visible()
     assert part.get_by_text("sample data").first.is_visible()
+
+
+def test_a_week_tells_its_loads(opened, written):
+    opened.goto(f"{written.as_uri()}#client-IL-2")
+    part = opened.locator("#client-IL-2")
+    week, told = part.locator("svg.week"), part.locator("figure output")
+    tables = Tables(written.parent)
+    cell = tables.shown_cell("IL")
+    rows = tables.forecasts(
+        ["stamp", "truth", "local", "persistence"], client="il137", **asdict(cell)
+    )
+    box = week.bounding_box()
+    opened.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
+    half = told.inner_text()
+    at = rows.index[rows["stamp"] == pd.Timestamp(half[:16])]
+    assert abs(len(rows) / 2 - rows.index.get_loc(at[0])) < 25
+    week.press("ArrowRight")
+    assert told.inner_text() != half
+    row = rows.iloc[rows.index.get_loc(at[0]) + 1]
+    text = told.inner_text()
+    assert text.startswith(f"{row['stamp']:%Y-%m-%d %H:%M}: load ")
+    top = float(week.get_attribute("data-high")) - float(week.get_attribute("data-low"))
+    for name, value in (("load", row["truth"]), ("local model", row["local"])):
+        shown = float(re.search(rf"{name} (-?[\d.]+)", text)[1])
+        assert abs(shown - value) <= top / 200, "as exact as the drawing"
 
 
 def test_it_can_be_printed(opened):

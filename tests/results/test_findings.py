@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plfl.baselines import BASELINE
-from plfl.results.findings import LOCAL_TRAINING, RIVALS, Findings, findings
+from plfl.baselines import BASELINE, catalogue
+from plfl.results.findings import BASELINES, LOCAL_TRAINING, RIVALS, Findings, findings
 from plfl.results.tables import Tables
 from tests.helpers.constructed import write
 
@@ -138,8 +138,6 @@ def test_a_client_without_a_score_is_left_out(tmp_path: Path) -> None:
 
 
 def test_every_baseline_that_is_named_exists() -> None:
-    from plfl.baselines import catalogue
-    from plfl.results.findings import BASELINES
 
-    assert {name for names in BASELINES.values() for name in names} <= set(catalogue())
+    assert {name for names in BASELINES.values() for name in names} <= set(catalogue(context=True))
     assert BASELINE not in BASELINES

@@ -22,11 +22,7 @@ if TYPE_CHECKING:  # the workflow needs the names and captions only, without mat
 
     from plfl.results.tables import Tables
 
-__all__ = ["EMPTY", "available", "caption", "draw", "render", "render_all"]
-
-
-EMPTY = "without-content"
-"""Id of an element in the SVG of a figure that has nothing to show; the page leaves it out."""
+__all__ = ["available", "caption", "draw", "render", "render_all"]
 
 
 @cache

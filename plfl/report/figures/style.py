@@ -17,7 +17,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from plfl.files import atomic
-from plfl.report.figures import EMPTY
+from plfl.report.figures.nothing import EMPTY
 
 COLUMN = 3.5
 PAGE = 7.16

@@ -21,7 +21,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from plfl.errors import PlflError, ResultsError
-from plfl.report.figures import EMPTY, available, caption, draw, render, render_all
+from plfl.report.figures import available, caption, draw, render, render_all
+from plfl.report.figures.nothing import EMPTY
 from plfl.report.figures.style import PAGE, fit, panels, style
 from plfl.results.collect import summarise
 from plfl.results.records import CELL
