@@ -21,8 +21,8 @@ MARKS: dict[Answer, str] = {"holds": "✓", "does not hold": "✗", "undecided":
 """A symbol for each answer, so that colour is not its only sign."""
 _WIDE = 20
 """The axis is compressed where the longest bar ends this many times as far out as the median."""
-_EDGE = 5
-"""Smallest distance of a mark from the edges of the plot, in percent: its label needs room."""
+_EDGE = 6
+"""Distance of the ends of the axis from the edges of the plot, in percent: labels need room."""
 _APART = 13
 """Smallest distance of two marks on the axis, in percent of its width."""
 
@@ -50,7 +50,7 @@ class Scale:
         """The position of a value in percent."""
         low, high = self._bent(self.low), self._bent(self.high)
         share = (self._bent(value) - low) / (high - low) if high > low else 0.5
-        return round(2 + 96 * share, 2)
+        return round(_EDGE + (100 - 2 * _EDGE) * share, 2)
 
     def _bent(self, value: float) -> float:
         return value if self.unit is None else math.asinh(value / self.unit)
@@ -67,7 +67,9 @@ class Scale:
         # The outer ones first, because they say how far the axis reaches.
         for value in sorted(nice, key=abs, reverse=True):
             at = self.at(value)
-            if _EDGE <= at <= 100 - _EDGE and all(abs(at - other) >= _APART for other, _ in shown):
+            if self.low <= value <= self.high and all(
+                abs(at - other) >= _APART for other, _ in shown
+            ):
                 shown.append((at, value))
         return [(at, f"{value:+g}" if value else "0") for at, value in sorted(shown)]
 

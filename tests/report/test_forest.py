@@ -24,13 +24,13 @@ def verdict(
 def test_positions_are_linear_and_zero_is_inside() -> None:
     scale = Scale.of([verdict(), verdict(-0.3, -0.4, 0.1)])
     assert scale.unit is None
-    assert scale.at(-0.4) == 2 and scale.at(0.8) == 98
+    assert scale.at(-0.4) == 6 and scale.at(0.8) == 94
     assert scale.at(0.2) == pytest.approx(50)
     ticks = dict(scale.ticks)
     assert ticks[scale.at(0)] == "0"
     for at, text in ticks.items():
         assert at == scale.at(float(text))
-        assert 5 <= at <= 95
+        assert 6 <= at <= 94
     places = sorted(ticks)
     assert all(b - a >= 13 for a, b in pairwise(places))
 

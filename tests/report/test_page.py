@@ -17,9 +17,11 @@ from plfl.errors import ResultsError
 from plfl.report import clients as clients_shown
 from plfl.report import figures, page
 from plfl.report.figures import available
+from plfl.report.opening import sentences
 from plfl.results import audit, scarcity
 from plfl.results import provenance as marks
 from plfl.results.claims import verdicts
+from plfl.results.findings import findings
 from plfl.results.tables import Tables, baseline_label, client_label, server_label
 from tests.helpers import fake_results
 
@@ -524,6 +526,22 @@ def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
     assert "so there are no baselines" in parsed.text and "best baseline:" not in parsed.text
     assert "test MASE of the load one day earlier1.250" in parsed.text.replace("\n", "")
     assert "baselines.parquet" not in {link["href"] for link in parsed.all("a")}
+
+
+def test_the_page_begins_with_what_was_found(small: Path, parsed: Page) -> None:
+    tables = Tables(small.parent)
+    found = findings(tables)
+    told = sentences(tables, found)
+    places = [parsed.text.index(sentence) for sentence in told]
+    assert places == sorted(places)
+    assert places[-1] < parsed.text.index("Sorted by validation MASE")
+    plot = parsed.table("The best federation against other forecasters (sample data)")
+    assert [row[-3] for row in plot[1:]] == [
+        f"{v.effect:+.3g} [{v.low:+.3g}, {v.high:+.3g}]" for v in found.verdicts
+    ]
+    assert plot[1][0] == "persistence" and plot[1][1] == "CA"
+    evidence = parsed.table("Evidence on the best federation")
+    assert [row[:2] for row in evidence[1:]] == [[v.claim, v.state] for v in found.verdicts]
 
 
 def test_the_claims_are_a_forest_plot_with_their_evidence(small: Path, parsed: Page) -> None:

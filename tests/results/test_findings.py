@@ -138,6 +138,5 @@ def test_a_client_without_a_score_is_left_out(tmp_path: Path) -> None:
 
 
 def test_every_baseline_that_is_named_exists() -> None:
-
     assert {name for names in BASELINES.values() for name in names} <= set(catalogue(context=True))
     assert BASELINE not in BASELINES
