@@ -193,7 +193,7 @@ def of_engine(compute: Compute, model: ModelRules, windows: Windows) -> Iterator
 
 
 def of_unfit(reasons: Mapping[str, str]) -> Iterator[str]:
-    """Report methods that cannot train the model, or with the loss; `reasons`: by method."""
+    """Report methods that cannot train the model, or with the settings; `reasons`: by method."""
     for method, reason in reasons.items():
         yield f"grid.method: {method!r} {reason}"
 

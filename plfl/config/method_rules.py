@@ -23,8 +23,11 @@ class MethodRules(Algorithm):
     squared_error: ClassVar[bool] = False
     """Whether its loss can be expressed by other targets only where it is a squared error."""
 
-    def unfit(self, model: ModelRules, loss: str) -> str | None:
-        """Why the method cannot train this model, or with this loss; None if it can."""
+    reads_rate: ClassVar[bool] = False
+    """Whether it computes with the rate of the local steps, which must then be constant."""
+
+    def unfit(self, model: ModelRules, loss: str, has_constant_rate: bool) -> str | None:
+        """Why the method cannot train this model, or with this loss or rate; None if it can."""
         if self.reads_features and not model.has_features:
             return (
                 f"compares hidden features of the model {DEFAULT}, which {model.summary} does not "
@@ -33,7 +36,13 @@ class MethodRules(Algorithm):
         if self.squared_error and loss != "mse":
             return (
                 f"mixes forecasts of a teacher into the targets, which needs a squared error, but "
-                f"federation.loss is {loss}; remove the method, or set federation.loss to mse"
+                f"federation.loss is {loss}; remove the method, or set federation.loss "
+                "to mse"
+            )
+        if self.reads_rate and not has_constant_rate:
+            return (
+                "computes with a constant rate of the local optimiser; remove the method, or "
+                "federation.schedule and federation.warm_up"
             )
         return None
 

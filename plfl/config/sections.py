@@ -317,9 +317,29 @@ class Federation(Section):
     opt_state: Literal["reset", "keep", "keep_personal"] = "reset"
     """State of the local optimiser at the start of a round: reset (paper), kept, or kept for the
     personal parameters only."""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """Rate of the local optimiser over all local steps of a training: constant (paper), or falling
+    to 0 along half a cosine wave."""
+    warm_up: float = Field(0.0, ge=0, lt=1)
+    """Share of all local steps in which this rate first rises linearly from 0."""
+    clip: float | None = Field(None, gt=0)
+    """Largest norm of the gradient of a local step, over all parameters; longer ones are scaled
+    down to it before anything is added to them. null (paper): no limit."""
+    ema: float | None = Field(None, gt=0, lt=1)
+    """Decay of an exponential moving average of each client's parameters over its local steps. The
+    average is scored as the local model; the client trains and sends its parameters as they are.
+    The decay of step t is min(ema, (1 + t)/(10 + t)). null (paper): no average."""
+    keep: Literal["last", "best"] = "last"
+    """Which local model of a client the last round's scores belong to: its last (paper), or that of
+    its least validation MASE among the evaluated rounds (`best`)."""
     evaluate_every: int = Field(10, ge=1)
     """Rounds between evaluations (authors' code: 10). The last round is always evaluated."""
     simulation: Simulation = Simulation()
+
+    @property
+    def has_constant_rate(self) -> bool:
+        """Whether all local steps have the same rate."""
+        return self.schedule == "constant" and not self.warm_up
 
     def evaluates(self, t: int) -> bool:
         """Whether the models are scored after round `t`."""

@@ -153,9 +153,10 @@ class Study(Section):
 
     @property
     def unfit(self) -> dict[str, str]:
-        """Why methods of the grid cannot train the model or with the loss, by method."""
+        """Why methods of the grid cannot train the model, or with the settings, by method."""
+        loss, has_constant_rate = self.federation.loss, self.federation.has_constant_rate
         found = {
-            name: self.hyperparameters.of_method(name).unfit(self.model, self.federation.loss)
+            name: self.hyperparameters.of_method(name).unfit(self.model, loss, has_constant_rate)
             for name in self.grid.method
             if self._is_known("method", name)
         }

@@ -84,6 +84,7 @@ def calibrate(
         pull=mu * head.to(trained.dtype) if variant == "prox" else None,
         targets=_taught(models, client_data, starts, lam, bins) if variant == "kd" else None,
         loss=client_data.settings.loss,
+        clip=client_data.settings.clip,
         steps=steps,
         frozen=~head,
     )

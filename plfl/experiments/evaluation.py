@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.data.windows import WEEK, Dataset, Split
+from plfl.federated.federation import Federation
 from plfl.results import metrics
 from plfl.training.task import Engine
 
@@ -32,6 +33,21 @@ class Evaluator:
         self.clients = range(len(dataset.clients))
         starts = [np.concatenate([dataset.starts(i, s) for s in EVALUATED]) for i in self.clients]
         self.starts = [torch.from_numpy(s).to(engine.device) for s in starts]
+
+    def examine(self, f: Federation, received: torch.Tensor | None, is_last: bool) -> Evaluation:
+        """Score the clients' own models, and those of `received` (N, P) as `evaluate` does.
+
+        Clients that keep their best models compare these with them; in the last round (`is_last`)
+        the best ones are scored.
+        """
+        examined = self.evaluate(f.own_models, received)
+        if not f.keeps_best:
+            return examined
+        scores = examined.scores
+        local = scores[(scores["model"] == "local") & (scores["split"] == "validation")]
+        # The MASE is the same but for a factor, and undefined where the load never changes.
+        f.keep_best(torch.tensor(local["mae"].to_list(), dtype=torch.float64))
+        return self.evaluate(f.best["rows"], received) if is_last else examined
 
     def evaluate(self, local: torch.Tensor, received: torch.Tensor | None) -> Evaluation:
         """Score the models (N, P) as the clients hold them, and as the server would send them.

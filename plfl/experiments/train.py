@@ -88,7 +88,7 @@ def train(
             )
             if evaluate:
                 received = f.global_models if f.channel.shared else None
-                examined = evaluator.evaluate(f.local, received)
+                examined = evaluator.examine(f, received, t == study.federation.rounds)
                 recorder.evaluate(t, examined, finished.bytes[i], clusters_of(f))
         progress(t)
         if checkpoint and t < study.federation.rounds and checkpoint.is_due():

@@ -71,4 +71,6 @@ def federation_of(
         draw=lambda seed: network.initial(seed).to(engine.device, engine.dtype),
         layout=network.layout,
         simulation=study.federation.simulation,
+        ema=study.federation.ema,
+        keeps_best=study.federation.keep == "best",
     )

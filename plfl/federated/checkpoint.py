@@ -26,7 +26,7 @@ from plfl.files import atomic, digest, sha256
 log = logging.getLogger(__name__)
 
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-TABLES = ("server_state", "moments")
+TABLES = ("server_state", "moments", "average", "best")
 
 
 class Checkpoint:

@@ -139,4 +139,5 @@ class ClientData:
             state=optimiser.init(rows),
             steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),
             loss=self.settings.loss,
+            clip=self.settings.clip,
         )

@@ -22,6 +22,7 @@ from plfl.layout import ParameterLayout
 from plfl.methods import Method, MethodState
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
+from plfl.training.task import Average
 
 
 @dataclass(eq=False)
@@ -49,6 +50,10 @@ class Federation:
     """Names of the P parameters."""
     simulation: Simulation = field(default_factory=Simulation)
     """Availability, dropouts, and the speed of clients and links."""
+    ema: float | None = None
+    """Decay of the average of each client's parameters (`federation.ema`)."""
+    keeps_best: bool = False
+    """Whether each client keeps its best local model (`federation.keep`)."""
 
     clock: Clock = field(init=False)
     shared: Tensor = field(init=False)
@@ -64,6 +69,12 @@ class Federation:
     moments: dict[str, Tensor] = field(init=False, default_factory=dict)
     steps: Tensor = field(init=False)
     """Local steps (N, 1) that each client's kept moments have behind them."""
+    average: dict[str, Tensor] = field(init=False, default_factory=dict)
+    """With `ema`, averages `rows` (N, P) of `local` over each client's steps, and their number
+    `steps` (N, 1). A client's own steps alone change its average, not what the server sends."""
+    best: dict[str, Tensor] = field(init=False, default_factory=dict)
+    """With `keeps_best`, each client's best model so far as `rows` (N, P), and its validation error
+    `least` (N,)."""
 
     def __post_init__(self) -> None:
         clients = len(self.client_data.names)
@@ -79,6 +90,11 @@ class Federation:
         if self.channel.shared:
             self.state = self.method.init(self)
             self.clock.wait_for_all(self.channel.page)
+        if self.ema is not None:
+            self.average = {"rows": self.local.clone(), "steps": torch.zeros_like(self.steps)}
+        if self.keeps_best:
+            least = torch.full((clients,), torch.inf, dtype=torch.float64)
+            self.best = {"rows": self.local.clone(), "least": least.to(self.local.device)}
 
     @property
     def x0(self) -> Tensor:
@@ -141,6 +157,39 @@ class Federation:
             self.steps[present] += steps[:, None]
             for name, rows in self.moments.items():
                 rows[present] = state[name]
+
+    def open_average(self, present: Tensor) -> Average | None:
+        """Averages of the clients `present`, as copies; None without `ema`."""
+        if self.ema is None:
+            return None
+        return Average(self.average["rows"][present], self.average["steps"][present], self.ema)
+
+    def keep_average(self, present: Tensor, rows: Tensor, steps: Tensor) -> None:
+        """Keep the averages `rows` of the clients `present` after `steps` (n,) further steps."""
+        self.average["rows"][present] = rows
+        self.average["steps"][present] += steps[:, None]
+
+    def restart(self, clients: Tensor, rows: Tensor) -> None:
+        """Let `clients` continue from the models `rows` (n, P) as if they had taken no step."""
+        self.local[clients] = rows
+        if self.average:
+            self.average["rows"][clients] = rows
+            self.average["steps"][clients] = 0
+
+    @property
+    def own_models(self) -> Tensor:
+        """Models (N, P) that the clients forecast with: their averages if there are any."""
+        return self.average["rows"] if self.average else self.local
+
+    def keep_best(self, errors: Tensor) -> None:
+        """Keep `own_models` of the clients whose validation errors (N,) are their least so far.
+
+        Until a client has a finite error, its latest model is kept.
+        """
+        errors = errors.to(self.best["least"]).nan_to_num(nan=torch.inf)
+        better = (errors < self.best["least"]) | self.best["least"].isinf()
+        self.best["rows"][better] = self.own_models[better]
+        self.best["least"][better] = errors[better]
 
     def charge(self, clients: Tensor, work: Tensor | float) -> None:
         """Let `clients` (n,) spend time on `work` (n,), in local steps, outside of their steps."""

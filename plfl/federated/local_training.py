@@ -16,7 +16,8 @@ from torch import Tensor
 from plfl.config.sections import Federation as Settings
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.training.task import Engine, LocalTask
+from plfl.training import schedule
+from plfl.training.task import Average, Engine, LocalTask
 
 
 class Cohort:
@@ -42,6 +43,7 @@ class Cohort:
         )
         storm = self.instructions.storm
         self.storm = storm and storm.map(torch.clone)
+        self.rates = schedule.factors(settings, t, self.instructions.skip, self.most)
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -62,7 +64,7 @@ class Cohort:
         mask = f.shared.cpu().numpy().tobytes()
         loss = (instructions.loss_scale, instructions.contrast, instructions.gradients)
         storm = instructions.storm and (instructions.storm.a, instructions.storm.beta)
-        return (f.client_opt, mask, pull, *terms, *loss, storm, self.most)
+        return (f.client_opt, mask, pull, *terms, *loss, storm, self.most, self.rates)
 
     @property
     def taken(self) -> NDArray[np.float64]:
@@ -132,13 +134,23 @@ class _Part:
             step_offset=step_offset,
             targets=self._targets(engine, batches),
             loss=f.client_data.settings.loss,
+            clip=f.client_data.settings.clip,
             loss_scale=instructions.loss_scale,
             steps=None if instructions.steps is None else steps,
             gradients=torch.zeros_like(rows) if instructions.gradients == "steps" else None,
             contrast=instructions.contrast,
             previous=None if previous is None else f.models(self.clients, self._of(previous)),
             storm=storm and storm.map(lambda values: f.full(values[self.index]).clone()),
+            rates=self.cohort.rates,
+            average=self._average(step_offset if instructions.offset_first else None),
         )
+
+    def _average(self, shift: Tensor | None) -> Average | None:
+        """The average of these clients' parameters, moved by the `shift` of the rows to train."""
+        average = self.cohort.f.open_average(self.clients)
+        if average is not None and shift is not None:
+            average.rows.add_(shift)
+        return average
 
     def _full(self, values: Tensor | None) -> Tensor | None:
         """A method's `values` for these clients, 0 where a parameter is personal."""
@@ -162,9 +174,13 @@ class _Part:
         cohort.losses[self.index] = losses
         if not cohort.stay:
             return
-        trained, steps = task.rows, cohort.steps[self.index]
+        trained, steps, average = task.rows, cohort.steps[self.index], task.average
+        shift: Tensor | float = 0.0
         if instructions.step_offset is not None and instructions.offset_first:
-            trained = trained - f.full(self._of(instructions.step_offset))
+            shift = f.full(self._of(instructions.step_offset))
+            trained = trained - shift
+        if average is not None:
+            f.keep_average(self.clients, average.rows - shift, steps)
         f.local[self.clients] = trained
         f.keep_moments(self.clients, task.state, steps)
         columns = f.columns

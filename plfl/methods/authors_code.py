@@ -54,6 +54,7 @@ class AuthorsCode(Method):
 
     name = "authors_code"
     label = "Authors' code"
+    reads_rate = True
     ignores_sharing = True
 
     iterate: Literal["kept", "loaded"] = "kept"

@@ -76,6 +76,7 @@ class FaFed(FedOpt):
 
     name = "fafed"
     label = "FAFED (experimental)"
+    reads_rate = True
 
     a: float = Field(0.1, gt=0, le=1)
     """Share a of the new gradient in the momentum (ours); 1: plain gradients."""

@@ -58,6 +58,7 @@ class FedADC(FedOpt):
     """Accelerated federated learning with drift control: clients follow the server's momentum."""
 
     name = "fedadc"
+    reads_rate = True
 
     beta_l: float = Field(0.9, ge=0, lt=1)
     """Momentum β_l that the clients follow (the paper: 0.6 to 0.9)."""

@@ -18,9 +18,9 @@ c remains the mean of all c_i, whichever clients take part. Option `i` costs the
 gradient in every step.
 
 Deviations: with `sgd`, option `ii` is the mean of the minibatch gradients g of the round. For any
-other ClientOpt, whose steps are not η times a gradient, that mean is used. Where clients are
-weighted by their training windows, so is the mean over all N. A deployed server counts a client
-that has never joined as one of average size.
+other ClientOpt, whose steps are not η times a gradient, and for rates that change within a round,
+that mean is used. Where clients are weighted by their training windows, so is the mean over all N.
+A deployed server counts a client that has never joined as one of average size.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class Scaffold(FedOpt):
         constant = c - state.c_i[clients]
         if self.option == "i":
             return TrainInstructions(x, constant=constant, gradients="start")
-        return TrainInstructions(
-            x, constant=constant, gradients="none" if f.client_opt.name == "sgd" else "steps"
-        )
+        # The steps of SGD at one rate add up to the mean of their gradients.
+        adds_up = f.client_opt.name == "sgd" and f.client_data.settings.has_constant_rate
+        return TrainInstructions(x, constant=constant, gradients="none" if adds_up else "steps")
 
     def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
         state = State.of(f)

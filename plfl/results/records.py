@@ -4,10 +4,11 @@ All other tables derive from `records.parquet`, a long table. It has one row per
 split and model:
 
 - `state, sharing, method, client_opt, server_opt, seed`: the cell
-- `model`: `local`, the client's own model after its local steps, or `global`, the shared parameters
-  of the server with the client's own personal parameters. If hyperparameters are tuned, each model
-  has the candidate of its own lowest validation MASE, so the two may come from different trainings;
-  both have `train` rows
+- `model`: `local`, the client's own model after its local steps (its average over them with
+  `federation.ema`; in the last round its best one with `federation.keep: best`), or `global`, the
+  shared parameters of the server with the client's own personal parameters. If hyperparameters are
+  tuned, each model has the candidate of its own lowest validation MASE, so the two may come from
+  different trainings; both have `train` rows
 - `lr, server_lr`: the learning rates of that training; `hyperparameters`: all tuned values,
   selected on validation among `trials` candidates, which took `trial_steps` local steps in all
 - `round, client, split` (`train`, `validation`, `test`)

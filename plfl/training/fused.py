@@ -44,7 +44,7 @@ class Fused:
     """Trains each row to the same bits, beside any other rows and on any number of threads.
 
     What the kernel does not know (a ClientOpt with a step of its own, a contrast, another loss than
-    the squared error) is left to `Stacked`.
+    the squared error, clipping, rates that change, averages) is left to `Stacked`.
     """
 
     def __init__(
@@ -87,11 +87,9 @@ class Fused:
         Raises:
             MemoryError: there is not enough for the threads' own copies of a model.
         """
-        rule, taken = _rule(task.optimiser), _taken(task)
-        unknown = task.contrast is not None or task.loss != "mse"
+        rule, taken, unknown = _rule(task.optimiser), _taken(task), _unknown(task)
         if rule is None or taken is None or unknown:
-            other = f"the loss {task.loss}" if task.loss != "mse" else task.optimiser.name
-            _leave_to_stacked("a contrast" if task.contrast else other)
+            _leave_to_stacked(unknown or task.optimiser.name)
             return self._stacked.train(task)
         S, K, B = task.batches.shape
         P = self._parameters
@@ -168,6 +166,18 @@ class Fused:
             found = f"{tuple(values.shape)} of {values.dtype}"
             raise ValueError(f"numbers {shape} of {self.dtype} are needed, not {found}")
         return values.contiguous()
+
+
+def _unknown(task: LocalTask) -> str | None:
+    """The term of a task that the kernel does not know; None if it knows all."""
+    unknown = {
+        "a contrast": task.contrast is not None,
+        f"the loss {task.loss}": task.loss != "mse",
+        "clipping": task.clip is not None,
+        "a schedule of the rate": task.rates is not None,
+        "an average of the parameters": task.average is not None,
+    }
+    return next((name for name, is_asked in unknown.items() if is_asked), None)
 
 
 def _mask(mask: Tensor, parameters: int) -> Tensor:

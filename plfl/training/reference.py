@@ -121,13 +121,17 @@ class Reference:
             g += pull * (y - start)
             if task.constant is not None:
                 g += task.constant[s]
+            factor = 1.0 if task.rates is None else task.rates[k - 1]
             if torch_optimiser:
+                for group in torch_optimiser.param_groups:
+                    group["lr"] = factor * task.optimiser.lr
                 nn.utils.vector_to_parameters(g, [_grad(p) for p in parameters])
                 torch_optimiser.step()
                 y = nn.utils.parameters_to_vector(parameters).detach()
             else:
                 state = {name: rows[s : s + 1] for name, rows in task.state.items()}
-                task.optimiser.step(y[None], g[None], state, k)
+                paced = task.optimiser if task.rates is None else task.optimiser.slowed(factor)
+                paced.step(y[None], g[None], state, k)
             if task.storm is not None:
                 y = torch.where(task.shared, ahead, y)
             if task.step_offset is not None:
@@ -135,6 +139,10 @@ class Reference:
             if task.frozen is not None:
                 y = torch.where(task.frozen, start, y)
             nn.utils.vector_to_parameters(y, parameters)
+            if task.average is not None:
+                mean, taken = task.average.rows[s], float(task.average.steps[s]) + k
+                decay = min(task.average.decay, (1 + taken) / (10 + taken))
+                mean.copy_(decay * mean + (1 - decay) * y)
             total += loss
         task.rows[s] = nn.utils.parameters_to_vector(parameters).detach()
         return total / steps
@@ -150,7 +158,14 @@ class Reference:
             loss = loss + self._contrastive(task.contrast, self._inputs(windows)[0], others)
         loss.backward()
         grads = [p.grad.flatten() for p in self.module.parameters() if p.grad is not None]
-        return loss.item(), torch.cat(grads)
+        gradient = torch.cat(grads)
+        if task.clip is not None:
+            if task.frozen is not None:
+                gradient[task.frozen] = 0
+            clipped = nn.Parameter(torch.empty_like(gradient))
+            clipped.grad = gradient
+            nn.utils.clip_grad_norm_(clipped, task.clip)
+        return loss.item(), gradient
 
     def _module(self, row: Tensor) -> Any:
         module = deepcopy(self.module).requires_grad_(False)

@@ -19,6 +19,8 @@ CHUNK = 12
 """Most rows that are trained together on a CPU: as many as its caches like."""
 WINDOWS = 2**20
 """About as many windows are forecast together on a GPU, which takes some gigabytes."""
+CLOSE = 1e-6
+"""What PyTorch adds to the norm of a gradient that it clips."""
 
 
 class Stacked:
@@ -68,6 +70,8 @@ class Stacked:
         if task.storm is not None and twins.storm is not None:
             task.storm.momentum.copy_(twins.storm.momentum[:1])
             task.storm.square.copy_(twins.storm.square[:1])
+        if task.average is not None and twins.average is not None:
+            task.average.rows.copy_(twins.average.rows[:1])
         return loss
 
     @torch.inference_mode()
@@ -112,14 +116,17 @@ class Stacked:
                 g += task.constant
             total += losses if active is None else losses * active
             now = slice(None) if always else longest_first[: sum(n >= k for n in taken)]
+            paced = optimiser if task.rates is None else optimiser.slowed(task.rates[k - 1])
             with _only(now, y, state) as (rows, moments):
-                optimiser.step(rows, g[now], moments, _part(behind, now) + k)
+                paced.step(rows, g[now], moments, _part(behind, now) + k)
                 if storm is not None:
                     rows.copy_(torch.where(task.shared, ahead[now], rows))
                 if task.step_offset is not None:
                     rows += task.step_offset[now]
                 if task.frozen is not None:
                     rows.copy_(torch.where(task.frozen, start[now], rows))
+            if task.average is not None:
+                task.average.advance(y, k, active)
         return total / steps
 
     def _gradient(
@@ -147,6 +154,10 @@ class Stacked:
             losses = losses + added
         by_forecast = loss.slope(errors) * (task.loss_scale / errors.shape[1])
         self.network.backward_pass(y, kept, by_forecast, features, out)
+        if task.clip is not None:
+            if task.frozen is not None:
+                out.masked_fill_(task.frozen, 0)
+            out *= (task.clip / (_norms(out) + CLOSE)).clamp(max=1)
         return losses
 
     def _inputs(self, starts: Tensor) -> tuple[Tensor, Tensor]:
@@ -166,6 +177,16 @@ class Stacked:
             padded = self.network.forecasts(rows[first : first + most], *inputs)
             forecasts += [f[: len(own)] for f, own in zip(padded, some, strict=True)]
         return forecasts
+
+
+def _norms(rows: Tensor) -> Tensor:
+    """Norms (S, 1) of rows, summed in the same order beside any other rows."""
+    squares = rows * rows
+    while (width := squares.shape[1]) > 1:
+        half = width // 2
+        folded = squares[:, :half] + squares[:, half : 2 * half]
+        squares = torch.cat([folded, squares[:, 2 * half :]], 1) if width % 2 else folded
+    return squares.sqrt()
 
 
 def _contrast(h: Tensor, near: Tensor, far: Tensor, contrast: Contrast) -> tuple[Tensor, Tensor]:

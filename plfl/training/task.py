@@ -60,6 +60,36 @@ class Storm:
 
 
 @dataclass(frozen=True)
+class Average:
+    """An exponential moving average of each row over its steps: ȳ ← d ȳ + (1 − d) y after a step.
+
+    In step t of the row, d = min(decay, (1 + t)/(10 + t)), so that the start is soon forgotten.
+    """
+
+    rows: Tensor
+    """ȳ (S, P), advanced in place."""
+    steps: Tensor
+    """Steps (S, 1) that it has behind it, in double precision."""
+    decay: float
+    """Limit of d."""
+
+    def advance(self, y: Tensor, k: int, active: Tensor | None) -> None:
+        """Take in the rows `y` after step `k` (from 1) of this round, those of the mask `active`
+        (S,)."""
+        t = self.steps + k
+        weight = 1 - torch.clamp((1 + t) / (10 + t), max=self.decay)
+        if active is not None:
+            weight = weight * active[:, None]
+        self.rows.add_((y - self.rows).mul_(weight.to(y.dtype)))
+
+    def map(self, change: Callable[..., Tensor], *others: Average) -> Average:
+        """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
+        every = (self, *others)
+        rows, steps = change(*(a.rows for a in every)), change(*(a.steps for a in every))
+        return replace(self, rows=rows, steps=steps)
+
+
+@dataclass(frozen=True)
 class LocalTask:
     """What one round asks of S models that share a ClientOpt.
 
@@ -93,7 +123,7 @@ class LocalTask:
     steps: Tensor | None = None
     """Steps (S,) that each row takes, at most K; None: K."""
     gradients: Tensor | None = None
-    """(S, P) to which the minibatch gradients are added, before any term."""
+    """(S, P) to which the minibatch gradients are added, clipped, before any term."""
     contrast: Contrast | None = None
     """Term in the loss between the models at their start and `previous`."""
     previous: Tensor | None = None
@@ -102,6 +132,12 @@ class LocalTask:
     """Mask (P,) of parameters that stay as they are."""
     storm: Storm | None = None
     """How the shared parameters step, instead of by the optimiser."""
+    clip: float | None = None
+    """Largest norm of a minibatch gradient over the parameters that are trained; None: any."""
+    rates: tuple[float, ...] | None = None
+    """Factor of the optimiser's rate in each of the K steps; None: 1."""
+    average: Average | None = None
+    """Average of the rows over their steps, which has no effect on them."""
 
     def select(self, index: slice | Tensor) -> LocalTask:
         """The work of some rows: views of it for a slice, copies for a tensor of their numbers."""
@@ -122,6 +158,7 @@ class LocalTask:
             gradients=some(self.gradients),
             previous=some(self.previous),
             storm=self.storm and self.storm.map(lambda rows: rows[index]),
+            average=self.average and self.average.map(lambda rows: rows[index]),
         )
 
     @classmethod
@@ -131,6 +168,7 @@ class LocalTask:
         if len(tasks) == 1:
             return first
         storms = [task.storm for task in tasks if task.storm is not None]
+        averages = [task.average for task in tasks if task.average is not None]
         return replace(
             first,
             rows=torch.cat([task.rows for task in tasks]),
@@ -143,8 +181,13 @@ class LocalTask:
             steps=_joined([task.steps for task in tasks]),
             gradients=_joined([task.gradients for task in tasks]),
             previous=_joined([task.previous for task in tasks]),
-            storm=storms[0].map(lambda *rows: torch.cat(rows), *storms[1:]) if storms else None,
+            storm=storms[0].map(_stacked, *storms[1:]) if storms else None,
+            average=averages[0].map(_stacked, *averages[1:]) if averages else None,
         )
+
+
+def _stacked(*parts: Tensor) -> Tensor:
+    return torch.cat(parts)
 
 
 def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:

@@ -140,7 +140,7 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
             },
             "'temperature' is not among the inputs of data.features; allowed: weekday",
         ),
-        ({"model": 5}, "model: 5 is not allowed, input should be a valid dictionary"),
+        ({"model": 5}, "model: 5 is not allowed: input should be a valid dictionary"),
         ({"model": {"hiden": 3}}, "model.hiden: unknown key of the model lstm_mlp; allowed: name"),
         ({"model": {"name": "mpl"}}, "did you mean 'mlp'?"),
         ({"model": {"name": ["mlp"]}}, "model.name: ['mlp'] is unknown; allowed: gru, "),
@@ -274,6 +274,18 @@ def test_without_sharing_the_server_does_not_matter() -> None:
 )
 def test_combinations_without_meaning_are_refused_with_the_reason(raw: Any, message: str) -> None:
     assert any(message in problem for problem in problems(raw)), problems(raw)
+
+
+@pytest.mark.parametrize("key", [{"schedule": "cosine"}, {"warm_up": 0.1}])
+def test_methods_that_compute_with_the_rate_need_a_constant_one(key: dict[str, Any]) -> None:
+    methods = ["fedopt", "fedadc", "fafed", "scaffold"]
+    grid = {"method": methods, "client_opt": ["sgd"], "server_opt": ["fedavg"]}
+    Study.parse({"grid": grid, "federation": {"ema": 0.9}}, "x")
+    found = problems({"grid": grid, "federation": key})
+    reason = "computes with a constant rate of the local optimiser; remove the method"
+    assert len(found) == 2
+    for name, problem in zip(("fedadc", "fafed"), found, strict=True):
+        assert problem.startswith(f"grid.method: {name!r} {reason}")
 
 
 def test_what_trains_alone_is_one_run() -> None:

@@ -191,6 +191,20 @@ def test_the_centralised_model_learns() -> None:
     assert mase[1] < 0.5 * mase[0]
 
 
+def test_the_centralised_model_has_the_study_s_rates_and_average() -> None:
+    dataset = build(tables(14), study().windows)
+
+    def centralised(**settings: Any) -> pd.Series:
+        federation = study().federation.model_copy(update={"rounds": 3, **settings})
+        of = study(seeds=[1]).model_copy(update={"federation": federation})
+        return training._centralised(of, of.cells[0], 1, dataset, lambda t: None)["mase"]
+
+    plain = centralised()
+    pd.testing.assert_series_equal(centralised(ema=1e-12), plain, rtol=1e-5)
+    for settings in ({"ema": 0.9}, {"schedule": "cosine"}, {"clip": 1e-3}):
+        assert not np.allclose(centralised(**settings), plain, rtol=1e-4, equal_nan=True)
+
+
 def late_study(late: float = 0.5, simulation: Any = None, **scarcity: object) -> Study:
     one = {
         "client_opt": ["adam"],

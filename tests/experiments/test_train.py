@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl import methods
+from plfl.config.sections import Compute
 from plfl.config.study import Study
 from plfl.data.windows import Dataset
 from plfl.errors import DataError
@@ -18,6 +19,8 @@ from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.experiments.workload import workload
 from plfl.models.forecaster import Forecaster
+from plfl.training.stacked import Stacked
+from plfl.training.task import LocalTask
 from tests.helpers import tiny
 
 DATASET = tiny.dataset()
@@ -99,6 +102,124 @@ def test_a_cell_has_the_same_bits_in_any_company() -> None:
         alone = train(study, [cell], DATASET)[cell]
         pd.testing.assert_frame_equal(alone.records, together[cell].records)
         pd.testing.assert_frame_equal(alone.forecasts, together[cell].forecasts)
+
+
+def recipe(model: dict[str, Any] | None = None, **federation: Any) -> Study:
+    """A study of few cells with rates at which the models soon change for the worse."""
+    return tiny.study(
+        model=model or {},
+        grid={"client_opt": ["adam"], "server_opt": ["fedavg"]},
+        client_opt={"adam": {"lr": 0.1}},
+        federation={"rounds": 6, "evaluate_every": 1, **federation},
+    )
+
+
+def of_model(table: pd.DataFrame, model: str) -> pd.DataFrame:
+    return table[table["model"] == model].reset_index(drop=True)
+
+
+@pytest.mark.parametrize("sharing", ["P1", "P2", "P3"])
+def test_an_average_is_scored_and_changes_nothing_else(sharing: str) -> None:
+    name = f"XX-{sharing}-fedopt-adam-fedavg-10"
+    (plain,), (averaged,) = records(recipe(), name), records(recipe(ema=0.9), name)
+    training = plain["split"] == "train"
+    pd.testing.assert_frame_equal(plain[training], averaged[training])
+    theirs, ours = of_model(plain, "global"), of_model(averaged, "global")
+    if sharing != "P3":
+        pd.testing.assert_frame_equal(theirs, ours)
+    theirs, ours = of_model(plain, "local"), of_model(averaged, "local")
+    scores = ["mae", "rmse", "mase"]
+    pd.testing.assert_frame_equal(theirs.drop(columns=scores), ours.drop(columns=scores))
+    scored = theirs["split"] != "train"
+    assert (theirs["mae"] != ours["mae"])[scored].all()
+
+
+@pytest.mark.parametrize("method", sorted(methods.available()))
+def test_an_average_without_a_memory_is_the_last_model(method: str) -> None:
+    """Also where a method moves the models while they train."""
+    dampening = {"client_opt": {"sgdm": {"momentum": 0.5, "dampening": 0.5}}}
+    of = {
+        ema: tiny.study(
+            grid={
+                "method": [method],
+                "client_opt": ["sgdm" if method == "fedadc_dm" else "sgd"],
+                "server_opt": ["fedavg"],
+                "sharing": ["P2"],
+            },
+            federation={"ema": ema, "simulation": {"availability": 0.8, "dropout": 0.2}},
+            **dampening,
+        )
+        for ema in (None, 1e-12)
+    }
+    last, averaged = (train(study, study.cells, DATASET)[study.cells[0]] for study in of.values())
+    pd.testing.assert_frame_equal(last.records, averaged.records, rtol=1e-5)
+
+
+@pytest.mark.parametrize("ema", [None, 0.9])
+@pytest.mark.parametrize("model", [{}, {"name": "mlp", "hidden": [4]}], ids=["lstm_mlp", "mlp"])
+def test_the_best_model_of_each_client_is_scored_in_the_last_round(
+    model: dict[str, Any], ema: float | None
+) -> None:
+    name = "XX-P2-fedopt-adam-fedavg-10"
+    last, best = recipe(model, ema=ema), recipe(model, ema=ema, keep="best")
+    (usual,), (kept,) = records(last, name), records(best, name)
+    before = usual["round"] < 6
+    pd.testing.assert_frame_equal(usual[before], kept[before])
+    pd.testing.assert_frame_equal(of_model(usual, "global"), of_model(kept, "global"))
+    local = usual[(usual["model"] == "local") & (usual["split"] != "train")]
+    found = kept[(kept["model"] == "local") & (kept["split"] != "train") & (kept["round"] == 6)]
+    rounds = []
+    for client, scores in local.groupby("client"):
+        validation = scores[scores["split"] == "validation"]
+        t = int(validation.loc[validation["mase"].idxmin(), "round"])
+        rounds.append(t)
+        for split in ("validation", "test"):
+            wanted = scores[(scores["split"] == split) & (scores["round"] == t)]
+            got = found[(found["split"] == split) & (found["client"] == client)]
+            columns = ["mae", "rmse", "mase"]
+            assert got[columns].to_numpy().tolist() == wanted[columns].to_numpy().tolist()
+    assert min(rounds) < 6
+    # The week that is shown is forecast by the same models.
+    weeks = [
+        train(of, [tiny.cell(name, of)], DATASET)[tiny.cell(name, of)].forecasts
+        for of in (last, best)
+    ]
+    pd.testing.assert_series_equal(weeks[0]["global"], weeks[1]["global"])
+    assert not weeks[0]["local"].equals(weeks[1]["local"])
+
+
+def test_a_client_without_a_finite_score_keeps_its_last_model() -> None:
+    diverges = tiny.study(
+        grid={"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P3"]},
+        client_opt={"sgd": {"lr": 1e12}},
+        federation={"keep": "best"},
+        model={"output": "linear"},
+    )
+    (table,) = records(diverges, "XX-P3-fedopt-sgd-fedavg-10")
+    assert not np.isfinite(table.loc[table["split"] == "test", "mae"]).any()
+
+
+def test_every_round_has_its_part_of_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[float, ...] | None] = []
+    trains = Stacked.train
+
+    def watched(engine: Stacked, task: LocalTask) -> Any:
+        given.append(task.rates)
+        return trains(engine, task)
+
+    monkeypatch.setattr(Stacked, "train", watched)
+    study = recipe(rounds=3, schedule="cosine", warm_up=0.25)
+    study = study.model_copy(update={"compute": Compute(engine="stacked")})
+    records(study, "XX-P2-fedopt-adam-fedavg-10")
+    # 12 steps, of which 3 warm up.
+    warm, falling = [1 / 3, 2 / 3, 1], [(1 + np.cos(np.pi * i / 9)) / 2 for i in range(9)]
+    np.testing.assert_allclose(given, np.reshape(warm + falling, (3, 4)))
+    given.clear()
+    records(
+        recipe(rounds=3).model_copy(update={"compute": Compute(engine="stacked")}),
+        "XX-P2-fedopt-adam-fedavg-10",
+    )
+    assert set(given) == {None}
 
 
 def test_another_seed_gives_another_result() -> None:

@@ -58,6 +58,24 @@ def test_a_resumed_training_gives_the_same_bits(method: str, tmp_path: Path) -> 
         pd.testing.assert_frame_equal(resumed[cell].forecasts, result.forecasts)
 
 
+@pytest.mark.parametrize("at", [2, 4])
+def test_a_recipe_resumes_with_the_same_rates_averages_and_best_models(
+    at: int, tmp_path: Path
+) -> None:
+    recipe = {"ema": 0.95, "keep": "best", "schedule": "cosine", "warm_up": 0.1, "clip": 1.0}
+    study = tiny.study(
+        federation={"rounds": 5, "evaluate_every": 1, "opt_state": "keep", **recipe},
+        grid={"client_opt": ["adamw"], "server_opt": ["fedavg"]},
+        client_opt={"adamw": {"lr": 0.05}},
+    )
+    whole = train(study, study.cells, DATASET)
+    interrupted(study, tmp_path, at)
+    resumed = train(study, study.cells, DATASET, checkpoint=every_round(tmp_path))
+    for cell, result in whole.items():
+        pd.testing.assert_frame_equal(resumed[cell].records, result.records)
+        pd.testing.assert_frame_equal(resumed[cell].forecasts, result.forecasts)
+
+
 def test_records_stay_with_their_trial_when_another_has_none_yet(tmp_path: Path) -> None:
     study = tiny.study(
         grid={"client_opt": ["sgd"], "server_opt": ["fedavg"], "seeds": list(range(6))},

@@ -68,15 +68,26 @@ def test_every_optimiser_trains_elsewhere(monkeypatch: pytest.MonkeyPatch) -> No
     same(study(client_opt=CLIENTS, server_opt=SERVERS, refused="skip"), monkeypatch)
 
 
+def while_training(waits: Counter[str]) -> dict[str, int]:
+    return {line: n for line, n in waits.items() if line.startswith("training/")}
+
+
+def test_rates_clipping_averages_and_best_models_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = {"schedule": "cosine", "clip": 0.1, "ema": 0.9, "keep": "best", "evaluate_every": 1}
+    short, long = (
+        of.model_copy(update={"federation": of.federation.model_copy(update=recipe)})
+        for of in (study(2, client_opt=["adam"]), study(5, client_opt=["adam"]))
+    )
+    few = same(short, monkeypatch)
+    _, many = trained(long, THERE, monkeypatch)
+    assert while_training(few) == while_training(many) != {}
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_elsewhere(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     client = "sgdm" if method == "fedadc_dm" else "sgd"
     few = same(study(2, method, client_opt=[client]), monkeypatch)
     _, many = trained(study(5, method, client_opt=[client]), THERE, monkeypatch)
-
-    def while_training(waits: Counter[str]) -> dict[str, int]:
-        return {line: n for line, n in waits.items() if line.startswith("training/")}
-
     # However many local steps a round has, a GPU is left to itself while it takes them.
     assert while_training(few) == while_training(many) != {}
 

@@ -28,7 +28,7 @@ from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.training.engines import make_engine
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask, Storm
+from plfl.training.task import Average, LocalTask, Storm
 
 PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
 SMALL = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(6, 4), absolute=True)
@@ -71,6 +71,8 @@ TERMS = [
     "frozen",
     "storm",
 ]
+PACE = ["rates", "average", "clip"]
+"""Terms that the kernel leaves to `Stacked`."""
 
 PER_ROW = ["rows", "batches", "steps_taken", "constant", "step_offset", "targets", "steps"]
 
@@ -83,7 +85,8 @@ def part(whole, rows):
 
     given = {n: some(x) for n in [*PER_ROW, "gradients"] if (x := getattr(whole, n)) is not None}
     given["state"] = {name: some(x) for name, x in whole.state.items()}
-    return replace(whole, storm=whole.storm and whole.storm.map(some), **given)
+    storm, average = (x and x.map(some) for x in (whole.storm, whole.average))
+    return replace(whole, storm=storm, average=average, **given)
 
 
 def with_terms(whole, names, seed=1):
@@ -109,6 +112,13 @@ def with_terms(whole, names, seed=1):
             scale=1e-2 * normal(rows.shape).abs(),
             a=0.2,
             beta=0.9,
+        ),
+        "clip": 0.05,
+        "rates": tuple(1 / k for k in range(1, K + 1)),
+        "average": Average(
+            rows=normal(rows.shape),
+            steps=torch.arange(0, 100 * S, 100, dtype=torch.float64)[:, None],
+            decay=0.9,
         ),
     }
     return replace(whole, **{name: terms[name] for name in names})
@@ -175,7 +185,9 @@ def test_stacked_agrees_with_reference_in_double_precision(optimiser):
     torch.testing.assert_close(loss, expected, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("terms", [*([term] for term in TERMS), TERMS], ids="+".join)
+@pytest.mark.parametrize(
+    "terms", [*([term] for term in TERMS + PACE), TERMS, TERMS + PACE], ids="+".join
+)
 @pytest.mark.parametrize("optimiser", OPTIMISERS, ids=str)
 def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
     data = dataset(SMALL)
@@ -192,6 +204,30 @@ def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
         for name in ("momentum", "square"):
             got, expected = (getattr(t.storm, name) for t in (ours, theirs))
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
+    if "average" in terms:
+        torch.testing.assert_close(ours.average.rows, theirs.average.rows, rtol=0, atol=1e-9)
+
+
+def test_a_clipped_gradient_has_this_norm():
+    data = dataset(SMALL)
+    for clip in (1e-3, 1e3):
+        free, clipped = (
+            replace(
+                task(SMALL, Sgd.model_construct(lr=0.0), rows=3, steps=1),
+                clip=limit,
+                gradients=torch.zeros(3, SMALL.layout.width, dtype=torch.float64),
+            )
+            for limit in (None, clip)
+        )
+        for one in (free, clipped):
+            Stacked(SMALL, data, CPU, torch.float64).train(one)
+        norms = free.gradients.norm(dim=1)
+        assert (norms > 1e-2).all()
+        torch.testing.assert_close(
+            clipped.gradients.norm(dim=1), norms.clamp(max=clip), rtol=1e-3, atol=0
+        )
+        cosines = torch.cosine_similarity(clipped.gradients, free.gradients)
+        torch.testing.assert_close(cosines, torch.ones_like(cosines))
 
 
 def test_reference_says_that_it_cannot_keep_moments():
@@ -255,7 +291,9 @@ def test_forecasts_agree(together):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("terms", [[], ["storm", "steps"]], ids=["plain", "terms"])
+@pytest.mark.parametrize(
+    "terms", [[], ["storm", "steps"], [*PACE, "steps"]], ids=["plain", "storm", "pace"]
+)
 def test_a_row_trains_to_the_same_bits_in_any_company(terms):
     data = dataset(PAPER)
     fresh = with_terms(task(PAPER, Adam(), rows=15, steps=4, size=16, dtype=torch.float32), terms)
@@ -265,7 +303,9 @@ def test_a_row_trains_to_the_same_bits_in_any_company(terms):
         fewer = part(fresh, columns)
         Stacked(PAPER, data, CPU).train(fewer)
         assert torch.equal(fewer.rows, whole.rows[columns])
-        if terms:
+        if "average" in terms:
+            assert torch.equal(fewer.average.rows, whole.average.rows[columns])
+        if "storm" in terms:
             assert torch.equal(fewer.storm.momentum, whole.storm.momentum[columns])
             assert torch.equal(fewer.storm.square, whole.storm.square[columns])
 

@@ -33,6 +33,11 @@ def reason_against(study: Study, cell: Cell) -> str | None:
             "federation.simulation: a deployment measures these values; remove the block, or use "
             "`plfl run`"
         )
+    if study.federation.keep == "best":
+        return (
+            "federation.keep: best works in the simulator only, since a client may miss a round in "
+            "which its model is scored; set it to last, or use `plfl run`"
+        )
     if (count := study.trials(cell)) > 1:
         return (
             f"tuning: {count} candidates; tune with `plfl run`, then write the chosen values to "

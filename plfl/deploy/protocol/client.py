@@ -148,7 +148,8 @@ class Client:
         calibration = {}
         if self.calibrate and f.channel.shared and t > 1 and not before:
             calibration = {"calibrated": self.calibrate}
-            f.local = calibrated(f, inbox[0][None].to(f.local.device), self.calibrate)
+            received = inbox[0][None].to(f.local.device)
+            f.restart(f.everyone, calibrated(f, received, self.calibrate))
         asked = Cohort(f, t, f.everyone, self.study.federation, stay=True)
         (cohort,) = train_cohorts([asked], self.trainer.engine)
         rows: list[Tensor] = []
@@ -167,7 +168,7 @@ class Client:
             (shared,) = arrays_as_rows(message.arrays)
             received = f.models(f.everyone, shared[None].to(f.local.device))
         evaluator = Evaluator(self.trainer.dataset, self.trainer.engine)
-        scores = evaluator.evaluate(f.local, received).scores
+        scores = evaluator.evaluate(f.own_models, received).scores
         return Message({"scores": scores.to_dict("records")})
 
     @staticmethod

@@ -120,6 +120,7 @@ def as_server(f: Federation) -> Federation:
     f.channel = ServerChannel(f.channel.shared, f.client_data.names)
     f.local.fill_(torch.nan)
     f.moments.clear()
+    f.average.clear()
     return f
 
 

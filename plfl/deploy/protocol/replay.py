@@ -63,7 +63,7 @@ def replay(
         recorder.train(result.t, numbers[stayed], losses, steps, counts, None)
         if settings.evaluates(result.t):
             received = f.global_models if f.channel.shared else None
-            evaluation = evaluator.evaluate(f.local, received)
+            evaluation = evaluator.evaluate(f.own_models, received)
             recorder.evaluate(result.t, evaluation, result.bytes[0], clusters_of(f))
 
     windows = client_data.windows.clone()
@@ -71,7 +71,8 @@ def replay(
         client_data.windows = windows.where(_known(client_data, summary), torch.nan)
         for name, epochs in summary.calibrated.items():
             i = client_data.names.index(name)
-            f.local[i] = calibrated(f, f.method.global_parameters(f), epochs)[i]
+            rows = calibrated(f, f.method.global_parameters(f), epochs)
+            f.restart(f.everyone[i : i + 1], rows[i : i + 1])
         run([f], engine, settings, range(summary.t, summary.t + 1), report)
     result = agreement.tables(study, cell, recorder)
     return replace(result, records=result.records.drop(columns=ASKED)), f

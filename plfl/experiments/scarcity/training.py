@@ -25,8 +25,8 @@ from plfl.federated.round import run
 from plfl.methods.fedopt import FedOpt
 from plfl.results import metrics as scores
 from plfl.results.scarcity import CALIBRATED, CENTRALISED, in_weeks
-from plfl.training import batches
-from plfl.training.task import Engine, LocalTask
+from plfl.training import batches, schedule
+from plfl.training.task import Average, Engine, LocalTask
 
 WEEKS = (1, 2, 4, 8, 16, 40)
 """Histories of the study; 40 weeks are nearly all of the training part of a year."""
@@ -166,11 +166,13 @@ def _centralised(
     row = trainer.network.initial(seed).to(engine.device, engine.dtype)[None].clone()
     state = optimiser.init(row)
     steps = clients * settings.local_steps
+    paced, averaged = settings.model_copy(update={"local_steps": steps}), row.clone()
     for t in range(1, settings.rounds + 1):
         drawn = pooled[
             batches.draw(seed, "/centralised", t, len(pooled), steps, settings.batch_size)
         ]
         behind = torch.full((1, 1), (t - 1) * steps, dtype=torch.float64, device=engine.device)
+        average = None if settings.ema is None else Average(averaged, behind, settings.ema)
         engine.train(
             LocalTask(
                 optimiser=optimiser,
@@ -181,9 +183,13 @@ def _centralised(
                 state=state,
                 steps_taken=behind,
                 loss=settings.loss,
+                clip=settings.clip,
+                rates=schedule.factors(paced, t, 0, steps),
+                average=average,
             )
         )
         tell(t)
+    row = row if settings.ema is None else averaged
     table = _test_scores(engine, dataset, row.expand(clients, -1).contiguous())
     return table.assign(forecaster=CENTRALISED, model="global", seed=seed)
 

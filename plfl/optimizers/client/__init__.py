@@ -8,7 +8,7 @@ acts on each row separately. The state is reset at the start of every round unle
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from plfl.registry import Algorithm, algorithms
 
@@ -25,6 +25,10 @@ class ClientOpt(Algorithm):
     def proximal(self) -> float:
         """μ of the proximal term μ·(y − x), which is added to the gradient of shared parameters."""
         return 0.0
+
+    def slowed(self, factor: float) -> Self:
+        """The same optimiser with `factor` times its rate."""
+        return self.model_copy(update={"lr": factor * self.lr})
 
     def init(self, y: Tensor) -> dict[str, Tensor]:
         """The initial state for rows `y`; every entry has the shape of `y`."""

@@ -7,6 +7,7 @@ import torch
 
 from plfl import methods
 from plfl.config.study import Study
+from plfl.deploy.protocol.agreement import reason_against
 from plfl.deploy.protocol.replay import replay
 from plfl.deploy.protocol.wire import Message
 from plfl.experiments.train import train
@@ -15,6 +16,7 @@ from plfl.optimizers import server as servers
 from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study, tables
 
 SOME = {"participation": 0.6, "rounds": 4, "local_steps": 3, "evaluate_every": 3}
+PACED = {"schedule": "cosine", "warm_up": 0.2, "ema": 0.9, "clip": 0.5}
 DEPLOYABLE = sorted(n for n, m in methods.available().items() if not m().simulation_only)
 OPTIMISERS = {"fedadc_dm": "sgdm", "cc_fedadagrad": "sgd", "cc_fedadam": "sgd", "cc_fedams": "sgd"}
 
@@ -74,6 +76,10 @@ def last_model(folder, initial):
 def test_what_can_be_deployed():
     assert set(DEPLOYABLE) >= {"fedopt", "scaffold", "fedadc", "fedprox", "feddyn", "fedsplit"}
     assert set(DEPLOYABLE) >= {"cc_fedadagrad", "cc_fedadam", "cc_fedams", "fedgkd", "moon"}
+    best = study(federation={"keep": "best"})
+    reason = reason_against(best, best.cells[0])
+    assert reason
+    assert reason.startswith("federation.keep: best works in the simulator only")
 
 
 @pytest.mark.parametrize("method", DEPLOYABLE)
@@ -95,10 +101,17 @@ def test_servers(server, tmp_path):
         ("fedopt", "prox", {"windows": {"scaling": "per_client", "history": 1}}),
         ("fedopt", "adam", {"federation": {**SOME, "opt_state": "keep"}}),
         ("fedopt", "adam", {"federation": {**SOME, "opt_state": "keep_personal"}}),
+        ("fedopt", "adam", {"federation": {**SOME, **PACED}}),
         ("feddyn", "adam", {"federation": {**SOME, "weighting": "samples", "batches": "epoch"}}),
         ("scaffold", "sgd", {"method": {"scaffold": {"option": "i"}}}),
         ("scaffold", "sgd", {}),
+        ("scaffold", "sgd", {"federation": {**SOME, "schedule": "cosine"}}),
         ("fedadc", "prox", {"method": {"fedadc": {"variant": "nesterov"}}}),
+        (
+            "fedadc",
+            "prox",
+            {"method": {"fedadc": {"variant": "nesterov"}}, "federation": {**SOME, "ema": 0.9}},
+        ),
         ("fedgkd", "adam", {"method": {"fedgkd": {"buffer": 3}}}),
         (
             "cc_fedams",

@@ -151,9 +151,12 @@ def test_a_client_that_comes_late_begins_with_the_initial_model(tmp_path):
     pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
 
 
-@pytest.mark.parametrize("method", ["fedopt", "scaffold", "fedadc"])
-def test_a_client_that_comes_late_may_calibrate_its_personal_part(method, tmp_path):
-    of = study(grid={"method": [method]}, federation=FEDERATION, windows={"scaling": "per_client"})
+@pytest.mark.parametrize(
+    ("method", "ema"), [("fedopt", None), ("fedopt", 0.9), ("scaffold", None), ("fedadc", None)]
+)
+def test_a_client_that_comes_late_may_calibrate_its_personal_part(method, ema, tmp_path):
+    federation = {**FEDERATION, "ema": ema}
+    of = study(grid={"method": [method]}, federation=federation, windows={"scaling": "per_client"})
     deployed = Deployment(of, by_split(of)["P2"], tmp_path, minimum=3)
     for client in deployed.loopback.clients.values():
         client.calibrate = 2

@@ -1,0 +1,33 @@
+"""The rate of the local optimisers over all local steps of a training.
+
+The rate of a step is that of the ClientOpt times a factor, which depends on the number of the step
+alone: an interrupted training continues with the same rates, and all clients have the same ones.
+"""
+
+import math
+
+from plfl.config.sections import Federation as Settings
+
+
+def factors(settings: Settings, t: int, skip: int, steps: int) -> tuple[float, ...] | None:
+    """Factors of the rate in `steps` local steps of round `t`, after the first `skip` of them.
+
+    None where all rates of a training are the same.
+    """
+    if settings.has_constant_rate:
+        return None
+    first = (t - 1) * settings.local_steps + skip
+    return tuple(_factor(settings, first + k) for k in range(steps))
+
+
+def _factor(settings: Settings, step: int) -> float:
+    """Factor of the rate in a step of the training, counted from 0."""
+    total = settings.rounds * settings.local_steps
+    warm = round(settings.warm_up * total)
+    if step < warm:
+        return (step + 1) / warm
+    if settings.schedule == "constant":
+        return 1.0
+    # A method may ask for more steps in the last round than there are; they have the last rate.
+    part = (min(step, total - 1) - warm) / (total - warm)
+    return (1 + math.cos(math.pi * part)) / 2
