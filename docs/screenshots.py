@@ -41,10 +41,10 @@ def main() -> None:
 
 
 def report(browser: Browser, file: Path) -> None:
-    """The verdicts, and a client."""
+    """What the study found, and a client."""
     page = browser.new_page(viewport=SIZE)
     page.goto(file.resolve().as_uri())
-    take(page, "report-verdicts")
+    take(page, "report-found")
     first = page.locator("details.client").first
     page.goto(f"{file.resolve().as_uri()}#{first.get_attribute('id')}")
     first.scroll_into_view_if_needed()

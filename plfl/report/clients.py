@@ -45,6 +45,10 @@ class Week:
     """Label of the best baseline; empty if there is none."""
     first: str
     last: str
+    start: str
+    """Time of the first point, as ISO 8601."""
+    minutes: float
+    """Time between two points; 0 if it varies."""
     paths: dict[str, str]
     levels: list[tuple[float, str]]
     """Positions in px and loads of the marks on the vertical axis."""
@@ -215,12 +219,15 @@ def _week(table: pd.DataFrame, cell: str, baseline: str) -> Week:
     x = LEFT + WIDTH * np.arange(len(table)) / max(len(table) - 1, 1)
     y = HEIGHT * (high - values) / (high - low)
     stamps = pd.DatetimeIndex(table["stamp"])
+    steps = np.diff(stamps.to_numpy()) / np.timedelta64(1, "m")
     midnight = np.flatnonzero(stamps == stamps.normalize())
     return Week(
         cell,
         baseline,
         f"{stamps[0]:%Y-%m-%d}",
         f"{stamps[-1]:%Y-%m-%d}",
+        f"{stamps[0]:%Y-%m-%dT%H:%M}",
+        float(steps[0]) if len(steps) and (steps == steps[0]).all() else 0.0,
         {name: _path(x, y[:, i]) for i, name in enumerate(lines)},
         [(round(HEIGHT * (high - level) / (high - low), 1), f"{level:g}") for level in levels],
         [(round(float(x[i]), 1), f"{stamps[i]:%a %d %b}") for i in midnight.tolist()],

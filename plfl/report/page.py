@@ -25,9 +25,13 @@ from plfl.files import atomic
 from plfl.report.clients import HEIGHT, LEFT, MOST, WIDTH, baseline_mase, clients_shown, load, score
 from plfl.report.extras import EXTRAS, extras
 from plfl.report.figures import available, caption
+from plfl.report.figures.nothing import EMPTY
+from plfl.report.forest import forest, left_out
+from plfl.report.opening import sentences
 from plfl.report.standings import of_cell, standings, without_seed
 from plfl.results import audit, scarcity
-from plfl.results.claims import describe, verdicts
+from plfl.results.claims import verdicts
+from plfl.results.findings import findings
 from plfl.results.provenance import own_table
 from plfl.results.records import MODELS, Model
 from plfl.results.tables import (
@@ -87,6 +91,8 @@ def write(results: Path, figures: Path, out: Path) -> None:
         configuration = yaml.safe_dump(
             tables.about["study"], sort_keys=False, allow_unicode=True, width=100
         )
+        found, judged = findings(tables), verdicts(tables)
+        drawn = list(_figures(figures))
         page = environment.get_template("page.html.jinja").render(
             tables=tables,
             study=tables.study,
@@ -99,24 +105,18 @@ def write(results: Path, figures: Path, out: Path) -> None:
             best_baselines={
                 state: baseline_label(name) for state, name in tables.best_baselines.items()
             },
-            verdicts=[
-                (verdict, verdict.reason if verdict.effect is None else describe(verdict))
-                for verdict in verdicts(tables)
-            ],
+            sentences=sentences(tables, found),
+            findings=forest(found.verdicts),
+            claims=forest(judged),
+            left_out=left_out(judged),
             choices=_choices(tables),
             trials=int(tables.summary["trials"].max()),
             grid=_grid(tables),
             traffic=_traffic(tables),
             clients=_clients(tables),
             clients_shown=clients_shown(tables),
-            figures=[
-                Shown(
-                    name,
-                    caption(name),
-                    [_drawing(figures / f"{stem}.svg", caption(name)) for stem in stems],
-                )
-                for name, stems in available().items()
-            ],
+            figures=[figure for figure in drawn if figure.drawings],
+            empty=[figure.name for figure in drawn if not figure.drawings],
             audit=_audit(extra.get("audit.csv")),
             scarcity=_scarcity(tables.study, extra.get("scarcity.csv"), figures),
             files={
@@ -225,6 +225,7 @@ class Shown:
     name: str
     caption: str
     drawings: list[Markup]
+    """Without those that have nothing to show in this study."""
 
 
 def _source(study: Study) -> str:
@@ -442,19 +443,30 @@ def _scarcity(study: Study, table: pd.DataFrame | None, figures: Path) -> Scarci
     )
 
 
+def _figures(folder: Path) -> Iterator[Shown]:
+    for name, stems in available().items():
+        drawings = [_drawing(folder / f"{stem}.svg", caption(name)) for stem in stems]
+        yield Shown(name, caption(name), [drawing for drawing in drawings if drawing])
+
+
 _RULES = re.compile(r"<defs>\s*<style.*?</defs>\s*", re.DOTALL)
 _NAME = re.compile(r'(\bid="|url\(#|href="#)')
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
 
 
 def _drawing(path: Path, text: str) -> Markup:
-    """An SVG to embed in the page, with unique ids and a label for screen readers."""
+    """An SVG to embed in the page, with unique ids and a label for screen readers.
+
+    Empty if the figure has nothing to show.
+    """
     try:
         content = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ResultsError(
             f"{path}: the figure is missing; run the study again to draw it"
         ) from None
+    if f'id="{EMPTY}"' in content:
+        return Markup()
     svg = content[content.index("<svg") :]  # HTML allows no XML prolog
     svg = _RULES.sub("", svg, count=1)  # they would apply to the whole page, which has its own
     svg = _NAME.sub(rf"\g<1>{path.stem}-", svg)

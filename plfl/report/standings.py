@@ -76,13 +76,13 @@ def _of_scheme(tables: Tables, state: str, scheme: str) -> tuple[float, Standing
         kind,
         score(validation),
         score(mine["mase_mean"].mean(), mine["mase_mean"].std()),
-        spaced(_bytes_per_round(tables, cell)),
+        spaced(bytes_per_round(tables, cell)),
         f"{mine['epochs'].mean():.3g}",
         str(mine["trials"].iloc[0]),
     )
 
 
-def _bytes_per_round(tables: Tables, cell: Cell) -> float:
+def bytes_per_round(tables: Tables, cell: Cell) -> float:
     """Bytes per participant and round, both directions, mean over seeds and rounds."""
     ledger = tables.records(
         ["bytes_down", "bytes_up"], split="train", model="local", **without_seed(cell)

@@ -146,16 +146,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
 
 def describe(verdict: Verdict) -> str:
     """Effect, interval, p value and sample sizes: "0.12 MASE [0.05, 0.20], p = 0.003, …"."""
-
-    def number(value: float | None) -> str:
-        if value is None:
-            return "–"
-        if verdict.unit == "share":
-            return f"{value:.2%}"
-        return f"{value:+.3g}" if verdict.unit == "MASE" else f"{value:.3g}"
-
-    unit = {"MASE": " MASE", "factor": "-fold", "share": ""}[verdict.unit]
-    text = f"{number(verdict.effect)}{unit} [{number(verdict.low)}, {number(verdict.high)}]"
+    text = estimate(verdict)
     if verdict.p is not None and verdict.p_clients is not None:
         if verdict.p_trainings is None:
             text += f", p = {verdict.p:.2g}"
@@ -167,6 +158,20 @@ def describe(verdict: Verdict) -> str:
     if verdict.seeds:
         text += f", {verdict.seeds} seed" + "s" * (verdict.seeds > 1)
     return f"{text}, {verdict.clients} clients"
+
+
+def estimate(verdict: Verdict) -> str:
+    """Effect and interval: "0.12 MASE [0.05, 0.20]"."""
+
+    def number(value: float | None) -> str:
+        if value is None:
+            return "–"
+        if verdict.unit == "share":
+            return f"{value:.2%}"
+        return f"{value:+.3g}" if verdict.unit == "MASE" else f"{value:.3g}"
+
+    unit = {"MASE": " MASE", "factor": "-fold", "share": ""}[verdict.unit]
+    return f"{number(verdict.effect)}{unit} [{number(verdict.low)}, {number(verdict.high)}]"
 
 
 def _some(names: Sequence[str], most: int = 6) -> str:

@@ -1,11 +1,15 @@
 """The page as a visitor sees it: opened from the disk, in a real browser, without a network."""
 
+import re
+from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
+import pandas as pd
 import pytest
 
 from plfl.report import figures, page
+from plfl.results.tables import Tables
 from tests.helpers import fake_results
 
 LOST = "CA-P1-fedopt-prox-fedavg-10"
@@ -44,8 +48,9 @@ def opened(browser, written):
 
 
 def test_it_fits_the_screen_with_every_figure(opened):
-    drawings = opened.locator("figure > svg:not(.week)")
-    stems = [stem for stems in figures.available().values() for stem in stems]
+    drawings = opened.locator("figure > .drawing > svg")
+    # No method of this study forms clusters.
+    stems = [s for name, stems in figures.available().items() if name != "clusters" for s in stems]
     assert drawings.count() == len(stems)
     for drawing in drawings.all():
         box = drawing.bounding_box()
@@ -107,6 +112,75 @@ def test_a_click_on_a_heading_sorts(opened):
     assert cells(table, 3) == sorted(cells(table, 3))
 
 
+def test_words_filter_the_rows(opened):
+    table = opened.get_by_role("table", name="CA: test MASE")
+    field = opened.get_by_role("searchbox", name="Filter rows: CA: test MASE")
+    every = table.locator("tbody tr").count()
+    field.fill("p2 FedAvg ")
+    shown = table.locator("tbody tr:visible")
+    assert 0 < shown.count() < every
+    for row in shown.all():
+        assert row.locator("td").first.inner_text() == "P2"
+        assert "FedAvg" in row.inner_text()
+    assert opened.get_by_text(f"{shown.count()} of {every} rows").is_visible()
+    field.fill("")
+    assert shown.count() == every
+
+
+def colours(tab):
+    return tab.evaluate(
+        "(({color, backgroundColor}) => [color, backgroundColor])(getComputedStyle(document.body))"
+    )
+
+
+def test_colours_are_the_systems_until_the_button_says_otherwise(opened):
+    light = colours(opened)
+    opened.emulate_media(color_scheme="dark")
+    dark = colours(opened)
+    assert set(light).isdisjoint(dark)
+    opened.get_by_role("button", name="Use light colours").press("Enter")
+    assert colours(opened) == light
+    opened.reload()
+    assert colours(opened) == light, "it is remembered"
+    opened.get_by_role("button", name="Use dark colours").click()
+    assert colours(opened) == dark
+    opened.emulate_media(media="print")
+    assert colours(opened) == light
+
+
+def test_it_is_legible_on_a_phone(opened):
+    opened.set_viewport_size({"width": 400, "height": 800})
+    opened.reload()
+    assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for plot in opened.locator(".forest").all():
+        assert plot.evaluate("e => e.scrollWidth <= e.parentElement.clientWidth")
+    sizes = opened.evaluate(
+        """() => [...document.querySelectorAll("main :is(p, td, th, li, caption, figcaption)")]
+            .filter((e) => e.offsetParent).map((e) => parseFloat(getComputedStyle(e).fontSize))"""
+    )
+    assert min(sizes) >= 12
+    # Drawings are scrolled instead of shrunk.
+    for drawing in opened.locator("figure > .drawing > svg").all():
+        assert drawing.bounding_box()["width"] == float(drawing.get_attribute("width"))
+    assert not opened.get_by_role("link", name="Whole grid").is_visible()
+    opened.get_by_text("Contents", exact=True).click()
+    assert opened.get_by_role("link", name="Whole grid").is_visible()
+
+
+def test_the_first_screen_has_the_findings(opened):
+    for text in ("The best forecaster on validation", "the best federation is", "This rests on"):
+        box = opened.locator("#found p", has_text=text).first.bounding_box()
+        assert box["y"] + box["height"] < 768
+    dots = opened.locator("#found .forest .dot")
+    assert dots.count() == 5 * 3
+    assert dots.first.bounding_box()["y"] < 768
+    zero = opened.locator("#found .forest .zero").first.bounding_box()["x"]
+    for row in opened.locator("#found .forest tbody tr").all():
+        dot = row.locator(".dot").bounding_box()
+        right = dot["x"] + dot["width"] / 2 > zero
+        assert row.locator("td.n").first.inner_text().startswith("+" if right else "-")
+
+
 def test_loads_are_sorted_as_numbers(opened):
     table = opened.get_by_role("table", name="Load in kWh")
     table.get_by_role("button", name="Mean load").click()
@@ -128,11 +202,36 @@ def test_a_link_opens_its_client(opened):
     assert part.get_by_text("sample data").first.is_visible()
 
 
+def test_a_week_tells_its_loads(opened, written):
+    opened.goto(f"{written.as_uri()}#client-IL-2")
+    part = opened.locator("#client-IL-2")
+    week, told = part.locator("svg.week"), part.locator("figure output")
+    tables = Tables(written.parent)
+    cell = tables.shown_cell("IL")
+    rows = tables.forecasts(
+        ["stamp", "truth", "local", "persistence"], client="il137", **asdict(cell)
+    )
+    box = week.bounding_box()
+    opened.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
+    half = told.inner_text()
+    at = rows.index[rows["stamp"] == pd.Timestamp(half[:16])]
+    assert abs(len(rows) / 2 - rows.index.get_loc(at[0])) < 25
+    week.press("ArrowRight")
+    assert told.inner_text() != half
+    row = rows.iloc[rows.index.get_loc(at[0]) + 1]
+    text = told.inner_text()
+    assert text.startswith(f"{row['stamp']:%Y-%m-%d %H:%M}: load ")
+    top = float(week.get_attribute("data-high")) - float(week.get_attribute("data-low"))
+    for name, value in (("load", row["truth"]), ("local model", row["local"])):
+        shown = float(re.search(rf"{name} (-?[\d.]+)", text)[1])
+        assert abs(shown - value) <= top / 200, "as exact as the drawing"
+
+
 def test_it_can_be_printed(opened):
     opened.emulate_media(media="print")
     assert not opened.locator("nav").is_visible()
     opened.set_viewport_size({"width": 700, "height": 1000})  # A4 within its margins
-    for drawing in opened.locator("figure > svg:not(.week)").all():
+    for drawing in opened.locator("figure > .drawing > svg").all():
         assert 100 < drawing.bounding_box()["width"] <= 700
     assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
     paper = opened.pdf(format="A4")

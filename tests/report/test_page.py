@@ -15,10 +15,13 @@ import yaml
 from plfl.config.study import Study
 from plfl.errors import ResultsError
 from plfl.report import clients as clients_shown
-from plfl.report import page
+from plfl.report import figures, page
 from plfl.report.figures import available
+from plfl.report.opening import sentences
 from plfl.results import audit, scarcity
 from plfl.results import provenance as marks
+from plfl.results.claims import verdicts
+from plfl.results.findings import findings
 from plfl.results.tables import Tables, baseline_label, client_label, server_label
 from tests.helpers import fake_results
 
@@ -72,6 +75,11 @@ class Page(HTMLParser):
             self.captioned[-1] = (caption + data, table)
         if {"td", "th"} & set(self.open):
             self.tables[-1][-1][-1] += data
+
+    def table(self, caption: str) -> list[list[str]]:
+        """The only table whose caption starts like this."""
+        (found,) = (table for text, table in self.captioned if text.startswith(caption))
+        return found
 
     def all(self, tag: str) -> list[dict[str, str]]:
         return [attributes for name, attributes in self.elements if name == tag]
@@ -348,13 +356,30 @@ def _luminance(colour: str) -> float:
 
 @pytest.mark.parametrize(
     ("ink", "paper"),
-    [(ink, paper) for ink in ("ink", "quiet", "link", "warn") for paper in ("paper", "band")]
+    [
+        (ink, paper)
+        for ink in ("ink", "quiet", "link", "warn", "contrary")
+        for paper in ("paper", "band")
+    ]
     + [("warn", "warn-band")],
 )
-def test_contrast_is_that_of_wcag_aa(ink: str, paper: str, small: Path) -> None:
-    colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", small.read_text(encoding="utf-8")))
-    low, high = sorted((_luminance(colours[ink]), _luminance(colours[paper])))
-    assert (high + 0.05) / (low + 0.05) >= 4.5
+def test_contrast_is_that_of_wcag_aa_in_both_modes(ink: str, paper: str, small: Path) -> None:
+    pair = r"--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);"
+    found = re.findall(pair, small.read_text(encoding="utf-8"))
+    light, dark = ({name: both[i] for name, *both in found} for i in (0, 1))
+    for colours in (light, dark):
+        low, high = sorted((_luminance(colours[ink]), _luminance(colours[paper])))
+        assert (high + 0.05) / (low + 0.05) >= 4.5
+    assert _luminance(light[paper]) > 0.7 > 0.05 > _luminance(dark[paper])
+
+
+@pytest.mark.parametrize("line", ["load", "own", "naive", "base"])
+def test_lines_of_a_week_stand_out_in_both_modes(line: str, small: Path) -> None:
+    pair = rf"--(?:{line}|paper): light-dark\((#[0-9a-f]{{6}}), (#[0-9a-f]{{6}})\);"
+    found = re.findall(pair, small.read_text(encoding="utf-8"))
+    for paper, ink in zip(*found, strict=True):
+        low, high = sorted((_luminance(ink), _luminance(paper)))
+        assert (high + 0.05) / (low + 0.05) >= 3, "WCAG's contrast of graphics"
 
 
 def test_names_cannot_write_html(tmp_path: Path) -> None:
@@ -405,7 +430,7 @@ def test_a_missing_figure_leaves_no_page(tmp_path: Path) -> None:
 
 def test_the_best_cells_stand_first_among_the_baselines(small: Path, parsed: Page) -> None:
     tables = Tables(small.parent)
-    head, *rows = parsed.tables[0]
+    head, *rows = parsed.table("Sorted by validation MASE")
     assert head == [
         "State", "Forecaster", "Kind", "Validation MASE", "Test MASE", "Bytes", "Epochs", "Trials"
     ]  # fmt: skip
@@ -451,7 +476,11 @@ def test_a_cell_is_best_by_the_mean_over_its_seeds_with_their_deviation(tmp_path
     summary.to_csv(out.parent / "summary.csv", index=False)
     page.write(out.parent, tmp_path / "figures", out)
     parsed = Page(out.read_text(encoding="utf-8"))
-    (first,) = (row for row in parsed.tables[0] if row[0] == "Nord" and row[2] == "federated")
+    (first,) = (
+        row
+        for row in parsed.table("Sorted by validation MASE")
+        if row[0] == "Nord" and row[2] == "federated"
+    )
     assert first[1].endswith("Adam + FedAvgM")
     assert first[3:5] == ["0.900", "0.900 ± 0.141"]  # 0.2 / √2
     (best,) = (table for table in parsed.tables if "Validation, local" in table[0])
@@ -492,24 +521,66 @@ def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
     clients.assign(naive_day_mase_test=1.25).to_parquet(out.parent / "clients.parquet")
     page.write(out.parent, tmp_path / "figures", out)
     parsed = Page(out.read_text(encoding="utf-8"))
-    kinds = [row[2] for row in parsed.tables[0][1:]]
+    kinds = [row[2] for row in parsed.table("Sorted by validation MASE")[1:]]
     assert sorted(kinds) == ["federated", "federated", "no exchange"]
     assert "so there are no baselines" in parsed.text and "best baseline:" not in parsed.text
     assert "test MASE of the load one day earlier1.250" in parsed.text.replace("\n", "")
     assert "baselines.parquet" not in {link["href"] for link in parsed.all("a")}
 
 
-def test_the_verdicts_follow(parsed: Page) -> None:
-    claims = parsed.tables[1]
-    assert claims[0] == ["Claim", "Model", "Verdict", "Evidence"]
-    answers = {row[2] for row in claims[1:]}
-    assert answers <= {"holds", "does not hold", "undecided", "not in this study"}
-    assert all(row[3] for row in claims[1:])
-    assert claims[1][0] == "some federated cell beats the best baseline that sends no data (CA)"
-    needed = "Run at least 3 seeds (grid.seeds)."
-    undecided = [row for row in claims[1:] if row[2] == "undecided" and row[1] == "local"]
-    assert undecided
-    assert all(row[3].endswith((needed, "lower learning rates.")) for row in undecided)
+def test_the_page_begins_with_what_was_found(small: Path, parsed: Page) -> None:
+    tables = Tables(small.parent)
+    found = findings(tables)
+    told = sentences(tables, found)
+    places = [parsed.text.index(sentence) for sentence in told]
+    assert places == sorted(places)
+    assert places[-1] < parsed.text.index("Sorted by validation MASE")
+    plot = parsed.table("The best federation against other forecasters (sample data)")
+    assert [row[-3] for row in plot[1:]] == [
+        f"{v.effect:+.3g} [{v.low:+.3g}, {v.high:+.3g}]" for v in found.verdicts
+    ]
+    assert plot[1][0] == "persistence" and plot[1][1] == "CA"
+    evidence = parsed.table("Evidence on the best federation")
+    assert [row[:2] for row in evidence[1:]] == [[v.claim, v.state] for v in found.verdicts]
+
+
+def test_the_claims_are_a_forest_plot_with_their_evidence(small: Path, parsed: Page) -> None:
+    judged = [v for v in verdicts(Tables(small.parent)) if v.answer != "not in this study"]
+    evidence = parsed.table("Evidence on each claim")
+    assert evidence[0] == ["Claim", "State, model", "Verdict", "Evidence"]
+    assert [(row[0], row[2]) for row in evidence[1:]] == [(v.text, v.answer) for v in judged]
+    assert evidence[1][0] == "some federated cell beats the best baseline that sends no data"
+    assert evidence[1][1] == "CA, local"
+    needed = ("Run at least 3 seeds (grid.seeds).", "lower learning rates.")
+    local = [row for row in evidence[1:] if row[2] == "undecided" and row[1].endswith("local")]
+    assert local
+    assert all(row[3].endswith(needed) for row in local)
+    assert len(parsed.table("What this study says about each claim")) == len(evidence)
+
+
+def test_claims_about_what_the_study_lacks_are_one_folded_line(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.METHODS)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    found = verdicts(Tables(out.parent))
+    lacking = {v.text for v in found if v.answer == "not in this study"}
+    assert len(lacking) > 10
+    assert f"{len(lacking)} claims need what this study does not have" in parsed.text
+    of_plot = {row[0] for row in parsed.table("What this study says about each claim")}
+    assert of_plot.isdisjoint(lacking)
+    assert not any(
+        "not in this study" in text for table in parsed.tables for r in table for text in r
+    )
+
+
+def test_figures_without_content_are_left_out(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    assert "has nothing to show" not in out.read_text(encoding="utf-8")
+    figures.render("clusters", out.parent, tmp_path / "figures")
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    assert "because this study has nothing to show in them: clusters." in parsed.text
+    assert "clusters" not in {figure.get("id") for figure in parsed.all("figure")}
+    assert "ASHRAE" not in parsed.text
 
 
 def _audited(folder: Path, *readings: str, **of: Any) -> None:
@@ -665,5 +736,5 @@ def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:
         ["Adam + FedAvg", "local: server_opt.fedavg.lr=1global: server_opt.fedavg.lr=0.1", *cost],
         ["Adam", "–", *cost],
     ]
-    trials = {row[2]: row[7] for row in parsed.tables[0][1:]}
+    trials = {row[2]: row[7] for row in parsed.table("Sorted by validation MASE")[1:]}
     assert trials["federated"] == "2"

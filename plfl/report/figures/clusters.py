@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from plfl.report.figures.style import COLOURS, COLUMN, PAGE, fit, panels
+from plfl.report.figures.style import COLOURS, COLUMN, PAGE, empty, fit, panels
 from plfl.results.tables import Tables, client_label, method_label, server_label
 
 OUTPUTS = ("clusters",)
@@ -33,12 +33,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     """One panel per state and sharing scheme; without any clusters, a note that says so."""
     found = memberships(tables)
     if found.empty:
-        figure, axes = panels(1, 1, (COLUMN, 0.5))
-        axes[0, 0].axis("off")
-        axes[0, 0].text(
-            0.5, 0.5, "no method of this study forms clusters", ha="center", va="center"
-        )
-        return {"clusters": figure}
+        return {"clusters": empty("no method of this study forms clusters")}
     states = tables.study.data.states
     schemes = [s for s in tables.study.grid.sharing if s in set(found["sharing"])]
     most = found.groupby("state")["client"].nunique().clip(upper=_NAMED)

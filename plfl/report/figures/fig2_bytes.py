@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from plfl.report.figures.style import COLOURS, COLUMN, fit, panels
+from plfl.report.figures.style import COLOURS, COLUMN, empty, fit, panels
 from plfl.results.tables import Tables, method_label, spaced
 
 OUTPUTS = ("fig2_bytes",)
@@ -24,6 +24,8 @@ _WIDTH = 0.4
 def draw(tables: Tables) -> dict[str, Figure]:
     """One panel per sharing scheme with two bars per method, one for each direction."""
     schemes = tables.study.grid.sharing
+    if not tables.traffic.to_numpy().any():
+        return {"fig2_bytes": empty("no sharing scheme of this study sends anything")}
     parts = [tables.traffic.loc[[scheme]].droplevel(0) for scheme in schemes]
     rows = [len(part) for part in parts]
     figure, axes = panels(

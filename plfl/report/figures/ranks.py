@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from plfl.config.study import Study
-from plfl.report.figures.style import PAGE, fit, panels
+from plfl.report.figures.style import PAGE, empty, fit, panels
 from plfl.results.records import MODELS
 from plfl.results.statistics import ALPHA, AXES, Ranking, Scores, ranking, scores
 from plfl.results.tables import Tables, client_label, method_label
@@ -27,6 +27,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
     study = tables.study
     rankings = [ranking(blocks(study, scores(tables, model))) for model in MODELS]
     count = len(rankings[0].ranks)
+    if count < 2:
+        return {"ranks": empty("this study has one combination, so nothing to rank")}
     figure, axes = panels(1, len(MODELS), (PAGE, 1.2 + 0.17 * count))
     for axis, model, ranked in zip(axes[0], MODELS, rankings, strict=True):
         _diagram(axis, ranked, study)

@@ -17,6 +17,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from plfl.files import atomic
+from plfl.report.figures.nothing import EMPTY
 
 COLUMN = 3.5
 PAGE = 7.16
@@ -132,6 +133,14 @@ def note(axis: Axes, text: str) -> None:
         color="0.25",
         bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"},
     )
+
+
+def empty(text: str) -> Figure:
+    """A figure of a study that has nothing to show in it: a note that says so."""
+    figure, axes = panels(1, 1, (COLUMN, 0.5))
+    axes[0, 0].axis("off")
+    axes[0, 0].text(0.5, 0.5, text, ha="center", va="center", gid=EMPTY)
+    return figure
 
 
 def mark_sample(figure: Figure) -> None:

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from plfl.config.study import Cell
 from plfl.errors import ResultsError
 from plfl.report.figures.best_baseline import legend_labels
-from plfl.report.figures.style import COLOURS, PAGE, fit, note, panels
+from plfl.report.figures.style import COLOURS, PAGE, empty, fit, note, panels
 from plfl.results.tables import Tables, baseline_label
 
 OUTPUTS = ("week",)
@@ -39,6 +39,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
     client is the one of median test MASE. The baseline is the state's best one.
     """
     states, best = tables.study.data.states, tables.best_baselines
+    if not any(tables.shown_cell(state) for state in states):
+        return {"week": empty("every cell diverged")}
     figure, axes = panels(len(states), 1, (PAGE, 1.45 * len(states) + 0.35))
     baselines = {}
     for axis, state in zip(axes[:, 0], states, strict=True):

@@ -22,6 +22,7 @@ from matplotlib.text import Text
 
 from plfl.errors import PlflError, ResultsError
 from plfl.report.figures import available, caption, draw, render, render_all
+from plfl.report.figures.nothing import EMPTY
 from plfl.report.figures.style import PAGE, fit, panels, style
 from plfl.results.collect import summarise
 from plfl.results.records import CELL
@@ -249,3 +250,29 @@ def test_results_without_baselines_are_drawn_without_them(tmp_path: Path) -> Non
         (legend,) = draw(name, tables)[name].legends
         labels = [text.get_text() for text in legend.get_texts()]
         assert not [label for label in labels if "baseline" in label]
+
+
+@pytest.mark.parametrize(
+    ("name", "sharing", "lost"),
+    [
+        ("clusters", "P1", False),
+        ("ranks", "P1", False),
+        ("fig2_bytes", "P3", False),
+        ("week", "P1", True),
+    ],
+)
+def test_a_figure_with_nothing_to_show_says_so(
+    name: str, sharing: str, lost: bool, tmp_path: Path
+) -> None:
+    grid = fake_results.TINY["grid"] | {"sharing": [sharing]}
+    diverged = (f"CA-{sharing}-fedopt-adam-fedavg-10",) if lost else ()
+    fake_results.write(tmp_path, fake_results.TINY | {"grid": grid}, diverged)
+    render(name, tmp_path, tmp_path)
+    assert f'id="{EMPTY}"' in (tmp_path / f"{name}.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["clusters", "ranks", "fig2_bytes", "week"])
+def test_a_figure_with_content_is_not_marked_as_empty(name: str, tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.METHODS)
+    render(name, tmp_path, tmp_path)
+    assert EMPTY not in (tmp_path / f"{name}.svg").read_text(encoding="utf-8")

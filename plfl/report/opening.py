@@ -1,0 +1,212 @@
+"""The first screen of the page: what the study found, in a few sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from plfl import baselines
+from plfl.report.clients import score
+from plfl.report.standings import bytes_per_round, of_cell
+from plfl.results.findings import MODEL, RIVALS, Best, Findings
+from plfl.results.tables import Tables, baseline_label, spaced
+from plfl.results.verdict import Verdict
+
+FEW = 3
+"""Largest number of states, or of undecided comparisons, that a sentence lists one by one."""
+
+
+def sentences(tables: Tables, found: Findings) -> list[str]:
+    """The findings in sentences: the best forecaster, the verdicts, the costs, and the basis.
+
+    Raises:
+        ResultsError: the results are incomplete or have another format.
+    """
+    return [
+        _best(tables, found.best),
+        *_verdicts(tables, found),
+        *_costs(tables, found.federated),
+        " ".join([_basis(tables), *_needed(tables, found.verdicts)]),
+    ]
+
+
+def _best(tables: Tables, best: Sequence[Best]) -> str:
+    """Which forecaster is best on validation in each state, with its test score."""
+    if not best:
+        return "No forecaster has a score on validation."
+    by_name: dict[str, list[Best]] = {}
+    for one in best:
+        by_name.setdefault(_name(tables, one), []).append(one)
+    if len(by_name) == 1:
+        (name,) = by_name
+        several = len(tables.study.data.states) > 1
+        where = f" {_places(tables, [one.state for one in best])}" if several else ""
+        return f"The best forecaster on validation{where} is {name}: {_scores(best, several)}."
+    parts = [
+        f"{_places(tables, [one.state for one in some])} {name}: {_scores(some, len(some) > 1)}"
+        for name, some in list(by_name.items())[:FEW]
+    ]
+    if more := sum(map(len, list(by_name.values())[FEW:])):
+        parts.append(f"another one in {more} more {'state' if more == 1 else 'states'}")
+    return f"The best forecaster on validation is {'; '.join(parts)}."
+
+
+def _scores(best: Sequence[Best], named: bool) -> str:
+    """Test scores with their intervals, each with its state if `named`; of many, the range."""
+    if len(best) > FEW:
+        ends = [score(end(one.mase for one in best)) for end in (min, max)]
+        return f"test MASE {' to '.join(ends)}"
+    return "test MASE " + ", ".join(_mase(one) + f" in {one.state}" * named for one in best)
+
+
+def _name(tables: Tables, best: Best) -> str:
+    if best.cell is not None:
+        scheme = best.cell.sharing
+        kind = "local training" if tables.study.is_alone(best.cell) else "a federation"
+        return f"{kind}, {scheme} with {tables.optimisers(best.cell)}"
+    assert best.baseline is not None, "it is a cell or a baseline"
+    pooled = baselines.find(best.baseline).pooled
+    kind = "a baseline that needs all raw data in one place" if pooled else "a baseline"
+    return f"{baseline_label(best.baseline)} ({kind})"
+
+
+def _mase(best: Best) -> str:
+    if not np.isfinite(best.low):
+        return score(best.mase)
+    return f"{score(best.mase)} [{score(best.low)}, {score(best.high)}]"
+
+
+def _verdicts(tables: Tables, found: Findings) -> Iterator[str]:
+    """What the best federation beats, what it loses to, and what is undecided."""
+    if not found.verdicts:
+        yield "The study has no federation: no sharing scheme of its grid shares parameters."
+        return
+    if missing := [r for r in RIVALS if all(verdict.claim != r for verdict in found.verdicts)]:
+        yield f"The results hold no {_listed(missing, 'or')} to compare a federation with."
+    judged = [verdict for verdict in found.verdicts if verdict.effect is not None]
+    if not judged:
+        yield "Every federated cell diverged, so no federation beats anything."
+        return
+    if all(verdict.seeds == 1 and verdict.answer == "undecided" for verdict in judged):
+        ahead = [verdict for verdict in judged if (verdict.effect or 0) > 0]
+        behind = [verdict for verdict in judged if (verdict.effect or 0) <= 0]
+        parts = [
+            f"{word} {_rivals(tables, some)}"
+            for word, some in (("ahead of", ahead), ("behind", behind))
+            if some
+        ]
+        yield (
+            f"With its one seed, the best federation is {' and '.join(parts)}; this decides "
+            "nothing, because one seed does not show how much trainings vary."
+        )
+        return
+    for answer, start in (
+        ("holds", "The best federation beats"),
+        ("does not hold", "The best federation does worse than"),
+    ):
+        if some := [verdict for verdict in judged if verdict.answer == answer]:
+            yield f"{start} {_rivals(tables, some)}."
+    if not any(verdict.answer == "holds" for verdict in judged):
+        yield "There is no forecaster that a federation was shown to beat."
+
+
+def _rivals(tables: Tables, verdicts: Sequence[Verdict]) -> str:
+    """The rivals of some verdicts, those of the same states together."""
+    states: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        states.setdefault(verdict.claim, []).append(str(verdict.state))
+    rivals: dict[tuple[str, ...], list[str]] = {}
+    for rival, where in states.items():
+        rivals.setdefault(tuple(where), []).append(rival)
+    if len(tables.study.data.states) == 1:
+        return _listed(states)
+    return _listed(f"{_listed(some)} {_places(tables, where)}" for where, some in rivals.items())
+
+
+def _places(tables: Tables, states: Sequence[str]) -> str:
+    count = len(tables.study.data.states)
+    if len(states) == count:
+        return "in both states" if count == 2 else f"in all {count} states"
+    return f"in {_listed(states)}" if len(states) <= FEW else f"in {len(states)} of {count} states"
+
+
+def _listed(words: Iterable[str], joined: str = "and") -> str:
+    *most, last = words
+    return f"{', '.join(most)} {joined} {last}" if most else last
+
+
+def _costs(tables: Tables, federated: Sequence[Best]) -> Iterator[str]:
+    """The bytes of the best federated cells, per round and over the whole training."""
+    cells = [one.cell for one in federated if one.cell is not None]
+    if not cells:
+        return
+    summary = tables.summary
+    summary = summary[(summary["model"] == MODEL) & (summary["chosen"] == "last")]
+    clients = tables.clients["state"].value_counts()
+    in_all = []
+    for cell in cells:
+        sent = of_cell(summary, cell)[["bytes_down", "bytes_up"]].sum(axis=1).mean()
+        in_all.append(sent / clients[cell.state])
+    rounds = tables.study.federation.rounds
+    whole = f"all {rounds} rounds" if rounds > 1 else "its only round"
+    yield (
+        f"The best federation sends {_range([bytes_per_round(tables, cell) for cell in cells])} "
+        f"bytes per participating client and round, {_range(in_all)} bytes per client in {whole}, "
+        f"both directions together; baselines and local training send none"
+        f"{_pooled(tables)}."
+    )
+
+
+def _pooled(tables: Tables) -> str:
+    """What the pooled baselines would send, if there are any."""
+    table = tables.baseline_scores
+    table = table[table["pooled"]] if not table.empty else table
+    if table.empty:
+        return ""
+    clients = tables.clients["state"].value_counts()
+    states = table.index.get_level_values("state")
+    raw = [sent / clients[state] for state, sent in zip(states, table["bytes"], strict=True)]
+    return f" (the pooled baseline: {_range(raw)} bytes of raw data per client, once)"
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = spaced(min(values)), spaced(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def _basis(tables: Tables) -> str:
+    """How many seeds and clients the study rests on."""
+    states = tables.study.data.states
+    by_state = tables.clients["state"].value_counts()
+    count = int(by_state.sum())
+    clients = f"{count} client{'s' * (count > 1)}"
+    if len(states) > 1:
+        each = set(by_state)
+        clients += f" in {len(states)} states"
+        clients += f" ({each.pop()} in each)" if len(each) == 1 else ""
+    seeds = len(tables.study.grid.seeds)
+    return f"This rests on {seeds} seed{'s' * (seeds > 1)} and {clients}."
+
+
+def _needed(tables: Tables, verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """What would decide the undecided comparisons; if that differs, what would decide the first."""
+    undecided = [verdict for verdict in verdicts if verdict.answer == "undecided"]
+    if not undecided:
+        return
+    if len({verdict.needed for verdict in undecided}) > 1:
+        nearest = min(undecided, key=_doubt)
+        yield (
+            f"{len(undecided)} of {len(verdicts)} comparisons are undecided; nearest to a decision "
+            f"is that with {_rivals(tables, [nearest])}. {nearest.needed}"
+        )
+        return
+    if len(undecided) < len(verdicts):
+        yield f"Undecided against {_rivals(tables, undecided)}."
+    yield undecided[0].needed
+
+
+def _doubt(verdict: Verdict) -> float:
+    """The larger p value of the two tests, before correction; 1 if there was nothing to test."""
+    tested = [p for p in (verdict.p_clients, verdict.p_trainings) if p is not None]
+    return max(tested, default=1.0)

@@ -1,0 +1,146 @@
+"""What a reader asks first: which forecaster is best, and what a federation is better than.
+
+The best federated cell of each state is compared with every kind of forecaster that needs no
+federation, each side selected on validation. The comparisons are judged as claims are
+(`plfl.results.verdict`). They are a family of their own: their p values are corrected for the
+number of these comparisons, not for that of `plfl.results.claims`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from plfl.baselines import BASELINE
+from plfl.config.study import Cell, Study
+from plfl.results.baseline_claims import LIGHTGBM
+from plfl.results.records import Model
+from plfl.results.statistics import AXES, DRAWS, Comparison, Scores, interval, scores
+from plfl.results.tables import Tables, fitting
+from plfl.results.verdict import (
+    Evidence,
+    NotInStudyError,
+    Verdict,
+    contest,
+    judge,
+    settle,
+    shared_schemes,
+)
+
+MODEL: Model = "local"
+"""The model of the cells: the one that a client holds after its own steps."""
+PERSISTENCE, LOCAL_TRAINING = "persistence", "local training"
+BASELINES = {
+    "seasonal naive": ["naive_day", "naive_week", "naive_mean", "naive_weeks"],
+    "ridge": ["ridge", "ridge_lags"],
+    "LightGBM": LIGHTGBM,
+}
+"""Kinds of baselines and their members, of which the best one is the rival."""
+RIVALS = (PERSISTENCE, *BASELINES, LOCAL_TRAINING)
+"""What a federation is compared with, the simplest first."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The forecaster of lowest validation MASE among some of a state."""
+
+    state: str
+    cell: Cell | None
+    """The cell, of the first seed; None for a baseline."""
+    baseline: str | None
+    """The baseline; None for a cell."""
+    mase: float
+    """Test MASE, mean over clients and seeds."""
+    low: float
+    high: float
+    """Ends of the 95 % bootstrap interval over clients; NaN with a single client."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the study found, state by state."""
+
+    best: list[Best]
+    """The best forecaster of each state; states in which none has a score are left out."""
+    federated: list[Best]
+    """The best federated cell of each state; states in which all diverged are left out."""
+    verdicts: list[Verdict]
+    """Whether the best federated cell beats each of `RIVALS`, which `claim` and `text` name; by
+    rival, then by state. Without those that the study does not have."""
+
+
+def findings(tables: Tables) -> Findings:
+    """What the study found about federations at the last round.
+
+    Raises:
+        ResultsError: a table is missing, damaged or has another format.
+    """
+    with fitting(tables.folder):
+        of_states = scores(tables, MODEL, baselines=True)
+        try:
+            shared = shared_schemes(tables.study)
+        except NotInStudyError:
+            shared = []
+        judged = [
+            _judged(rival, state, evidence)
+            for rival in RIVALS
+            for state, found in of_states.items()
+            if shared and (evidence := _against(tables.study, rival, found, shared))
+        ]
+        best = [_best(found) for found in of_states.values()]
+        federated = [_best(found, sharing=shared) for found in of_states.values()]
+    return Findings(list(filter(None, best)), list(filter(None, federated)), settle(judged))
+
+
+def _judged(rival: str, state: str, evidence: Evidence) -> Verdict:
+    verdict = judge(Verdict(rival, MODEL, state), evidence, DRAWS)
+    # Where the effect is known, the reason would only repeat it, for persistence with its sign
+    # turned around.
+    reason = verdict.reason if verdict.effect is None else ""
+    return replace(verdict, text=rival, reason=reason)
+
+
+def _best(found: Scores, **among: str | list[str]) -> Best | None:
+    k = found.best(found.where(**among))
+    if k is None:
+        return None
+    axes = dict(zip(AXES, found.combinations[k], strict=True))
+    baseline = axes["sharing"] == BASELINE
+    by_client = found.mase[k].mean(axis=0)
+    by_client = by_client[np.isfinite(by_client)]  # a load that never changes has no MASE
+    if not len(by_client):
+        return None
+    return Best(
+        found.state,
+        None if baseline else Cell(state=found.state, **axes, seed=found.seeds[0]),
+        axes["method"] if baseline else None,
+        float(by_client.mean()),
+        *interval([by_client]),
+    )
+
+
+def _against(study: Study, rival: str, found: Scores, shared: list[str]) -> Evidence | None:
+    """The best federated cell of a state against one rival; None if there is no such rival."""
+    if rival == PERSISTENCE:
+        return _against_persistence(found, shared)
+    if rival == LOCAL_TRAINING:
+        alone = [scheme for scheme in study.grid.sharing if study.shares_nothing(scheme)]
+        worse: Mapping[str, str | list[str]] = {"sharing": alone}
+    else:
+        worse = {"sharing": BASELINE, "method": BASELINES[rival]}
+    if not found.where(**worse).any():
+        return None
+    return contest({found.state: found}, {"sharing": shared}, worse)
+
+
+def _against_persistence(found: Scores, shared: list[str]) -> Evidence:
+    """The MASE against 1, which is that of persistence by definition, with or without baselines."""
+    cells = found.where(sharing=shared)
+    best = found.best(cells)
+    if best is None:
+        return Evidence([], blocking=tuple(n for n, c in zip(found.names, cells, strict=True) if c))
+    # As in claim (e2): ratios are tested around 1, and the claim is that they are below it.
+    comparison = Comparison(
+        (found.names[best],), {found.state: (found.mase[best] - 1).T}, ratios=True
+    )
+    return Evidence([comparison], witness=comparison, denied=True)

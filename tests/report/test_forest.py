@@ -1,0 +1,96 @@
+"""The rows of a forest plot are where their numbers say."""
+
+from itertools import pairwise
+
+import pytest
+
+from plfl.report.forest import Scale, forest, left_out
+from plfl.results.verdict import Answer, Verdict
+
+
+def verdict(
+    effect: float | None = 0.5,
+    low: float | None = 0.2,
+    high: float | None = 0.8,
+    answer: Answer = "holds",
+    text: str = "a",
+    **more: object,
+) -> Verdict:
+    return Verdict(
+        text, "local", "CA", answer, effect, low, high, seeds=3, clients=12, text=text, **more
+    )  # type: ignore[arg-type]
+
+
+def test_positions_are_linear_and_zero_is_inside() -> None:
+    scale = Scale.of([verdict(), verdict(-0.3, -0.4, 0.1)])
+    assert scale.unit is None
+    assert scale.at(-0.4) == 6 and scale.at(0.8) == 94
+    assert scale.at(0.2) == pytest.approx(50)
+    ticks = dict(scale.ticks)
+    assert ticks[scale.at(0)] == "0"
+    for at, text in ticks.items():
+        assert at == scale.at(float(text))
+        assert 6 <= at <= 94
+    places = sorted(ticks)
+    assert all(b - a >= 13 for a, b in pairwise(places))
+
+
+def test_far_effects_do_not_flatten_the_others() -> None:
+    scale = Scale.of([verdict() for _ in range(9)] + [verdict(-80, -200, -20)])
+    assert scale.unit == pytest.approx(0.5)
+    assert scale.at(0.8) - scale.at(0.2) > 4, "of a linear axis it would be 0.3"
+    places = [scale.at(x) for x in (-200, -80, -20, 0, 0.2, 0.8)]
+    assert places == sorted(places)
+    assert {text for _, text in scale.ticks} >= {"0", "-100"}
+
+
+def test_a_row_has_its_numbers_its_mark_and_its_size() -> None:
+    plot = forest([verdict(), verdict(-0.4, -0.5, -0.3, "does not hold", "b")])
+    assert plot is not None and plot.about == ""
+    (first,), (second,) = (group.rows for group in plot.groups)
+    assert [group.title for group in plot.groups] == ["a", "b"]
+    assert (first.effect, first.size, first.mark) == ("+0.5 [+0.2, +0.8]", "12 × 3", "✓")
+    assert (second.answer, second.mark, second.label) == ("does not hold", "✗", "")
+    assert first.start is not None and first.at is not None and first.end is not None
+    assert second.end is not None
+    assert second.end < plot.scale.at(0) < first.start < first.at < first.end
+    assert not plot.single_seed
+
+
+def test_labels_name_what_the_rows_differ_in() -> None:
+    other = Verdict("a", "global", "NY", "holds", 0.1, text="a")
+    plot = forest([verdict(), other])
+    assert plot is not None and plot.about == "State, model"
+    assert [row.label for row in plot.groups[0].rows] == ["CA, local", "NY, global"]
+
+
+def test_other_units_and_missing_ends_are_not_on_the_axis() -> None:
+    share = Verdict("d", None, None, "holds", 0.0581, 0.05, 0.06, unit="share", text="d")
+    single = verdict(0.3, None, None)
+    plot = forest([share, single, verdict(None, None, None, "undecided", reason="diverged")])
+    assert plot is not None
+    first, second, third = (row for group in plot.groups for row in group.rows)
+    assert (first.at, first.effect) == (None, "5.81% [5.00%, 6.00%]")
+    assert second.at is not None and second.start is None
+    assert (third.at, third.effect) == (None, "")
+    assert "diverged" in third.evidence
+
+
+def test_one_seed_is_said_once() -> None:
+    one = Verdict("a", "local", "CA", "undecided", 0.2, 0.1, 0.3, seeds=1, text="a")
+    share = Verdict("d", None, None, "holds", 0.05, unit="share", seeds=1, text="d")
+    plot = forest([one, share])
+    assert plot is not None and plot.single_seed
+    several = forest([verdict(answer="undecided")])
+    assert several is not None and not several.single_seed
+
+
+def test_what_the_study_lacks_is_no_row() -> None:
+    lacking = [
+        Verdict("e", model, None, "not in this study", reason="no state CA", text="e")  # type: ignore[arg-type]
+        for model in ("local", "global")
+    ]
+    assert forest(lacking) is None
+    plot = forest([verdict(), *lacking])
+    assert plot is not None and len(plot.groups) == 1
+    assert left_out([verdict(), *lacking]) == [("e", ["no state CA"])]

@@ -1,0 +1,142 @@
+"""The findings are those that the results were constructed to have."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from plfl.baselines import BASELINE, catalogue
+from plfl.results.findings import BASELINES, LOCAL_TRAINING, RIVALS, Findings, findings
+from plfl.results.tables import Tables
+from tests.helpers.constructed import write
+
+LEVEL = {"P1": 0.9, "P2": 0.8, "P3": 0.7}
+RIVAL = {"naive_week": 1.2, "ridge": 1.1, "ridge_lags": 0.6, "lightgbm": 0.5, "persistence": 1.0}
+ANSWERS = {
+    "persistence": "holds",
+    "seasonal naive": "holds",
+    "ridge": "does not hold",
+    "LightGBM": "does not hold",
+    "local training": "does not hold",
+}
+
+
+def level(cell: dict[str, Any], *_: object) -> float:
+    return LEVEL[cell["sharing"]] * (1.5 if cell["client_opt"] == "sgd" else 1)
+
+
+def rival(name: str) -> float:
+    return RIVAL.get(name, 2.0)
+
+
+def study(folder: Path, **config: Any) -> Tables:
+    data = {"states": ["CA", "NY"], **config.pop("data", {})}
+    grid = {"client_opt": ["adam", "sgd"], **config.pop("grid", {})}
+    config = {"baseline": rival, **config}
+    return write(folder, config.pop("level", level), data=data, grid=grid, **config)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    return study(tmp_path_factory.mktemp("findings"))
+
+
+@pytest.fixture(scope="module")
+def found(tables: Tables) -> Findings:
+    return findings(tables)
+
+
+def test_each_rival_is_judged_in_each_state(found: Findings) -> None:
+    assert [(v.claim, v.state) for v in found.verdicts] == [
+        (name, state) for name in RIVALS for state in ("CA", "NY")
+    ]
+    assert {v.claim: v.answer for v in found.verdicts} == ANSWERS
+    assert {(v.clients, v.seeds, v.model) for v in found.verdicts} == {(12, 3, "local")}
+
+
+def test_effects_are_differences_of_the_records(tables: Tables, found: Findings) -> None:
+    means = {
+        sharing: tables.records(
+            ["mase"], split="test", model="local", state="NY", sharing=sharing, client_opt="adam"
+        )["mase"].mean()
+        for sharing in ("P2", "P3")
+    }
+    effects = {v.claim: v.effect for v in found.verdicts if v.state == "NY"}
+    # Of several baselines, the one of lowest validation MASE is the rival.
+    others = {"persistence": 1.0, "seasonal naive": 1.2, "ridge": 0.6, "LightGBM": 0.5}
+    for name, other in (others | {LOCAL_TRAINING: means["P3"]}).items():
+        assert effects[name] == pytest.approx(other - means["P2"]), name
+    for verdict in found.verdicts:
+        assert verdict.low is not None and verdict.high is not None and verdict.effect is not None
+        assert verdict.low <= verdict.effect <= verdict.high
+
+
+def test_the_best_are_chosen_on_validation(tmp_path: Path) -> None:
+    def misled(cell: dict[str, Any], split: str, *_: object) -> float:
+        return 0.1 if (cell["sharing"] == "P1") == (split == "validation") else 0.3
+
+    tables = study(tmp_path, level=misled, data={"states": ["CA"]})
+    found = findings(tables)
+    (best,), (federated,) = found.best, found.federated
+    assert best == federated
+    assert best.cell is not None and best.cell.sharing == "P1"
+    assert best.mase == pytest.approx(0.3, abs=0.01)
+    assert tables.best("local", state="CA") == best.cell
+
+
+def test_the_interval_of_the_best_is_scipys(tables: Tables, found: Findings) -> None:
+    best = found.federated[0]
+    assert best.cell is not None and best.state == "CA"
+    by_client = tables.records(
+        ["client", "mase"], split="test", model="local", state="CA", sharing="P2",
+        client_opt="adam",
+    ).groupby("client", sort=False)["mase"].mean()  # fmt: skip
+    assert best.mase == pytest.approx(by_client.mean())
+    expected = stats.bootstrap(
+        (by_client.to_numpy(),), np.mean, n_resamples=9999, rng=np.random.default_rng(0)
+    ).confidence_interval
+    assert (best.low, best.high) == pytest.approx(tuple(expected), rel=1e-3)
+    assert [one.baseline for one in found.best] == ["lightgbm", "lightgbm"]
+
+
+def test_noise_is_undecided_and_one_seed_decides_nothing(tmp_path: Path) -> None:
+    def alike(*_: object) -> float:
+        return 1.0
+
+    noise = findings(study(tmp_path / "a", level=alike, noise=0.3, baseline=lambda name: 1.0))
+    assert {v.answer for v in noise.verdicts} == {"undecided"}
+    assert all(v.needed for v in noise.verdicts)
+    one = findings(study(tmp_path / "b", grid={"seeds": [1]}))
+    assert {v.answer for v in one.verdicts} == {"undecided"}
+    assert {v.needed for v in one.verdicts} == {"Run at least 3 seeds (grid.seeds)."}
+
+
+def test_what_the_study_lacks_is_left_out(tmp_path: Path) -> None:
+    no_local = findings(study(tmp_path / "a", grid={"sharing": ["P1", "P2"]}))
+    assert {v.claim for v in no_local.verdicts} == set(RIVALS) - {LOCAL_TRAINING}
+    no_federation = findings(study(tmp_path / "b", grid={"sharing": ["P3"]}))
+    assert no_federation.verdicts == no_federation.federated == []
+    assert len(no_federation.best) == 2
+
+
+def test_federations_that_diverged_beat_nothing(tmp_path: Path) -> None:
+    def lost(cell: dict[str, Any], *_: object) -> float:
+        return 0.7 if cell["sharing"] == "P3" else np.nan
+
+    found = findings(study(tmp_path, level=lost))
+    assert found.federated == []
+    assert {(v.answer, v.effect) for v in found.verdicts} == {("undecided", None)}
+    assert all("diverged" in v.reason for v in found.verdicts)
+
+
+def test_a_client_without_a_score_is_left_out(tmp_path: Path) -> None:
+    found = findings(study(tmp_path, constant="client3"))
+    assert {v.clients for v in found.verdicts} == {11}
+    assert all(np.isfinite([one.mase, one.low, one.high]).all() for one in found.best)
+
+
+def test_every_baseline_that_is_named_exists() -> None:
+    assert {name for names in BASELINES.values() for name in names} <= set(catalogue(context=True))
+    assert BASELINE not in BASELINES
