@@ -1,5 +1,7 @@
 """What training costs: against a plain PyTorch loop, as the work grows, by method, and by part.
 
+The last part is what the smallest study costs, from its data to its page.
+
     python benchmarks/bench.py [PART ...]
 
 Everything is measured in one run of about ten minutes, or only the parts named, to renew them at a
@@ -19,6 +21,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -71,6 +74,7 @@ def main() -> None:
         "cells": lambda: {str(n): in_a_process(growth, CLIENTS, n) for n in (1, 20, 180)},
         "methods": lambda: in_a_process(by_method),
         "job": lambda: in_a_process(by_part),
+        "smoke": smoke,
     }
     names = sys.argv[1:] or list(parts)
     if unknown := set(names) - set(parts):
@@ -276,6 +280,21 @@ def by_part() -> Numbers:
         "cells": len(study.cells),
         "peak_mib": _peak_mib(),
     }
+
+
+def smoke() -> Numbers:
+    """Seconds of `make smoke` when set up: of the processor and in all, in a folder of its own."""
+    python, root = Path(sys.executable), Path(__file__).resolve().parents[1]
+    command = [python.with_name("snakemake"), "--cores", "all", "--quiet", "all"]
+    command += ["--snakefile", root / "Snakefile", "--configfile", root / "config" / "smoke.yaml"]
+    path = {"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with tempfile.TemporaryDirectory() as folder:
+        command += ["--directory", folder]
+        seconds = _seconds(lambda: subprocess.run(command, check=True, env=os.environ | path))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"processor_seconds": processor, "seconds": seconds}
 
 
 class _Spent:

@@ -75,12 +75,13 @@ def limits(results: dict[str, Any]) -> list[Limit]:
         Limit("180 cells: nine such jobs on all cores", turns * job["seconds"] / 60, 20, 8, " min"),
         Limit("1,200 clients / 12, a client-step", cost["1200"] / cost["12"], 1.15, 1.05, "×"),
         Limit("peak memory of a job", job["peak_mib"] / 1024, 2, 1, " GiB"),
+        Limit("`make smoke`, processor", results["smoke"]["processor_seconds"], 25, 20, " s"),
     ]
 
 
 def tables(results: dict[str, Any]) -> str:
     """All tables, in Markdown."""
-    m, load, job = results["machine"], results["load"], results["job"]
+    m, load, job, smoke = (results[part] for part in ("machine", "load", "job", "smoke"))
     rate = job["evaluation_gflop"] / job["parts"]["evaluation"]
     parts = [
         f"`make bench` on {m['cores']} cores of {m['processor']} ({m['instructions']}), "
@@ -138,6 +139,9 @@ def tables(results: dict[str, Any]) -> str:
                 for name, seconds in job["parts"].items()
             ],
         ),
+        "### The smallest study",
+        f"`make smoke`, when set up: {smoke['processor_seconds']:.1f} s of processor time, "
+        f"{smoke['seconds']:.0f} s in all. Its ten jobs are a Python process each.",
     ]
     return "\n\n".join(part for part in parts if part)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # see above
     from plfl.config.study import Cell, Study
     from plfl.data.prepare import load_dataset
     from plfl.data.windows import Dataset

@@ -6,20 +6,15 @@ from functools import cache
 from types import ModuleType
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
-
 from plfl.errors import PlflError
+from plfl.section import Section
 
 
-class Algorithm(BaseModel):
-    """The hyperparameters of an algorithm, which never change after creation.
+class Algorithm(Section):
+    """The hyperparameters of an algorithm.
 
     The file of a subclass holds its source, equations and update.
     """
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
-    )
 
     name: ClassVar[str]
     """The name in configurations, which is also the name of the file."""

@@ -19,7 +19,7 @@ from plfl.registry import Algorithm
 ROOMS = {"method": methods, "server_opt": servers, "client_opt": clients}
 FLOATS = (
     "Floats per client, counted on the channel with the default parameters; each has "
-    f"{FLOAT} bytes.\nd_s: shared parameters; d_φ: those of the LSTM among them."
+    f"{FLOAT} bytes.\nd_s: number of shared parameters; d_φ: how many of them are the LSTM's."
 )
 
 
@@ -38,6 +38,7 @@ def entries() -> list[dict[str, Any]]:
 
 
 def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
+    meanings = cls.meanings()
     sent = sizes(cls.name) if issubclass(cls, MethodRules) else None
     return {
         "axis": axis,
@@ -47,7 +48,7 @@ def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
         "parameters": {
             name: {
                 "default": field.get_default(call_default_factory=True),
-                "meaning": " ".join((field.description or "").split()),
+                "meaning": " ".join(meanings.get(name, "").split()),
             }
             for name, field in cls.model_fields.items()
         },

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     print(
         f"\n{study.name}: {total['cells']:.0f} cells, {total['trainings']:.0f} trainings, "
         f"{total['client_steps']:,.0f} client-steps, at least {total['megabytes']:,.0f} MB between "
-        f"clients and servers\ntraining alone takes about {duration(seconds)} in one job, "
+        f"clients and servers\nthe training itself takes about {duration(seconds)} in one job, "
         f"{duration(seconds / cores)} on {cores} cores ({engine} engine on {device}, "
-        f"{speed.client_steps:,.0f} client-steps/s measured now; a year of data per client)"
+        f"{speed.client_steps:,.0f} client-steps/s measured now, for a year of data per client)"
     )

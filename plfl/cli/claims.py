@@ -1,4 +1,4 @@
-"""`plfl claims`: what the results of a study say about claims."""
+"""`plfl claims`: judges claims on the results of a study."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ plfl claims results/demo --json > claims.json
 
 def add(commands: Commands) -> None:
     """Add `claims` to the commands of `plfl`."""
-    about = "judge whether a federation pays and published claims hold"
+    about = "judge whether federation pays off and published claims hold"
     parser = add_parser(commands, "claims", about, EXAMPLES, run)
     parser.add_argument("results", type=Path, help="results folder of a study")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")

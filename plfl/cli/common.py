@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from plfl.config.study import Study
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
 
     from plfl.experiments.audit import Progress

@@ -5,7 +5,7 @@ import argparse
 from plfl.cli.common import Commands, add_parser, add_round
 
 EXAMPLES = """
-plfl compare results/eulp results/tuned
+plfl compare results/study results/tuned
 plfl compare results/demo:NY-P1-fedopt-adam-fedavg results/demo:NY-P2-fedopt-adam-fedavg
 plfl compare results/demo:NY-baseline-lightgbm_lags results/demo:NY-P2-fedopt-adam-fedavg
 """

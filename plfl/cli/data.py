@@ -1,4 +1,4 @@
-"""`plfl data`: looks at the clients' series before anything is trained."""
+"""`plfl data`: describes and checks the clients' series before training."""
 
 import argparse
 from pathlib import Path

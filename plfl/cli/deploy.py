@@ -40,10 +40,10 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     _add_common(server)
     _add_policy(server)
     server.add_argument(
-        "--host", default="127.0.0.1", help="address to listen at; default: %(default)s"
+        "--host", default="127.0.0.1", help="address to listen on; default: %(default)s"
     )
     server.add_argument(
-        "--port", type=int, default=DEFAULT_PORT, help="port to listen at; default: %(default)s"
+        "--port", type=int, default=DEFAULT_PORT, help="port to listen on; default: %(default)s"
     )
     _add_keys(server, "server")
     server.set_defaults(run=_serve)
@@ -64,7 +64,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     )
     _add_keys(client, "clients/NAME")
     client.add_argument(
-        "--persistence",
+        "--retry-seconds",
         type=float,
         default=30.0,
         metavar="S",
@@ -75,7 +75,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         type=int,
         default=0,
         metavar="EPOCHS",
-        help="if the client joins late, passes over its data to prepare its personal part; "
+        help="passes over its own data, before its first round, of a client that joins late; "
         "default: %(default)s",
     )
     client.set_defaults(run=_attend)
@@ -132,7 +132,7 @@ def _add_policy(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=300.0,
         metavar="S",
-        help="seconds to wait for these clients; default: %(default)s",
+        help="seconds to wait until that many clients are connected; default: %(default)s",
     )
     parser.add_argument(
         "--timeout",
@@ -212,7 +212,7 @@ def _attend(options: argparse.Namespace) -> None:
         keys = ClientKeys.of(options.keys)
     folder = options.folder or CellFolders(study, cell).client(options.building)
     name, server = options.building, options.server
-    attend(study, cell, name, folder, server, keys, options.persistence, options.calibrate)
+    attend(study, cell, name, folder, server, keys, options.retry_seconds, options.calibrate)
 
 
 def _keys(options: argparse.Namespace) -> None:
@@ -254,7 +254,7 @@ def _secured(options: argparse.Namespace, host: str) -> bool:
         is_here = False
     if not is_here:
         raise PlflError(
-            f"--insecure is for this machine only, and {host} is another one; use --keys instead"
+            f"--insecure is for this machine only and {host} is another machine; use --keys"
         )
     return False
 

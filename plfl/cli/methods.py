@@ -12,7 +12,7 @@ plfl methods --json
 
 def add(commands: Commands) -> None:
     """Add `methods` to the commands of `plfl`."""
-    about = "list the algorithms, their sources, parameters and messages"
+    about = "list the algorithms: sources, hyperparameters, message sizes"
     parser = add_parser(commands, "methods", about, EXAMPLES, run)
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 

@@ -10,7 +10,7 @@ from plfl.cli.common import Commands, add_parser
 from plfl.config.study import Cell, Study
 from plfl.errors import ConfigError, PlflError, did_you_mean
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
 
 EXAMPLES = """

@@ -1,4 +1,4 @@
-"""`plfl scarcity`: from how much history on sharing pays."""
+"""`plfl scarcity`: with how many weeks of history sharing pays off."""
 
 import argparse
 from pathlib import Path
@@ -13,7 +13,7 @@ plfl scarcity config/scarcity.yaml
 
 def add(commands: Commands) -> None:
     """Add `scarcity` to the commands of `plfl`."""
-    about = "measure when sharing pays, from weeks to months of history"
+    about = "measure with how many weeks of history sharing pays off"
     parser = add_parser(commands, "scarcity", about, EXAMPLES, run)
     parser.add_argument("config", type=Path, help="configuration of the study")
 

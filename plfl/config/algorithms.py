@@ -3,10 +3,10 @@
 from pydantic import Field, create_model
 
 from plfl.config.method_rules import MethodRules
-from plfl.config.sections import Section
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.registry import Algorithm, algorithms
+from plfl.section import Section
 
 PACKAGES = {
     "client_opt": "plfl.optimizers.client",

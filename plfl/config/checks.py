@@ -49,17 +49,17 @@ def of_grid(grid: Grid, schemes: Iterable[str]) -> Iterator[str]:
 
 
 def of_combinations(grid: Grid, refused: Refused) -> Iterator[str]:
-    """Report methods with optimisers that make no sense for them, unless these are skipped."""
+    """Report methods with optimisers that do not work with them, unless these are skipped."""
     if grid.refused == "error":
         for (method, *optimisers), reason in refused.items():
-            yield f"grid: {method} with {' and '.join(optimisers)} makes no sense: {reason}"
+            yield f"grid: {method} does not work with {' and '.join(optimisers)}: {reason}"
         return
     pairs = len(grid.client_opt) * len(grid.server_opt)
     for method in grid.method:
         reasons = [reason for names, reason in refused.items() if names[0] == method]
         if len(reasons) == pairs:
             listed = "; ".join(dict.fromkeys(reasons))
-            yield f"grid: {method} makes no sense with any of the optimisers: {listed}"
+            yield f"grid: {method} does not work with any of the optimisers: {listed}"
 
 
 def of_data(data: Data) -> Iterator[str]:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import yaml
-from pydantic import BaseModel
 
 from plfl.config.messages import sections_in
 from plfl.config.model_rules import DEFAULT, OWN, ModelRules, available
 from plfl.config.study import Study
 from plfl.files import atomic
+from plfl.section import Section
 
 HEADER = """\
 # The study of arXiv 2404.01517, "Addressing Heterogeneity in Federated Load Forecasting with
@@ -92,19 +92,19 @@ def _named(name: str, model: dict[str, Any]) -> dict[str, Any]:
     return model | {"properties": {"name": given, **model["properties"]}} | required
 
 
-def _yaml(block: BaseModel, depth: int) -> Iterator[str]:
+def _yaml(block: Section, depth: int) -> Iterator[str]:
     indent = "  " * depth
     properties = type(block).model_json_schema()["properties"]
-    for key, field in type(block).model_fields.items():
+    for key in type(block).model_fields:
         value = getattr(block, key)
         if depth == 0:
             yield ""
-        text = _text(field.description or type(value).__doc__ or "")
+        text = _text(properties[key].get("description") or type(value).__doc__ or "")
         if "enum" in properties[key]:
             text += f" One of: {', '.join(map(str, properties[key]['enum']))}."
         for line in textwrap.wrap(text, 96 - len(indent)):
             yield f"{indent}# {line}"
-        if isinstance(value, BaseModel):
+        if isinstance(value, Section):
             if type(value).model_fields:
                 yield f"{indent}{key}:"
                 yield from _yaml(value, depth + 1)
@@ -114,7 +114,7 @@ def _yaml(block: BaseModel, depth: int) -> Iterator[str]:
             yield f"{indent}{key}: {_flow(block, key)}"
 
 
-def _flow(block: BaseModel, key: str) -> str:
+def _flow(block: Section, key: str) -> str:
     plain = block.model_dump(mode="json")[key]
     return (
         yaml.safe_dump(plain, default_flow_style=True, width=1000, sort_keys=False)
@@ -128,7 +128,7 @@ def _text(text: str) -> str:
     return " ".join(text.split("\n\n")[0].split())
 
 
-def _reference(block: BaseModel, path: str) -> Iterator[str]:
+def _reference(block: Section, path: str) -> Iterator[str]:
     table = list(_table(block))
     if table:
         yield f"\n## {f'`{path}`' if path else 'Top level'}\n"
@@ -136,7 +136,7 @@ def _reference(block: BaseModel, path: str) -> Iterator[str]:
     for key in type(block).model_fields:
         value = getattr(block, key)
         where = f"{path}.{key}".removeprefix(".")
-        if isinstance(value, BaseModel):
+        if isinstance(value, Section):
             yield from _reference(value, where)
             if isinstance(value, ModelRules):
                 yield from _other_models(where)
@@ -144,7 +144,7 @@ def _reference(block: BaseModel, path: str) -> Iterator[str]:
         for choice in sections_in(type(block).model_fields[key].annotation):
             name = get_args(choice.model_fields["name"].annotation)[0]
             yield f"\n## `{where}`: `{name}`\n\n{textwrap.fill(_text(choice.__doc__ or ''), 120)}\n"
-            yield from _table(choice(name=name))
+            yield from _table(choice.model_validate({"name": name}))
 
 
 def _other_models(where: str) -> Iterator[str]:
@@ -158,10 +158,10 @@ def _other_models(where: str) -> Iterator[str]:
         yield from _table(cls.model_construct(**dict.fromkeys(required)))
 
 
-def _table(block: BaseModel) -> Iterator[str]:
+def _table(block: Section) -> Iterator[str]:
     """The keys of a block that are not blocks themselves."""
     properties = type(block).model_json_schema()["properties"]
-    keys = [k for k in type(block).model_fields if not isinstance(getattr(block, k), BaseModel)]
+    keys = [k for k in type(block).model_fields if not isinstance(getattr(block, k), Section)]
     if keys:
         yield "\n| key | default | allowed | meaning |\n|---|---|---|---|\n"
     if isinstance(block, ModelRules) and block.name != OWN:
@@ -173,7 +173,7 @@ def _table(block: BaseModel) -> Iterator[str]:
             f"`{key}`",
             "" if field.is_required() else f"`{_flow(block, key)}`",
             _allowed(properties[key]),
-            _text(field.description or ""),
+            _text(properties[key].get("description", "")),
         ]
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 

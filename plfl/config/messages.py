@@ -6,9 +6,10 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from plfl.errors import did_you_mean
+from plfl.section import Section
 
 RENAMED = {
     "personalization": "sharing",
@@ -26,7 +27,7 @@ _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
 
 
-def explain(error: ValidationError, model: type[BaseModel]) -> list[str]:
+def explain(error: ValidationError, model: type[Section]) -> list[str]:
     """One or more lines for every error that pydantic found in a configuration of type `model`."""
     return [line for found in error.errors() for line in _lines(found, model)]
 
@@ -50,7 +51,7 @@ def without(raw: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
     return pruned
 
 
-def _lines(error: Any, model: type[BaseModel]) -> list[str]:
+def _lines(error: Any, model: type[Section]) -> list[str]:
     # For a number or a list of numbers, pydantic adds the type it tried to the path of the key.
     parts = [str(part) for part in error["loc"]]
     path = ".".join(part for part in parts if "constrained-" not in part)
@@ -66,7 +67,7 @@ def _lines(error: Any, model: type[BaseModel]) -> list[str]:
         known = list(dict.fromkeys(key for block in blocks for key in block.model_fields))
         return [f"{path}: unknown key; {allowed(str(error['loc'][-1]), known)}"]
     message = error["msg"][0].lower() + error["msg"][1:]
-    line = f"{path}: {_SHORT.repr(error['input'])} is not allowed, {message}"
+    line = f"{path}: {_SHORT.repr(error['input'])} is not allowed: {message}"
     if kind == "list_type" and not isinstance(error["input"], dict):
         line += f", such as [{error['input']}]"
     if kind == "union_tag_invalid":
@@ -80,14 +81,14 @@ def _lines(error: Any, model: type[BaseModel]) -> list[str]:
     return [line]
 
 
-def sections_in(annotation: Any) -> list[type[BaseModel]]:
+def sections_in(annotation: Any) -> list[type[Section]]:
     """The blocks of keys that a type annotation allows, also inside lists and unions."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and issubclass(annotation, Section):
         return [annotation]
     return [found for part in get_args(annotation) for found in sections_in(part)]
 
 
-def _blocks_at(location: Iterable[Any], model: type[BaseModel]) -> list[type[BaseModel]]:
+def _blocks_at(location: Iterable[Any], model: type[Section]) -> list[type[Section]]:
     """The blocks of keys that may be at a location: several until a `name` selects one."""
     blocks = [model]
     for part in location:
@@ -99,7 +100,7 @@ def _blocks_at(location: Iterable[Any], model: type[BaseModel]) -> list[type[Bas
     return blocks
 
 
-def _names(block: type[BaseModel]) -> tuple[Any, ...]:
+def _names(block: type[Section]) -> tuple[Any, ...]:
     """The values of `name` that select a block."""
     field = block.model_fields.get("name")
     return () if field is None else get_args(field.annotation)

@@ -15,7 +15,7 @@ class MethodRules(Algorithm):
     """Whether the method has an effect even if the sharing scheme shares nothing."""
 
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        """Why the method makes no sense with these optimisers; None if it does."""
+        """Why the method does not work with these optimisers; None if it does."""
         return None
 
     reads_features: ClassVar[bool] = False

@@ -125,7 +125,7 @@ def _with(base: Candidate, values: Mapping[str, Value]) -> Candidate:
             changed = type(algorithm).model_validate(algorithm.model_dump() | {key: value})
         except ValidationError as error:
             raise ValueError(
-                f"{path}: {value!r} is not allowed, {error.errors()[0]['msg']}"
+                f"{path}: {value!r} is not allowed: {error.errors()[0]['msg']}"
             ) from None
         tuned = (f"{kind}.{algorithm.name}.{key}", getattr(changed, key))
         base = replace(base, **{kind: changed, "tuned": (*base.tuned, tuned)})

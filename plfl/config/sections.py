@@ -9,21 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.search import Value
+from plfl.section import Section
 
 BASELINE = "baseline"
 """In the tables, the value of `sharing` in rows of baselines; no sharing scheme may have it."""
-
-
-class Section(BaseModel):
-    """A block of keys. Unknown keys are refused; values do not change after loading."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
 
 
 class Comstock(Section):
@@ -35,7 +28,7 @@ class Comstock(Section):
     """Release, as its folder in the public bucket is named. Building ids are valid for one release
     only."""
     upgrade: int = Field(10, ge=0, le=99)
-    """Upgrade scenario. 0 is the baseline; the paper uses 10, "New Windows"."""
+    """Upgrade scenario. 0 is the building stock as it is; the paper uses 10, "New Windows"."""
     join: Literal["position", "utc"] = "position"
     """How hourly weather is joined to 15-minute load: `position` joins row by row, as the paper's
     authors do, which is off by one hour in IL and by three in CA; `utc` joins by true time."""
@@ -258,8 +251,8 @@ class Grid(Section):
     seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field([10], min_length=1)
     """Seeds of the initial parameters and the minibatches (authors' code: 10)."""
     refused: Literal["error", "skip"] = "error"
-    """What to do with combinations of a method and optimisers that make no sense: report them as
-    errors, with the reasons, or leave them out of the grid."""
+    """What to do with combinations of a method and optimisers that do not work together: report
+    them as errors, with the reasons, or leave them out of the grid."""
 
 
 PerClient = Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]]
@@ -414,5 +407,6 @@ class Compute(Section):
     """What one training job trains: all cells of a state and sharing scheme (`sharing`), or one
     cell with all its seeds (`cell`)."""
     checkpoint_seconds: float = Field(20.0, ge=0)
-    """Minimum time between checkpoints of a training job, in seconds. An interrupted job loses at
-    most this much work, plus the current round."""
+    """Minimum time between checkpoints of a training job, in seconds. A killed job loses at
+    most this much work, plus the current round. Ctrl-C and SIGTERM lose nothing: the job ends after
+    the current round and saves it."""

@@ -25,7 +25,6 @@ from plfl.config.sections import (
     Federation,
     Grid,
     Scarcity,
-    Section,
     Tracking,
     Tuning,
     Windows,
@@ -35,6 +34,7 @@ from plfl.files import sha256
 from plfl.layout import ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
+from plfl.section import Section
 
 FORMAT = 3
 """Version of the configuration and of the tables, stored in every results folder."""
@@ -195,7 +195,7 @@ class Study(Section):
         return name in available(kind)
 
     def _tried(self, names: tuple[str, str, str]) -> list[Candidate]:
-        """The combinations that a cell with a server tries of three algorithms."""
+        """The combinations of values that a cell with a server and these algorithms tries."""
         untuned = self._untuned(*names)
         try:
             return search.candidates(untuned, self.tuning.search, self.tuning.trials)
@@ -334,6 +334,12 @@ class Study(Section):
             settings["server_opt"] = [cell.server_opt, server]
             settings["method"] = [cell.method, chosen.model_dump(mode="json")]
         return settings
+
+    def description(self) -> dict[str, Any]:
+        """The study as its results record it, without the settings that do not affect them."""
+        return self.model_dump(
+            mode="json", exclude={"compute": {"threads", "stack", "checkpoint_seconds"}}
+        )
 
     @property
     def results(self) -> Path:

@@ -1,14 +1,8 @@
 """The dataset of a study's federation, from its source to its windows, in one call."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from plfl.config.study import Study
 from plfl.data import source, windows
-
-if TYPE_CHECKING:
-    from plfl.config.study import Study
-    from plfl.data.windows import Dataset
+from plfl.data.windows import Dataset
 
 
 def load_dataset(study: Study, state: str) -> Dataset:

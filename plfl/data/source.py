@@ -2,20 +2,29 @@
 
 `fetch` brings the files of a state to this machine and returns a receipt that lists them; `load`
 reads them into the clients' tables. Only `fetch` uses the network.
+
+Functions import what reads and writes series when they need it: the workflow, which lists files and
+buildings each time it starts, does not.
 """
+
+from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from plfl.config.features import FEATURES
 from plfl.config.sections import Data
-from plfl.data.features import assemble
+from plfl.data.comstock import releases
+from plfl.data.sample import ids as sample_ids
 from plfl.errors import DataError
 from plfl.files import sha256, sweep
+
+if TYPE_CHECKING:  # see above
+    import pandas as pd
+
+    from plfl.data.comstock.series import Building
 
 Receipt = dict[str, Any]
 """`source`; `files`: the SHA-256 of each file, by its path from the working directory; `clients`:
@@ -35,13 +44,10 @@ def buildings(data: Data, state: str) -> list[int]:
     Raises:
         DataError: there is no list for the state, or it is too short.
     """
-    from plfl.data.comstock import releases
-    from plfl.data.sample import store as sample
-
     listed = data.buildings.get(state)
     if listed is None:
         if data.source == "sample":
-            listed = sample.buildings(state, data.clients)
+            listed = sample_ids.buildings(state, data.clients)
         else:
             listed = releases.paper_buildings(state)
     if len(listed) < data.clients:
@@ -70,10 +76,10 @@ def own_files(data: Data, state: str) -> list[Path]:
     Raises:
         DataError: there are too few files.
     """
-    from plfl.data import meters
-
     if data.source != "meters":
         return []
+    from plfl.data import meters
+
     about = data.meters.about
     return meters.files(data, state) + ([about] if about else [])
 
@@ -91,17 +97,19 @@ def fetch(data: Data, state: str) -> Receipt:
     if data.source == "comstock":
         from plfl.data.comstock.download import download
 
-        files = download(data, state, buildings(data, state))["files"]
-        digests = {str(root / key): entry["sha256"] for key, entry in files.items()}
-        known = _known_of_buildings(data, state)
+        found, receipt = download(data, state, buildings(data, state))
+        digests = {str(root / key): entry["sha256"] for key, entry in receipt["files"].items()}
+        known = _known_of(found)
     elif data.source == "sample":
+        from plfl.data.comstock import series as comstock
         from plfl.data.sample import store as sample
 
-        layout = data.comstock.release, data.comstock.upgrade
         ids = buildings(data, state)
-        paths = sample.generate(root, *layout, state, ids, data.sample.seed)
+        release, upgrade = data.comstock.release, data.comstock.upgrade
+        paths = sample.generate(root, release, upgrade, state, ids, data.sample.seed)
         digests = _digests(paths)
-        known = _known_of_buildings(data, state)
+        layout = releases.Layout.of(data)
+        known = _known_of(comstock.buildings(root, layout, state, ids, data.features))
     else:
         from plfl.data import meters
 
@@ -120,6 +128,8 @@ def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
     Raises:
         DataError: a file is missing or unreadable, or contains invalid values.
     """
+    from plfl.data.features import assemble
+
     if data.source == "meters":
         from plfl.data import meters
 
@@ -170,13 +180,8 @@ def verify(receipt: Receipt) -> None:
         )
 
 
-def _known_of_buildings(data: Data, state: str) -> dict[str, dict[str, str]]:
-    """What the metadata say about the buildings of a state, by client."""
-    from plfl.data.comstock import series as comstock
-    from plfl.data.comstock.releases import Layout
-
-    ids = buildings(data, state)
-    found = comstock.buildings(_root(data), Layout.of(data), state, ids, data.features)
+def _known_of(buildings: Iterable[Building]) -> dict[str, dict[str, str]]:
+    """What the metadata say about buildings, by client, as text."""
     return {
         str(building.id): {
             **building.known,
@@ -186,7 +191,7 @@ def _known_of_buildings(data: Data, state: str) -> dict[str, dict[str, str]]:
                 for name, value in building.static.items()
             },
         }
-        for building in found
+        for building in buildings
     }
 
 

@@ -81,7 +81,7 @@ def check(clients: int, rounds: int, tell: Callable[[str], None]) -> None:
     result, f = replay(study, folders.cell, dataset, folders.history)
     tell(f"{deployed:.1f} s with Flower, {time.monotonic() - begun:.1f} s in the simulator")
     if differences := list(compare(folders, result, f)):
-        raise PlflError(f"the bits differ, see {here}: " + "; ".join(differences))
+        raise PlflError(f"the simulator gives other bits, see {here}: " + "; ".join(differences))
     shutil.rmtree(here)
     tell("identical bits")
 

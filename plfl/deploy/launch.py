@@ -29,7 +29,7 @@ PAUSE = 0.2
 """Seconds between two checks of the processes."""
 USER_ERROR = 2
 """Exit status of a command after an error that the user can fix."""
-PERSISTENCE = 30.0
+RETRY_SECONDS = 30.0
 """Seconds for which a client keeps trying to connect to a server that refuses it."""
 
 
@@ -46,8 +46,8 @@ def serve(
     Args:
         folders: folders of the cell to run.
         policy: how many clients a round needs, and how long the server waits for them.
-        host: address to listen at.
-        port: port to listen at.
+        host: address to listen on.
+        port: port to listen on.
         keys: keys of the server; None: no encryption, and clients need not prove their names.
         tell: called after each round.
 
@@ -71,13 +71,13 @@ def attend(
     folder: Path,
     address: str,
     keys: ClientKeys | None = None,
-    persistence: float = PERSISTENCE,
+    retry_seconds: float = RETRY_SECONDS,
     calibrate: int = 0,
 ) -> None:
     """Run a client, that is the worker of a building and its SuperNode, until it is stopped.
 
     A SuperNode that ends is restarted, except when the connection cannot succeed: the server has
-    refused it for `persistence` seconds, or lacks a certificate that `keys` trust.
+    refused it for `retry_seconds` seconds, or lacks a certificate that `keys` trust.
 
     Args:
         study: the study, with the same settings as on the server.
@@ -86,7 +86,7 @@ def attend(
         folder: folder of the client.
         address: host and port of the server.
         keys: keys of the client; None: no encryption, no authentication.
-        persistence: seconds for which the client keeps trying if the server refuses it.
+        retry_seconds: seconds for which the client keeps trying if the server refuses it.
         calibrate: see `plfl.deploy.protocol.client.Client`.
 
     Raises:
@@ -102,7 +102,7 @@ def attend(
     with ending_in_order(), Processes(folder / "logs") as processes:
 
         def supervise() -> None:
-            problem = _run_supernode(processes, command, environment, persistence)
+            problem = _run_supernode(processes, command, environment, retry_seconds)
             reasons.append(_untrusted(link) if problem == "untrusted" else _refused(link, building))
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -118,7 +118,7 @@ def attend(
 
 
 def _run_supernode(
-    processes: Processes, command: list[str], environment: Mapping[str, str], persistence: float
+    processes: Processes, command: list[str], environment: Mapping[str, str], retry_seconds: float
 ) -> Literal["untrusted", "refused"]:
     """Run a SuperNode, and restart it, until the connection to the server cannot succeed."""
     accepted = time.monotonic()
@@ -130,7 +130,7 @@ def _run_supernode(
             return "untrusted"
         if not flower.REFUSED.search(output):
             accepted = time.monotonic()
-        elif begun - accepted > persistence:
+        elif begun - accepted > retry_seconds:
             return "refused"
         time.sleep(1)
 
@@ -147,7 +147,7 @@ def _refused(link: flower.Link, building: str) -> str:
     return (
         f"the server at {link.address} refuses client {building}: it does not know the client's "
         "key, or another process uses it; copy clients/"
-        f"{building}.pub, created by the same `plfl deploy keys`, to the server's folder"
+        f"{building}.pub, created by the same `plfl deploy keys`, to the server's folder of keys"
     )
 
 
@@ -188,7 +188,7 @@ def federate(
 
     def command(what: str, own_keys: Path) -> list[str]:
         secured = ["--insecure"] if insecure else ["--keys", str(own_keys.resolve())]
-        return [sys.executable, "-m", "plfl", "deploy", what, *common, *secured]
+        return [sys.executable, "-P", "-m", "plfl", "deploy", what, *common, *secured]
 
     with ending_in_order(), Processes(deploy / "logs", 3 * GRACE) as processes:
         server = [*command("server", keys / "server"), "--port", str(port)]

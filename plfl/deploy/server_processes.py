@@ -77,7 +77,7 @@ class ServerProcesses:
             self.group.check("superlink")
             if time.monotonic() > end:
                 raise PlflError(
-                    f"the SuperLink does not listen at {self.link.address} after {START:.0f} s; "
+                    f"the SuperLink does not listen on {self.link.address} after {START:.0f} s; "
                     f"see {self.group.log('superlink')}"
                 )
             time.sleep(PAUSE)
@@ -123,8 +123,8 @@ def running_superlink(
 
     Args:
         folder: folder of the server.
-        host: address to listen at.
-        port: port to listen at.
+        host: address to listen on.
+        port: port to listen on.
         keys: keys of the server; None: no encryption, no authentication.
     """
     certificates = None if keys is None else keys.certificates

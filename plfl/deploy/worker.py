@@ -113,6 +113,6 @@ def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:
     if building not in tables:
         raise DataError(
             f"--building {building}: data.source {data.source} has no series of it; choose another "
-            "building, or provide the file series.parquet"
+            "building, or put series.parquet into the client's folder"
         )
     return tables[building]

@@ -1,7 +1,7 @@
 """Cells that were trained before: a cell whose definition has not changed is never trained again.
 
 Snakemake removes the files of a whole job before it runs the job anew, for instance because the
-grid has got one more optimiser. The same files, under the digest of all that fixes their content,
+grid has one more optimiser. Copies, named by a digest of everything that determines their content,
 are kept beside them.
 """
 

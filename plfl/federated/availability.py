@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from plfl.config.sections import Simulation
 from plfl.errors import DataError, did_you_mean
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # only traces need pandas, which is slow to import
     import pandas as pd
 
 CLOCKS = ("round", "seconds")

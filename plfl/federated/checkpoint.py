@@ -44,10 +44,12 @@ class Checkpoint:
         self.saved = time.monotonic()
         self.note: dict[str, Any] = {}
         """Further content of the next checkpoint, or of the one that was loaded, as JSON values."""
+        self.interrupted = False
+        """Whether the job was told to end: it saves the round in progress before it does."""
 
     def is_due(self) -> bool:
-        """Whether the last checkpoint is at least `every` seconds old."""
-        return time.monotonic() - self.saved >= self.every
+        """Whether the last checkpoint is at least `every` seconds old, or the job has to end."""
+        return self.interrupted or time.monotonic() - self.saved >= self.every
 
     def save(
         self, t: int, federations: Sequence[Federation], records: Sequence[Sequence[pd.DataFrame]]
@@ -55,6 +57,9 @@ class Checkpoint:
         """Save round `t` with the parts of each federation's records.
 
         The previous checkpoint is kept until the new one is complete.
+
+        Raises:
+            KeyboardInterrupt: the round is saved, and the job was told to end.
         """
         arrays, tables = self._files(t, len(federations))
         numbered = [part.assign(trial=i) for i, parts in enumerate(records) for part in parts]
@@ -75,6 +80,8 @@ class Checkpoint:
             if file not in (*files, self._state):
                 file.unlink()
         self.saved = time.monotonic()
+        if self.interrupted:
+            raise KeyboardInterrupt
 
     def load(self, federations: Sequence[Federation]) -> tuple[int, list[list[pd.DataFrame]]]:
         """Restore the saved tensors; return the saved round and the parts of the records.

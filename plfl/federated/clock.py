@@ -1,4 +1,4 @@
-"""Who takes part, and how long it would take: simulated, never measured on this machine.
+"""Simulates who takes part in a round and how long it lasts; measures nothing on this machine.
 
 A participant downloads, takes its local steps and uploads; the round lasts as long as the slowest
 one, and the others wait for it. Groups of clients that take turns add up, and so does what a method

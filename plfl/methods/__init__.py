@@ -12,6 +12,9 @@ and what it has received: in `plfl.deploy` the two sides are different machines,
 method.
 
 A method acts on the shared parameters only. Where nothing is shared (P3) it is never called.
+
+The configuration imports every method. To start quickly, a file of a method imports torch, NumPy
+and the federation for type checkers only, or inside the functions that need them.
 """
 
 from __future__ import annotations

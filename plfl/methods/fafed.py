@@ -82,7 +82,7 @@ class FaFed(FedOpt):
     beta: float = Field(0.9, ge=0, lt=1)
     """Decay β of the second moment (ours)."""
     rho: float = Field(1.0, gt=0)
-    """ρ, the least value on the diagonal of A, in units of a gradient (ours). With the default a
+    """ρ, the least value on the diagonal of A, in units of a gradient (ours). With a = 0.1,
     keep the client's lr at a tenth of ρ or less."""
 
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:

@@ -72,7 +72,7 @@ class FedAC(Method):
     refresh: int = Field(1, ge=1)
     """Rounds from one fit of the components to the next (no default in the source)."""
     merge_below: float | None = Field(None, gt=0)
-    """a: a cluster with a smaller G is merged (no default in the source); null: none is."""
+    """Merge a cluster whose ratio of spread to distance, G, is below this (a); null: never."""
     split_above: float | None = Field(None, gt=0)
     """b: a cluster with a larger G is split (no default in the source); null: none is."""
 

@@ -64,9 +64,9 @@ class FedADC(FedOpt):
     beta_g: float = Field(0.9, ge=0, lt=1)
     """Total momentum β_g; the server applies what the clients do not (the paper: β_l)."""
     variant: Literal["heavy_ball", "nesterov"] = "heavy_ball"
-    """Gradients before (blue) or after (red) following the momentum."""
+    """Whether a local step takes the gradient first (`heavy_ball`) or the momentum (`nesterov`)."""
     downlink: Literal["momentum", "tracking"] = "momentum"
-    """Whether m is always sent, or computed by the clients that can."""
+    """Whether the server always sends its momentum m, or clients compute it if they can."""
 
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if server_opt.name != "fedavg":

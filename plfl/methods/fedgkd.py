@@ -50,7 +50,7 @@ class FedGKD(FedOpt):
     lam: float = Field(0.1, ge=0)
     """λ of the distillation (FedADC, its baseline of this name: 0.1)."""
     buffer: int = Field(1, ge=1)
-    """Largest number of global models whose mean is the teacher (authors' code: 1)."""
+    """Largest number of global models whose mean is the teacher (FedGKD's authors: 1)."""
 
     def init(self, f: Federation) -> State:
         return State(models=f.server_state["x"][None][:0])

@@ -40,7 +40,7 @@ class Moon(FedOpt):
     reads_features = True
 
     mu: float = Field(1.0, ge=0)
-    """μ of the contrastive term (authors' code: 1; FedADC, its baseline: 1 and 5)."""
+    """μ of the contrastive term (MOON's authors: 1; FedADC's MOON baseline: 1 and 5)."""
     temperature: float = Field(0.5, gt=0)
     """Temperature T, by which cosines are divided (paper: 0.5)."""
     features: Literal["states", "penultimate"] = "states"

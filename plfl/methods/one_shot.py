@@ -42,7 +42,7 @@ class OneShot(Clustered):
     clusters: int = Field(2, ge=1)
     """Number of clusters k (no default in the source)."""
     alone: int = Field(10, ge=1)
-    """Length E of the training alone, in multiples of `federation.local_steps`."""
+    """How long each client trains alone before round 1: E times `federation.local_steps` steps."""
 
     @property
     def simulation_only(self) -> str | None:

@@ -1,4 +1,4 @@
-"""What methods have in common whose server keeps a mean over all N clients."""
+"""What methods share if their server keeps a mean over all N clients."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from plfl.layout import ParameterLayout
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line starts without torch
     from torch import Tensor, nn
 
     from plfl.models.passes import Activations

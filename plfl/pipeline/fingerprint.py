@@ -5,7 +5,7 @@ Snakemake tracks the script of a rule, but not the modules that the script impor
 
 import ast
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -72,7 +72,7 @@ def _read_by(file: Path) -> set[Path]:
 @cache
 def _imports(file: Path) -> list[str]:
     found = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in _statements(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -80,6 +80,14 @@ def _imports(file: Path) -> list[str]:
             module = ".".join(filter(None, [above, node.module]))
             found += [module, *(f"{module}.{alias.name}" for alias in node.names)]
     return [name for name in found if name == "plfl" or name.startswith("plfl.")]
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements below a node. Expressions, which are most of the tree, contain none."""
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for child in getattr(node, field, []):
+            yield child
+            yield from _statements(child)
 
 
 def _package(file: Path, level: int) -> str:

@@ -1,7 +1,11 @@
 """A training job: train the cells that no earlier job has trained, and take the others over."""
 
-from collections.abc import Mapping
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from plfl.config.study import Cell, Study
 from plfl.data.windows import Dataset
@@ -19,7 +23,8 @@ def train_cells(
 ) -> None:
     """Write the records and forecasts of some cells of one state.
 
-    An interrupted job resumes from its checkpoint. A job waits for another one that trains the same
+    An interrupted job resumes from its checkpoint; Ctrl-C and SIGTERM save the round in progress
+    first. A job waits for another one that trains the same
     cells, such as one that outlived its Snakemake, and takes over what that one finishes.
 
     Args:
@@ -42,10 +47,34 @@ def train_cells(
         )
         if new:
             progress = Progress(label, study.rungs)
-            results = train(study, new, Dataset.load_file(dataset), progress, checkpoint)
+            with _saving_on_interrupt(checkpoint, label):
+                results = train(study, new, Dataset.load_file(dataset), progress, checkpoint)
             for cell, result in results.items():
                 cache.put(digests[cell], result, *cells[cell])
         checkpoint.remove()
+
+
+@contextmanager
+def _saving_on_interrupt(checkpoint: Checkpoint, label: str) -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM end the training after the round in progress, which is saved.
+
+    A second signal ends it at once.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if checkpoint.interrupted:
+            raise KeyboardInterrupt
+        checkpoint.interrupted = True
+        text = f"{label}: saves the round in progress and ends; press Ctrl-C again to end at once"
+        print(text, file=sys.stderr, flush=True)
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    previous = {number: signal.signal(number, interrupt) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _digests(

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from plfl.baselines import BASELINE
 from plfl.data.windows import WEEK
-from plfl.report.figures.week import shown_cell
 from plfl.results.collect import SEASONS
 from plfl.results.records import MODELS
 from plfl.results.tables import Tables, baseline_label, server_label
@@ -119,7 +118,7 @@ def _below(mase: pd.Series[float]) -> list[Score]:
 
 
 def _drawn(tables: Tables, state: str, clients: list[str]) -> set[str]:
-    cell = shown_cell(tables, state)
+    cell = tables.shown_cell(state)
     if len(clients) <= MOST or cell is None:
         return set(clients[:MOST])
     return set(tables.test_scores(cell).nlargest(MOST).index)
@@ -187,7 +186,7 @@ def _scores(tables: Tables) -> dict[tuple[str, str], list[Score]]:
 
 def _weeks(tables: Tables, state: str) -> dict[str, Week]:
     """The week of each client of a state, in the cell that the figure `week` shows."""
-    cell = shown_cell(tables, state)
+    cell = tables.shown_cell(state)
     if cell is None:
         return {}
     best = tables.best_baseline(state)

@@ -22,7 +22,6 @@ from plfl.baselines import BASELINE
 from plfl.config.study import Cell, Study
 from plfl.errors import ResultsError
 from plfl.files import atomic
-from plfl.report import scarcity as scarcity_figure
 from plfl.report.clients import HEIGHT, LEFT, MOST, WIDTH, baseline_mase, clients_shown, load, score
 from plfl.report.extras import EXTRAS, extras
 from plfl.report.figures import available, caption
@@ -120,7 +119,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
             ],
             audit=_audit(extra.get("audit.csv")),
             scarcity=_scarcity(tables.study, extra.get("scarcity.csv"), figures),
-            scarcity_caption=scarcity_figure.CAPTION,
             files={
                 name: (quote(Path(os.path.relpath(results / name, out.parent)).as_posix()), content)
                 for name, content in (FILES | _described(tables.study, extra)).items()
@@ -213,6 +211,7 @@ class Scarcity:
     """Scores by weeks of history."""
 
     drawing: Markup
+    caption: str
     sentences: list[str]
     weeks: list[str]
     rows: list[tuple[str, str, str, list[str]]]
@@ -418,9 +417,12 @@ def _scarcity(study: Study, table: pd.DataFrame | None, figures: Path) -> Scarci
     """The results of `plfl scarcity`; its figure is drawn again if it is missing."""
     if table is None:
         return None
+    # Imported here because most pages need no figure from it, and matplotlib is slow to import.
+    from plfl.report import scarcity as figure
+
     drawing = figures / "scarcity.svg"
     if not drawing.is_file():
-        scarcity_figure.illustrate(study, table, figures)
+        figure.illustrate(study, table, figures)
     summary = scarcity.summarise(table)
     weeks = sorted(summary["weeks"].dropna().unique())
     rows = []
@@ -432,7 +434,8 @@ def _scarcity(study: Study, table: pd.DataFrame | None, figures: Path) -> Scarci
         values = [by_weeks.get(w, otherwise) for w in weeks]
         rows.append((state, scarcity.label(forecaster), model, [score(value) for value in values]))
     return Scarcity(
-        _drawing(drawing, scarcity_figure.CAPTION),
+        _drawing(drawing, figure.CAPTION),
+        figure.CAPTION,
         scarcity.crossings(table),
         [f"{w:g}" for w in weeks],
         rows,

@@ -78,26 +78,30 @@ def summarise(records: pd.DataFrame, source: str, target: float = 1.0) -> pd.Dat
     MASE reaches the `target` (1: that of persistence), are the same in all its rows; see `costs`.
     """
     rounds = _over_clients(records[records["split"] != "train"])
-    rows = []
-    for _, cell in rounds.groupby([*CELL, "model"], sort=False):
-        validation = cell[cell["split"] == "validation"].set_index("round")["mase_mean"]
-        test = cell[cell["split"] == "test"].set_index("round", drop=False)
-        last = int(test["round"].iloc[-1])
-        best = (
-            int(test["round"].iloc[int(np.nanargmin(validation))])
-            if validation.notna().any()
-            else last
-        )
-        for chosen, t in (("last", last), ("best_validation", best)):
-            scored = test.loc[t].drop("split").to_dict()
-            rows.append(scored | {"chosen": chosen, "validation_mase": validation[t]})
-    summary = pd.DataFrame(rows).join(costs.totals(records), on=[*CELL, "model"])
-    prices = costs.to_target(records, rounds[rounds["split"] == "test"], target)
-    summary = summary.join(prices, on=[*CELL, "model"])
+    training = [*CELL, "model"]
+    validation = rounds[rounds["split"] == "validation"].set_index([*training, "round"])
+    test = rounds[rounds["split"] == "test"].drop(columns="split")
+    scored = test.join(validation["mase_mean"].rename("validation_mase"), on=[*training, "round"])
+    summary = _chosen(scored, training).join(costs.totals(records), on=training)
+    summary = summary.join(costs.to_target(records, test, target), on=training)
     summary["diverged"] = summary["mae_mean"].isna()
     summary["data"] = source
     first = [*CELL, "model", "chosen", "round"]
     return summary[[*first, *(column for column in summary if column not in first)]]
+
+
+def _chosen(scored: pd.DataFrame, training: list[str]) -> pd.DataFrame:
+    """The rows of the last round of each training and of its round of lowest validation MASE.
+
+    If no round has a validation MASE, the second one is the last round, too.
+    """
+    number = scored.groupby(training, sort=False).ngroup()
+    last = scored.index.to_series().groupby(number).last()
+    by_score = scored["validation_mase"].dropna().sort_values(kind="stable").index.to_series()
+    best = by_score.groupby(number).first().reindex(last.index).fillna(last).astype(int)
+    rows = np.column_stack([last, best]).ravel()
+    chosen = np.tile(["last", "best_validation"], len(last))
+    return scored.loc[rows].reset_index(drop=True).assign(chosen=chosen)
 
 
 def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
@@ -153,13 +157,6 @@ def with_baselines(cells: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame
     return pd.concat([cells.astype(whole), below.astype(whole)], ignore_index=True)
 
 
-def description(study: Study) -> dict[str, Any]:
-    """The study as its results record it, without the settings that do not affect the results."""
-    return study.model_dump(
-        mode="json", exclude={"compute": {"threads", "stack", "checkpoint_seconds"}}
-    )
-
-
 def collect(
     study: Study,
     cells: Mapping[Cell, tuple[Path, Path]],
@@ -194,7 +191,7 @@ def collect(
     clients = [describe_clients(s, Dataset.load_file(p)) for s, p in datasets.items()]
     write_table(pd.concat(clients, ignore_index=True), folder / "clients.parquet")
     about = {
-        "study": description(study),
+        "study": study.description(),
         "sources": {state: read_receipt(path) for state, path in receipts.items()},
         "cells": {str(cell): cell_digest(path) for cell, (path, _) in cells.items()},
     }

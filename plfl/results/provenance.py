@@ -9,7 +9,6 @@ from plfl.config.study import Study
 from plfl.data.source import own_files
 from plfl.errors import ResultsError
 from plfl.files import digest, sha256
-from plfl.results.collect import description
 from plfl.results.tables import Tables
 
 
@@ -25,7 +24,7 @@ def readings(study: Study) -> list[str]:
 
 def fingerprint(studies: Iterable[Study], readings: Sequence[str]) -> str:
     """Digest of everything that determines the results of some studies with these `readings`."""
-    return digest([description(study) | {"tracking": None} for study in studies], readings)
+    return digest([study.description() | {"tracking": None} for study in studies], readings)
 
 
 def own_table(

@@ -260,6 +260,14 @@ class Tables:
         axes = {axis: str(row[axis]) for axis in CELL[:-1]}
         return Cell(**axes, seed=self.study.grid.seeds[0])
 
+    def shown_cell(self, state: str) -> Cell | None:
+        """The cell whose forecasts are shown for a state: the best one, within P2 if it exists.
+
+        None if every cell diverged; see `best`.
+        """
+        within = {"sharing": "P2"} if "P2" in self.study.grid.sharing else {}
+        return self.best("local", state=state, **within)
+
     def optimisers(self, cell: Cell) -> str:
         """Labels of the optimisers of a cell; no ServerOpt where nothing is shared."""
         # A modified summary can contain unknown names.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # see above
     from plfl.tracking.server import serve, ui_command, ui_url
     from plfl.tracking.store import track
 

@@ -31,6 +31,8 @@ def ui_command(results: Path, port: int) -> list[str]:
         "env",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false",
         "MLFLOW_DISABLE_TELEMETRY=true",
+        # A `click.py` in the current folder is the user's, and no module of MLflow's.
+        "PYTHONSAFEPATH=true",
         *(sys.executable, "-m", "mlflow", "server"),
         *("--backend-store-uri", f"sqlite:///{folder / DATABASE}"),
         *("--artifacts-destination", str(folder / ARTIFACTS)),

@@ -1,4 +1,4 @@
-"""Every model by itself in a native kernel, on the CPU: the fastest engine there.
+"""Every model by itself in a native kernel: the fastest engine on the CPU.
 
 `kernel.cpp` runs all local steps of a model in one go while its weights and moments stay in the
 processor's cache. `python -m plfl.training.fused` compiles it ahead of the first use.

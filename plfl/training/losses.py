@@ -1,7 +1,7 @@
 """The loss of forecasting, and what methods add to it.
 
-A method names a term and its weight; what that comes to under a mean squared error is said here
-alone. A task with a softmax head has the same terms over logits, and classes where this one has
+A method names a term and its weight. Only this module says what the term means for a squared
+error. A task with a softmax head has the same terms over logits, and classes where this one has
 bins of the target.
 """
 

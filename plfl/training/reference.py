@@ -1,4 +1,4 @@
-"""One model at a time with `nn.Module` and `torch.optim`: slow and obvious, the engines' oracle.
+"""One model at a time with `nn.Module` and `torch.optim`: slow but simple, to check the others.
 
 The updates that `torch.optim` has are taken from there; the others (the paper's AdamAMS) are the
 equations of `plfl.optimizers.client`, which have oracles of their own.

@@ -1,4 +1,4 @@
-"""The work of one round for a stack of models, and what an engine has to do with it."""
+"""The work of one round for a stack of models, and the interface of the engines."""
 
 from __future__ import annotations
 

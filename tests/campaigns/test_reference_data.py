@@ -13,7 +13,6 @@ from plfl.data import meters
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import paper_buildings
 from plfl.data.comstock.series import LOAD
-from plfl.data.sample import store as sample
 from plfl.data.sample.comparison import (
     NREL_YEARS,
     nrel_week,
@@ -22,6 +21,7 @@ from plfl.data.sample.comparison import (
     statistics,
     week,
 )
+from plfl.data.sample.ids import buildings
 from plfl.errors import DataError
 from tests.data import test_sample as guide
 from tests.data.test_measured_guide import GUIDE, block
@@ -110,7 +110,7 @@ def test_the_sample_is_near_the_week_of_comstock(
     reference_data: Path,
 ) -> None:
     """Medians of every statistic lie between ComStock's quartiles, or almost."""
-    made = week(sample_year("CA", sample.buildings("CA"), guide.SEED))["50 %"]
+    made = week(sample_year("CA", buildings("CA"), guide.SEED))["50 %"]
     theirs = week(nrel_week(reference_data))
     assert (made > 0.95 * theirs["25 %"]).all()
     assert (made < 1.05 * theirs["75 %"]).all()

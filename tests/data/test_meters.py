@@ -266,11 +266,11 @@ def test_separators_that_may_be_of_thousands_are_refused(
         return meter(f"timestamp{delimiter}load\n{''.join(rows)}")
 
     with pytest.raises(
-        DataError, match=r"line 3: load '1.050' may have .*, because '850' has none"
+        DataError, match=r"line 3: load '1.050' may have .*, as '850' has no decimals"
     ):
         read(written("850", "1.050", "0", "12.345"))
     if delimiter != ",":
-        with pytest.raises(DataError, match=r"line 3: load '1,050' may have a separator of"):
+        with pytest.raises(DataError, match=r"line 3: load '1,050' may have a thousands"):
             read(written("850", "1,050"))
     # Decimals all have three digits, or some have fewer.
     assert read(written("0.850", "1.050"))["load"].tolist() == [0.85, 1.05]
@@ -566,7 +566,7 @@ MESSAGES: dict[str, tuple[pd.DataFrame | str, dict[str, Any]]] = {
         {},
     ),
     "column 'timestamp' (data.meters.columns.timestamp) is missing": ("", {}),
-    "(data.meters.columns.load) is a duplicate": ("timestamp,load,load\n", {}),
+    "(data.meters.columns.load) occurs more than once": ("timestamp,load,load\n", {}),
     "line 3 has 3 fields, the header has 2": ("timestamp,load\na,1\nb,0,5\n", {}),
     "line 2 has 3 fields, the header has 2": ("timestamp,load\n2018-01-01 00:15,3,\n", {}),
     "line 2 has 1 fields, the header has 2": ("timestamp,load\n2018-01-01 00:1", {}),
@@ -579,9 +579,12 @@ MESSAGES: dict[str, tuple[pd.DataFrame | str, dict[str, Any]]] = {
     "no row has a value in all of 'load'": (GOOD.assign(load=""), {}),
     "holds 1 readings; a series needs at least two": (GOOD.head(1), {}),
     "holds 0 readings; a series needs at least two": (GOOD.head(0), {}),
-    "line 2: '01/02/2018 00:15' is not an ISO stamp": (put(0, "01/02/2018 00:15", "timestamp"), {}),
-    "line 4: '2018' is not an ISO stamp": (put(2, "2018", "timestamp"), {}),
-    "line 4: '' is not an ISO stamp": (put(2, "", "timestamp"), {}),
+    "line 2: '01/02/2018 00:15' is not an ISO timestamp": (
+        put(0, "01/02/2018 00:15", "timestamp"),
+        {},
+    ),
+    "line 4: '2018' is not an ISO timestamp": (put(2, "2018", "timestamp"), {}),
+    "line 4: '' is not an ISO timestamp": (put(2, "", "timestamp"), {}),
     "line 4: some stamps have a UTC offset": (put(2, "2018-01-01 00:45Z", "timestamp"), {}),
     "'Europe/Berln' is not an IANA time zone": (GOOD, {"timezone": "Europe/Berln"}),
     "'../etc/passwd' is not an IANA time zone": (GOOD, {"timezone": "../etc/passwd"}),
@@ -598,11 +601,11 @@ MESSAGES: dict[str, tuple[pd.DataFrame | str, dict[str, Any]]] = {
         frame(stamps("2018-11-04 01:15", 50)),
         NEW_YORK,
     ),
-    "line 93: 2018-01-01 00:15:00 comes after 2018-01-02 00:00:00; sort the file by time": (
+    "line 93: 2018-01-01 00:15:00 follows the later 2018-01-02 00:00:00; sort the file by time": (
         pd.concat([GOOD[5:], GOOD[:5]]),
         {},
     ),
-    "line 3: 2018-11-05 23:45:00 comes after 2018-11-06 00:00:00": (
+    "line 3: 2018-11-05 23:45:00 follows the later 2018-11-06 00:00:00": (
         frame(wall("America/New_York", "2018-11-03 04:15", "2018-11-06 05:00")[::-1]),
         NEW_YORK,
     ),

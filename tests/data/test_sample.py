@@ -21,13 +21,15 @@ from plfl.data.sample.comparison import (
     week,
     year,
 )
-from plfl.data.sample.weather import STATES, TEMPERATURE, weather
+from plfl.data.sample.ids import MOST, buildings
+from plfl.data.sample.places import STATES
+from plfl.data.sample.weather import TEMPERATURE, weather
 from plfl.errors import DataError
 from tests.helpers import forms
 
 SEED = 2018
 LAYOUT = Layout(PAPER_RELEASE, 10)
-IDS = sample.buildings("IL")[:3]
+IDS = buildings("IL")[:3]
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "sample-data.md"
 
 
@@ -51,12 +53,12 @@ def small_state(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def california() -> pd.DataFrame:
     """A year of all sample buildings of California."""
-    return sample_year("CA", sample.buildings("CA"), SEED)
+    return sample_year("CA", buildings("CA"), SEED)
 
 
 def some(kind: str, state: str = "NY") -> Building:
     """The first building of a type in a state."""
-    drawn = (sample.describe(state, i, SEED) for i in sample.buildings(state))
+    drawn = (sample.describe(state, i, SEED) for i in buildings(state))
     return next(building for building in drawn if building.kind == kind)
 
 
@@ -118,7 +120,7 @@ def test_weather_has_the_form_of_a_file_of_nrel(store: Path) -> None:
 
 def test_metadata_have_every_building_of_the_state(store: Path) -> None:
     table = pd.read_parquet(store / LAYOUT.metadata("IL"))
-    assert list(table.index) == sample.buildings("IL", sample.MOST)
+    assert list(table.index) == buildings("IL", MOST)
     assert set(table["in.comstock_building_type"]) == set(KINDS)
     assert set(table["in.state"]) == {"IL"}
     assert table["in.upgrade_name"].str.contains("sample data").all()
@@ -132,7 +134,7 @@ def test_files_depend_on_the_seed_and_the_building_alone(tmp_path: Path) -> None
     first, second = tmp_path / "first", tmp_path / "second"
     generate(first, IDS[:2])
     weather.cache_clear()
-    generate(second, [sample.buildings("IL", 1200)[-1], IDS[1]])
+    generate(second, [buildings("IL", 1200)[-1], IDS[1]])
     common = [LAYOUT.load("IL", IDS[1]), LAYOUT.metadata("IL")]
     for key in common:
         assert (first / key).read_bytes() == (second / key).read_bytes()
@@ -158,34 +160,34 @@ def test_the_release_and_the_upgrade_do_not_change_the_series(store: Path, tmp_p
 
 def test_unknown_buildings_states_and_releases(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"buildings\.IL: there is no sample building 5, 9060001"):
-        generate(tmp_path, [IDS[0], 5, sample.buildings("CA")[0]])
+        generate(tmp_path, [IDS[0], 5, buildings("CA")[0]])
     with pytest.raises(DataError, match="no sample data for 'TX', only for CA, IL, NY"):
-        sample.buildings("TX")
+        buildings("TX")
     with pytest.raises(DataError, match=r"data\.comstock\.release: .*'2025/comstock"):
         sample.generate(tmp_path, "2025/comstock_amy2018_release_1", 0, "IL", IDS, SEED)
     assert not any(tmp_path.iterdir())
 
 
 def test_ids_are_nobody_else_s() -> None:
-    ids = [i for state in STATES for i in sample.buildings(state)]
+    ids = [i for state in STATES for i in buildings(state)]
     assert len(set(ids)) == len(ids) == 126
     assert not set(ids) & set(paper_states())
 
 
 def test_there_are_as_many_as_a_study_asks_for(tmp_path: Path) -> None:
-    many = sample.buildings("IL", 1200)
+    many = buildings("IL", 1200)
     assert len(many) == 1200
-    assert many[:42] == sample.buildings("IL") == sample.buildings("IL", 12)
+    assert many[:42] == buildings("IL") == buildings("IL", 12)
     assert (
         sample.describe("IL", many[42 * 7], SEED).kind == sample.describe("IL", many[0], SEED).kind
     )
     assert generate(tmp_path, [many[50]])[0].name == f"{many[50]}-10.parquet"
-    assert len(sample.buildings("IL", 10**6)) == sample.MOST < 10_000
+    assert len(buildings("IL", 10**6)) == MOST < 10_000
 
 
 def test_the_first_twelve_are_of_twelve_types() -> None:
     for state in STATES:
-        kinds = [sample.describe(state, i, SEED).kind for i in sample.buildings(state)]
+        kinds = [sample.describe(state, i, SEED).kind for i in buildings(state)]
         assert len(set(kinds[:12])) == 12
         assert set(kinds) == set(KINDS)
 

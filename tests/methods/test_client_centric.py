@@ -36,12 +36,12 @@ FOUR = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1, 1])
 class Given(Quadratic):
     """Clients whose step_offset is given for every round."""
 
-    def __init__(self, displacements: list[tuple[float, ...]]):
+    def __init__(self, updates: list[tuple[float, ...]]):
         super().__init__([0, 0], [0, 0], [1])
-        self.displacements = iter(displacements)
+        self.updates = iter(updates)
 
     def train(self, task: LocalTask) -> Tensor:
-        given = torch.tensor(next(self.displacements), dtype=torch.float64)
+        given = torch.tensor(next(self.updates), dtype=torch.float64)
         task.rows.add_(given[:, None])
         return torch.zeros(len(task.rows), dtype=torch.float64)
 

@@ -17,7 +17,7 @@ MEANS = torch.tensor([[0.5, -0.02], [-0.25, 0.01]], dtype=torch.float64)
 
 
 def follow(opt, means=MEANS):
-    """x after each of the mean displacements, from zero."""
+    """x after each of the mean updates, from zero."""
     state, path = opt.init(torch.zeros(2, dtype=torch.float64), 1), []
     for mean in means:
         opt.step(state, mean)
@@ -65,7 +65,7 @@ def test_expected_numbers(cls, options, expected):
     assert follow(cls(lr=0.1, **options)) == pytest.approx(expected, abs=1e-9)
 
 
-def test_yogi_shrinks_v_by_what_the_displacement_brings():
+def test_yogi_shrinks_v_by_what_the_update_brings():
     opt = FedYogi(lr=0.1, v0=1e-3)
     state = opt.init(torch.zeros(2, dtype=torch.float64), 1)
     opt.step(state, MEANS[0])

@@ -116,6 +116,32 @@ def test_the_best_round_is_chosen_on_validation_alone(results: Path) -> None:
     assert set(summary.loc["last", "mase_mean"]) == {0}
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_rounds_of_the_summary_are_those_of_each_training_alone(
+    results: Path, seed: int
+) -> None:
+    """Random scores, some of them equal, infinite or undefined, against a loop over trainings."""
+    random, records = np.random.default_rng(seed), pd.read_parquet(results / "records.parquet")
+    scored = records["split"] != "train"
+    for column in ("mase", "mae", "rmse"):
+        records.loc[scored, column] = random.integers(1, 4, scored.sum()).astype(float)
+    records.loc[scored & (random.random(len(records)) < 0.1 * seed), "rmse"] = np.inf
+    records.loc[scored & (random.random(len(records)) < 0.2 * seed), "mase"] = np.nan
+    expected = []
+    for _, one in records[scored].groupby([*CELL, "model"], sort=False):
+        sound = one.groupby(["split", "round"])["rmse"].max().lt(np.inf)
+        mase = one.groupby(["split", "round"])["mase"].mean().where(sound)
+        rounds = mase["validation"].dropna()
+        last = int(one["round"].max())
+        best = int(rounds.idxmin()) if len(rounds) else last
+        expected += [("last", last, *mase.xs(last, level="round"))]
+        expected += [("best_validation", best, *mase.xs(best, level="round"))]
+    summary = summarise(records, "sample")
+    found = summary[["chosen", "round", "mase_mean", "validation_mase"]]
+    columns = list(found.columns)
+    pd.testing.assert_frame_equal(found, pd.DataFrame(expected, columns=columns))
+
+
 def test_a_diverged_cell_has_no_scores(results: Path) -> None:
     records = pd.read_parquet(results / "records.parquet")
     wild = (records["client_opt"] == "prox") & (records["client"] == "b")

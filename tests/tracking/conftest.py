@@ -45,7 +45,7 @@ def serving():
 
     @contextmanager
     def start(folder, port, **options):
-        command = [sys.executable, "-c", code, folder, str(port)]
+        command = [sys.executable, "-P", "-c", code, folder, str(port)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
         try:
             yield process

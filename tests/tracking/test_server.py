@@ -26,7 +26,10 @@ def test_a_moved_study_is_served_with_its_artifacts(tracked, tmp_path, free_port
     moved = Path(shutil.copytree(tracked, tmp_path / "moved here"))
     # A proxy in the environment must not stand between us and this machine's own page.
     environment = os.environ | {"http_proxy": "http://127.0.0.1:9", "no_proxy": ""}
+    # Nor may a file of the user's that has the name of a module of MLflow's.
     (tmp_path / "here").mkdir()
+    own = tmp_path / "here" / "click.py"
+    own.write_text("raise SystemExit('imported from the current folder')")
     with serving(moved, free_port, env=environment, cwd=tmp_path / "here") as process:
         assert process.stdout.readline() == f"MLflow starts on port {free_port} ...\n"
         assert process.stdout.readline() == f"open  {ui_url(moved, free_port)}\n"
@@ -38,7 +41,7 @@ def test_a_moved_study_is_served_with_its_artifacts(tracked, tmp_path, free_port
                 assert shown == file.read_bytes()
     assert process.returncode == 0
     assert process.rest.endswith("MLflow stops\n")
-    assert not list((tmp_path / "here").iterdir())
+    assert list(own.parent.iterdir()) == [own]
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", free_port))

@@ -1,7 +1,6 @@
 from plfl.report import figures
 from plfl.report.extras import extras
 from plfl.data import source
-from plfl.results.collect import description
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import training_code
 

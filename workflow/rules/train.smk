@@ -84,7 +84,7 @@ rule collect:
     conda:
         "../../environment.yml"
     params:
-        study=description(study),
+        study=study.description(),
         code=code_digest("plfl.results.collect"),
     message:
         "Gather the cells into the study's tables"

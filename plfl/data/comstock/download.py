@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import boto3
 import pyarrow as pa
@@ -38,13 +38,11 @@ from botocore.exceptions import (
 )
 from tqdm import tqdm
 
+from plfl.config.sections import Data
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import BUCKET, REGION, ROOT, Layout
 from plfl.errors import DataError
 from plfl.files import atomic, sha256
-
-if TYPE_CHECKING:
-    from plfl.config.sections import Data
 
 WORKERS = 8
 """Number of parallel downloads."""
@@ -58,7 +56,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def download(data: Data, state: str, ids: Sequence[int]) -> dict[str, Any]:
+def download(
+    data: Data, state: str, ids: Sequence[int]
+) -> tuple[list[comstock.Building], dict[str, Any]]:
     """Bring the files of some buildings of a state into the store `data.folder / "comstock"`.
 
     These are the metadata of the state, the time series of the buildings, and the weather of their
@@ -72,8 +72,9 @@ def download(data: Data, state: str, ids: Sequence[int]) -> dict[str, Any]:
     a time in the order of their keys, until every id is found.
 
     Returns:
-        The receipt: `release`, `upgrade`, `state` and `files`, which has `size` (bytes), `etag`
-        (None if unverified) and `sha256` of each required file, by key.
+        What the metadata say about the buildings, in order, and the receipt: `release`, `upgrade`,
+        `state` and `files`, which has `size` (bytes), `etag` (None if unverified) and `sha256` of
+        each required file, by key.
 
     Raises:
         DataError: a building is not in this state or release (checked once the metadata are here),
@@ -93,7 +94,8 @@ def download(data: Data, state: str, ids: Sequence[int]) -> dict[str, Any]:
     if any(feature in data.features for feature in comstock.WEATHER):
         weather = [layout.weather(building.county) for building in buildings]
     cache.fetch([*series, *weather])
-    return cache.receipt([*(building.metadata for building in buildings), *series, *weather])
+    metadata = [building.metadata for building in buildings]
+    return buildings, cache.receipt([*metadata, *series, *weather])
 
 
 def _fetch_counties(cache: Cache, ids: set[int]) -> None:

@@ -6,16 +6,12 @@ CC BY 4.0).
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import pandas as pd
-
+from plfl.config.sections import Data
 from plfl.errors import DataError, did_you_mean
-
-if TYPE_CHECKING:
-    from plfl.config.sections import Data
 
 BUCKET = "oedi-data-lake"
 REGION = "us-west-2"
@@ -161,6 +157,7 @@ def paper_buildings(state: str) -> list[int]:
 
 def paper_states() -> dict[int, str]:
     """The state of each of the paper's buildings, in the paper's order."""
-    table = pd.read_csv(Path(__file__).with_name("paper_buildings.csv"))
-    table = table.sort_values(["state", "order"])
-    return dict(zip(table["bldg_id"].tolist(), table["state"].tolist(), strict=True))
+    path = Path(__file__).with_name("paper_buildings.csv")
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = sorted(csv.DictReader(file), key=lambda row: (row["state"], int(row["order"])))
+    return {int(row["bldg_id"]): row["state"] for row in rows}

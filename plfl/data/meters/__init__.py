@@ -63,7 +63,7 @@ def read_file(path: Path, meters: Meters) -> pd.DataFrame:
     raw = read_columns(path, meters.columns)
     if len(raw) < 2:
         raise DataError(
-            f"{path}: holds {len(raw)} readings; a series needs at least two, replace the file"
+            f"{path}: holds {len(raw)} readings; a series needs at least two; replace the file"
         )
     zone = zone_named(meters.timezone)
     stamps = parse(path, raw["timestamp"])

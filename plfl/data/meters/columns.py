@@ -74,7 +74,7 @@ def _read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
             if len(fields) < len(names) or any(more) or (more and delimiter == ","):
                 raise DataError(
                     f"{path}: line {reader.line_num} has {len(fields)} fields, the header has "
-                    f"{len(names)}; fix the line (decimal commas need semicolons between fields)"
+                    f"{len(names)}; fix the line (decimal commas need semicolons as separators)"
                 )
             lines.append(f"line {reader.line_num}")
             rows.append([fields[position].strip() for position in positions])
@@ -99,8 +99,8 @@ def _check_thousands(path: Path, column: pd.Series) -> None:
     whole = column.str.fullmatch(r"-?[1-9]\d*")
     if len(parted) and whole.any() and parted.str.fullmatch(r"-?[1-9]\d{0,2}([.,]\d{3})+").all():
         raise DataError(
-            f"{path}: {parted.index[0]}: {column.name} {parted.iloc[0]!r} may have a separator of "
-            f"thousands, because {column[whole].iloc[0]!r} has none; write numbers without them"
+            f"{path}: {parted.index[0]}: {column.name} {parted.iloc[0]!r} may have a thousands "
+            f"separator, as {column[whole].iloc[0]!r} has no decimals; write numbers without it"
         )
 
 
@@ -113,7 +113,7 @@ def _check_columns(path: Path, columns: dict[str, str], names: Sequence[str]) ->
                 f"{did_you_mean(column, names)}"
             )
         if list(names).count(column) > 1:
-            raise DataError(f"{where} is a duplicate; rename or remove one of them")
+            raise DataError(f"{where} occurs more than once; rename or remove the others")
 
 
 def numbers(path: Path, column: pd.Series) -> pd.Series:

@@ -84,7 +84,7 @@ def known(meters: Meters) -> dict[str, dict[str, str]]:
     except (ValueError, OSError) as error:
         raise DataError(f"{path}: cannot be read ({error}); save it as CSV with a header") from None
     if "client" not in table:
-        raise DataError(f"{path}: has no column 'client'; add it, with the meter of each row")
+        raise DataError(f"{path}: has no column 'client'; add it, with the name of each meter")
     if (twice := table["client"].duplicated()).any():
         line = int(twice.to_numpy().argmax()) + 2
         raise DataError(

@@ -1,4 +1,4 @@
-"""From timestamps as they are written to a regular grid in UTC."""
+"""Places timestamps, as the file writes them, on a regular grid in UTC."""
 
 import logging
 from contextlib import suppress
@@ -70,8 +70,8 @@ def parse(path: Path, column: pd.Series) -> pd.DatetimeIndex:
     if (unreadable := stamps.isna().to_numpy()).any():
         at = int(unreadable.argmax())
         raise DataError(
-            f"{path}: {column.index[at]}: {str(column.iloc[at])!r} is not an ISO stamp; write it "
-            "as 2018-01-31 23:45, with or without a UTC offset"
+            f"{path}: {column.index[at]}: {str(column.iloc[at])!r} is not an ISO timestamp; write "
+            "it as 2018-01-31 23:45, with or without a UTC offset"
         )
     years = np.asarray(pd.DatetimeIndex(stamps).year)
     # A single wrong year would make a series of a hundred million rows.
@@ -98,8 +98,8 @@ def interval_ends(
         given, local = stamps[0].isoformat(), stamps[0].tz_convert(zone).isoformat()
         if stamps[0].utcoffset() and given != local:
             logger.warning(
-                "%s: %s is %s in data.meters.timezone %s, which sets the time of day; set the "
-                "meter's own zone",
+                "%s: %s is %s in data.meters.timezone %s, which sets the time of day of the "
+                "inputs; if that is wrong, set the meter's own zone",
                 *(path, given, local, zone.key),
             )
         return stamps.tz_convert("UTC") + shift
@@ -142,7 +142,7 @@ def _misfit(lines: pd.Index, stamps: pd.DatetimeIndex, zone: ZoneInfo) -> str:
 
 
 def _out_of_order(lines: pd.Index, stamps: pd.DatetimeIndex, at: int) -> str:
-    return f"{lines[at]}: {stamps[at]} comes after {stamps[at - 1]}; sort the file by time"
+    return f"{lines[at]}: {stamps[at]} follows the later {stamps[at - 1]}; sort the file by time"
 
 
 def check_grid(
@@ -167,7 +167,7 @@ def check_grid(
     usual = lengths[counts.argmax()] if len(lengths) else interval
     if usual != interval:
         remedy = (
-            f"set data.meters.interval to {usual:g}, which holds for all files, or resample it"
+            f"set data.meters.interval to {usual:g}, for all files, or resample this file"
             if usual in (15, 30, 60)
             else "resample the file to 15, 30 or 60 minutes"
         )
@@ -191,7 +191,7 @@ def check_grid(
         at = int(wrong.argmax()) + 1
         raise DataError(
             f"{path}: {lines[at]}: {stamps[at]} is {steps[at - 1]:g} minutes after the line "
-            f"before; stamps must be {interval} minutes apart, resample the file"
+            f"before; stamps must be {interval} minutes apart; resample the file"
         )
     if ends[0] != ends[0].floor("15min"):
         raise DataError(

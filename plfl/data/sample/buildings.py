@@ -10,22 +10,22 @@ buildings of the U.S. Department of Energy.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.tseries.holiday import USFederalHolidayCalendar
-from scipy.signal import lfilter
 from scipy.special import expit, ndtri
 
+from plfl.data.sample.places import STATES, County
 from plfl.data.sample.weather import (
     RADIATION,
-    STATES,
     TEMPERATURE,
-    County,
     autoregressive,
     elevation,
+    lagged,
     weather,
 )
 
@@ -203,9 +203,9 @@ def draw(state: str, bldg_id: int, kind: str, seed: int) -> Building:
     model = KINDS[kind]
     median, spread = model.area
     # The golden ratio spreads the sizes of a state evenly, however few of its buildings are taken.
-    start = np.random.default_rng([seed, _SIZES, STATES[state].fips]).random()
-    size = median * math.exp(spread * ndtri((start + bldg_id * (math.sqrt(5) - 1) / 2) % 1))
-    sqft = round(int(np.clip(size, 1_000, 1_500_000)), -2)
+    position = (_start(state, seed) + bldg_id * (math.sqrt(5) - 1) / 2) % 1
+    size = median * math.exp(spread * ndtri(position))
+    sqft = round(int(min(max(size, 1_000), 1_500_000)), -2)
     low, high = model.stories
     stories = int(rng.integers(low, high + 1))
     footprint = sqft / SQUARE_FEET / stories
@@ -229,6 +229,12 @@ def draw(state: str, bldg_id: int, kind: str, seed: int) -> Building:
         hvac="central" if is_central else "packaged",
         heating=electric if is_electric else "gas",
     )
+
+
+@cache
+def _start(state: str, seed: int) -> float:
+    """Where the sizes of a state's buildings start, from 0 to 1."""
+    return np.random.default_rng([seed, _SIZES, STATES[state].fips]).random()
 
 
 def simulate(building: Building, seed: int) -> pd.DataFrame:
@@ -428,7 +434,7 @@ def _air_conditioning(
     loss = kind.heated * (envelope + 0.33 * 3.5 * rng.uniform(0.1, 0.35))
     recovery = rng.uniform(0.4, 0.8)  # demand control and heat recovery spare part of the fresh air
     exchange = loss + kind.heated * kind.air * recovery * ventilated.astype(float)
-    solar = np.asarray(lfilter([0.2], [1.0, -0.8], 0.35 * 0.4 * windows * radiation))
+    solar = lagged(0.2 * (0.35 * 0.4 * windows * radiation), 0.8)
     heat = kind.heated * gains + solar
 
     comfort = rng.uniform(22.8, 24.5), rng.uniform(20.0, 21.5)

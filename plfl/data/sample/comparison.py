@@ -15,7 +15,8 @@ import pandas as pd
 from plfl.data.comstock.series import LOAD
 from plfl.data.sample import store as sample
 from plfl.data.sample.buildings import simulate
-from plfl.data.sample.weather import STATES
+from plfl.data.sample.ids import buildings
+from plfl.data.sample.places import STATES
 
 NREL_YEARS = {
     "eulp_buildings/461.parquet": ("CA", "America/Los_Angeles"),
@@ -115,7 +116,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=2018, help="seed of the sample data")
     arguments = parser.parse_args()
 
-    samples = {s: sample_year(s, sample.buildings(s), arguments.seed) for s in STATES}
+    samples = {s: sample_year(s, buildings(s), arguments.seed) for s in STATES}
     weeks = {"ComStock": week(nrel_week(arguments.folder)), "sample": week(samples["CA"])}
     both = pd.concat([w.set_axis(w.index + f", {who}") for who, w in weeks.items()])
     order = [f"{name}, {who}" for name in weeks["sample"].index for who in weeks]

@@ -12,45 +12,10 @@ import pandas as pd
 
 from plfl.data.comstock.releases import RELEASES, Layout
 from plfl.data.sample.buildings import Building, draw, simulate
-from plfl.data.sample.weather import STATES, weather
+from plfl.data.sample.ids import MOST, buildings, kind
+from plfl.data.sample.weather import weather
 from plfl.errors import DataError
 from plfl.files import atomic
-
-_MIX = (
-    *("SmallOffice", "RetailStandalone", "QuickServiceRestaurant", "Warehouse", "MediumOffice"),
-    *("RetailStripmall", "PrimarySchool", "FullServiceRestaurant", "SmallHotel", "Outpatient"),
-    *("LargeOffice", "SecondarySchool", "Hospital", "LargeHotel"),
-    *("SmallOffice", "RetailStripmall", "Warehouse", "RetailStandalone"),
-    *("FullServiceRestaurant", "MediumOffice", "PrimarySchool"),
-    *("SmallOffice", "RetailStripmall", "Warehouse", "RetailStandalone"),
-    *("QuickServiceRestaurant", "SmallHotel", "Outpatient"),
-    *("SmallOffice", "RetailStripmall", "Warehouse", "RetailStandalone"),
-    *("FullServiceRestaurant", "SecondarySchool", "MediumOffice"),
-    *("SmallOffice", "RetailStripmall", "Warehouse", "RetailStandalone"),
-    *("QuickServiceRestaurant", "SmallOffice", "Warehouse"),
-)
-"""The types of a state's buildings, in order: all 14 once, then mainly common ones."""
-
-
-MOST = 9_999
-"""Maximum number of sample buildings per state, which the ids have room for."""
-
-
-def buildings(state: str, count: int = 0) -> list[int]:
-    """Ids of the first 42 sample buildings of a state, in order, or of `count` if that is more.
-
-    The first 12 have 12 different types. After the 42nd, the types repeat in the same order. An id
-    consists of 9, the state's FIPS code and a number; no building of ComStock has such an id.
-
-    Raises:
-        DataError: there are no sample data for the state.
-    """
-    if state not in STATES:
-        raise DataError(
-            f"data.states: there are no sample data for {state!r}, only for {', '.join(STATES)}"
-        )
-    first = 9_000_000 + 10_000 * STATES[state].fips + 1
-    return list(range(first, first + min(max(count, len(_MIX)), MOST)))
 
 
 def generate(
@@ -94,8 +59,8 @@ def generate(
 
 
 def describe(state: str, bldg_id: int, seed: int) -> Building:
-    """The sample building of this id (see `buildings`), as the metadata describe it."""
-    return draw(state, bldg_id, _MIX[(bldg_id - buildings(state)[0]) % len(_MIX)], seed)
+    """The sample building of this id (see `plfl.data.sample.ids`), as the metadata describe it."""
+    return draw(state, bldg_id, kind(state, bldg_id), seed)
 
 
 def _layout(release: str, upgrade: int) -> Layout:

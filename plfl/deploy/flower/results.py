@@ -8,7 +8,7 @@ from plfl.config.study import Cell, Study
 from plfl.deploy.flower.runtime import VERSION
 from plfl.deploy.protocol.agreement import narrowed
 from plfl.pipeline.jobs import git_commit
-from plfl.results.collect import conclude, description, summarise
+from plfl.results.collect import conclude, summarise
 from plfl.results.records import CellResult, write_table
 
 
@@ -24,5 +24,5 @@ def write(
     write_table(result.forecasts, folder / "forecasts.parquet")
     write_table(clients, folder / "clients.parquet")
     summary = summarise(result.records, study.data.source, study.tracking.target_mase)
-    about = {"engine": "flower", "study": description(study), "cells": {str(cell): ""}}
+    about = {"engine": "flower", "study": study.description(), "cells": {str(cell): ""}}
     conclude(folder, summary, about, git_commit(), {"flwr": VERSION})

@@ -24,8 +24,9 @@ from typing import Any
 from plfl.errors import PlflError
 
 VERSION = "1.41.0"
-OURS = [sys.executable, "-m", "plfl.deploy.flower.runtime"]
-"""Command that runs Flower's programs with the changes of this module."""
+OURS = [sys.executable, "-P", "-m", "plfl.deploy.flower.runtime"]
+"""Command that runs Flower's programs with the changes of this module. With -P, modules are not
+imported from the current folder, which is the user's."""
 FOLDER = "PLFL_SERVER_FOLDER"
 """Environment variable with the server's folder, for the ServerApp. A value in the configuration of
 the run would be sent to the clients, too."""
@@ -124,8 +125,8 @@ def superlink(
     """Command of a SuperLink.
 
     Args:
-        host: address to listen at.
-        port: port to listen at.
+        host: address to listen on.
+        port: port to listen on.
         database: file of its database; None: in memory.
         certificates: certificate of the CA, certificate and private key of the server; None: no
             encryption, no authentication.

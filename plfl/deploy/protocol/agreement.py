@@ -59,7 +59,7 @@ def deployable(study: Study, name: str | None, source: str) -> Cell:
     """
     cells = {str(cell): cell for cell in study.cells}
     if name is not None and name not in cells:
-        problem = f"it has no cell {name!r}{did_you_mean(name, cells)}; see `plfl cells --list`"
+        problem = f"no cell {name!r}{did_you_mean(name, cells)}; see `plfl cells --list`"
         raise ConfigError(source, [problem])
     reasons = {}
     for cell in [cells[name]] if name else study.cells:

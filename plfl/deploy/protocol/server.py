@@ -231,7 +231,7 @@ class Server:
             self.columns = self.columns or columns
             if columns != self.columns:
                 raise WireError(
-                    f"client {name} has {columns}, other clients {self.columns}: refused"
+                    f"client {name} has inputs {columns}, others have {self.columns}: refused"
                 )
         except (PlflError, KeyError, TypeError) as error:
             log.warning("%s", error)

@@ -37,15 +37,15 @@ class ServerOpt(Algorithm):
         self,
         state: dict[str, Tensor],
         clients: Tensor,
-        displacements: Tensor,
+        updates: Tensor,
         weights: Tensor,
         t: int,
     ) -> None:
         """Update `state` in place at the end of round `t` (from 1).
 
-        `displacements` are the D_i (n, d_s) of `clients`, `weights` (n,) sum to one.
+        `updates` are the D_i (n, d_s) of `clients`, `weights` (n,) sum to one.
         """
-        self.step(state, weighted_sum(weights, displacements))
+        self.step(state, weighted_sum(weights, updates))
 
     def step(self, state: dict[str, Tensor], mean: Tensor) -> None:
         """Update `state` in place along the mean update (d_s,)."""

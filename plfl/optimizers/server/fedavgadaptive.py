@@ -50,14 +50,14 @@ class FedAvgAdaptive(ServerOpt):
         self,
         state: dict[str, Tensor],
         clients: Tensor,
-        displacements: Tensor,
+        updates: Tensor,
         weights: Tensor,
         t: int,
     ) -> None:
         x, v = state["x"], state["v"]
-        moment = self.beta2 * v[clients] + (1 - self.beta2) * displacements**2
+        moment = self.beta2 * v[clients] + (1 - self.beta2) * updates**2
         v[clients] = moment
-        steps = self.lr * displacements / (moment.sqrt() + self.eps)
+        steps = self.lr * updates / (moment.sqrt() + self.eps)
         if self.variant == "paper":
             x[clients] += steps
             x.copy_(_mean(x).expand_as(x))

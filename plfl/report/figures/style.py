@@ -160,5 +160,7 @@ def save(figure: Figure, stem: Path) -> list[Path]:
         path = stem.parent / (stem.name + suffix)
         with style(), atomic(path) as temporary:
             figure.savefig(temporary, format=suffix[1:], metadata=metadata)
+        # All formats have the layout of the first, since computing one takes as long as drawing.
+        figure.set_layout_engine("none")
         paths.append(path)
     return paths

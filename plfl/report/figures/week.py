@@ -1,4 +1,4 @@
-"""A week of forecasts and the measured load, for the median client of each state."""
+"""A week of forecasts and the actual load, for the median client of each state."""
 
 from dataclasses import asdict
 from typing import Any
@@ -43,7 +43,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     baselines = {}
     for axis, state in zip(axes[:, 0], states, strict=True):
         axis.set_ylabel(f"Load ({tables.load_unit})")
-        cell = shown_cell(tables, state)
+        cell = tables.shown_cell(state)
         if cell is None:
             axis.set_title(state, loc="left")
             axis.set(xticks=[], yticks=[])
@@ -81,13 +81,6 @@ def draw(tables: Tables) -> dict[str, Figure]:
     ]
     figure.legend(handles=shown, loc="outside lower center", ncols=4 if len(shown) < 5 else 2)
     return {"week": figure}
-
-
-def shown_cell(tables: Tables, state: str) -> Cell | None:
-    """The cell whose forecasts are shown for a state; None if every cell diverged."""
-    if "P2" in tables.study.grid.sharing:
-        return tables.best("local", state=state, sharing="P2")
-    return tables.best("local", state=state)
 
 
 def _of_baseline(tables: Tables, state: str, name: str, client: str) -> tuple[pd.DataFrame, str]:

@@ -138,7 +138,7 @@ def no_client(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 def fetch(data: Data, ids: list[int] = IDS) -> dict[str, Any]:
-    return download.download(data, "NY", ids)
+    return download.download(data, "NY", ids)[1]
 
 
 def cached(data: Data) -> set[str]:

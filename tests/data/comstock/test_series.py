@@ -17,6 +17,7 @@ from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import PAPER_RELEASE, RELEASES, paper_buildings
 from plfl.data.comstock.series import LOAD, UTC_OFFSET, WEATHER, join
 from plfl.data.sample import store as sample
+from plfl.data.sample.ids import buildings
 from plfl.errors import DataError
 from tests.helpers.comstock_files import (
     COUNTIES,
@@ -106,7 +107,7 @@ def test_metadata_by_county_are_looked_through(tmp_path: Path) -> None:
 
 def test_sample_data_are_read_as_those_of_the_bucket(tmp_path: Path) -> None:
     data = Data(source="sample", folder=tmp_path, states=["CA"], clients=2)
-    ids = sample.buildings("CA")[:2]
+    ids = buildings("CA")[:2]
     sample.generate(tmp_path, PAPER_RELEASE, 10, "CA", ids, seed=1)
     tables = comstock.read(tmp_path, data, "CA", ids)
     for table in tables.values():

@@ -1,15 +1,16 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.signal import lfilter
 
+from plfl.data.sample.places import STATES, County
 from plfl.data.sample.weather import (
     RADIATION,
-    STATES,
     TEMPERATURE,
     WIND_SPEED,
-    County,
     autoregressive,
     elevation,
+    lagged,
     weather,
 )
 
@@ -98,3 +99,9 @@ def test_autoregressive_series_forgets_at_its_time_constant() -> None:
     assert series.autocorr(10) == pytest.approx(np.exp(-1), abs=0.03)
     starts = [autoregressive(np.random.default_rng(i), 2, 10)[0] for i in range(500)]
     assert np.std(starts) == pytest.approx(1, abs=0.1)  # it has no warm-up
+
+
+@pytest.mark.parametrize("keep", [0.8, 0.85, float(np.exp(-1 / 900))])
+def test_a_lag_has_the_bits_of_scipys_filter(keep: float) -> None:
+    values = np.random.default_rng(3).standard_normal(5000)
+    np.testing.assert_array_equal(lagged(values, keep), lfilter([1.0], [1.0, -keep], values))

@@ -59,7 +59,7 @@ def test_who_has_no_right_gets_nothing(server, tmp_path):
         command = [*PLFL, "client", "--config", str(tmp_path / "study.yaml")]
         command += ["--building", "9360001"]
         command += ["--server", address, "--folder", str(tmp_path / f"folder-{name}")]
-        command += ["--keys", str(folder), "--persistence", "1"]
+        command += ["--keys", str(folder), "--retry-seconds", "1"]
         processes.start(name, command, folder=tmp_path)
     link = flower.Link(address, keys / "ca.crt")
     keyless = flower.supernode(link, free_port(), tmp_path)

@@ -139,7 +139,7 @@ def patient() -> Iterator[None]:
 
 def fetch(data: Data, ids: list[int] = IDS) -> dict[str, Any]:
     """Download these buildings and return the receipt."""
-    return download.download(data, "NY", ids)
+    return download.download(data, "NY", ids)[1]
 
 
 def root(data: Data) -> Path:

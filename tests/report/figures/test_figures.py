@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -233,3 +234,18 @@ def test_tables_keep_names_as_they_are(results: Results) -> None:
     tables: Tables = results("LONG")
     assert set(tables.summary["state"]) == {"Nordrhein_Westfalen_Mittelspannung", "NA"}
     assert "none" in set(tables.summary["sharing"])
+
+
+def test_results_without_baselines_are_drawn_without_them(tmp_path: Path) -> None:
+    """Data of a deployed study stay with their clients, so it has none."""
+    fake_results.write(tmp_path, fake_results.TINY)
+    about = json.loads((tmp_path / "study.json").read_text())
+    (tmp_path / "study.json").write_text(json.dumps(about | {"engine": "flower"}))
+    for name in ("baselines", "baseline_forecasts"):
+        (tmp_path / f"{name}.parquet").unlink()
+    tables = Tables(tmp_path)
+    assert len(draw("fig3_mase", tables)["fig3_mase_local"].axes) == 4, "panels and colour bar"
+    for name in ("convergence", "pareto", "week"):
+        (legend,) = draw(name, tables)[name].legends
+        labels = [text.get_text() for text in legend.get_texts()]
+        assert not [label for label in labels if "baseline" in label]

@@ -1,0 +1,96 @@
+"""A training job: what it takes over, and how it ends when it is interrupted."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from plfl.config.study import Cell, Study
+from plfl.pipeline import training
+from plfl.pipeline.jobs import Progress
+from plfl.pipeline.training import train_cells
+from tests.helpers import tiny
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """A study of nine rounds, in an empty folder; no checkpoint falls due by itself."""
+    monkeypatch.chdir(tmp_path)
+    tiny.dataset().save("windows.npz")
+    return tiny.study(federation={"rounds": 9}, compute={"checkpoint_seconds": 1e6})
+
+
+def outputs(study: Study) -> dict[Cell, tuple[Path, Path]]:
+    shared = [cell for cell in study.cells if cell.sharing == "P2"]
+    return {cell: (Path(f"{cell}.parquet"), Path(f"{cell}-week.parquet")) for cell in shared}
+
+
+def train(study: Study) -> dict[str, bytes]:
+    """The bytes of all tables of the job, which is run anew."""
+    cells = outputs(study)
+    train_cells(study, cells, Path("windows.npz"), "P2-XX")
+    return {path.name: path.read_bytes() for pair in cells.values() for path in pair}
+
+
+def interrupting(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals, rounds: list[int]
+) -> list[int]:
+    """Have the process receive a signal after these rounds; returns the rounds that finish."""
+    finished: list[int] = []
+
+    class Interrupting(Progress):
+        def __call__(self, t: int) -> None:
+            finished.append(t)
+            for _ in range(rounds.count(t)):
+                os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(training, "Progress", Interrupting)
+    return finished
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_job_saves_its_round(
+    study: Study,
+    number: signal.Signals,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    finished = interrupting(monkeypatch, number, [4])
+    with pytest.raises(KeyboardInterrupt):
+        train(study)
+    assert finished == [1, 2, 3, 4]
+    assert "P2-XX: saves the round in progress and ends" in capsys.readouterr().err
+    assert handlers == [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+
+    resumed = interrupting(monkeypatch, number, [])
+    after = train(study)
+    assert resumed == [5, 6, 7, 8, 9]
+    (study.results / "trained").rename("elsewhere")
+    assert train(study) == after
+
+
+def test_a_second_signal_ends_the_job_at_once(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = interrupting(monkeypatch, signal.SIGINT, [2, 2])
+    with pytest.raises(KeyboardInterrupt):
+        train(study)
+    assert finished == [1, 2]
+    assert not list((study.results / "trained").glob("*.checkpoint/state.json"))
+
+
+def test_a_signal_in_the_last_round_loses_nothing(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = interrupting(monkeypatch, signal.SIGINT, [9])
+    assert train(study)
+    assert finished == list(range(1, 10))
+
+
+def test_finished_cells_are_taken_over(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = train(study)
+    again = interrupting(monkeypatch, signal.SIGINT, [])
+    assert train(study) == before
+    assert again == []

@@ -1,0 +1,95 @@
+"""The week is that of the tables."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+
+from plfl.errors import ResultsError
+from plfl.report.figures import draw
+from plfl.results.tables import Tables, baseline_label
+from tests.helpers import fake_results
+from tests.report.figures.conftest import Results
+
+
+def _lines(axis: Axes) -> dict[str, Any]:
+    return {str(line.get_label()): np.asarray(line.get_ydata()) for line in axis.get_lines()}
+
+
+def test_the_week_is_that_of_the_median_client(results: Results) -> None:
+    tables = results("SMALL")
+    figure = draw("week", tables)["week"]
+    assert len(figure.axes) == 3
+    axis, state = figure.axes[1], "IL"
+    cell = tables.best("local", state=state, sharing="P2")
+    assert cell is not None
+    keys = {"state": state, "sharing": "P2", "seed": 10}
+    keys |= {"client_opt": cell.client_opt, "server_opt": cell.server_opt}
+    test = tables.records(["client", "mase"], **keys, split="test", model="local", round=4)
+    median = test.sort_values("mase").iloc[1]
+    name = tables.best_baseline(state)
+    assert name is not None
+    scores = tables.baselines.set_index(["baseline", "client", "split"])["mase"]
+    other = scores[name, median["client"], "test"]
+    title = axis.get_title(loc="left")
+    assert title == (
+        f"IL, client {median['client']}: P2, {tables.optimisers(cell)}, "
+        f"test MASE {median['mase']:.2f}; {baseline_label(name)}, test MASE {other:.2f}"
+    )
+    week = tables.forecasts(["stamp", "truth", "local"], **keys, client=median["client"])
+    assert len(week) == 7 * 96
+    np.testing.assert_array_equal(_lines(axis)["load"], week["truth"])
+    np.testing.assert_array_equal(_lines(axis)["forecast (local model)"], week["local"])
+    (_, truth, _, baseline) = axis.get_lines()
+    forecast = tables.baseline_forecasts(["forecast"], client=median["client"], baseline=name)
+    np.testing.assert_array_equal(np.asarray(baseline.get_ydata()), forecast["forecast"])
+    np.testing.assert_array_equal(np.asarray(truth.get_xdata()), week["stamp"])
+
+
+def test_a_state_without_a_finite_cell_says_so(results: Results) -> None:
+    diverged = [
+        f"NY-P2-fedopt-{client}-{server}-10"
+        for client in ("adam", "prox")
+        for server in ("fedavg", "fedavgadaptive")
+    ]
+    figure = draw("week", results("SMALL", *diverged))["week"]
+    *others, last = figure.axes
+    assert [text.get_text() for text in last.texts] == ["every cell diverged"]
+    assert all(len(axis.get_lines()) == 4 for axis in others)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels[:3] == ["persistence", "load", "forecast (local model)"]
+    assert labels[3:]
+    assert all(label.startswith("best baseline") for label in labels[3:])
+
+
+def test_a_client_without_mase_is_not_the_median(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("constant")
+    fake_results.write(folder, fake_results.TINY)
+    records = pd.read_parquet(folder / "records.parquet")
+    for constant, left in (("ca100", "ca137"), ("ca137", "ca100")):
+        changed = records.assign(mase=records["mase"].where(records["client"] != constant))
+        changed.to_parquet(folder / "records.parquet")
+        (axis,) = draw("week", Tables(folder))["week"].axes
+        assert f"client {left}:" in axis.get_title(loc="left")
+
+
+def test_missing_forecasts_are_an_error(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("no-forecasts")
+    fake_results.write(folder, fake_results.TINY)
+    forecasts = pd.read_parquet(folder / "forecasts.parquet")
+    forecasts[:0].to_parquet(folder / "forecasts.parquet")
+    with pytest.raises(ResultsError, match=r"forecasts\.parquet: has no rows for client ca"):
+        draw("week", Tables(folder))
+
+
+def test_missing_forecasts_of_a_baseline_are_an_error(tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.TINY)
+    forecasts = pd.read_parquet(tmp_path / "baseline_forecasts.parquet")
+    forecasts[:0].to_parquet(tmp_path / "baseline_forecasts.parquet")
+    with pytest.raises(
+        ResultsError, match=r"baseline_forecasts\.parquet: has no rows for client ca"
+    ):
+        draw("week", Tables(tmp_path))
