@@ -90,9 +90,7 @@ def estimate(series: Series, transforms: Sequence[Transform]) -> list[Floats]:
     return [_estimate(series, one) for one in transforms]
 
 
-def reach(
-    transforms: Sequence[Transform], look_back: int, look_ahead: int, interval: int
-) -> int:
+def reach(transforms: Sequence[Transform], look_back: int, look_ahead: int, interval: int) -> int:
     """Rows up to and with the last input row that a window and its context read."""
     rows = look_back
     for one in transforms:
@@ -165,9 +163,9 @@ def encoding(series: Series, edges: Floats) -> Floats:
     """Piecewise-linear encoding of y_l, y_l − y_(l−1), y_l − y_(l−L) and y_l − y_s.
 
     s is the first row of the window. A number z becomes clip((z − q_i) / (q_(i+1) − q_i), 0, 1) for
-    each bin i between quantiles q of z, its row of `edges`, in the client's training windows. A bin without width, as of
-    a number that is constant or often the same, is 1 above its edge and 0 elsewhere. A load before
-    the client's first row counts as y_l.
+    each bin i between quantiles q of z in the client's training windows, a row of `edges`. A bin
+    without width, as of a number that is constant or often the same, is 1 above its edge and 0
+    elsewhere. A load before the client's first row counts as y_l.
 
     Source: Yury Gorishniy, Ivan Rubachev and Artem Babenko, "On Embeddings for Numerical Features
     in Tabular Deep Learning", NeurIPS 2022, https://arxiv.org/abs/2203.05556.

@@ -169,9 +169,7 @@ def _chosen(tried: dict[Values, list[_Trial]], t: int) -> dict[Model, Values]:
     return {model: list(tried)[tuning.least(_validation(tried, t, model))] for model in MODELS}
 
 
-def _best(
-    trials: list[_Trial], chosen: Mapping[str, Mapping[Model, Values]], t: int
-) -> set[str]:
+def _best(trials: list[_Trial], chosen: Mapping[str, Mapping[Model, Values]], t: int) -> set[str]:
     """The group of each sharing scheme whose local models are best on validation after round `t`.
 
     Schemes in which nothing scored a finite error have none.
@@ -217,7 +215,9 @@ def _models(federations: Mapping[Model, Federation]) -> Models:
     rows = {"local": own.best["rows"] if own.keeps_best else own.own_models}
     if received.channel.shared:
         rows["global"] = received.global_models
-    return {model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows}
+    return {
+        model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows
+    }
 
 
 def tables(

@@ -17,7 +17,6 @@ from plfl.pipeline.jobs import Progress, training_code
 from plfl.pipeline.locks import hold
 from plfl.training.engines import choose
 
-
 TRAINED = "trained"
 """Folder of the finished cells, in the results folder."""
 
