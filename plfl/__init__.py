@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # see above
     from plfl.data.windows import Dataset
     from plfl.errors import PlflError
     from plfl.experiments.train import train
-    from plfl.forecast.model import ForecastModel
+    from plfl.forecast.model import ForecastModel, load
     from plfl.results.records import CellResult
     from plfl.results.tables import Tables
 

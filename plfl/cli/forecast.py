@@ -1,7 +1,6 @@
 """`plfl forecast`: forecasts of a trained model from a file of new readings."""
 
 import argparse
-import logging
 import sys
 from pathlib import Path
 
@@ -36,7 +35,6 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the forecasts as CSV; what is odd about the readings goes to the standard error."""
-    logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.WARNING)
     from plfl.data.meters import client_name
     from plfl.forecast.model import load
 

@@ -22,7 +22,10 @@ def commands() -> list[list[str]]:
 
 
 def test_its_commands_and_its_program_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_meters(tmp_path / "meters")
@@ -57,7 +60,8 @@ def test_its_commands_and_its_program_run(
     table.to_csv("school.csv", index=False)
     assert main([*forecast, "--all", "--out", "next.csv"]) == 0
     (message,) = re.findall(r"^school: .*$", GUIDE, re.MULTILINE)
-    assert plain(message) in plain(capsys.readouterr().err)
+    assert plain(message) in plain(caplog.text)
+    assert capsys.readouterr().out == ""
     written = pd.read_csv("next.csv")
     assert list(written) == columns.split(",") and len(written) == 14 * 96 - 11
     assert written["outside"].sum() == 14
