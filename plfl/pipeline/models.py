@@ -12,7 +12,7 @@ from plfl.data.windows import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
 from plfl.forecast.contents import describe
-from plfl.pipeline.training import TRAINED, cell_digests
+from plfl.pipeline.training import TRAINED
 from plfl.results.models import write_models
 from plfl.results.records import Models, write_csv
 from plfl.results.tables import Tables
@@ -44,7 +44,8 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
         for cell in filter(None, best):
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
             about = describe(study, cell, series, interval)
-            write_models(file, _models(study, cell, dataset), about)
+            models = CellCache(study.results / TRAINED).models(tables.about["cells"][str(cell)])
+            write_models(file, models or _trained_again(study, cell, dataset), about)
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
             rows.append({**names, "file": file.name})
     for old in index.parent.glob("*.safetensors"):
@@ -53,19 +54,14 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
 
 
-def _models(study: Study, cell: Cell, dataset: Path) -> Models:
-    """The models of a cell: those that its job kept, or the same ones, trained again.
+def _trained_again(study: Study, cell: Cell, dataset: Path) -> Models:
+    """The models of a cell whose job did not keep them: they are the same ones.
 
-    The job keeps the best of the cells that it trains. Another cell becomes the best if that one is
-    removed from the grid.
+    A job keeps the best of the cells that it trains. Another cell becomes the best if that one
+    leaves the grid. Jobs that exchange their files through a bucket do not return models.
     """
-    cache = CellCache(study.results / TRAINED)
-    (key,) = cell_digests(study, [cell], dataset).values()
-    models = cache.models(key)
-    if models is None:
-        log.info("%s: its models were not kept; it is trained again", cell)
-        cells = study.with_all_seeds([cell])
-        models = train(study, cells, Dataset.load_file(dataset))[cell].models
-        assert models is not None  # the only combination is the best one, and it has a score
-        cache.put_models(key, models)
+    log.info("%s: its models were not kept; it is trained again", cell)
+    cells = study.with_all_seeds([cell])
+    models = train(study, cells, Dataset.load_file(dataset))[cell].models
+    assert models is not None  # the only combination is the best one, and it has a score
     return models

@@ -36,7 +36,7 @@ def train_cells(
         dataset: the file of the state's windows.
         label: name of the job in its log.
     """
-    digests = cell_digests(study, cells, dataset)
+    digests = _digests(study, cells, dataset)
     folder = study.results / TRAINED
     cache = CellCache(folder)
     name = digest(list(digests.values()))
@@ -83,7 +83,7 @@ def _saving_on_interrupt(checkpoint: Checkpoint, label: str) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def cell_digests(study: Study, cells: Iterable[Cell], dataset: Path) -> dict[Cell, str]:
+def _digests(study: Study, cells: Iterable[Cell], dataset: Path) -> dict[Cell, str]:
     """For every cell, the digest of everything that determines its results."""
     shared = [sha256(dataset), *choose(study.compute, study.model.kernel_form)]
     return {

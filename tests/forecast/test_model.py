@@ -70,6 +70,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ForecastModel:
         {"windows": {"scaling": "per_client", "look_ahead": 20}},
         {"windows": RECIPE, "model": MLP, "federation": {"ema": 0.5, "keep": "best"}},
         {"model": {"name": "linear"}, "windows": {"target": "change"}},
+        {"tuning": {"search": {"client_opt.adam.lr": [0.3, 0.01, 0.0001]}}},
     ],
 )
 def test_forecasts_are_those_of_the_study(

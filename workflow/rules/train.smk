@@ -108,7 +108,7 @@ rule models:
         "../../environment.yml"
     params:
         settings={str(cell): study.settings(cell) for cell in study.cells},
-        code=code_digest("plfl.forecast.contents", "plfl.results.models"),
+        code=code_digest("plfl.pipeline.models"),
     message:
         "Keep the models of the best cells"
     script:
