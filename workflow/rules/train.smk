@@ -94,8 +94,8 @@ rule collect:
 
 rule models:
     input:
-        datasets=[f"{RESULTS}/data/{state}.npz" for state in study.data.states],
         **TABLES,
+        datasets=[f"{RESULTS}/data/{state}.npz" for state in study.data.states],
     output:
         # The models themselves lie beside it: which cells they are of is known only now.
         index=local(f"{RESULTS}/models/index.csv"),
