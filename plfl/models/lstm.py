@@ -6,7 +6,7 @@ https://doi.org/10.1162/neco.1997.9.8.1735; with forget gates, Gers et al. 2000.
 i, f, o = σ(W x + b + U h + c), each with its own weights;  g = tanh(W_g x + b_g + U_g h + c_g)
 c ← f ⊙ c + i ⊙ g;  h ← o ⊙ tanh(c)
 
-The steps are written out: PyTorch's own layer is slow for a stack of models. The paper's model,
+The steps are written out, which a stack of models computes fast. The paper's model,
 `lstm_mlp`, reads all states and no context.
 """
 

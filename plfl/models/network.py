@@ -1,13 +1,13 @@
 """Many models of the same sizes, as the engines train them: rows in, forecasts and gradients out.
 
-Any `nn.Module` will do. Its rows go through `torch.func.vmap` together where that gives every row
-the same bits as in any other company, and one after the other where it does not.
+Any `nn.Module` will do. Its rows go through `torch.func.vmap` together, traced into a flat list of
+operations, where that gives every row the same bits as in any other company. Where it does not,
+they go one after the other.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,12 +16,13 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
+from plfl.models.traced import Traced
 
 log = logging.getLogger(__name__)
 
 Named = dict[str, Tensor]
-Kept = list[tuple[Named, Tensor]]
-"""Parameters and forecasts of all rows together, or of each row."""
+Kept = tuple["Traced | list[Named]", list[Tensor]]
+"""What was traced and what it keeps; or the parameters and the forecasts of each row."""
 
 
 class Network(Protocol):
@@ -96,6 +97,8 @@ class ModuleNetwork:
     """A module whose own parameters are never used."""
     together: dict[tuple[Any, ...], bool] = field(default_factory=dict)
     """Whether rows may go through `vmap`, by size of a minibatch, type and device."""
+    traced: dict[tuple[Any, ...], Traced | None] = field(default_factory=dict)
+    """Passes, by numbers of rows and windows, type and device."""
 
     @classmethod
     def of(cls, model: Buildable, shape: WindowShape) -> ModuleNetwork:
@@ -122,43 +125,43 @@ class ModuleNetwork:
             views = self.layout.views(rows)
             if rows.device.type == "cpu" or not self._may_stack(sequence):
                 return self._one_by_one(views, sequence, context)
-            return self._stack(views, sequence, context)
+            return vmap(self._call)(views, sequence, context)
 
     def forward_pass(self, rows: Tensor, sequence: Tensor, context: Tensor) -> tuple[Tensor, Kept]:
-        together = self._may_stack(sequence)
-        call, parts = self._call, [*range(len(rows))]
-        if together:
-            call, parts = self._stack, [slice(None)]
-        # Engines work in inference mode, whose tensors know no gradients.
+        views = self.layout.views(rows)
+        if traced := self._traced(len(rows), sequence):
+            forecasts, kept = traced.forward(*views.values(), sequence, context)
+            return forecasts, (traced, kept)
         with torch.inference_mode(False), torch.enable_grad():
-            views, given = self.layout.views(rows), (sequence.clone(), context.clone())
-            kept = []
-            for part in parts:
-                leaves = {name: _leaf(view[part]) for name, view in views.items()}
-                kept.append((leaves, call(leaves, *(x[part] for x in given))))
-        found = [forecasts.detach() for _, forecasts in kept]
-        return found[0] if together else torch.stack(found), kept
+            leaves = [
+                {name: view[s].clone().requires_grad_() for name, view in views.items()}
+                for s in range(len(rows))
+            ]
+            given = zip(leaves, sequence.clone(), context.clone(), strict=True)
+            kept = [self._call(*of_row) for of_row in given]
+        return torch.stack([forecasts.detach() for forecasts in kept]), (leaves, kept)
 
     def backward_pass(
         self, rows: Tensor, kept: Kept, forecast: Tensor, features: Named, out: Tensor
     ) -> None:
-        leaves = [leaf for named, _ in kept for leaf in named.values()]
-        forecasts = [some for _, some in kept]
-        with torch.inference_mode(False):
-            slopes = forecast.clone().view(len(kept), *forecasts[0].shape).unbind()
-            gradients = iter(torch.autograd.grad(forecasts, leaves, slopes))
+        how, tensors = kept
         views = self.layout.views(out)
-        for s, (named, _) in enumerate(kept):
-            for name in named:
-                view = views[name] if len(kept) == 1 else views[name][s]
-                view.copy_(next(gradients).view_as(view))
+        if isinstance(how, Traced):
+            for view, gradients in zip(
+                views.values(), how.backward(tensors, forecast), strict=True
+            ):
+                view.copy_(gradients)
+            return
+        leaves = [leaf for of_row in how for leaf in of_row.values()]
+        with torch.inference_mode(False):
+            found = iter(torch.autograd.grad(tensors, leaves, list(forecast.clone())))
+        for s, of_row in enumerate(how):
+            for name in of_row:
+                views[name][s] = next(found)
 
     def _call(self, parameters: Named, sequence: Tensor, context: Tensor) -> Tensor:
         forecasts: Tensor = functional_call(self.stateless, parameters, (sequence, context))
         return forecasts
-
-    def _stack(self, parameters: Named, sequence: Tensor, context: Tensor) -> Tensor:
-        return vmap(self._call)(parameters, sequence, context)
 
     def _one_by_one(self, parameters: Named, sequence: Tensor, context: Tensor) -> Tensor:
         rows = [
@@ -167,49 +170,64 @@ class ModuleNetwork:
         ]
         return torch.stack(rows)
 
+    def _traced(self, rows: int, sequence: Tensor) -> Traced | None:
+        """The passes of so many rows together; None where they have to go one after the other."""
+        return self._passes(rows, sequence) if self._may_stack(sequence) else None
+
+    def _passes(self, rows: int, sequence: Tensor) -> Traced | None:
+        """The same, whether or not company matters; None where PyTorch cannot trace them."""
+        key = (rows, *sequence.shape[1:], sequence.dtype, sequence.device.type)
+        if key not in self.traced:
+            batch, shape = sequence.shape[1], self.shape
+            with torch.inference_mode(False):
+                views = self.layout.views(torch.zeros(rows, self.layout.width).to(sequence))
+                sizes = (shape.look_back, shape.inputs), (shape.context,), ()
+                given = [torch.zeros(rows, batch, *n).to(sequence) for n in sizes]
+            try:
+                self.traced[key] = Traced(self._call, self.layout.names, [*views.values(), *given])
+            except Exception as error:  # whatever PyTorch cannot trace
+                reason = str(error).split("\n")[0]
+                log.info("%s: rows train one after the other: %s", self.model.summary, reason)
+                self.traced[key] = None
+        return self.traced[key]
+
     def _may_stack(self, sequence: Tensor) -> bool:
         """Whether rows can go together: `vmap` can, and on a CPU a row's company is no matter."""
-        batch, device = sequence.shape[1], sequence.device
-        key = (batch, sequence.dtype, device.type)
+        batch, dtype, device = sequence.shape[1], sequence.dtype, sequence.device
+        key = (batch, dtype, device.type)
         if key not in self.together:
-            self.together[key] = self._tried(batch, sequence.dtype, device)
+            most = self._passes(ROWS, sequence)
+            self.together[key] = most is not None and (
+                device.type != "cpu" or self._same_in_any_company(batch, dtype)
+            )
         return self.together[key]
 
-    def _tried(self, batch: int, dtype: torch.dtype, device: torch.device) -> bool:
+    def _same_in_any_company(self, batch: int, dtype: torch.dtype) -> bool:
+        """Whether made-up rows have the same bits together and in parts."""
         random = torch.Generator().manual_seed(0)
         T, F, G = self.shape.look_back, self.shape.inputs, self.shape.context
-        rows = torch.stack([self.initial(seed) for seed in range(ROWS)]).to(device, dtype)
-        size = (ROWS, batch)
-        sequence = torch.rand(*size, T, F, generator=random).to(device, dtype)
-        context = torch.rand(*size, G, generator=random).to(device, dtype)
+        rows = torch.stack([self.initial(seed) for seed in range(ROWS)]).to(dtype)
+        sequence = torch.rand(ROWS, batch, T, F, generator=random).to(dtype)
+        context = torch.rand(ROWS, batch, G, generator=random).to(dtype)
 
-        def gradients(some: slice, call: Callable[[Named, Tensor, Tensor], Tensor]) -> Tensor:
-            leaf = rows[some].clone().requires_grad_()
-            forecasts = call(self.layout.views(leaf), sequence[some], context[some])
-            (found,) = torch.autograd.grad(forecasts.square().sum(), leaf)
-            return torch.cat([forecasts.detach(), found], 1)
+        def run(part: slice) -> Tensor:
+            traced = self._passes(part.stop - part.start, sequence)
+            assert traced is not None
+            views = self.layout.views(rows[part])
+            forecasts, kept = traced.forward(*views.values(), sequence[part], context[part])
+            gradients = traced.backward(kept, forecasts)
+            return torch.cat([forecasts, *(gradient.flatten(1) for gradient in gradients)], 1)
 
-        try:
-            whole = gradients(slice(None), self._stack)
-        except RuntimeError as error:
-            reason = str(error).split("\n")[0]
-            log.info("%s: rows train one after the other: %s", self.model.summary, reason)
-            return False
-        if device.type != "cpu":
-            return True
-        parts = (slice(*edges) for edges in COMPANY)
-        same = all(torch.equal(gradients(part, self._stack), whole[part]) for part in parts)
+        with torch.inference_mode():
+            whole = run(slice(0, ROWS))
+            same = all(torch.equal(run(slice(*part)), whole[slice(*part)]) for part in COMPANY)
         if not same:
-            log.info("%s: rows train one after the other, for the same bits", self.model.summary)
+            reason = "in other company they would get other bits"
+            log.info("%s: rows train one after the other: %s", self.model.summary, reason)
         return same
-
-
-def _leaf(values: Tensor) -> Tensor:
-    """A tensor whose gradient is asked for; not a copy, unless it was made in inference mode."""
-    return (values.clone() if values.is_inference() else values.detach()).requires_grad_()
 
 
 ROWS = 12
 """Rows that are tried together."""
-COMPANY = ((0, 2), (1, 4), (2, 7), (5, 12), (3, 12), (1, 12))
+COMPANY = ((0, 2), (5, 7), (0, 5), (1, 6), (7, 12))
 """Parts of these rows that are tried by themselves. A single row trains beside a copy of itself."""

@@ -191,10 +191,11 @@ def test_the_engine_trains_on_the_loss_of_the_method():
     term, one = Distillation(0.7), task(SMALL, Sgd(lr=0.1), steps=1)
     rows, windows = one.rows.clone(), list(one.batches.flatten(1))
     taught = torch.stack(engine.predict(rows.flip(0), windows)).view(one.batches.shape).clone()
-    targets = engine.features[one.batches + engine.target, 0]
+    targets = engine.targets[one.batches + SMALL.look_back - 1]
     engine.train(replace(one, targets=term.targets(taught, targets, None), loss_scale=term.scale))
     leaf = rows.clone().requires_grad_()
-    forecasts = SMALL.forward(SMALL.layout.views(leaf), engine._inputs(one.batches[:, 0]))
+    sequence, _ = engine._inputs(one.batches[:, 0])
+    forecasts = SMALL.forward(SMALL.layout.views(leaf), sequence)
     loss = (forecasts - targets[:, 0]).square().mean(1)
     loss = loss + 0.7 * (forecasts - taught[:, 0]).square().mean(1)
     (gradient,) = torch.autograd.grad(loss.sum(), leaf)

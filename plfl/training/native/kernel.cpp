@@ -1,4 +1,5 @@
-// Local training of many small forecasters (an LSTM, an MLP, or the two), each by itself, on the CPU.
+// Local training of many small forecasters (an MLP, with or without an LSTM before it), each by
+// itself, on the CPU.
 //
 // A model is a row of `theta`. Its K local steps run in one go while its weights and moments stay
 // in the L2 cache, which is where the speed comes from: they are read once per call, not per step.
@@ -16,9 +17,9 @@
 // 3. The gradient of a matrix is formed in small tiles that go to the optimiser at once; it never
 //    exists as a whole.
 //
-// It is compiled once per instruction set (see compile.py); only the width W of a vector and the size
-// of tiles differ. Nothing depends on addresses, threads or other rows, so that a row's
-// result is the same to the bit however it was scheduled. Another build may round otherwise.
+// It is compiled once per instruction set (see compile.py); only the width W of a vector and the
+// size of tiles differ. Nothing depends on addresses, threads or other rows, so that a row's result
+// is the same to the bit however it was scheduled. Another build may round otherwise.
 //
 // This file holds the threads and the entry points. The headers are, from the bottom: vectors.h,
 // products.h, model.h, lstm.h, mlp.h, group.h, optimisers.h, training.h and prediction.h.

@@ -17,8 +17,8 @@ extern "C" struct PlflPrediction {
 class Predictor {
  public:
   Predictor(const Layout& layout, const PlflWindows& windows, const PlflPrediction& job)
-      : layout_(layout), windows_(windows), job_(job), at_(layout), memory_(at_.size), model_(layout.size),
-        group_(layout, at_, memory_.get()) {}
+      : layout_(layout), windows_(windows), job_(job), at_(layout), memory_(at_.size),
+        model_(layout.size), group_(layout, at_, memory_.get()) {}
 
   void predict(std::int64_t row) {
     layout_.read(job_.theta, row, model_.get());

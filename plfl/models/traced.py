@@ -1,0 +1,85 @@
+"""The passes of a stack of modules, traced once and then run as flat lists of tensor operations.
+
+`vmap` and automatic differentiation decide anew in every step which operations to launch, which
+takes longer than the arithmetic of small models. What they decide depends on shapes only, so it is
+written down (`make_fx`) for each number of rows and of windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functionalize, vjp, vmap
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+
+Call = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
+"""Forecasts (B,) of one model, given its parameters, sequences and contexts."""
+
+
+class Traced:
+    """A forward and a backward pass for one number of rows and of windows."""
+
+    def __init__(self, call: Call, names: list[str], given: list[Tensor]):
+        """Trace the passes.
+
+        Args:
+            call: one model; it goes through `vmap`.
+            names: names of its parameters.
+            given: parameters (S, ...), sequences, contexts and slopes (S, B) of the same shapes as
+                those to come; their values do not matter.
+
+        Raises:
+            Exception: whatever a module raises that cannot be traced.
+        """
+
+        def one(*tensors: Tensor) -> tuple[Tensor, ...]:
+            *own, sequence, context, slope = tensors
+            parameters = dict(zip(names, own, strict=True))
+            forecast, back, *_ = vjp(lambda named: call(named, sequence, context), parameters)
+            gradients = back(slope)[0]
+            return forecast, *(gradients[name] for name in names)
+
+        with torch.inference_mode(False), torch.no_grad():
+            joint = make_fx(functionalize(vmap(one)))(*given)
+        self._forward, self._backward = _split(joint)
+
+    def forward(self, *given: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Forecasts (S, B) of parameters, sequences and contexts, and what `backward` needs."""
+        found: tuple[Tensor, list[Tensor]] = self._forward(*given)
+        return found
+
+    def backward(self, kept: list[Tensor], slope: Tensor) -> list[Tensor]:
+        """Gradients by the parameters, given that (S, B) of the loss by the forecasts."""
+        found: list[Tensor] = self._backward(*kept, slope)
+        return found
+
+
+def _split(joint: GraphModule) -> tuple[GraphModule, GraphModule]:
+    """The part of a program that makes the first output, and the rest."""
+    nodes = list(joint.graph.nodes)
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    outputs: Any = nodes[-1].args[0]
+    first = {outputs[0], *inputs[:-1]}
+    for node in reversed(nodes):
+        if node in first:
+            first.update(node.all_input_nodes)
+    rest = [node for node in nodes[:-1] if node not in first and node is not inputs[-1]]
+    used = {before for node in rest for before in node.all_input_nodes}
+    kept = [node for node in nodes if node in first and node in used | {*outputs[1:]}]
+
+    forward, copies = Graph(), dict[Node, Node]()
+    for node in nodes:
+        if node in first:
+            copies[node] = forward.node_copy(node, copies.__getitem__)
+    forward.output((copies[outputs[0]], [copies[node] for node in kept]))
+
+    backward = Graph()
+    copies = {node: backward.placeholder(node.name) for node in (*kept, inputs[-1])}
+    for node in rest:
+        copies[node] = backward.node_copy(node, copies.__getitem__)
+    backward.output([copies[node] for node in outputs[1:]])
+    return GraphModule(joint, forward), GraphModule(joint, backward)
