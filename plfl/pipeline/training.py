@@ -53,7 +53,7 @@ def train_cells(
             with _saving_on_interrupt(checkpoint, label):
                 results = train(study, new, Dataset.load_file(dataset), progress, checkpoint)
             for cell, result in results.items():
-                # First the models, as the records say that the cell is finished. One seed is enough.
+                # First the models: records say that the cell is finished. One seed is enough.
                 if result.models and cell.seed == study.grid.seeds[0]:
                     cache.put_models(digests[cell], result.models)
                 cache.put(digests[cell], result, *cells[cell])
