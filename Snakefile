@@ -60,6 +60,7 @@ rule all:
         TABLES.values(),
         PICTURES,
         local(f"{RESULTS}/index.html"),
+        local(f"{RESULTS}/models/index.csv"),
         local(f"{RESULTS}/tracked.json") if study.tracking.enabled else [],
     message:
         f"The study {study.name!r} is complete"

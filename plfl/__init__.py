@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # see above
     from plfl.data.windows import Dataset
     from plfl.errors import PlflError
     from plfl.experiments.train import train
+    from plfl.forecast.model import ForecastModel, load
     from plfl.results.records import CellResult
     from plfl.results.tables import Tables
 
@@ -24,9 +25,11 @@ __all__ = [
     "Cell",
     "CellResult",
     "Dataset",
+    "ForecastModel",
     "PlflError",
     "Study",
     "Tables",
+    "load",
     "load_dataset",
     "train",
 ]
@@ -35,9 +38,11 @@ _MODULES = {
     "Cell": "plfl.config.study",
     "CellResult": "plfl.results.records",
     "Dataset": "plfl.data.windows",
+    "ForecastModel": "plfl.forecast.model",
     "PlflError": "plfl.errors",
     "Study": "plfl.config.study",
     "Tables": "plfl.results.tables",
+    "load": "plfl.forecast.model",
     "load_dataset": "plfl.data.prepare",
     "train": "plfl.experiments.train",
 }

@@ -12,6 +12,9 @@ import pandas as pd
 import pytest
 import yaml
 
+import plfl
+from plfl.results.records import CELL
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -85,6 +88,40 @@ def test_the_whole_road_leaves_what_the_readme_names(finished: Project) -> None:
     assert len(records.groupby(["state", "sharing", "client_opt", "server_opt"])) == 12
 
 
+def test_the_best_models_forecast_what_was_recorded(finished: Project) -> None:
+    index = pd.read_csv(finished.results / "models" / "index.csv")
+    assert len(index) == 2 * 3
+    assert (index["file"] == index["state"] + "-" + index["sharing"] + ".safetensors").all()
+    tables = plfl.Tables(finished.results)
+    weeks = pd.read_parquet(finished.results / "forecasts.parquet")
+    for row in index.itertuples():
+        model = plfl.load(finished.results / "models" / str(row.file))
+        assert model.cell == tables.best("local", state=row.state, sharing=row.sharing)
+        assert str(model.cell) == row.cell
+        week = weeks[(weeks[CELL] == pd.Series(vars(model.cell))).all(axis=1)]
+        for client, own in week.groupby("client"):
+            file = finished.folder / "meters" / str(row.state) / f"{client}.csv"
+            found = model.predict(model.read(file), str(client))
+            wanted = own.set_index("stamp")["local"]
+            np.testing.assert_allclose(found["forecast"][wanted.index], wanted, rtol=1e-6)
+
+
+def test_the_models_of_a_new_best_cell_are_made_again(project: Project) -> None:
+    """A job keeps the models of its best cell only, but that may leave the grid."""
+    index = project.results / "models" / "index.csv"
+    cells = pd.read_csv(index).set_index(["state", "sharing"])["cell"]
+    best = cells["North", "P2"].split("-")[4]
+    (other,) = {"fedavg", "fedyogi"} - {best}
+    project.config["grid"]["server_opt"] = [other]
+    run = project.snakemake("results/own/models/index.csv")
+    assert run.returncode == 0, run.stdout + run.stderr
+    log = (project.results / "logs" / "models.log").read_text()
+    cell = f"North-P2-fedopt-adam-{other}-10"
+    assert f"{cell}: its models were not kept; it is trained again" in log
+    model = plfl.load(project.results / "models" / "North-P2.safetensors")
+    assert str(model.cell) == cell
+
+
 def test_a_study_is_one_file(project: Project) -> None:
     (project.folder / "more.yaml").write_text("name: more\n")
     command = [
@@ -105,7 +142,7 @@ def test_a_finished_study_is_left_alone(project: Project) -> None:
     assert project.jobs() == {}
 
 
-SHOWN = {"collect", "figures", "page", "track"}
+SHOWN = {"collect", "figures", "page", "track", "models"}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from plfl.cli import (
     compare,
     data,
     deploy,
+    forecast,
     methods,
     run,
     scarcity,
@@ -23,7 +24,7 @@ from plfl.cli import (
 from plfl.errors import PlflError
 
 SUBCOMMANDS = (
-    *(cells, run, data),
+    *(cells, run, data, forecast),
     *(claims, compare, audit, scarcity),
     *(track, ui, deploy),
     *(methods, schema),

@@ -13,9 +13,12 @@ from plfl.errors import ConfigError, PlflError, did_you_mean
 if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
 
+    from plfl.results.records import CellResult
+
 EXAMPLES = """
 plfl run config/demo.yaml CA-P2-fedopt-adam-fedyogi-10
 plfl run config/demo.yaml CA-P2-fedopt-adam-fedyogi-10 --records records.parquet
+plfl run config/demo.yaml CA-P2-fedopt-adam-fedyogi-10 --models mine.safetensors
 """
 
 
@@ -27,16 +30,18 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--records", type=Path, metavar="FILE", help="also write the records to this Parquet file"
     )
+    parser.add_argument(
+        "--models", type=Path, metavar="FILE", help="also write the models, for `plfl forecast`"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Train a cell, with all its seeds if it is tuned, and print its test scores."""
     study = Study.load(options.config)
     cell = _cell(study, options)
-    if options.records and not options.records.parent.is_dir():
-        raise PlflError(
-            f"{options.records}: the folder {options.records.parent} does not exist; create it"
-        )
+    for file in filter(None, (options.records, options.models)):
+        if not file.parent.is_dir():
+            raise PlflError(f"{file}: the folder {file.parent} does not exist; create it")
 
     from tqdm import tqdm
 
@@ -53,7 +58,20 @@ def run(options: argparse.Namespace) -> None:
         result = train(study, study.with_all_seeds([cell]), dataset, advance)[cell]
     if options.records:
         write_table(result.records, options.records)
+    if options.models:
+        _write_models(options.models, study, cell, result, dataset.interval)
     print(_scores(study, cell, result.records))
+
+
+def _write_models(path: Path, study: Study, cell: Cell, result: CellResult, interval: int) -> None:
+    from plfl.data import source
+    from plfl.forecast.contents import describe
+    from plfl.results.models import write_models
+
+    if result.models is None:
+        raise PlflError(f"{cell}: has diverged, so no models were written")
+    tables = source.load(study.data, cell.state)
+    write_models(path, result.models, describe(study, cell, tables, interval))
 
 
 def _cell(study: Study, options: argparse.Namespace) -> Cell:

@@ -68,26 +68,62 @@ class Series:
         return self.load[np.where(known, rows, self.rows)]
 
 
-def compute(series: Series, transforms: Sequence[Transform]) -> NDArray[np.float32]:
-    """The context (R, G) of a client: the columns of all transforms, in their order."""
+def compute(
+    series: Series, transforms: Sequence[Transform], estimated: Sequence[Floats] | None = None
+) -> NDArray[np.float32]:
+    """The context (R, G) of a client: the columns of all transforms, in their order.
+
+    `estimated` is what `estimate` found in the client's training part, if that is elsewhere.
+    """
+    if estimated is None:
+        estimated = estimate(series, transforms)
     found = np.empty((len(series.load), sum(one.width for one in transforms)), np.float32)
     first = 0
-    for one in transforms:
-        found[:, first : first + one.width] = _columns(series, one)
+    for one, own in zip(transforms, estimated, strict=True):
+        found[:, first : first + one.width] = _columns(series, one, own)
         first += one.width
     return found
 
 
-def _columns(series: Series, transform: Transform) -> Floats | NDArray[np.float32]:
+def estimate(series: Series, transforms: Sequence[Transform]) -> list[Floats]:
+    """What each transform takes from the training part; empty for those that take nothing."""
+    return [_estimate(series, one) for one in transforms]
+
+
+def reach(transforms: Sequence[Transform], look_back: int, look_ahead: int, interval: int) -> int:
+    """Rows up to and with the last input row that a window and its context read."""
+    rows = look_back
+    for one in transforms:
+        if isinstance(one, Lags):
+            rows = max(rows, max(one.days) * MINUTES // interval - look_ahead + one.around + 1)
+        elif isinstance(one, Encoding):
+            rows = max(rows, look_ahead + 1, 2)
+    return rows
+
+
+def _estimate(series: Series, transform: Transform) -> Floats:
+    match transform:
+        case Level():
+            unit = Unit.of(series.load[series.training], series.look_ahead)
+            return np.array([unit.change, unit.mean, unit.deviation])
+        case Encoding():
+            return _quantiles(series, transform.bins)
+        case _:
+            return np.empty(0)
+
+
+def _columns(
+    series: Series, transform: Transform, estimated: Floats
+) -> Floats | NDArray[np.float32]:
     match transform:
         case Lags():
             return lags(series, transform.days, transform.around)
         case Level():
-            return level(series)
+            return level(series, Unit(*estimated.tolist()))
         case Calendar():
             return calendar(series, transform.harmonics, transform.weekday)
         case Encoding():
-            return encoding(series, transform.bins)
+            return encoding(series, estimated)
         case Ahead():
             return ahead(series, transform.features)
         case _:
@@ -107,13 +143,12 @@ def lags(series: Series, days: Sequence[int], around: int) -> Floats:
     return np.asarray((loads - zero) / series.scale, float)
 
 
-def level(series: Series) -> Floats:
+def level(series: Series, unit: Unit) -> Floats:
     """(y_l − m)/σ and log(y_l/m), with mean m and standard deviation σ of the training part.
 
     For a constant training part σ counts as 1, and a mean of 0 counts as 1. A load below a
     millionth of m, and so any load of zero or less, counts as that in the logarithm.
     """
-    unit = Unit.of(series.load[series.training], series.look_ahead)
     return unit.level(series.load)
 
 
@@ -124,24 +159,34 @@ def calendar(series: Series, harmonics: int, day_of_week: bool) -> Floats:
     return np.concatenate(parts, axis=1)
 
 
-def encoding(series: Series, bins: int) -> Floats:
+def encoding(series: Series, edges: Floats) -> Floats:
     """Piecewise-linear encoding of y_l, y_l − y_(l−1), y_l − y_(l−L) and y_l − y_s.
 
     s is the first row of the window. A number z becomes clip((z − q_i) / (q_(i+1) − q_i), 0, 1) for
-    each bin i between quantiles q of z in the client's training windows. A bin without width, as of
-    a number that is constant or often the same, is 1 above its edge and 0 elsewhere. A load before
-    the client's first row counts as y_l.
+    each bin i between quantiles q of z in the client's training windows, a row of `edges`. A bin
+    without width, as of a number that is constant or often the same, is 1 above its edge and 0
+    elsewhere. A load before the client's first row counts as y_l.
 
     Source: Yury Gorishniy, Ivan Rubachev and Artem Babenko, "On Embeddings for Numerical Features
     in Tabular Deep Learning", NeurIPS 2022, https://arxiv.org/abs/2203.05556.
     """
+    encoded = [_encode(z, q) for z, q in zip(_encoded(series), edges, strict=True)]
+    return np.concatenate(encoded, axis=1)
+
+
+def _encoded(series: Series) -> list[Floats]:
+    """The four numbers of `encoding`."""
     before = [1, series.look_ahead, series.look_back - 1]
-    numbers = [series.load, *(series.load - series.back(steps) for steps in before)]
-    # The last input rows of the training windows.
+    return [series.load, *(series.load - series.back(steps) for steps in before)]
+
+
+def _quantiles(series: Series, bins: int) -> Floats:
+    """The edges (4, bins + 1) of `encoding`, from the client's training windows."""
+    # The last input rows of these windows.
     first = series.training.start + series.look_back - 1
     trained = slice(first, series.training.stop - series.look_ahead)
     shares = np.linspace(0, 1, bins + 1)
-    return np.concatenate([_encode(z, np.quantile(z[trained], shares)) for z in numbers], axis=1)
+    return np.stack([np.quantile(z[trained], shares) for z in _encoded(series)])
 
 
 def _encode(z: Floats, edges: Floats) -> Floats:

@@ -150,57 +150,139 @@ def build(
         DataError: the clients differ in their features or interval, or a part of a client is too
             short for a single window.
     """
-    columns = _common_columns(tables)
     interval = _common_interval(tables)
     edges = _edges(tables, windows, interval)
     raw = [table.to_numpy(float) for table in tables.values()]
+    offset, scale = _scales(raw, edges, windows, limits)
+    parts = _series(tables, windows, _training(raw, edges), offset, scale)
+    columns = [context.compute(part, windows.context) for part in parts]
+    return _dataset(tables, windows, parts, columns, edges)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What `build` estimates for one client, with which later readings become windows, too."""
+
+    offset: NDArray[np.float64]
+    """Value (F,) of each feature at which it is 0 for the model."""
+    scale: NDArray[np.float64]
+    """What (F,) makes 1 for the model."""
+    low: NDArray[np.float64]
+    """Least value (F,) of each feature in the client's training part."""
+    high: NDArray[np.float64]
+    """Greatest value (F,) there."""
+    context: list[NDArray[np.float64]]
+    """What each transform of `windows.context` takes from that part."""
+
+
+def scalings(tables: Mapping[str, pd.DataFrame], windows: Windows) -> list[Scaling]:
+    """What `build` estimates for each of the clients. Raises the same errors."""
+    edges = _edges(tables, windows, _common_interval(tables))
+    raw = [table.to_numpy(float) for table in tables.values()]
+    offset, scale = _scales(raw, edges, windows)
+    low, high = _limits(raw, edges, "per_client")
+    parts = _series(tables, windows, _training(raw, edges), offset, scale)
+    return [
+        Scaling(offset[i], scale[i], low[i], high[i], context.estimate(part, windows.context))
+        for i, part in enumerate(parts)
+    ]
+
+
+def build_later(client: str, table: pd.DataFrame, windows: Windows, scaling: Scaling) -> Dataset:
+    """The windows of readings of a client that was trained before, none of which is for training.
+
+    Args:
+        client: its name.
+        table: its readings, with the columns that it was trained with. Values may be missing; so
+            are the windows that read them.
+        windows: those of the training.
+        scaling: what was estimated then.
+    """
+    tables = {client: table}
+    parts = _series(
+        *(tables, windows, [slice(0, len(table))]), scaling.offset[None], scaling.scale[None]
+    )
+    columns = [context.compute(part, windows.context, scaling.context) for part in parts]
+    edges = np.array([[0, 0, 0, len(table)]])
+    return _dataset(tables, windows, parts, columns, edges)
+
+
+def _scales(
+    raw: list[NDArray[np.float64]],
+    edges: NDArray[np.int64],
+    windows: Windows,
+    limits: Limits | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`Scaling.offset` and `Scaling.scale` (N, F) of all clients."""
     low, high = _limits(raw, edges, windows.scaling)
     if limits is not None:
         low[:], high[:] = limits
     spread = high - low
     # A constant feature becomes 1 (authors' code).
     offset, scale = np.where(spread > 0, low, low - 1), np.where(spread > 0, spread, 1)
-    relative = windows.target == "change"
-    if relative:
+    if windows.target == "change":
         units = [
             Unit.of(r[part, 0], windows.look_ahead)
             for r, part in zip(raw, _training(raw, edges), strict=True)
         ]
         offset[:, 0], scale[:, 0] = [u.mean for u in units], [u.change for u in units]
-    # Scaled client by client, because intermediate arrays are twice as large as the result.
-    scaled = [((r - o) / s).astype(np.float32) for r, o, s in zip(raw, offset, scale, strict=True)]
-    stamps = [table.index.to_numpy("datetime64[s]") for table in tables.values()]
-    parts = [
-        context.Series(
-            load=raw[i][:, 0],
-            features=scaled[i],
-            columns=columns,
-            stamps=stamps[i],
-            training=part,
-            offset=offset[i, 0],
-            scale=scale[i, 0],
-            relative=relative,
-            look_back=windows.look_back,
-            look_ahead=windows.look_ahead,
-            interval=interval,
+    return offset, scale
+
+
+def _series(
+    tables: Mapping[str, pd.DataFrame],
+    windows: Windows,
+    training: list[slice],
+    offset: NDArray[np.float64],
+    scale: NDArray[np.float64],
+) -> list[context.Series]:
+    """The scaled series of the clients, for `context`."""
+    columns, interval = _common_columns(tables), _common_interval(tables)
+    found = []
+    for i, table in enumerate(tables.values()):
+        raw = table.to_numpy(float)
+        found.append(
+            context.Series(
+                load=raw[:, 0],
+                # Client by client, because intermediate arrays are twice as large as the result.
+                features=((raw - offset[i]) / scale[i]).astype(np.float32),
+                columns=columns,
+                stamps=table.index.to_numpy("datetime64[s]"),
+                training=training[i],
+                offset=offset[i, 0],
+                scale=scale[i, 0],
+                relative=windows.target == "change",
+                look_back=windows.look_back,
+                look_ahead=windows.look_ahead,
+                interval=interval,
+            )
         )
-        for i, part in enumerate(_training(raw, edges))
-    ]
+    return found
+
+
+def _dataset(
+    tables: Mapping[str, pd.DataFrame],
+    windows: Windows,
+    parts: list[context.Series],
+    columns: list[NDArray[np.float32]],
+    edges: NDArray[np.int64],
+) -> Dataset:
+    """The clients' series and context as one dataset."""
     return Dataset(
         clients=np.array(list(tables), dtype=np.str_),
-        columns=np.array(columns, dtype=np.str_),
-        features=np.concatenate(scaled),
-        context=np.concatenate([context.compute(part, windows.context) for part in parts]),
+        columns=np.array(parts[0].columns, dtype=np.str_),
+        features=np.concatenate([part.features for part in parts]),
+        context=np.concatenate(columns),
         targets=np.concatenate([_targets(part) for part in parts]),
-        load=np.concatenate([r[:, 0] for r in raw]),
-        stamps=np.concatenate(stamps),
+        load=np.concatenate([part.load for part in parts]),
+        stamps=np.concatenate([part.stamps for part in parts]),
         bounds=edges,
-        load_offset=offset[:, 0].copy(),
-        load_scale=scale[:, 0].copy(),
-        relative=relative,
+        load_offset=np.array([part.offset for part in parts]),
+        load_scale=np.array([part.scale for part in parts]),
+        relative=parts[0].relative,
         look_back=windows.look_back,
         look_ahead=windows.look_ahead,
-        interval=interval,
+        interval=parts[0].interval,
     )
 
 
@@ -230,7 +312,8 @@ def _targets(series: context.Series) -> NDArray[np.float32]:
 def _edges(
     tables: Mapping[str, pd.DataFrame], windows: Windows, interval: int
 ) -> NDArray[np.int64]:
-    """`Dataset.bounds` of the tables."""
+    """`Dataset.bounds` of the tables, which have the same columns."""
+    _common_columns(tables)
     bounds, first = [], 0
     for name, table in tables.items():
         bounds.append(first + _cuts(name, len(table), windows))

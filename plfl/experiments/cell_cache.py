@@ -12,8 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from plfl.errors import ResultsError
 from plfl.files import atomic, sha256
-from plfl.results.records import CellResult, write_table
+from plfl.results.models import read_models, write_models
+from plfl.results.records import CellResult, Models, write_table
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,20 @@ class CellCache:
             _link(source, target)
         with atomic(self._seal(digest)) as temporary:
             temporary.write_text(_sums(self._files(digest)), encoding="utf-8")
+
+    def put_models(self, digest: str, models: Models) -> None:
+        """Write the models of a finished cell."""
+        write_models(self._models(digest), models)
+
+    def models(self, digest: str) -> Models | None:
+        """The models of a cell; None if they were not kept, or are damaged."""
+        try:
+            return read_models(self._models(digest))[0]
+        except ResultsError:
+            return None
+
+    def _models(self, digest: str) -> Path:
+        return self.folder / f"{digest}.safetensors"
 
     def _files(self, digest: str) -> tuple[Path, Path]:
         return self.folder / f"{digest}.parquet", self.folder / f"{digest}.forecasts.parquet"

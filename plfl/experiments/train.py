@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
 from plfl.files import digest
 from plfl.methods.clusters import ClusterState
-from plfl.results.records import CELL, MODELS, CellResult, Model
+from plfl.results.records import CELL, MODELS, CellResult, Model, Models
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,9 @@ def train(
         checkpoint: where an interrupted training goes on; it gives the same bits.
 
     Returns:
-        Records and forecasts of each cell.
+        Records and forecasts of each cell. Of each sharing scheme, the combination with the least
+        validation MASE of the local models at the last round, mean over its seeds, has its models,
+        too; cells that repeat the same training have none.
     """
     torch.set_num_threads(study.compute.threads)
     trainer = Trainer.of(study, dataset)
@@ -115,10 +117,11 @@ def train(
     chosen = {
         group: _chosen(tried, study.federation.rounds) for group, tried in _groups(running).items()
     }
+    best = _best(running, chosen, study.federation.rounds)
     results: dict[Cell, CellResult] = {}
     for same in twins.values():
         own = [trial for trial in trials if trial.cells is same]
-        results |= _results(study, own, chosen[own[0].group])
+        results |= _results(study, own, chosen[own[0].group], own[0].group in best)
     return results
 
 
@@ -166,10 +169,28 @@ def _chosen(tried: dict[Values, list[_Trial]], t: int) -> dict[Model, Values]:
     return {model: list(tried)[tuning.least(_validation(tried, t, model))] for model in MODELS}
 
 
+def _best(trials: list[_Trial], chosen: Mapping[str, Mapping[Model, Values]], t: int) -> set[str]:
+    """The group of each sharing scheme whose local models are best on validation after round `t`.
+
+    Schemes in which nothing scored a finite error have none.
+    """
+    least: dict[str, tuple[float, str]] = {}
+    for group, tried in _groups(trials).items():
+        same = tried[chosen[group]["local"]]
+        (error,) = _validation({chosen[group]["local"]: same}, t, "local")
+        sharing = same[0].cells[0].sharing
+        if np.isfinite(error) and error < least.get(sharing, (np.inf, ""))[0]:
+            least[sharing] = error, group
+    return {group for _, group in least.values()}
+
+
 def _results(
-    study: Study, own: list[_Trial], chosen: Mapping[Model, Values]
+    study: Study, own: list[_Trial], chosen: Mapping[Model, Values], keeps: bool
 ) -> dict[Cell, CellResult]:
-    """The tables of the cells that the trials `own` belong to, given the values chosen for them."""
+    """The tables of the cells that the trials `own` belong to, given the values chosen for them.
+
+    If it `keeps` them, the first of these cells has the models, too.
+    """
     cells = own[0].cells
     of_models = {
         model: next(trial for trial in own if trial.candidate.tuned == values)
@@ -181,7 +202,22 @@ def _results(
     trained = {model: (trial.candidate, trial.recorder) for model, trial in of_models.items()}
     steps = sum(trial.recorder.steps for trial in own)
     alone = study.is_alone(cells[0])
-    return {cell: tables(cell, trained, alone, len(own), steps) for cell in cells}
+    results = {cell: tables(cell, trained, alone, len(own), steps) for cell in cells}
+    if keeps:
+        federations = {model: trial.federation for model, trial in of_models.items()}
+        results[cells[0]] = replace(results[cells[0]], models=_models(federations))
+    return results
+
+
+def _models(federations: Mapping[Model, Federation]) -> Models:
+    """The models that were scored in the last round, as their users get them."""
+    own, received = (federations[model] for model in MODELS)
+    rows = {"local": own.best["rows"] if own.keeps_best else own.own_models}
+    if received.channel.shared:
+        rows["global"] = received.global_models
+    return {
+        model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows
+    }
 
 
 def tables(

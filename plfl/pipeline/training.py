@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -16,6 +16,9 @@ from plfl.files import digest, sha256
 from plfl.pipeline.jobs import Progress, training_code
 from plfl.pipeline.locks import hold
 from plfl.training.engines import choose
+
+TRAINED = "trained"
+"""Folder of the finished cells, in the results folder."""
 
 
 def train_cells(
@@ -34,7 +37,7 @@ def train_cells(
         label: name of the job in its log.
     """
     digests = _digests(study, cells, dataset)
-    folder = study.results / "trained"
+    folder = study.results / TRAINED
     cache = CellCache(folder)
     name = digest(list(digests.values()))
     with hold(folder / f".{name}.lock"):
@@ -50,6 +53,9 @@ def train_cells(
             with _saving_on_interrupt(checkpoint, label):
                 results = train(study, new, Dataset.load_file(dataset), progress, checkpoint)
             for cell, result in results.items():
+                # First the models: records say that the cell is finished. One seed is enough.
+                if result.models and cell.seed == study.grid.seeds[0]:
+                    cache.put_models(digests[cell], result.models)
                 cache.put(digests[cell], result, *cells[cell])
         checkpoint.remove()
 
@@ -77,9 +83,7 @@ def _saving_on_interrupt(checkpoint: Checkpoint, label: str) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _digests(
-    study: Study, cells: Mapping[Cell, tuple[Path, Path]], dataset: Path
-) -> dict[Cell, str]:
+def _digests(study: Study, cells: Iterable[Cell], dataset: Path) -> dict[Cell, str]:
     """For every cell, the digest of everything that determines its results."""
     shared = [sha256(dataset), *choose(study.compute, study.model.kernel_form)]
     return {

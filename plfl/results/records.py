@@ -32,9 +32,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from plfl import __version__
 from plfl.config.study import FORMAT
@@ -44,6 +46,8 @@ from plfl.files import atomic
 Model = Literal["local", "global"]
 MODELS: tuple[Model, Model] = ("local", "global")
 """The two models that are scored; see `model` above."""
+Models = dict[Model, NDArray[np.float32]]
+"""Parameters (N, P) of the clients' models; `global` only where something is shared."""
 CELL = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
 """Columns that name a cell."""
 DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException)
@@ -62,6 +66,9 @@ class CellResult:
     """Long table over round, client, split and model, as above."""
     forecasts: pd.DataFrame
     """Forecasts of the first week of the test part by the models of the last round, in kWh."""
+    models: Models | None = None
+    """The models of the last round. Cells that train together keep those of the best cell of each
+    sharing scheme only, with all its seeds: see `plfl.experiments.train.train`."""
 
 
 def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:

@@ -55,6 +55,28 @@ def test_what_is_recorded() -> None:
     assert np.isfinite(scored[["mae", "rmse", "mase"]]).all(axis=None)
 
 
+def test_the_best_cell_of_each_scheme_has_its_models() -> None:
+    study = tiny.study(grid={"seeds": [1, 2]})
+    results = train(study, study.cells, DATASET)
+    errors: dict[str, dict[str, float]] = {}
+    for cell, result in results.items():
+        last = result.records.query("round == 3 and split == 'validation' and model == 'local'")
+        of_scheme = errors.setdefault(cell.sharing, {})
+        name = f"{cell.client_opt}-{cell.server_opt}"
+        of_scheme[name] = of_scheme.get(name, 0.0) + last["mase"].mean()
+    kept = {cell: result.models for cell, result in results.items() if result.models}
+    # The first of the best, with both seeds: where nothing is shared, others repeat it.
+    best = {
+        sharing: min(of_scheme, key=of_scheme.__getitem__) for sharing, of_scheme in errors.items()
+    }
+    assert {(c.sharing, f"{c.client_opt}-{c.server_opt}", c.seed) for c in kept} == {
+        (sharing, name, seed) for sharing, name in best.items() for seed in (1, 2)
+    }
+    for cell, models in kept.items():
+        assert list(models) == (["local"] if cell.sharing == "P3" else ["local", "global"])
+        assert all(rows.dtype == np.float32 and len(rows) == 3 for rows in models.values())
+
+
 @pytest.mark.parametrize(("split", "shared"), [("P1", 60_276), ("P2", 3_500), ("P3", 0)])
 def test_bytes_of_the_paper(split: str, shared: int) -> None:
     layout = Forecaster(8, 12, 25, (150, 75), absolute=True).layout

@@ -4,12 +4,17 @@ import os
 import signal
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from plfl.config.study import Cell, Study
+from plfl.experiments.cell_cache import CellCache
+from plfl.experiments.train import train as experiment
 from plfl.pipeline import training
 from plfl.pipeline.jobs import Progress
 from plfl.pipeline.training import train_cells
+from plfl.results.records import cell_digest
 from tests.helpers import tiny
 
 
@@ -47,6 +52,30 @@ def interrupting(
 
     monkeypatch.setattr(training, "Progress", Interrupting)
     return finished
+
+
+def test_the_best_cell_of_a_job_keeps_its_models(study: Study) -> None:
+    train(study)
+    cells = outputs(study)
+    digests = {cell: str(cell_digest(records)) for cell, (records, _) in cells.items()}
+    cache = CellCache(study.results / training.TRAINED)
+    kept = {cell: models for cell in cells if (models := cache.models(digests[cell]))}
+    scores = {
+        cell: table[(table["split"] == "validation") & (table["model"] == "local")]
+        for cell, table in ((cell, pd.read_parquet(files[0])) for cell, files in cells.items())
+    }
+    errors = {cell: table.query("round == 9")["mase"].mean() for cell, table in scores.items()}
+    (best,) = kept
+    assert len(errors) == 4 and errors[best] == min(errors.values())
+    # The same as those of the cell alone.
+    alone = experiment(study, [best], tiny.dataset())[best].models
+    assert alone is not None and list(alone) == list(kept[best]) == ["local", "global"]
+    assert all(np.array_equal(alone[model], kept[best][model]) for model in alone)
+    assert not np.array_equal(alone["local"], alone["global"])
+    # A damaged file counts as none.
+    file = study.results / training.TRAINED / f"{digests[best]}.safetensors"
+    file.write_bytes(file.read_bytes()[:-4] + b"\0\0\0\7")
+    assert cache.models(digests[best]) is None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

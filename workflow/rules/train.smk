@@ -90,3 +90,26 @@ rule collect:
         "Gather the cells into the study's tables"
     script:
         "../scripts/collect.py"
+
+
+rule models:
+    input:
+        **TABLES,
+        datasets=[f"{RESULTS}/data/{state}.npz" for state in study.data.states],
+    output:
+        # The models themselves lie beside it: which cells they are of is known only now.
+        index=local(f"{RESULTS}/models/index.csv"),
+    log:
+        f"{RESULTS}/logs/models.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/models.tsv"
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        settings={str(cell): study.settings(cell) for cell in study.cells},
+        code=code_digest("plfl.pipeline.models"),
+    message:
+        "Keep the models of the best cells"
+    script:
+        "../scripts/models.py"

@@ -1,0 +1,56 @@
+"""`plfl forecast`: forecasts of a trained model from a file of new readings."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from plfl.cli.common import Commands, add_parser
+from plfl.files import atomic
+
+EXAMPLES = """
+plfl forecast results/own/models/all-P2.safetensors school.csv
+plfl forecast results/own/models/all-P2.safetensors export.csv --client school --all --out next.csv
+"""
+
+
+def add(commands: Commands) -> None:
+    """Add `forecast` to the commands of `plfl`."""
+    about = "forecast the next hours of a meter that took part in a study"
+    parser = add_parser(commands, "forecast", about, EXAMPLES, run)
+    parser.add_argument(
+        "file", type=Path, metavar="MODEL", help="a file of results/NAME/models/*.safetensors"
+    )
+    parser.add_argument(
+        "new", type=Path, metavar="NEW", help="readings, in the layout of the study's meters"
+    )
+    parser.add_argument("--client", help="name of the meter; default: the name of the file")
+    parser.add_argument(
+        "--model", choices=["local", "global"], default="local", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="also forecast what the file already has readings of"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write this CSV file")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the forecasts as CSV; what is odd about the readings goes to the standard error."""
+    from plfl.data.meters import client_name
+    from plfl.forecast.model import load
+
+    model = load(options.file)
+    readings = model.read(options.new)
+    name = options.client or client_name(options.new)
+    client = None if options.client is None and len(model.clients) == 1 else name
+    forecasts = model.predict(readings, client, options.model)
+    if not options.all:
+        forecasts = forecasts[forecasts.index > readings.index[-1]]
+    suffix = model.study.sample_suffix
+    print(f"{model.cell}{suffix}: kWh per {model.interval} min", file=sys.stderr)
+    text = model.with_offsets(forecasts).to_csv(float_format="%.6g", lineterminator="\n")
+    if options.out is None:
+        print(text, end="")
+        return
+    with atomic(options.out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    print(f"wrote {options.out}", file=sys.stderr)

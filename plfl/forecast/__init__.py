@@ -1,0 +1,1 @@
+"""Trained models in use: files with all that a forecast needs, and their forecasts."""

@@ -1,0 +1,65 @@
+"""What a file of models says beside the parameters: how to read new data, and where it comes from.
+
+It is JSON: `study` and `format` (the configuration), `version` (of plfl), `cell`, `digest` (of the
+settings that determine the cell's numbers), `parameters` (shapes by name, in the order of a row),
+`model` (its settings), `columns` (the inputs), `interval` (minutes), and `clients`: by name, in the
+order of the rows, the client's `plfl.data.windows.Scaling`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from plfl import __version__
+from plfl.config.study import FORMAT, Cell, Study
+from plfl.data import windows
+from plfl.data.windows import Scaling
+from plfl.files import digest
+
+
+def describe(
+    study: Study, cell: Cell, tables: Mapping[str, pd.DataFrame], interval: int
+) -> dict[str, Any]:
+    """What is to be known of the models of a cell.
+
+    Args:
+        study: the study.
+        cell: one of its cells.
+        tables: the tables of its clients, which their windows were made of.
+        interval: minutes between their rows.
+    """
+    scalings = windows.scalings(tables, study.windows)
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "study": study.description(),
+        "cell": asdict(cell),
+        "digest": digest(study.settings(cell)),
+        "parameters": {name: list(shape) for name, shape in study.layout.shapes.items()},
+        "model": study.model.settings,
+        "columns": [str(column) for column in next(iter(tables.values()))],
+        "interval": interval,
+        "clients": {
+            name: _as_lists(scaling) for name, scaling in zip(tables, scalings, strict=True)
+        },
+    }
+
+
+def _as_lists(scaling: Scaling) -> dict[str, Any]:
+    numbers = {
+        field.name: getattr(scaling, field.name).tolist()
+        for field in fields(Scaling)
+        if field.name != "context"
+    }
+    return {**numbers, "context": [one.tolist() for one in scaling.context]}
+
+
+def scaling_of(described: Mapping[str, Any]) -> Scaling:
+    """The scaling of a client, as `describe` wrote it."""
+    numbers = {
+        name: np.array(value, float) for name, value in described.items() if name != "context"
+    }
+    return Scaling(**numbers, context=[np.array(one, float) for one in described["context"]])

@@ -1,0 +1,233 @@
+"""A trained model that forecasts for the clients it was trained with."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import timezone
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from plfl import __version__
+from plfl.config.features import CALENDAR
+from plfl.config.sections import Compute, Meters
+from plfl.config.study import FORMAT, Cell, Study
+from plfl.data import context, meters
+from plfl.data.checks import check_finite, check_stamps
+from plfl.data.features import assemble
+from plfl.data.meters.stamps import standard_offset, zone_named
+from plfl.data.windows import Scaling, build_later
+from plfl.errors import DataError, PlflError, ResultsError, did_you_mean
+from plfl.experiments.trainer import network_of
+from plfl.forecast.contents import scaling_of
+from plfl.layout import WindowShape
+from plfl.results.models import read_models
+from plfl.results.records import Model, Models
+from plfl.training.engines import make_engine
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ForecastModel:
+    """The models of a cell's clients after its last round, with all that a forecast needs."""
+
+    study: Study
+    """The study that trained them."""
+    cell: Cell
+    columns: list[str]
+    """Names of the inputs; the first is the load."""
+    interval: int
+    """Minutes between readings."""
+    scalings: dict[str, Scaling]
+    """The scaling of each client, by name, in the order of the rows of `models`."""
+    models: Models
+
+    @property
+    def clients(self) -> list[str]:
+        """Names of the clients that the models were trained with."""
+        return list(self.scalings)
+
+    @property
+    def readings(self) -> list[str]:
+        """The columns that new data must have. Those of the calendar follow from the stamps."""
+        return [name for name in self.columns if name not in CALENDAR]
+
+    @property
+    def look_back(self) -> int:
+        """Rows that a forecast needs, the last reading included."""
+        windows = self.study.windows
+        sizes = windows.look_back, windows.look_ahead, self.interval
+        return context.reach(windows.context, *sizes)
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """The readings of a meter's file, read as the study reads own meters.
+
+        Models of other sources expect columns with the names of the inputs, the load in kWh per
+        interval, and a column `timestamp` with the standard time at the ends of the intervals.
+
+        Raises:
+            DataError: see `plfl.data.meters.read_file`.
+        """
+        return meters.read_file(path, self._layout)
+
+    @property
+    def _layout(self) -> Meters:
+        """How files are laid out."""
+        wanted = ["timestamp", *self.readings]
+        if self.study.data.source == "meters":
+            given = self.study.data.meters
+            columns = {role: given.columns[role] for role in wanted}
+            return given.model_copy(update={"columns": columns})
+        columns = {role: role for role in wanted}
+        return Meters.model_validate({"columns": columns, "interval": self.interval})
+
+    def with_offsets(self, forecasts: pd.DataFrame) -> pd.DataFrame:
+        """What `predict` returned, with UTC offsets in its stamps where the time zone is known."""
+        if self.study.data.source != "meters" or forecasts.empty:
+            return forecasts
+        zone = zone_named(self._layout.timezone)
+        fixed = timezone(standard_offset(zone, forecasts["made_at"].iloc[0].year))
+        made_at = pd.DatetimeIndex(forecasts["made_at"]).tz_localize(fixed)
+        localized = forecasts.tz_localize(fixed)
+        return localized.assign(made_at=made_at)
+
+    def predict(
+        self, frame: pd.DataFrame, client: str | None = None, model: Model = "local"
+    ) -> pd.DataFrame:
+        """Forecasts for readings of a client that took part in the training.
+
+        Inputs that are outside of the client's training part are reported in the log and in the
+        column `outside`: there the model extrapolates.
+
+        Args:
+            frame: its readings, indexed by naive standard time at the ends of the intervals,
+                without gaps: `load` in kWh per interval, and the other `readings`.
+            client: its name; not needed if there is only one.
+            model: `local`, or `global` with the shared parameters as the server sends them.
+
+        Returns:
+            A row for every reading with enough others before it, indexed by the `timestamp` that
+            the forecast is for, `windows.look_ahead` rows later: `forecast` (kWh per interval),
+            `made_at` (the last reading that it uses) and `outside`. The last `look_ahead` rows lie
+            after the last reading.
+
+        Raises:
+            DataError: no such client or model, a missing column or value, stamps that are not on
+                the interval of the training, or too few readings.
+        """
+        client = self._client(client)
+        if model not in self.models:
+            raise DataError(f"{self.cell}: has no {model} model; it has {', '.join(self.models)}")
+        self._check(frame, client)
+        ahead = self.study.windows.look_ahead
+        step = pd.Timedelta(minutes=self.interval)
+        stamps = pd.date_range(frame.index[0], periods=len(frame) + ahead, freq=step)
+        later = assemble(frame[self.readings].reindex(stamps), self.columns)
+        dataset = build_later(client, later, self.study.windows, self.scalings[client])
+        last = np.arange(self.look_back - 1, len(frame))
+        last = last[np.isfinite(dataset.context[last]).all(axis=1)]
+        if not len(last):
+            raise DataError(
+                f"{client}: no row has what the model reads at the time it forecasts "
+                f"(windows.context: ahead), {ahead} rows later; add rows"
+            )
+        starts = last - (dataset.look_back - 1)
+        shape = WindowShape(len(self.columns), dataset.look_back, dataset.context.shape[1])
+        engine = make_engine(Compute(device="cpu"), network_of(self.study, shape), dataset)
+        row = torch.from_numpy(self.models[model][[self.clients.index(client)]])
+        (outputs,) = engine.predict(row, [torch.from_numpy(starts)])
+        columns = {
+            "forecast": dataset.in_kwh(0, starts, outputs.double().numpy()),
+            "made_at": stamps[last],
+            "outside": self._outside(later[: len(frame)], client)[last],
+        }
+        return pd.DataFrame(columns, index=stamps[last + ahead].rename("timestamp"))
+
+    def _client(self, client: str | None) -> str:
+        if client is None and len(self.clients) == 1:
+            return self.clients[0]
+        if client not in self.clients:
+            listed = ", ".join(self.clients[:12]) + (", …" if len(self.clients) > 12 else "")
+            asked = "name the client" if client is None else f"client {client!r} did not take part"
+            hint = "" if client is None else did_you_mean(client, self.clients)
+            raise DataError(f"{asked}; the model was trained with {listed}{hint}")
+        return client
+
+    def _check(self, frame: pd.DataFrame, client: str) -> None:
+        if not isinstance(frame.index, pd.DatetimeIndex) or frame.index.tz is not None:
+            raise DataError(
+                f"{client}: the index must be timestamps without a UTC offset, the standard time "
+                "at the ends of the intervals"
+            )
+        if missing := [name for name in self.readings if name not in frame]:
+            raise DataError(
+                f"{client}: has no column {', '.join(missing)}; the model reads "
+                f"{', '.join(self.readings)}"
+            )
+        check_stamps(client, frame.index, self.interval)
+        for name in self.readings:
+            check_finite(client, frame[name])
+        if len(frame) < self.look_back:
+            raise DataError(
+                f"{client}: has {len(frame)} readings, but a forecast needs {self.look_back} in a "
+                f"row, {self.interval} minutes apart; add earlier ones"
+            )
+
+    def _outside(self, table: pd.DataFrame, client: str) -> NDArray[np.bool_]:
+        """Whether the look-back that ends with a row (R,) leaves what the client trained on."""
+        scaling = self.scalings[client]
+        stray = np.zeros(len(table), bool)
+        for name, low, high in zip(self.columns, scaling.low, scaling.high, strict=True):
+            values = table[name].to_numpy(float)
+            found = (values < low) | (values > high)
+            if name in CALENDAR or not found.any():
+                continue
+            log.warning(
+                "%s: %d of %d values of %s are outside of the range of its training, %.4g to "
+                "%.4g, first at %s",
+                *(client, found.sum(), len(found), name, low, high),
+                table.index[int(found.argmax())],
+            )
+            stray |= found
+        within = pd.Series(stray).rolling(self.study.windows.look_back, min_periods=1)
+        return within.max().to_numpy(bool)
+
+
+def load(path: str | PathLike[str]) -> ForecastModel:
+    """Read a model from `results/NAME/models`, or one that `plfl run --models` wrote.
+
+    Raises:
+        ResultsError: the file is missing or damaged, another format of plfl wrote it, or the file
+            of a model of the user's own has changed since.
+    """
+    models, about = read_models(Path(path))
+    if about.get("format") != FORMAT:
+        raise ResultsError(
+            f"{path}: holds no model of format {FORMAT}, which this plfl ({__version__}) reads; "
+            "use a file of results/NAME/models, or train it again with this version"
+        )
+    try:
+        study = Study.parse(about["study"], str(path))
+        settings = study.model.settings
+    except PlflError as error:
+        raise ResultsError(f"{path}: its study cannot be read here: {error}") from None
+    if settings != about["model"]:
+        raise ResultsError(
+            f"{path}: the file of the model has changed since the training; restore it, or train "
+            "again"
+        )
+    known = {name: list(shape) for name, shape in study.layout.shapes.items()}
+    if known != about["parameters"]:
+        raise ResultsError(
+            f"{path}: has other parameters than this plfl's {study.model.summary}; use version "
+            f"{about['version']}, or train it again"
+        )
+    scalings = {name: scaling_of(one) for name, one in about["clients"].items()}
+    cell = Cell(**about["cell"])
+    return ForecastModel(study, cell, about["columns"], about["interval"], scalings, models)

@@ -1,0 +1,67 @@
+"""Keeps the models of a study that users forecast with."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from plfl.config.study import Cell, Study
+from plfl.data import source
+from plfl.data.windows import Dataset
+from plfl.experiments.cell_cache import CellCache
+from plfl.experiments.train import train
+from plfl.forecast.contents import describe
+from plfl.pipeline.training import TRAINED
+from plfl.results.models import write_models
+from plfl.results.records import Models, write_csv
+from plfl.results.tables import Tables
+
+log = logging.getLogger(__name__)
+
+
+def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None:
+    """Write the models of the best cell of each state and sharing scheme, and a table of them.
+
+    The best cell has the least validation MASE of the local models, mean over its seeds; the models
+    are those of the first seed. A scheme in which every cell diverged has none.
+
+    Args:
+        study: the study, whose tables are complete.
+        datasets: for every state, the file of its windows.
+        index: the table, as CSV: `state`, `sharing`, `cell`, `file`. The files lie beside it.
+
+    Raises:
+        DataError: the files of the clients cannot be read.
+        ResultsError: the tables of the study are missing or damaged.
+    """
+    tables = Tables(study.results)
+    rows: list[dict[str, str]] = []
+    for state, dataset in datasets.items():
+        best = [tables.best("local", state=state, sharing=name) for name in study.grid.sharing]
+        series = source.load(study.data, state)
+        interval = Dataset.load_file(dataset).interval
+        for cell in filter(None, best):
+            file = index.parent / f"{state}-{cell.sharing}.safetensors"
+            about = describe(study, cell, series, interval)
+            models = CellCache(study.results / TRAINED).models(tables.about["cells"][str(cell)])
+            write_models(file, models or _trained_again(study, cell, dataset), about)
+            names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
+            rows.append({**names, "file": file.name})
+    for old in index.parent.glob("*.safetensors"):
+        if old.name not in {row["file"] for row in rows}:
+            old.unlink()
+    write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
+
+
+def _trained_again(study: Study, cell: Cell, dataset: Path) -> Models:
+    """The models of a cell whose job did not keep them: they are the same ones.
+
+    A job keeps the best of the cells that it trains. Another cell becomes the best if that one
+    leaves the grid. Jobs that exchange their files through a bucket do not return models.
+    """
+    log.info("%s: its models were not kept; it is trained again", cell)
+    cells = study.with_all_seeds([cell])
+    models = train(study, cells, Dataset.load_file(dataset))[cell].models
+    assert models is not None  # the only combination is the best one, and it has a score
+    return models

@@ -1,0 +1,52 @@
+"""`plfl forecast` and `plfl run --models`: what is printed, and how mistakes end."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from plfl.cli import main as cli
+from tests.cli.test_main import CELL, project
+
+__all__ = ["project"]  # a fixture
+
+
+@pytest.fixture
+def model(project: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    assert cli.main(["run", "my.yaml", CELL, "--models", "m.safetensors"]) == 0
+    capsys.readouterr()
+    return "m.safetensors"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> pd.DataFrame:
+    assert cli.main(["forecast", *arguments]) == 0
+    Path("printed.csv").write_text(capsys.readouterr().out)
+    return pd.read_csv("printed.csv", parse_dates=["timestamp", "made_at"], index_col=0)
+
+
+def test_the_next_hour_or_everything(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    last = pd.Timestamp(pd.read_csv("meters/a.csv")["timestamp"].iloc[-1], tz="UTC")
+    following = printed(capsys, model, "meters/a.csv")
+    assert list(following.index) == [last + pd.Timedelta(minutes=15 * i) for i in (1, 2, 3, 4)]
+    whole = printed(capsys, model, "meters/a.csv", "--all")
+    pd.testing.assert_frame_equal(whole[-4:], following)
+    # Each client has a model of its own, and the server's is another one.
+    others = [("--client", "b"), ("--model", "global")]
+    for other in others:
+        assert not printed(capsys, model, "meters/a.csv", *other).equals(following)
+
+
+def test_mistakes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("d.csv").write_bytes(Path("meters/a.csv").read_bytes())
+    pd.read_csv("d.csv")[:5].to_csv("a.csv", index=False)
+    mistakes = {
+        (model, "d.csv"): "client 'd' did not take part; the model was trained with a, b, c",
+        (model, "none.csv"): "none.csv: cannot be read",
+        (model, "a.csv"): "a: has 5 readings, but a forecast needs 12",
+        ("my.yaml", "d.csv"): "my.yaml: is no model that can be read",
+    }
+    for arguments, message in mistakes.items():
+        assert cli.main(["forecast", *arguments]) == 2
+        assert message in capsys.readouterr().err
+    assert cli.main(["run", "my.yaml", CELL, "--models", "none/m.safetensors"]) == 2
+    assert "the folder none does not exist" in capsys.readouterr().err

@@ -1,0 +1,194 @@
+"""A stored model forecasts what the study recorded, and says what it cannot forecast from."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import plfl
+from plfl.config.study import Study
+from plfl.data import source
+from plfl.errors import DataError, ResultsError
+from plfl.experiments.train import train
+from plfl.forecast.contents import describe
+from plfl.forecast.model import ForecastModel, load
+from plfl.results.models import read_models, write_models
+from plfl.results.records import CellResult
+from tests.helpers import tiny
+
+RECIPE: dict[str, Any] = {
+    "target": "change",
+    "scaling": "per_client",
+    "context": [
+        {"name": "lags", "days": [1, 7]},
+        {"name": "level"},
+        {"name": "calendar"},
+        {"name": "encoding", "bins": 4},
+    ],
+}
+MLP = {"name": "mlp", "hidden": [6]}
+ROWS = 96 * 14
+
+
+def study_of(**blocks: Any) -> Study:
+    meters = {"columns": {"timestamp": "timestamp", "load": "kWh", "temperature": "out"}}
+    data = {"source": "meters", "states": ["XX"], "meters": {"timezone": "Etc/GMT+5", **meters}}
+    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2"]}
+    return tiny.study(data=data, grid=grid, **blocks)
+
+
+def trained(study: Study, file: Path) -> CellResult:
+    """The only cell of a study of meters `a`, `b` and `c`, whose models are in `file`."""
+    folder = Path("meters")
+    folder.mkdir(exist_ok=True)
+    for name, table in tiny.tables(3, ROWS).items():
+        named = table.rename(columns={"load": "kWh", "temperature": "out"})
+        named.to_csv(folder / f"{name}.csv", index_label="timestamp")
+    (cell,) = study.cells
+    dataset = plfl.load_dataset(study, "XX")
+    result = train(study, [cell], dataset)[cell]
+    assert result.models is not None
+    tables = source.load(study.data, "XX")
+    write_models(file, result.models, describe(study, cell, tables, dataset.interval))
+    return result
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ForecastModel:
+    monkeypatch.chdir(tmp_path)
+    trained(study_of(), Path("m.safetensors"))
+    return load("m.safetensors")
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        {},
+        {"windows": {"scaling": "per_client", "look_ahead": 20}},
+        {"windows": RECIPE, "model": MLP, "federation": {"ema": 0.5, "keep": "best"}},
+        {"model": {"name": "linear"}, "windows": {"target": "change"}},
+        {"tuning": {"search": {"client_opt.adam.lr": [0.3, 0.01, 0.0001]}}},
+    ],
+)
+def test_forecasts_are_those_of_the_study(
+    blocks: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = trained(study_of(**blocks), Path("m.safetensors"))
+    loaded = load("m.safetensors")
+    for client, week in result.forecasts.groupby("client"):
+        readings = loaded.read(Path(f"meters/{client}.csv"))
+        for kind in ("local", "global"):
+            found = loaded.predict(readings, str(client), kind)
+            wanted = week.set_index("stamp")[kind]
+            np.testing.assert_allclose(found["forecast"][wanted.index], wanted, rtol=1e-6)
+    assert not result.forecasts["local"].equals(result.forecasts["global"])
+    assert len(result.forecasts) > 300
+
+
+def test_the_last_forecasts_lie_after_the_last_reading(model: ForecastModel) -> None:
+    readings = model.read(Path("meters/a.csv"))
+    whole = model.predict(readings, "a")
+    assert len(whole) == ROWS - 12 + 1
+    assert (whole.index - whole["made_at"] == pd.Timedelta(hours=1)).all()
+    assert whole["made_at"].iloc[-1] == readings.index[-1]
+    # The past decides: forecasts do not change when later readings come in.
+    earlier = model.predict(readings[:600], "a")
+    pd.testing.assert_frame_equal(earlier, whole.loc[: earlier.index[-1]])
+    # One window is enough for one forecast.
+    one = model.predict(readings[588:600], "a")
+    np.testing.assert_allclose(one["forecast"], earlier["forecast"].iloc[-1:], rtol=1e-6)
+    assert not one.equals(model.predict(readings[588:600], "b"))
+    offsets = model.with_offsets(one)
+    assert offsets.index[0].isoformat() == one.index[0].isoformat() + "-05:00"
+
+
+def test_lags_need_as_many_readings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    trained(study_of(windows=RECIPE, model=MLP), Path("m.safetensors"))
+    loaded = load("m.safetensors")
+    # The last reading, and those back to two before the one a week before the target.
+    assert loaded.look_back == 7 * 96 - 4 + 2 + 1
+    readings = loaded.read(Path("meters/a.csv"))
+    whole = loaded.predict(readings, "a")
+    one = loaded.predict(readings[-loaded.look_back :], "a")
+    np.testing.assert_allclose(one["forecast"], whole["forecast"].iloc[-1:], rtol=1e-6)
+    with pytest.raises(DataError, match=f"has 670 readings, but a forecast needs {7 * 96 - 1}"):
+        loaded.predict(readings[-670:], "a")
+
+
+def test_known_ahead_inputs_end_with_the_readings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ahead = {"context": [{"name": "ahead", "features": ["temperature", "weekday"]}]}
+    trained(study_of(windows=ahead, model=MLP), Path("m.safetensors"))
+    loaded = load("m.safetensors")
+    readings = loaded.read(Path("meters/a.csv"))
+    assert loaded.predict(readings, "a").index[-1] == readings.index[-1]
+    with pytest.raises(DataError, match=r"windows\.context: ahead"):
+        loaded.predict(readings[:12], "a")
+
+
+def test_inputs_outside_of_the_training(
+    model: ForecastModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    readings = model.read(Path("meters/a.csv"))[:100].copy()
+    with caplog.at_level(logging.WARNING):
+        assert not model.predict(readings, "a")["outside"].any()
+    assert not caplog.text
+    readings.iloc[50, 0] = 99.0
+    with caplog.at_level(logging.WARNING):
+        found = model.predict(readings, "a")
+    assert "a: 1 of 100 values of load are outside of the range of its training" in caplog.text
+    stray = found.index[found["outside"]] - pd.Timedelta(hours=1)
+    assert list(stray) == list(readings.index[50:62])
+
+
+def test_what_is_refused(model: ForecastModel) -> None:
+    readings = model.read(Path("meters/a.csv"))
+    refused: list[tuple[pd.DataFrame, str | None, str]] = [
+        (readings, None, "name the client; the model was trained with a, b, c"),
+        (readings, "d", "client 'd' did not take part"),
+        (readings.drop(columns="temperature"), "a", "has no column temperature; .* load, temp"),
+        (readings[:11], "a", "has 11 readings, but a forecast needs 12 in a row, 15 minutes"),
+        (readings[::2], "a", "missing in"),
+        (readings.reset_index(drop=True), "a", "the index must be timestamps"),
+        (readings.tz_localize("UTC"), "a", "without a UTC offset"),
+        (readings.mask(readings["load"] > 2), "a", "missing .NaN."),
+    ]
+    for frame, client, message in refused:
+        with pytest.raises(DataError, match=message):
+            model.predict(frame, client)
+    with pytest.raises(DataError, match="has no global model; it has local"):
+        alone = ForecastModel(**{**vars(model), "models": {"local": model.models["local"]}})
+        alone.predict(readings, "a", "global")
+
+
+def test_a_file_of_another_interval_is_refused(model: ForecastModel) -> None:
+    pd.read_csv("meters/a.csv").iloc[::2].to_csv("half.csv", index=False)
+    with pytest.raises(DataError, match="30 minutes apart"):
+        model.read(Path("half.csv"))
+    pd.read_csv("meters/a.csv").drop(columns="out").to_csv("bare.csv", index=False)
+    with pytest.raises(DataError, match=r"column .out. .* is missing"):
+        model.read(Path("bare.csv"))
+
+
+def test_what_cannot_be_loaded(model: ForecastModel) -> None:
+    models, about = read_models(Path("m.safetensors"))
+    refused = {
+        "format": (about | {"format": 1}, "holds no model of format"),
+        "study": (about | {"study": {"no": 1}}, "its study cannot be read here"),
+        "model": (about | {"model": {}}, "the file of the model has changed"),
+        "parameters": (about | {"parameters": {}}, "has other parameters"),
+    }
+    for name, (other, message) in refused.items():
+        write_models(Path(f"{name}.safetensors"), models, other)
+        with pytest.raises(ResultsError, match=message):
+            load(f"{name}.safetensors")
+    with pytest.raises(ResultsError, match="no model that can be read"):
+        load("absent.safetensors")
+    assert plfl.load is load
