@@ -176,7 +176,7 @@ def check_grid(
             f"{interval}; {remedy}"
         )
     for at in map(int, np.flatnonzero(abs(steps - interval) == 60) + 1):
-        if stamps.tz is None and (clock := _clock_change(stamps[at])):
+        if stamps.tz is None and (clock := clock_change(stamps[at])):
             raise DataError(
                 f"{path}: {lines[at]}: the stamps jump from {stamps[at - 1]} to {stamps[at]}, as "
                 f"clocks do in {clock}, but not in data.meters.timezone {meters.timezone}; set the "
@@ -199,7 +199,7 @@ def check_grid(
         )
 
 
-def _clock_change(wall: pd.Timestamp) -> str | None:
+def clock_change(wall: pd.Timestamp) -> str | None:
     """A zone whose clocks change within three hours of `wall`; it stands for all with its rule."""
     before, after = wall - 3 * _HOUR, wall + 3 * _HOUR
     for name in _CLOCKS:
