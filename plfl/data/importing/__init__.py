@@ -55,6 +55,7 @@ def import_meters(raw: Iterable[Path], to: Path, options: Options) -> Imported:
     problems: list[str] = []
     sources: list[dict[str, Any]] = []
     pieces: dict[str, list[Piece]] = {}
+    seen: list[str] = []
     naive: list[Path] = []
     for path in _files(raw):
         try:
@@ -63,7 +64,7 @@ def import_meters(raw: Iterable[Path], to: Path, options: Options) -> Imported:
         except DataError as error:
             problems.append(str(error))
             continue
-        parts = _parts(table, found, options, problems)
+        parts = _parts(table, found, options, seen, problems)
         if parts is None:
             continue
         if parts and next(iter(parts.values())).times.stamps.dt.tz is None:
@@ -86,6 +87,10 @@ def import_meters(raw: Iterable[Path], to: Path, options: Options) -> Imported:
             "such as America/New_York, or a fixed zone such as Etc/GMT+5 or UTC if the clock never "
             "changes"
         )
+    try:
+        layout.check_chosen(seen, options)
+    except DataError as error:
+        problems.append(str(error))
     meters = _clean(pieces, zone or ZoneInfo("UTC"), options, problems)
     if problems:
         count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
@@ -135,9 +140,16 @@ def _is_raw(path: Path) -> bool:
 
 
 def _parts(
-    table: tables.Table, found: layout.Layout, options: Options, problems: list[str]
+    table: tables.Table,
+    found: layout.Layout,
+    options: Options,
+    seen: list[str],
+    problems: list[str],
 ) -> dict[str, Piece] | None:
-    """The readings of each meter in a file; None after a problem."""
+    """The readings of each chosen meter in a file; None after a problem.
+
+    The names of all meters are added to `seen`, and problems to `problems`.
+    """
     before = len(problems)
     stamps = None
     try:
@@ -145,8 +157,9 @@ def _parts(
     except DataError as error:
         problems.append(str(error))
     readings = list(found.readings)
-    if found.kind == "wide" and (options.only or options.leave_out):
-        readings = _chosen(readings, options)
+    if found.kind == "wide":
+        seen += readings
+        readings = [name for name in readings if layout.is_chosen(name, options)]
     values = {}
     try:
         mark = numbers.decimal(table, readings, options)
@@ -170,37 +183,26 @@ def _parts(
         readings_of = values[readings[0]]
         names = table.cells[found.name].astype(str).str.strip()
         groups = names.groupby(names, sort=False).groups
+        seen += map(str, groups)
         return {
             str(group): Piece(table, stamps, readings_of.loc[lines])
             for group, lines in groups.items()
+            if layout.is_chosen(str(group), options)
         }
     if found.kind == "wide":
         return {name: Piece(table, stamps, column) for name, column in values.items()}
     stem = re.sub(r"\.(gz|csv|txt|tsv|parquet|xlsx)$", "", table.path.name, flags=re.IGNORECASE)
     stem = re.sub(r"\.csv$", "", stem, flags=re.IGNORECASE)
-    return {stem: Piece(table, stamps, values[readings[0]])}
-
-
-def _chosen(names: list[str], options: Options) -> list[str]:
-    try:
-        return layout.chosen(names, options)
-    except DataError:  # another file may have the meter; all names are checked at the end
-        return names
+    seen.append(stem)
+    piece = Piece(table, stamps, values[readings[0]])
+    return {stem: piece} if layout.is_chosen(stem, options) else {}
 
 
 def _clean(
     pieces: dict[str, list[Piece]], zone: ZoneInfo, options: Options, problems: list[str]
 ) -> dict[str, Meter]:
     meters: dict[str, Meter] = {}
-    if not pieces:
-        return meters
-    try:
-        names = layout.chosen(list(pieces), options)
-    except DataError as error:
-        problems.append(str(error))
-        return meters
-    if not names:
-        problems.append("--only and --leave-out leave no meter; choose others")
+    names = list(pieces)
     try:
         folder.file_names(names, "")
     except DataError as error:

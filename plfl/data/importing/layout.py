@@ -150,11 +150,17 @@ def _name(table: Table, time: tuple[str, ...], readings: list[str], words: list[
     )
 
 
-def chosen(names: list[str], options: Options) -> list[str]:
-    """The names of meters that the options select, in their order.
+def is_chosen(name: str, options: Options) -> bool:
+    """Whether the options select a meter."""
+    wanted = not options.only or any(fnmatchcase(name, pattern) for pattern in options.only)
+    return wanted and not any(fnmatchcase(name, pattern) for pattern in options.leave_out)
+
+
+def check_chosen(names: list[str], options: Options) -> None:
+    """Refuse selections without effect.
 
     Raises:
-        DataError: an option selects none.
+        DataError: a pattern fits none of the names, or no meter is left.
     """
     for option, patterns in (("--only", options.only), ("--leave-out", options.leave_out)):
         for pattern in patterns:
@@ -164,9 +170,5 @@ def chosen(names: list[str], options: Options) -> list[str]:
                     f"{', '.join(map(repr, names[:20]))}{' …' if len(names) > 20 else ''}"
                     f"{did_you_mean(pattern, names)}"
                 )
-
-    def is_chosen(name: str) -> bool:
-        wanted = not options.only or any(fnmatchcase(name, p) for p in options.only)
-        return wanted and not any(fnmatchcase(name, p) for p in options.leave_out)
-
-    return [name for name in names if is_chosen(name)]
+    if names and not any(is_chosen(name, options) for name in names):
+        raise DataError("--only and --leave-out leave no meter; choose others")

@@ -11,6 +11,7 @@ from plfl.data.importing.tables import Table
 from plfl.errors import DataError
 
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "#n/a")
+_GROUPS = r"(?<=\d)[\s'\u00a0\u202f](?=\d)"  # between thousands, never decimal
 _THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:[.,]\d{3})+"
 
 
@@ -21,7 +22,7 @@ def is_number(column: pd.Series) -> bool:
     if column.dtype.kind in "Mb":
         return False
     text = _text(column)
-    text = text[~text.str.lower().isin(_MISSING)].head(500)
+    text = text[~text.str.lower().isin(_MISSING)].head(500).str.replace(_GROUPS, "", regex=True)
     return not len(text) or bool(
         text.str.fullmatch(r"[+-]?[\d.,]*\d[\d.,]*(?:e[+-]?\d+)?").mean() >= 0.5
     )
@@ -84,7 +85,7 @@ def numbers(column: pd.Series, mark: str, missing: tuple[str, ...]) -> pd.Series
     text = _text(column)
     gone = text.str.lower().isin([*_MISSING, *(word.strip().lower() for word in missing)])
     other = "," if mark == "." else "."
-    text = text.str.replace(r"(?<=\d)[\s'\u00a0\u202f](?=\d)", "", regex=True)
+    text = text.str.replace(_GROUPS, "", regex=True)
     grouped = text.str.fullmatch(rf"[+-]?\d{{1,3}}(?:\{other}\d{{3}})+(?:\{mark}\d*)?")
     text = text.mask(grouped, text.str.replace(other, "", regex=False))
     text = text.mask(text.str.contains(other, regex=False), "wrong")
@@ -95,7 +96,7 @@ def numbers(column: pd.Series, mark: str, missing: tuple[str, ...]) -> pd.Series
 
 def whole(values: pd.Series) -> NDArray[np.bool_]:
     """Where the values are numbers or missing."""
-    return np.isfinite(values.to_numpy(dtype=float, na_value=0.0))
+    return np.asarray(~np.isinf(values), dtype=bool)
 
 
 def _text(column: pd.Series) -> pd.Series:

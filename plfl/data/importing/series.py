@@ -53,7 +53,7 @@ def clean(name: str, pieces: list[Piece], zone: ZoneInfo, options: Options) -> M
     done: dict[str, int] = {}
     readings = pd.concat([_in_utc(piece, zone, options, done) for piece in pieces])
     readings = _in_order(name, readings, options, done, zone, len(pieces))
-    raw = _interval(name, readings)
+    raw = _interval(name, readings, options.interval)
     target = options.interval or raw
     if target not in _INTERVALS or target % raw:
         raise DataError(
@@ -176,7 +176,7 @@ def _usual(index: pd.DatetimeIndex) -> float | None:
     return float(lengths[counts.argmax()]) if len(lengths) else None
 
 
-def _interval(name: str, readings: pd.DataFrame) -> int:
+def _interval(name: str, readings: pd.DataFrame, target: int | None) -> int:
     """Minutes between the readings, which must lie on a regular grid."""
     usual = _usual(pd.DatetimeIndex(readings.index))
     if usual is None or usual != round(usual):
@@ -186,8 +186,12 @@ def _interval(name: str, readings: pd.DataFrame) -> int:
             "or resample the file to 15, 30 or 60 minutes"
         )
     step = round(usual)
-    since = (readings.index - readings.index[0].floor("D")) / _MINUTE
-    off = np.asarray(since % step != 0)
+    phases = ((readings.index - readings.index[0].floor("D")) / _MINUTE) % step
+    values, counts = np.unique(phases, return_counts=True)
+    phase = values[counts.argmax()]
+    # Half hours may end at :15 and :45, unless they are summed.
+    allowed = phase % (15 if (target or step) == step else step) % step == 0
+    off = np.asarray((phases != phase) | (not allowed))
     if off.any():
         at = int(off.argmax())
         raise DataError(

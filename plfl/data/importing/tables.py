@@ -130,6 +130,9 @@ def _read_text(path: Path, header: int | None) -> Table:
             continue
         names = _names(rows[head])
         cells = _cells(path, lines, sample[begin] - 1, separator, names)
+        # Lines that end with a separator have a last column without a name or content.
+        if names[-1] == f"column {len(names)}" and (cells[names[-1]] == "").all():
+            cells = cells.drop(columns=names[-1])
         shown = {"\t": "tab"}.get(separator, separator)
         return Table(path, cells, f"text, header in line {sample[head]}, separator {shown}")
     raise failure or DataError(f"{path}: is empty; export it again")

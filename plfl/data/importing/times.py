@@ -76,8 +76,9 @@ def parse(table: Table, columns: tuple[str, ...], options: Options) -> Times:
 
 def _is_epoch(text: pd.Series) -> bool:
     # Twelve digits are rather YYYYmmddHHMM if they read so.
-    dates = _to_time(text.head(50), "%Y%m%d%H%M")
-    return not (text.str.len() == 12).all() or bool(dates.isna().any())
+    if (text.str.len() != 12).any():
+        return True
+    return bool(_to_time(text.head(50), "%Y%m%d%H%M").isna().any())
 
 
 def _to_time(text: pd.Series, form: str) -> pd.Series:
@@ -88,7 +89,7 @@ def _to_time(text: pd.Series, form: str) -> pd.Series:
         form += "%z"
         text = text.str.replace(r"\s+(?=([Zz]|[+-]\d{2}:?\d{2})$)", "", regex=True)
     stamps = pd.to_datetime(text, format=form, utc=aware or "%z" in form, errors="coerce")
-    return stamps.astype("datetime64[ns, UTC]" if stamps.dt.tz is not None else "datetime64[ns]")
+    return stamps.dt.as_unit("us")
 
 
 def _find(table: Table, text: pd.Series) -> str:
