@@ -127,9 +127,9 @@ def run_import(options: argparse.Namespace) -> None:
         print(f"{source['file']}: {source['form']}, {source['layout']}, stamps {source['stamps']}")
     for name, meter in imported.meters.items():
         span = f"{meter.load.index[0]:%Y-%m-%d} to {meter.load.index[-1]:%Y-%m-%d}"
-        done = [f"{number} {what}" for what, number in meter.done.items()]
+        done = [f"{what}: {number}" for what, number in meter.done.items()]
         if meter.longest:
-            done.append(f"longest gap {meter.longest} min")
+            done.append(f"longest gap: {meter.longest} min")
         print(f"{name}: {len(meter.load)} readings, {span}; {', '.join(done) or 'nothing changed'}")
     print(f"\nwritten to {options.to}, with import.json (the receipt) and data.yaml; check with")
     print(

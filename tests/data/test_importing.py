@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from plfl.data.importing import Imported, Options, import_meters
 from plfl.errors import DataError
 from plfl.files import sha256
 
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
 ROWS = 24 * 40
 """Forty days of hours: a day above 12 tells days from months."""
 
@@ -149,7 +152,9 @@ def test_spreadsheets(tmp_path: Path) -> None:
 def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.xlsx").touch()
     monkeypatch.setattr("plfl.data.importing.tables.find_spec", lambda name: None)
-    with pytest.raises(DataError, match=r"a.xlsx: XLSX files need openpyxl; pip install openpyxl"):
+    with pytest.raises(
+        DataError, match=r"a.xlsx: XLSX files need openpyxl; pip install plfl\[xlsx\]"
+    ):
         import_meters([tmp_path / "a.xlsx"], tmp_path / "m", Options())
 
 
@@ -337,6 +342,13 @@ def test_a_fixed_zone_for_a_clock_that_changes_is_found(bring: Callable[..., Imp
     lines = text(utc.tz_convert("Europe/Berlin").tz_localize(None), loads(len(utc)))
     with pytest.raises(DataError, match=r"daylight saving time, set --timezone \(Europe/Berlin\)"):
         bring("a.csv", ["t,load", *lines], timezone="Etc/GMT-1")
+
+
+def test_a_gap_where_clocks_change_is_noted(bring: Callable[..., Imported]) -> None:
+    utc = pd.date_range("2021-03-01", "2021-04-20", freq="h", tz="UTC")
+    lines = text(utc.tz_convert("Europe/Berlin").tz_localize(None), loads(len(utc)))
+    done = bring("a.csv", ["t,load", *lines], timezone="Etc/GMT-1").meters["a"].done
+    assert done["gap of an hour when clocks change in Europe/Berlin (is --timezone right?)"] == 1
 
 
 # -- readings ------------------------------------------------------------------------------------
@@ -558,7 +570,7 @@ def test_different_intervals_need_the_option(
     assert {meter.minutes for meter in bring("a.csv", lines, interval=60).meters.values()} == {60}
 
 
-# -- the command ---------------------------------------------------------------------------------
+# -- the guide and the command -------------------------------------------------------------------
 
 
 def test_the_command_prints_what_it_did_and_check_accepts_it(
@@ -577,7 +589,8 @@ def test_the_command_prints_what_it_did_and_check_accepts_it(
     said = capsys.readouterr().out
     assert "raw.csv: text, header in line 1, separator ,, wide, stamps %m/%d/%Y %H:%M" in said
     assert (
-        "a: 960 readings, 2020-02-01 to 2020-03-11; 1 missing, 1 gaps, longest gap 60 min" in said
+        "a: 960 readings, 2020-02-01 to 2020-03-11; missing: 1, gaps: 1, longest gap: 60 min"
+        in said
     )
     assert "b: 960 readings, 2020-02-01 to 2020-03-11; nothing changed" in said
     study = said.partition("for a study:\n\n")[2]
@@ -586,3 +599,36 @@ def test_the_command_prints_what_it_did_and_check_accepts_it(
     for config in ("study.yaml", "meters/data.yaml"):
         assert main(["data", "check", config]) == 0
         assert "all: 2 clients, load in kWh per 60 min" in capsys.readouterr().out
+
+
+def test_the_guide_shows_what_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    section = GUIDE.read_text(encoding="utf-8").partition("## From a raw export")[2]
+    section = section.partition("\n## ")[0]
+    export, first, refused, second, printed, check = re.findall(r"```\n(.*?)```", section, re.S)
+    write_export(Path("export.csv"), export)
+    assert main(shlex.split(first)[1:]) == 2
+    assert capsys.readouterr().err == refused
+    assert main(shlex.split(second)[1:]) == 0
+    assert capsys.readouterr().out == printed
+    assert main(shlex.split(check)[1:]) == 0
+    assert "2 clients, load in kWh per 15 min" in capsys.readouterr().out
+
+
+def write_export(path: Path, beginning: str) -> None:
+    """The file of which the guide shows the beginning: half a year of two meters."""
+    utc = pd.date_range("2023-01-01 05:00", "2023-07-01 03:45", freq="15min", tz="UTC")
+    day = np.arange(len(utc)) % 96
+    office = 3 + day * 0.03 + (np.arange(len(utc)) % 7) * 0.01
+    school = office[::-1] - 0.5
+    school[12400:12402] = -9999
+    local = utc.tz_convert("America/New_York").strftime("%-m/%-d/%Y %H:%M")
+    rows = [
+        f"{when};{a:.2f};{b:.2f}".replace(".", ",").replace("-9999,00", "-9999")
+        for when, a, b in zip(local, office, school, strict=True)
+    ]
+    head = beginning.splitlines()[:3]
+    path.write_text("\n".join([*head, *rows[::-1]]) + "\n", encoding="utf-8")
+    assert path.read_text(encoding="utf-8").startswith(beginning)

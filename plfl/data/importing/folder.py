@@ -56,7 +56,7 @@ def block(folder: Path, meters: dict[str, Meter], options: Options, zone: str) -
         keys["allow_negative"] = True
     data = {"source": "meters", "states": ["all"], "clients": len(meters), "meters": keys}
     study = {"data": data, "windows": {"scaling": "per_client"}}
-    return yaml.safe_dump(study, sort_keys=False, default_flow_style=None, allow_unicode=True)
+    return yaml.safe_dump(study, sort_keys=False, allow_unicode=True)
 
 
 def check_free(folder: Path) -> None:

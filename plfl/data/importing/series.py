@@ -61,6 +61,7 @@ def clean(name: str, pieces: list[Piece], zone: ZoneInfo, options: Options) -> M
             + (f", --interval is {target}" if options.interval else "")
             + "; set --interval to 15, 30 or 60, a multiple of that"
         )
+    _note_clocks(readings, raw, done)
     load = _energy(name, readings, raw, options, done)
     load = _sums(load, raw, target)
     if options.zero_run is not None:
@@ -200,6 +201,17 @@ def _interval(name: str, readings: pd.DataFrame, target: int | None) -> int:
             f"--leave-out {name!r}"
         )
     return step
+
+
+def _note_clocks(readings: pd.DataFrame, minutes: int, done: dict[str, int]) -> None:
+    """Note gaps of an hour where clocks go forward in some zone: the fixed one may be wrong."""
+    if readings["wall"].dt.tz is not None:
+        return
+    walls = pd.DatetimeIndex(readings["wall"])
+    steps = np.diff(readings.index.to_numpy()) / np.timedelta64(1, "m")
+    for at in map(int, np.flatnonzero(steps == minutes + 60) + 1):
+        if clock := clock_change(walls[at]):
+            _count(done, f"gap of an hour when clocks change in {clock} (is --timezone right?)", 1)
 
 
 def _energy(

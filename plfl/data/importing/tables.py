@@ -92,7 +92,7 @@ def _read_parquet(path: Path) -> Table:
 def _read_xlsx(path: Path, header: int | None) -> Table:
     if find_spec("openpyxl") is None:
         raise DataError(
-            f"{path}: XLSX files need openpyxl; pip install openpyxl, or save the sheet as CSV"
+            f"{path}: XLSX files need openpyxl; pip install plfl[xlsx], or save the sheet as CSV"
         )
     sheet = pd.read_excel(path, header=None, dtype=object, engine="openpyxl")
     rows = [[_cell(cell) for cell in row] for row in sheet.itertuples(index=False)]
