@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 
@@ -131,4 +132,5 @@ def _write_meter(path: Path, load: pd.Series) -> None:
     if path.suffix == ".parquet":
         load.reset_index().to_parquet(path, index=False)
     else:
-        load.to_csv(path, date_format="%Y-%m-%dT%H:%MZ")
+        ends = np.datetime_as_string(pd.DatetimeIndex(load.index).tz_localize(None), unit="m")
+        load.set_axis(pd.Index(ends, name="timestamp").astype(str) + "Z").to_csv(path)

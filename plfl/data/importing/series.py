@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from plfl.data.importing.options import Options
 from plfl.data.importing.tables import Table
@@ -17,7 +18,6 @@ from plfl.errors import DataError
 
 _KWH = {"kWh": 1.0, "Wh": 1e-3, "kW": 1.0, "W": 1e-3}
 _INTERVALS = (15, 30, 60)
-_MINUTE = pd.Timedelta(minutes=1)
 
 
 @dataclass
@@ -61,7 +61,7 @@ def clean(name: str, pieces: list[Piece], zone: ZoneInfo, options: Options) -> M
             + (f", --interval is {target}" if options.interval else "")
             + "; set --interval to 15, 30 or 60, a multiple of that"
         )
-    _note_clocks(readings, raw, done)
+    _note_clocks(readings, raw, zone, done)
     load = _energy(name, readings, raw, options, done)
     load = _sums(load, raw, target)
     if options.zero_run is not None:
@@ -172,9 +172,14 @@ def _known(readings: pd.DataFrame) -> pd.Index:
 
 def _usual(index: pd.DatetimeIndex) -> float | None:
     """The most common step in minutes."""
-    steps = np.diff(index.to_numpy()) / np.timedelta64(1, "m")
-    lengths, counts = np.unique(steps[steps > 0], return_counts=True)
-    return float(lengths[counts.argmax()]) if len(lengths) else None
+    steps = pd.Series(np.diff(_seconds(index)))
+    counts = steps[steps > 0].value_counts()
+    return float(counts.index[counts == counts.max()].min()) / 60 if len(counts) else None
+
+
+def _seconds(index: pd.DatetimeIndex) -> NDArray[np.float64]:
+    """Seconds since 1970."""
+    return np.asarray(index.as_unit("us").asi8 / 1e6)
 
 
 def _interval(name: str, readings: pd.DataFrame, target: int | None) -> int:
@@ -187,9 +192,8 @@ def _interval(name: str, readings: pd.DataFrame, target: int | None) -> int:
             "or resample the file to 15, 30 or 60 minutes"
         )
     step = round(usual)
-    phases = ((readings.index - readings.index[0].floor("D")) / _MINUTE) % step
-    values, counts = np.unique(phases, return_counts=True)
-    phase = values[counts.argmax()]
+    phases = (_seconds(pd.DatetimeIndex(readings.index)) / 60) % step
+    phase = pd.Series(phases).value_counts().index[0]
     # Half hours may end at :15 and :45, unless they are summed.
     allowed = phase % (15 if (target or step) == step else step) % step == 0
     off = np.asarray((phases != phase) | (not allowed))
@@ -203,11 +207,15 @@ def _interval(name: str, readings: pd.DataFrame, target: int | None) -> int:
     return step
 
 
-def _note_clocks(readings: pd.DataFrame, minutes: int, done: dict[str, int]) -> None:
+def _note_clocks(
+    readings: pd.DataFrame, minutes: int, zone: ZoneInfo, done: dict[str, int]
+) -> None:
     """Note gaps of an hour where clocks go forward in some zone: the fixed one may be wrong."""
     if readings["wall"].dt.tz is not None:
         return
     walls = pd.DatetimeIndex(readings["wall"])
+    if len({walls[0].replace(month=month, day=1, tzinfo=zone).utcoffset() for month in (1, 7)}) > 1:
+        return  # the meter's clock does change
     steps = np.diff(readings.index.to_numpy()) / np.timedelta64(1, "m")
     for at in map(int, np.flatnonzero(steps == minutes + 60) + 1):
         if clock := clock_change(walls[at]):
