@@ -202,6 +202,26 @@ def test_decimal_commas_and_thousands(
     same(load(bring("a.csv", ["t;load", *lines], **options)), hours(), loads())
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (['"1,050"', "56.7", '"1,100"'], [1050, 56.7, 1100]),
+        (["1.05", '"0,5"', "2.5"], None),
+        (['"1,050"', '"2,850"', '"1,100"'], None),
+        (["1.050", "2.850", "1.100"], [1.05, 2.85, 1.1]),
+    ],
+)
+def test_decimals_are_told_from_thousands(
+    bring: Callable[..., Imported], values: list[str], expected: list[float] | None
+) -> None:
+    lines = ["t,load", *text(hours(rows=3), values)]
+    if expected is None:
+        with pytest.raises(DataError, match=r"line \d: load '.*' may have .* --decimal"):
+            bring("a.csv", lines)
+    else:
+        same(load(bring("a.csv", lines)), hours(rows=3), expected)
+
+
 def test_separators_that_may_be_of_thousands_need_the_option(
     bring: Callable[..., Imported],
 ) -> None:
@@ -252,6 +272,23 @@ def test_date_and_time_in_two_columns(bring: Callable[..., Imported]) -> None:
     imported = bring("a.csv", ["day,hour,load", *lines])
     same(load(imported), stamps, loads())
     assert imported.sources[0]["time"] == ("day", "hour")
+
+
+def test_some_stamps_with_an_offset_are_refused(bring: Callable[..., Imported]) -> None:
+    lines = ["t,load", *text(hours(), loads())]
+    lines[9] = lines[9].replace(":00,", ":00Z,")
+    with pytest.raises(DataError, match=r"line 10: some stamps have a UTC offset"):
+        bring("a.csv", lines)
+
+
+def test_parts_with_and_without_an_offset_are_joined(
+    bring: Callable[..., Imported], tmp_path: Path
+) -> None:
+    lines = text(hours(), loads(), loads(seed=1))
+    (tmp_path / "raw").mkdir()
+    aware = [line.replace(":00,", ":00Z,", 1) for line in lines[400:]]
+    (tmp_path / "raw" / "b.csv").write_text("\n".join(["t,x,y", *aware]))
+    same(load(bring("a.csv", ["t,x,y", *lines[:400]]), "y"), hours(), loads(seed=1))
 
 
 def test_midnight_at_the_end_of_a_day(bring: Callable[..., Imported]) -> None:

@@ -36,38 +36,38 @@ def decimal(table: Table, columns: list[str], options: Options) -> str:
     """
     if options.decimal:
         return options.decimal
-    found: dict[str, tuple[str, object, str]] = {}
-    whole = False
-    doubtful = True
+    first: dict[str, tuple[str, object, str]] = {}
+    certain: set[str] = set()
     for name in columns:
         if table.cells[name].dtype.kind in "iuf":
             continue
         text = _text(table.cells[name])
-        whole = whole or bool(text.str.fullmatch(r"[+-]?[1-9]\d{3,}").any())
-        for mark in ".,":
-            has = text.str.contains(mark, regex=False)
-            if not has.any():
-                continue
-            both = text[has & text.str.contains("," if mark == "." else ".", regex=False)]
+        for mark, other in (".,", ",."):
+            marked = text[text.str.contains(mark, regex=False)]
+            both = marked[marked.str.contains(other, regex=False)]
             if len(both):
                 return max(".,", key=both.iloc[0].rfind)
-            if not text[has].str.fullmatch(_THOUSANDS).all():
-                doubtful = False
-                found[mark] = (name, has.idxmax(), str(text[has].iloc[0]))
-            else:
-                found.setdefault(mark, (name, has.idxmax(), str(text[has].iloc[0])))
-    if not found:
+            if len(marked):
+                first.setdefault(mark, (name, marked.index[0], str(marked.iloc[0])))
+                if not marked.str.fullmatch(_THOUSANDS).all():
+                    certain.add(mark)
+    if not first:
         return "."
-    if len(found) == 1 and (not doubtful or not _next_to_whole(table, columns)):
-        return next(iter(found))
-    name, line, value = next(iter(found.values()))
+    if len(certain) == 1:
+        return certain.pop()
+    # Three digits after every mark: a decimal one, unless other numbers have none.
+    mark = next(iter(first))
+    quoted = mark == table.separator  # 1,234 in quotes is rather a thousand
+    if len(first) == 1 and not quoted and not _some_whole(table, columns):
+        return mark
+    name, line, value = first[mark]
     raise DataError(
         f"{table.at(line)}: {name} {value!r} may have a decimal separator or one of thousands; say "
         "which with --decimal . or --decimal ,"
     )
 
 
-def _next_to_whole(table: Table, columns: list[str]) -> bool:
+def _some_whole(table: Table, columns: list[str]) -> bool:
     """Whether some numbers have no separator: then others may have separators of thousands."""
     return any(
         _text(table.cells[name]).str.fullmatch(r"[+-]?[1-9]\d*").any()

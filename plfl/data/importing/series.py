@@ -112,7 +112,13 @@ def _in_utc(piece: Piece, zone: ZoneInfo, options: Options, done: dict[str, int]
         _count(done, "readings of the repeated hour that are there once", int(found.lone.sum()))
         index, keep = found.utc, ~padding
     return pd.DataFrame(
-        {"value": values, "line": lines, "wall": wall, "at": piece.table.at("")},
+        {
+            "value": values,
+            "line": lines,
+            "wall": wall.tz_localize(None),
+            "local": wall.tz is None,
+            "at": piece.table.at(""),
+        },
         index=index + shift,
     )[keep]
 
@@ -139,7 +145,7 @@ def _in_order(
     if different.any() and options.duplicates is None:
         at = int(different.argmax())
         here, there = readings.iloc[at], readings.iloc[at + 1]
-        fixed = clock_change(here["wall"]) if readings["wall"].dt.tz is None else None
+        fixed = clock_change(here["wall"]) if here["local"] else None
         clock = (
             f"; if the meter has daylight saving time, set --timezone ({fixed})" if fixed else ""
         )
@@ -211,7 +217,7 @@ def _note_clocks(
     readings: pd.DataFrame, minutes: int, zone: ZoneInfo, done: dict[str, int]
 ) -> None:
     """Note gaps of an hour where clocks go forward in some zone: the fixed one may be wrong."""
-    if readings["wall"].dt.tz is not None:
+    if not readings["local"].all():
         return
     walls = pd.DatetimeIndex(readings["wall"])
     if len({walls[0].replace(month=month, day=1, tzinfo=zone).utcoffset() for month in (1, 7)}) > 1:

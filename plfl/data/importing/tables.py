@@ -44,6 +44,8 @@ class Table:
     """What was found out, for the receipt."""
     unit: str = "line"
     """What the index counts: `line` or `row`."""
+    separator: str = ""
+    """What separates the fields of text."""
 
     def at(self, line: object) -> str:
         """A place in the file, for messages."""
@@ -134,7 +136,8 @@ def _read_text(path: Path, header: int | None) -> Table:
         if names[-1] == f"column {len(names)}" and (cells[names[-1]] == "").all():
             cells = cells.drop(columns=names[-1])
         shown = {"\t": "tab"}.get(separator, separator)
-        return Table(path, cells, f"text, header in line {sample[head]}, separator {shown}")
+        form = f"text, header in line {sample[head]}, separator {shown}"
+        return Table(path, cells, form, separator=separator)
     raise failure or DataError(f"{path}: is empty; export it again")
 
 

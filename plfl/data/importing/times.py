@@ -65,6 +65,13 @@ def parse(table: Table, columns: tuple[str, ...], options: Options) -> Times:
         number *= 1000 if unit == "s" else 1
         stamps = pd.to_datetime(number.round(), unit="ms", utc=True, errors="coerce")
         return _checked(table, stamps, text, f"epoch in {unit}")
+    aware = text.str.contains(_OFFSET)
+    if aware.any() and not aware.all():
+        line = (aware != aware.iloc[0]).idxmax()
+        raise DataError(
+            f"{table.at(line)}: some stamps have a UTC offset and some have none; "
+            "write all of them in the same way"
+        )
     # Midnight at the end of a day.
     late = text.str.contains(r"[ T]24:00(?::00)?$")
     text = text.mask(late, text.str.replace(r"24:00(?=(:00)?$)", "00:00", regex=True))
