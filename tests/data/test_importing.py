@@ -369,7 +369,7 @@ def test_padding_of_the_skipped_hour_is_no_reading(bring: Callable[..., Imported
 def test_a_reading_in_the_skipped_hour_refutes_the_zone(bring: Callable[..., Imported]) -> None:
     lines = ["t,load", *text(hours("2021-03-01 01:00"), loads())]
     with pytest.raises(
-        DataError, match=r"line 651: 2021-03-28 02:00:00 does not exist in Europe/Berlin"
+        DataError, match=r"line 651: 2021-03-28 02:00:00 does not exist in Europe/Berlin.*Etc/GMT-1"
     ):
         bring("a.csv", lines, timezone="Europe/Berlin", stamp="start")
 
@@ -511,6 +511,20 @@ def test_long_gaps_need_a_decision(bring: Callable[..., Imported], tmp_path: Pat
     imported = bring("a.csv", lines, cut=True)
     same(load(imported), hours()[103:], loads()[103:])
     assert imported.meters["a"].done == {"readings outside of the longest part cut off": 100}
+
+
+def test_a_long_gap_does_not_hide_negative_load(bring: Callable[..., Imported]) -> None:
+    values = loads()
+    values[50] = -3
+    lines = text(hours(), values)
+    del lines[100:103]
+    with pytest.raises(DataError, match=r"2 problems.*\n.*gaps longer than.*\n.*1 negative values"):
+        bring("a.csv", ["t,load", *lines])
+
+
+def test_a_meter_without_readings_is_told(bring: Callable[..., Imported]) -> None:
+    with pytest.raises(DataError, match=r"a: no readings; --leave-out 'a'"):
+        bring("a.csv", ["t,load", "2021-03-28 02:30,0"], timezone="Europe/Berlin")
 
 
 def test_a_raised_max_gap_is_in_the_configuration(bring: Callable[..., Imported]) -> None:

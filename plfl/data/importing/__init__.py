@@ -211,7 +211,7 @@ def _clean(
         try:
             meters[name] = clean(name, pieces[name], zone, options)
         except DataError as error:
-            problems.append(str(error))
+            problems += str(error).splitlines()
     lengths = {meter.minutes for meter in meters.values()}
     if len(lengths) > 1:
         some = {meter.minutes: name for name, meter in meters.items()}

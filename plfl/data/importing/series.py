@@ -13,7 +13,7 @@ from plfl.data.importing.options import Options
 from plfl.data.importing.tables import Table
 from plfl.data.importing.times import Times, instants
 from plfl.data.meters.gaps import runs
-from plfl.data.meters.stamps import clock_change
+from plfl.data.meters.stamps import clock_change, fixed_zone
 from plfl.errors import DataError
 
 _KWH = {"kWh": 1.0, "Wh": 1e-3, "kW": 1.0, "W": 1e-3}
@@ -52,7 +52,9 @@ def clean(name: str, pieces: list[Piece], zone: ZoneInfo, options: Options) -> M
     """
     done: dict[str, int] = {}
     readings = pd.concat([_in_utc(piece, zone, options, done) for piece in pieces])
-    readings = _in_order(name, readings, options, done, zone, len(pieces))
+    if readings.empty:
+        raise DataError(f"{pieces[0].table.path}: {name}: no readings; --leave-out {name!r}")
+    readings = _in_order(name, readings, options, done, len(pieces))
     raw = _interval(name, readings, options.interval)
     target = options.interval or raw
     if target not in _INTERVALS or target % raw:
@@ -71,8 +73,17 @@ def clean(name: str, pieces: list[Piece], zone: ZoneInfo, options: Options) -> M
         raise DataError(
             f"{_where(name, readings, 0)}: fewer than two readings; --leave-out {name!r}"
         )
-    load = _without_long_gaps(name, readings, load, target, options, done)
-    _check_values(name, load, options)
+    problems = []
+    try:
+        load = _without_long_gaps(name, readings, load, target, options, done)
+    except DataError as error:
+        problems.append(str(error))
+    try:
+        _check_values(name, load, options)
+    except DataError as error:
+        problems.append(str(error))
+    if problems:
+        raise DataError("\n".join(problems))
     gaps = runs(load.isna().to_numpy())[1]
     if missing := int(gaps.sum()):
         done["missing"] = missing
@@ -105,8 +116,8 @@ def _in_utc(piece: Piece, zone: ZoneInfo, options: Options, done: dict[str, int]
             at = int(real.argmax())
             raise DataError(
                 f"{piece.table.at(lines[at])}: {index[at]} does not exist in {zone.key}, where "
-                "clocks go forward; set --timezone to the meter's own zone, or to a fixed one such "
-                "as Etc/GMT+5 if its clock never changes"
+                "clocks go forward; set --timezone to the meter's own zone, or to a fixed one"
+                f"{fixed_zone(zone, index[at].year)} if its clock never changes"
             )
         _count(done, "padding of the hour that clocks skip dropped", int(padding.sum()))
         _count(done, "readings of the repeated hour that are there once", int(found.lone.sum()))
@@ -128,7 +139,6 @@ def _in_order(
     readings: pd.DataFrame,
     options: Options,
     done: dict[str, int],
-    zone: ZoneInfo,
     pieces: int,
 ) -> pd.DataFrame:
     """Readings in the order of time, one for each."""

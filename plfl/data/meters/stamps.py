@@ -131,10 +131,7 @@ def _misfit(lines: pd.Index, stamps: pd.DatetimeIndex, zone: ZoneInfo) -> str:
         single = double & ~stamps.duplicated(keep=False)
         at = int((single if single.any() else double).argmax())
         why = "occurs twice when clocks go back, and the file does not say which one it is"
-    offset = standard_offset(zone, stamps[at].year)
-    hours, rest = divmod(offset, timedelta(hours=1))
-    # Names of fixed zones have POSIX signs, which are positive west of Greenwich.
-    fixed = "" if rest else f" ({f'Etc/GMT{-hours:+d}' if hours else 'UTC'})"
+    fixed = fixed_zone(zone, stamps[at].year)
     return (
         f"{lines[at]}: {stamps[at]} {why} in data.meters.timezone {zone.key}; set the meter's own "
         f"zone, a fixed one{fixed} if its clock never changes, or write UTC offsets into the stamps"
@@ -211,6 +208,13 @@ def clock_change(wall: pd.Timestamp) -> str | None:
 def standard_offset(zone: ZoneInfo, year: int) -> timedelta:
     """UTC offset of standard time, in either hemisphere."""
     return min(_offset(zone, datetime(year, month, 1)) for month in (1, 7))
+
+
+def fixed_zone(zone: ZoneInfo, year: int) -> str:
+    """` (NAME)` of the fixed zone with the same standard time; empty if there is none."""
+    hours, rest = divmod(standard_offset(zone, year), timedelta(hours=1))
+    # Names of fixed zones have POSIX signs, which are positive west of Greenwich.
+    return "" if rest else f" ({f'Etc/GMT{-hours:+d}' if hours else 'UTC'})"
 
 
 def _offset(zone: ZoneInfo, wall: datetime) -> timedelta:
