@@ -1,4 +1,4 @@
-"""`plfl data`: describes and checks the clients' series before training."""
+"""`plfl data`: imports raw exports of meters, and checks the clients' series before training."""
 
 import argparse
 from pathlib import Path
@@ -10,6 +10,11 @@ EXAMPLES = """
 plfl data check config/meters.yaml
 plfl data check meters              # a folder of meters, with the default settings
 """
+IMPORT_EXAMPLES = """
+plfl data import export.csv --to meters --timezone America/New_York
+plfl data import *.xlsx --to meters --timezone Etc/GMT+7 --stamp start --unit kW
+plfl data import long.csv --to meters --name meter --load value --missing -9999 --cut
+"""
 COLUMNS = (
     *("rows", "first", "last", "mean", "std", "min", "max", "load_factor"),
     *("persistence_ratio", "gaps", "filled", "features"),
@@ -19,7 +24,7 @@ COLUMNS = (
 
 def add(commands: Commands) -> None:
     """Add `data` to the commands of `plfl`."""
-    parser = commands.add_parser("data", help="check the clients' series before training")
+    parser = commands.add_parser("data", help="import meters, and check series before training")
     checks = parser.add_subparsers(required=True, metavar="COMMAND")
     about = "describe the series of a study or folder and list possible problems"
     check = add_parser(checks, "check", about, EXAMPLES, run)
@@ -28,6 +33,107 @@ def add(commands: Commands) -> None:
         type=Path,
         metavar="CONFIG_OR_FOLDER",
         help="a configuration, or a folder of meters that needs only the default settings",
+    )
+
+    about = "turn raw exports of meters into the folder of a study"
+    _add_import(add_parser(checks, "import", about, IMPORT_EXAMPLES, run_import))
+
+
+def _add_import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "raw",
+        type=Path,
+        nargs="+",
+        metavar="RAW",
+        help="CSV, Parquet or XLSX files, or folders of them: one file per meter, wide (a column "
+        "per meter) or long (a column of names)",
+    )
+    parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="is created")
+    time = parser.add_argument_group("time")
+    time.add_argument("--timezone", metavar="ZONE", help="IANA zone of stamps without UTC offset")
+    time.add_argument(
+        "--stamp",
+        choices=["end", "start"],
+        default="end",
+        help="what a stamp marks of its interval; default: %(default)s",
+    )
+    time.add_argument("--interval", type=int, choices=[15, 30, 60], help="sum to so many minutes")
+    time.add_argument("--date-format", metavar="FORMAT", help="such as '%%d/%%m/%%Y %%H:%%M'")
+    load = parser.add_argument_group("readings")
+    load.add_argument(
+        "--unit",
+        choices=["kWh", "Wh", "kW", "W"],
+        default="kWh",
+        help="energy in the interval or mean power; default: %(default)s",
+    )
+    load.add_argument(
+        "--register", action="store_true", help="cumulative readings: take their differences"
+    )
+    load.add_argument("--decimal", choices=[".", ","], help="decimal separator")
+    load.add_argument(
+        "--missing",
+        action="append",
+        default=[],
+        metavar="VALUE",
+        help="means a missing reading, such as -9999; can be repeated",
+    )
+    load.add_argument(
+        "--zero-run", type=float, metavar="HOURS", help="zeros for so long are an outage: a gap"
+    )
+    load.add_argument(
+        "--duplicates",
+        choices=["first", "last", "mean"],
+        help="which of several different readings of a time counts; default: an error",
+    )
+    load.add_argument("--allow-negative", action="store_true", help="accept negative load")
+    load.add_argument(
+        "--max-gap",
+        type=int,
+        default=60,
+        metavar="MINUTES",
+        help="longest gap that the study fills; a longer one is an error; default: %(default)s",
+    )
+    load.add_argument(
+        "--cut", action="store_true", help="keep the longest part without a longer gap instead"
+    )
+    layout = parser.add_argument_group("layout, where it is not found out")
+    layout.add_argument("--header", type=int, metavar="LINE", help="line of the header")
+    layout.add_argument(
+        "--time",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="of the stamp; twice: of date and time",
+    )
+    layout.add_argument("--name", metavar="COLUMN", help="of the meters' names, in a long file")
+    layout.add_argument("--load", metavar="COLUMN", help="the only column of readings")
+    layout.add_argument(
+        "--only", action="append", default=[], metavar="METER", help="with wildcards; repeatable"
+    )
+    layout.add_argument(
+        "--leave-out", action="append", default=[], metavar="METER", help="with wildcards"
+    )
+    parser.add_argument("--format", choices=["csv", "parquet"], default="csv", help="to write")
+
+
+def run_import(options: argparse.Namespace) -> None:
+    """Import raw exports, and print what was done and the configuration of the folder."""
+    from plfl.data.importing import Options, import_meters
+
+    given = {key: value for key, value in vars(options).items() if key in Options.__annotations__}
+    given = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
+    imported = import_meters(options.raw, options.to, Options(**given))
+    for source in imported.sources:
+        print(f"{source['file']}: {source['form']}, {source['layout']}, stamps {source['stamps']}")
+    for name, meter in imported.meters.items():
+        span = f"{meter.load.index[0]:%Y-%m-%d} to {meter.load.index[-1]:%Y-%m-%d}"
+        done = [f"{what}: {number}" for what, number in meter.done.items()]
+        if meter.longest:
+            done.append(f"longest gap: {meter.longest} min")
+        print(f"{name}: {len(meter.load)} readings, {span}; {', '.join(done) or 'nothing changed'}")
+    print(f"\nwritten to {options.to}, with import.json (the receipt) and data.yaml; check with")
+    print(
+        f"  plfl data check {options.to / 'data.yaml'}\n\nfor a study:\n\n{imported.block}", end=""
     )
 
 

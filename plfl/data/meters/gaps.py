@@ -36,7 +36,7 @@ def fill_gaps(path: Path, table: pd.DataFrame, meters: Meters, zone: ZoneInfo) -
     if cut := len(table) - (last + 1 - first):
         logger.warning("%s: %d incomplete rows cut off at the beginning or end", path, cut)
     table = table.iloc[first : last + 1]
-    gaps = {role: _runs(table[role].isna().to_numpy()) for role in map(str, table)}
+    gaps = {role: runs(table[role].isna().to_numpy()) for role in map(str, table)}
     for role, (starts, lengths) in gaps.items():
         if not len(lengths):
             continue
@@ -60,7 +60,7 @@ def fill_gaps(path: Path, table: pd.DataFrame, meters: Meters, zone: ZoneInfo) -
     return table
 
 
-def _runs(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def runs(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Start positions and lengths of the runs of True."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]]).astype(int)))
     return edges[::2], edges[1::2] - edges[::2]

@@ -131,10 +131,7 @@ def _misfit(lines: pd.Index, stamps: pd.DatetimeIndex, zone: ZoneInfo) -> str:
         single = double & ~stamps.duplicated(keep=False)
         at = int((single if single.any() else double).argmax())
         why = "occurs twice when clocks go back, and the file does not say which one it is"
-    offset = standard_offset(zone, stamps[at].year)
-    hours, rest = divmod(offset, timedelta(hours=1))
-    # Names of fixed zones have POSIX signs, which are positive west of Greenwich.
-    fixed = "" if rest else f" ({f'Etc/GMT{-hours:+d}' if hours else 'UTC'})"
+    fixed = fixed_zone(zone, stamps[at].year)
     return (
         f"{lines[at]}: {stamps[at]} {why} in data.meters.timezone {zone.key}; set the meter's own "
         f"zone, a fixed one{fixed} if its clock never changes, or write UTC offsets into the stamps"
@@ -176,7 +173,7 @@ def check_grid(
             f"{interval}; {remedy}"
         )
     for at in map(int, np.flatnonzero(abs(steps - interval) == 60) + 1):
-        if stamps.tz is None and (clock := _clock_change(stamps[at])):
+        if stamps.tz is None and (clock := clock_change(stamps[at])):
             raise DataError(
                 f"{path}: {lines[at]}: the stamps jump from {stamps[at - 1]} to {stamps[at]}, as "
                 f"clocks do in {clock}, but not in data.meters.timezone {meters.timezone}; set the "
@@ -199,7 +196,7 @@ def check_grid(
         )
 
 
-def _clock_change(wall: pd.Timestamp) -> str | None:
+def clock_change(wall: pd.Timestamp) -> str | None:
     """A zone whose clocks change within three hours of `wall`; it stands for all with its rule."""
     before, after = wall - 3 * _HOUR, wall + 3 * _HOUR
     for name in _CLOCKS:
@@ -211,6 +208,13 @@ def _clock_change(wall: pd.Timestamp) -> str | None:
 def standard_offset(zone: ZoneInfo, year: int) -> timedelta:
     """UTC offset of standard time, in either hemisphere."""
     return min(_offset(zone, datetime(year, month, 1)) for month in (1, 7))
+
+
+def fixed_zone(zone: ZoneInfo, year: int) -> str:
+    """` (NAME)` of the fixed zone with the same standard time; empty if there is none."""
+    hours, rest = divmod(standard_offset(zone, year), timedelta(hours=1))
+    # Names of fixed zones have POSIX signs, which are positive west of Greenwich.
+    return "" if rest else f" ({f'Etc/GMT{-hours:+d}' if hours else 'UTC'})"
 
 
 def _offset(zone: ZoneInfo, wall: datetime) -> timedelta:

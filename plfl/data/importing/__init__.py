@@ -1,0 +1,222 @@
+"""Raw exports of meters become the clean folder that a study reads.
+
+The layout, the separators and the format of the stamps are found out; where more than one reading
+of a file is possible, an option decides. Nothing is written unless all files are understood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from plfl.data.importing import folder, layout, numbers, tables, times
+from plfl.data.importing.options import Options
+from plfl.data.importing.series import Meter, Piece, clean
+from plfl.data.meters.stamps import zone_named
+from plfl.errors import DataError
+from plfl.files import sha256
+
+__all__ = ["Imported", "Meter", "Options", "import_meters"]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import has written."""
+
+    meters: dict[str, Meter]
+    """The series by the name of the meter."""
+    sources: list[dict[str, Any]]
+    """For each raw file, its digest and what was found out about it."""
+    block: str
+    """The configuration of the folder (YAML)."""
+
+
+def import_meters(raw: Iterable[Path], to: Path, options: Options) -> Imported:
+    """Read raw exports, clean them and write one file per meter, with a receipt.
+
+    Args:
+        raw: files, or folders whose files are taken.
+        to: the folder to write; it must not hold files.
+        options: what cannot be found out.
+
+    Returns:
+        The meters, what was found out about the files, and the configuration of the folder.
+
+    Raises:
+        DataError: something is wrong or not certain; the message lists all problems of all files,
+            and nothing has been written.
+    """
+    folder.check_free(to)
+    zone = _zone(options)
+    problems: list[str] = []
+    sources: list[dict[str, Any]] = []
+    pieces: dict[str, list[Piece]] = {}
+    seen: list[str] = []
+    naive: list[Path] = []
+    for path in _files(raw):
+        try:
+            table = tables.read(path, options.header)
+            found = layout.find(table, options)
+        except DataError as error:
+            problems.append(str(error))
+            continue
+        parts = _parts(table, found, options, seen, problems)
+        if parts is None:
+            continue
+        if parts and next(iter(parts.values())).times.stamps.dt.tz is None:
+            naive.append(path)
+        for name, piece in parts.items():
+            pieces.setdefault(name, []).append(piece)
+        sources.append(
+            {
+                "file": path.as_posix(),
+                "sha256": sha256(path),
+                "form": table.form,
+                "stamps": next((piece.times.format for piece in parts.values()), ""),
+                "layout": found.kind,
+                **{key: value for key, value in asdict(found).items() if key != "readings"},
+            }
+        )
+    if naive and zone is None:
+        problems.append(
+            f"{naive[0]}: the stamps have no UTC offset ({len(naive)} such files); set --timezone, "
+            "such as America/New_York, or a fixed zone such as Etc/GMT+5 or UTC if the clock never "
+            "changes"
+        )
+    try:
+        layout.check_chosen(seen, options)
+    except DataError as error:
+        problems.append(str(error))
+    meters = _clean(pieces, zone or ZoneInfo("UTC"), options, problems)
+    if problems:
+        count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
+        raise DataError(f"{count}, nothing was written\n" + "\n".join(problems))
+    text = folder.write(to, meters, sources, options, (zone or ZoneInfo("UTC")).key)
+    return Imported(meters, sources, text)
+
+
+def _zone(options: Options) -> ZoneInfo | None:
+    if options.register and (options.stamp == "start" or options.unit in ("kW", "W")):
+        raise DataError("--register needs readings in kWh or Wh, at the end of each interval")
+    if options.timezone is None:
+        return None
+    try:
+        return zone_named(options.timezone)
+    except DataError as error:
+        raise DataError(str(error).replace("data.meters.timezone", "--timezone")) from None
+
+
+def _files(raw: Iterable[Path]) -> list[Path]:
+    """The raw files.
+
+    Raises:
+        DataError: a file does not exist or has another ending, or a folder holds none.
+    """
+    files: list[Path] = []
+    problems = []
+    for path in raw:
+        if path.is_dir():
+            found = sorted(p for p in path.iterdir() if _is_raw(p))
+            if not found:
+                problems.append(f"{path}: holds no file that ends in {', '.join(tables.SUFFIXES)}")
+            files += found
+        elif not path.is_file():
+            problems.append(f"{path}: the file does not exist")
+        elif not _is_raw(path):
+            problems.append(f"{path}: does not end in {', '.join(tables.SUFFIXES)}; rename it")
+        else:
+            files.append(path)
+    if problems:
+        raise DataError("\n".join(problems))
+    return list(dict.fromkeys(files))
+
+
+def _is_raw(path: Path) -> bool:
+    return path.name.lower().endswith(tables.SUFFIXES) and not path.name.startswith(".")
+
+
+def _parts(
+    table: tables.Table,
+    found: layout.Layout,
+    options: Options,
+    seen: list[str],
+    problems: list[str],
+) -> dict[str, Piece] | None:
+    """The readings of each chosen meter in a file; None after a problem.
+
+    The names of all meters are added to `seen`, and problems to `problems`.
+    """
+    before = len(problems)
+    stamps = None
+    try:
+        stamps = times.parse(table, found.time, options)
+    except DataError as error:
+        problems.append(str(error))
+    readings = list(found.readings)
+    if found.kind == "wide":
+        seen += readings
+        readings = [name for name in readings if layout.is_chosen(name, options)]
+    values = {}
+    try:
+        mark = numbers.decimal(table, readings, options)
+    except DataError as error:
+        problems.append(str(error))
+        return None
+    for column in readings:
+        values[column] = numbers.numbers(table.cells[column], mark, options.missing)
+        wrong = ~numbers.whole(values[column])
+        if wrong.any():
+            line = table.cells.index[int(wrong.argmax())]
+            value = str(table.cells[column].iloc[int(wrong.argmax())])
+            problems.append(
+                f"{table.at(line)}: {column} {value!r} is not a number ({int(wrong.sum())} such "
+                f"values); say that it means a missing reading with --missing {value!r}, or set "
+                "--decimal"
+            )
+    if stamps is None or len(problems) > before:
+        return None
+    if found.name is not None:
+        readings_of = values[readings[0]]
+        names = table.cells[found.name].astype(str).str.strip()
+        groups = names.groupby(names, sort=False).groups
+        seen += map(str, groups)
+        return {
+            str(group): Piece(table, stamps, readings_of.loc[lines])
+            for group, lines in groups.items()
+            if layout.is_chosen(str(group), options)
+        }
+    if found.kind == "wide":
+        return {name: Piece(table, stamps, column) for name, column in values.items()}
+    stem = re.sub(r"\.(gz|csv|txt|tsv|parquet|xlsx)$", "", table.path.name, flags=re.IGNORECASE)
+    stem = re.sub(r"\.csv$", "", stem, flags=re.IGNORECASE)
+    seen.append(stem)
+    piece = Piece(table, stamps, values[readings[0]])
+    return {stem: piece} if layout.is_chosen(stem, options) else {}
+
+
+def _clean(
+    pieces: dict[str, list[Piece]], zone: ZoneInfo, options: Options, problems: list[str]
+) -> dict[str, Meter]:
+    meters: dict[str, Meter] = {}
+    names = list(pieces)
+    try:
+        folder.file_names(names, "")
+    except DataError as error:
+        problems.append(str(error))
+    for name in names:
+        try:
+            meters[name] = clean(name, pieces[name], zone, options)
+        except DataError as error:
+            problems += str(error).splitlines()
+    lengths = {meter.minutes for meter in meters.values()}
+    if len(lengths) > 1:
+        some = {meter.minutes: name for name, meter in meters.items()}
+        problems.append(
+            f"{', '.join(f'{name!r}: {minutes} minutes' for minutes, name in some.items())}: the "
+            f"meters have different intervals; set --interval {max(lengths)}"
+        )
+    return meters

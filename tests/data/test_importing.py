@@ -1,0 +1,685 @@
+"""`plfl data import`: every form of a raw export gives the same clean folder."""
+
+import gzip
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from plfl.cli.main import main
+from plfl.config.study import Study
+from plfl.data import meters
+from plfl.data.importing import Imported, Options, import_meters
+from plfl.errors import DataError
+from plfl.files import sha256
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
+ROWS = 24 * 40
+"""Forty days of hours: a day above 12 tells days from months."""
+
+
+def hours(start: str = "2020-02-01 01:00", rows: int = ROWS) -> pd.DatetimeIndex:
+    return pd.date_range(start, periods=rows, freq="h")
+
+
+def loads(rows: int = ROWS, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(1, 2, rows).round(3)
+
+
+def text(stamps: pd.DatetimeIndex, *columns: Any, form: str = "%Y-%m-%d %H:%M") -> list[str]:
+    """Lines of a comma-separated file, without its header."""
+    fields = zip(stamps.strftime(form), *columns, strict=True)
+    return [",".join(map(str, row)) for row in fields]
+
+
+@pytest.fixture
+def bring(tmp_path: Path) -> Callable[..., Imported]:
+    """Imports text, or files, with options: `bring("a.csv", lines, unit="W")`."""
+
+    def call(file: str, lines: list[str], /, **options: Any) -> Imported:
+        raw = tmp_path / "raw"
+        raw.mkdir(exist_ok=True)
+        (raw / file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return import_meters([raw], tmp_path / "meters", Options(**{"timezone": "UTC"} | options))
+
+    return call
+
+
+def load(imported: Imported, name: str = "a") -> pd.Series:
+    return imported.meters[name].load
+
+
+def same(series: pd.Series, stamps: pd.DatetimeIndex, values: Any) -> None:
+    np.testing.assert_allclose(series, values, rtol=1e-12)
+    assert list(series.index) == list(stamps.tz_localize("UTC") if stamps.tz is None else stamps)
+
+
+# -- layouts -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_the_folder_is_read_by_a_study(tmp_path: Path, format: Any) -> None:
+    raw = tmp_path / "raw.csv"
+    raw.write_text("\n".join(["when,A 1,b/c", *text(hours(), loads(), loads(seed=1))]))
+    to = tmp_path / "deep" / "meters"
+    imported = import_meters([raw], to, Options(timezone="America/Phoenix", format=format))
+    assert sorted(path.name for path in to.iterdir()) == [
+        *(f"A 1.{format}", f"b-c.{format}", "data.yaml", "import.json")
+    ]
+    assert (to / "data.yaml").read_text() == imported.block
+    study = Study.parse(yaml.safe_load(imported.block), "block")
+    tables = meters.read(study.data, "all")
+    # Phoenix keeps standard time all year: its clock is the written one.
+    for name, seed in (("A 1", 0), ("b-c", 1)):
+        np.testing.assert_array_equal(tables[name]["load"], loads(seed=seed))
+        assert list(tables[name].index) == list(hours())
+
+
+def test_the_receipt_tells_where_everything_comes_from(tmp_path: Path) -> None:
+    raw = tmp_path / "a.csv"
+    raw.write_text("\n".join(["time,kWh,note", *text(hours(), loads(), ["x"] * ROWS)]))
+    import_meters([raw], tmp_path / "m", Options(timezone="UTC", unit="Wh"))
+    receipt = json.loads((tmp_path / "m" / "import.json").read_text())
+    (source,) = receipt["sources"]
+    assert source["sha256"] == sha256(raw)
+    assert source["layout"] == "one meter" and source["ignored"] == ["note"]
+    assert source["form"] == "text, header in line 1, separator ,"
+    assert receipt["options"]["unit"] == "Wh"
+    written = receipt["meters"]["a"]
+    assert written["sha256"] == sha256(tmp_path / "m" / "a.csv")
+    assert written["rows"] == ROWS
+    assert written["kWh"] == pytest.approx(loads().sum() / 1000)
+
+
+def test_a_long_file_has_a_column_of_names(bring: Callable[..., Imported]) -> None:
+    stamps = hours().repeat(2)
+    names, values = ["x", "y"] * ROWS, np.stack([loads(), loads(seed=1)], axis=1).ravel()
+    imported = bring("all.csv", ["t,meter,value", *text(stamps, names, values)])
+    same(load(imported, "x"), hours(), loads())
+    same(load(imported, "y"), hours(), loads(seed=1))
+
+
+def test_a_column_of_numbers_can_name_the_meters(bring: Callable[..., Imported]) -> None:
+    stamps = hours().repeat(2)
+    lines = ["t,id,value,t2", *text(stamps, [7, 8] * ROWS, loads(2 * ROWS), loads(2 * ROWS))]
+    with pytest.raises(DataError, match="set it with --name: 'id', 'value', 't2'"):
+        bring("all.csv", lines)
+    with pytest.raises(DataError, match="with --load: 'value', 't2'"):
+        bring("all.csv", lines, name="id")
+    imported = bring("all.csv", lines, name="id", load="value")
+    same(load(imported, "8"), hours(), loads(2 * ROWS)[1::2])
+
+
+def test_parts_of_a_meter_in_several_files_are_joined(
+    bring: Callable[..., Imported], tmp_path: Path
+) -> None:
+    lines = text(hours(), loads(), loads(seed=1))
+    (tmp_path / "raw").mkdir()
+    # February 1 to 21, and an overlap of a day.
+    (tmp_path / "raw" / "a1.csv").write_text("\n".join(["t,x,y", *lines[:500]]))
+    imported = bring("a0.csv", ["t,x,y", *lines[476:]])
+    same(load(imported, "y"), hours(), loads(seed=1))
+    assert imported.meters["x"].done == {"equal duplicates dropped": 24}
+
+
+def test_parquet_with_and_without_zone(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": loads(), "y": loads(seed=1)}, index=hours())
+    frame.rename_axis("timestamp").to_parquet(tmp_path / "naive.parquet")
+    frame = frame.rename(columns={"x": "u", "y": "v"}).tz_localize("Etc/GMT+5")
+    frame.rename_axis("timestamp").to_parquet(tmp_path / "aware.parquet")
+    raw = [tmp_path / "naive.parquet", tmp_path / "aware.parquet"]
+    imported = import_meters(raw, tmp_path / "m", Options(timezone="UTC"))
+    same(load(imported, "x"), hours(), loads())
+    same(load(imported, "v"), hours() + pd.Timedelta(hours=5), loads(seed=1))
+
+
+def test_spreadsheets(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    frame = pd.DataFrame({"Zeit": hours(), "x": loads(), "y": loads(seed=1)})
+    frame.to_excel(tmp_path / "a.xlsx", index=False, startrow=3)
+    imported = import_meters([tmp_path / "a.xlsx"], tmp_path / "m", Options(timezone="UTC"))
+    same(load(imported, "y"), hours(), loads(seed=1))
+    assert imported.sources[0]["form"] == "XLSX, header in row 4"
+
+
+def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.xlsx").touch()
+    monkeypatch.setattr("plfl.data.importing.tables.find_spec", lambda name: None)
+    with pytest.raises(
+        DataError, match=r"a.xlsx: XLSX files need openpyxl; pip install plfl\[xlsx\]"
+    ):
+        import_meters([tmp_path / "a.xlsx"], tmp_path / "m", Options())
+
+
+# -- text ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("before", [[], ["Site;Town hall", "Meter;1234", ""], ["sep=?"]])
+def test_separators_and_preambles(
+    bring: Callable[..., Imported], separator: str, before: list[str]
+) -> None:
+    lines = ["stamp,kWh,", *(line + "," for line in text(hours(), loads()))]
+    lines = [line.replace(",", separator) for line in lines]
+    before = [line.replace("?", separator) for line in before]
+    same(load(bring("a.csv", [*before, *lines])), hours(), loads())
+
+
+def test_compressed_text_with_a_line_of_units(tmp_path: Path) -> None:
+    lines = ["stamp,load", "-,kWh", *text(hours(), loads())]
+    with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
+        file.write("\n".join(lines))
+    options = Options(timezone="UTC", header=1)
+    same(load(import_meters([tmp_path / "a.csv.gz"], tmp_path / "m", options)), hours(), loads())
+
+
+@pytest.mark.parametrize(
+    ("form", "options"),
+    [
+        (lambda v: f"{v:.3f}".replace(".", ","), {}),
+        (lambda v: f"{v * 1000:,.1f}", {"unit": "Wh"}),
+        (lambda v: f"{v * 1000:,.1f}".translate({44: 46, 46: 44}), {"unit": "Wh"}),
+        (lambda v: f"{v * 1000:,.0f}".replace(",", " "), {"unit": "Wh"}),
+        (lambda v: f"{v * 1000:,.0f}", {"unit": "Wh", "decimal": "."}),
+        (lambda v: f"{v:.3f}".replace(".", ","), {"decimal": ","}),
+    ],
+)
+def test_decimal_commas_and_thousands(
+    bring: Callable[..., Imported], form: Callable[[float], str], options: dict[str, Any]
+) -> None:
+    lines = text(hours(), ["?"] * ROWS)
+    lines = [
+        line.replace(",", ";").replace("?", form(value))
+        for line, value in zip(lines, loads(), strict=True)
+    ]
+    same(load(bring("a.csv", ["t;load", *lines], **options)), hours(), loads())
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (['"1,050"', "56.7", '"1,100"'], [1050, 56.7, 1100]),
+        (["1.05", '"0,5"', "2.5"], None),
+        (['"1,050"', '"2,850"', '"1,100"'], None),
+        (["1.050", "2.850", "1.100"], [1.05, 2.85, 1.1]),
+    ],
+)
+def test_decimals_are_told_from_thousands(
+    bring: Callable[..., Imported], values: list[str], expected: list[float] | None
+) -> None:
+    lines = ["t,load", *text(hours(rows=3), values)]
+    if expected is None:
+        with pytest.raises(DataError, match=r"line \d: load '.*' may have .* --decimal"):
+            bring("a.csv", lines)
+    else:
+        same(load(bring("a.csv", lines)), hours(rows=3), expected)
+
+
+def test_separators_that_may_be_of_thousands_need_the_option(
+    bring: Callable[..., Imported],
+) -> None:
+    lines = ["t;load", *text(hours(rows=3), ["1.050", "850", "1.100"])]
+    lines = [line.replace(",", ";") for line in lines]
+    with pytest.raises(DataError, match=r"line 2: load '1.050' may have .* --decimal"):
+        bring("a.csv", lines)
+    same(load(bring("a.csv", lines, decimal=",")), hours(rows=3), [1050, 850, 1100])
+
+
+# -- times ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("%Y-%m-%dT%H:%M:%S", "%-m/%-d/%Y %-H:%M", "%d/%m/%Y %H:%M", "%d.%m.%Y %H:%M:%S"),
+        *("%m/%d/%y %I:%M %p", "%Y%m%d%H%M", "%d-%b-%Y %H:%M", "%Y/%m/%d %H:%M", "%s", "%s000"),
+        *("%d%b%y:%H:%M:%S", "%Y-%m-%d %H:%MZ", "%d.%m.%Y %H:%M +00:00"),
+    ],
+)
+def test_formats_of_stamps_are_found_out(bring: Callable[..., Imported], form: str) -> None:
+    stamps = hours()
+    if "%s" in form:
+        seconds = (stamps - pd.Timestamp(0)) // pd.Timedelta(seconds=1)
+        written = [form.replace("%s", str(second)) for second in seconds]
+    else:
+        written = list(stamps.strftime(form))
+    lines = [f"{when},{value}" for when, value in zip(written, loads(), strict=True)]
+    same(load(bring("a.csv", ["time,load", *lines])), stamps, loads())
+
+
+def test_days_that_may_be_months_need_the_option(bring: Callable[..., Imported]) -> None:
+    lines = ["time,load", *text(hours(rows=100), loads(100), form="%m/%d/%Y %H:%M")]
+    with pytest.raises(
+        DataError,
+        match=r"line 2: '02/01/2020 01:00' can be read in 2 ways.*'%d/%m/%Y %H:%M' or "
+        r"--date-format '%m/%d/%Y %H:%M'",
+    ):
+        bring("a.csv", lines)
+    imported = bring("a.csv", lines, date_format="%m/%d/%Y %H:%M")
+    same(load(imported), hours(rows=100), loads(100))
+
+
+def test_date_and_time_in_two_columns(bring: Callable[..., Imported]) -> None:
+    stamps = hours()
+    lines = text(stamps, stamps.strftime("%H:%M"), loads(), form="%d.%m.%Y")
+    imported = bring("a.csv", ["day,hour,load", *lines])
+    same(load(imported), stamps, loads())
+    assert imported.sources[0]["time"] == ("day", "hour")
+
+
+def test_some_stamps_with_an_offset_are_refused(bring: Callable[..., Imported]) -> None:
+    lines = ["t,load", *text(hours(), loads())]
+    lines[9] = lines[9].replace(":00,", ":00Z,")
+    with pytest.raises(DataError, match=r"line 10: some stamps have a UTC offset"):
+        bring("a.csv", lines)
+
+
+def test_parts_with_and_without_an_offset_are_joined(
+    bring: Callable[..., Imported], tmp_path: Path
+) -> None:
+    lines = text(hours(), loads(), loads(seed=1))
+    (tmp_path / "raw").mkdir()
+    aware = [line.replace(":00,", ":00Z,", 1) for line in lines[400:]]
+    (tmp_path / "raw" / "b.csv").write_text("\n".join(["t,x,y", *aware]))
+    same(load(bring("a.csv", ["t,x,y", *lines[:400]]), "y"), hours(), loads(seed=1))
+
+
+def test_midnight_at_the_end_of_a_day(bring: Callable[..., Imported]) -> None:
+    stamps = hours()
+    lines = [
+        f"{when - pd.Timedelta(days=1):%d.%m.%Y} 24:00,{value}"
+        if when.hour == 0
+        else f"{when:%d.%m.%Y %H:%M},{value}"
+        for when, value in zip(stamps, loads(), strict=True)
+    ]
+    same(load(bring("a.csv", ["t,load", *lines])), stamps, loads())
+
+
+def test_the_time_is_chosen_among_several(bring: Callable[..., Imported]) -> None:
+    stamps = hours()
+    lines = ["from,to,load", *text(stamps - pd.Timedelta(hours=1), stamps, loads())]
+    with pytest.raises(DataError, match=r"choose with --time .*: 'from', 'to'"):
+        bring("a.csv", lines)
+    imported = bring("a.csv", lines, time=("from",), stamp="start")
+    same(load(imported), stamps, loads())
+
+
+def test_newest_first_and_unsorted(bring: Callable[..., Imported]) -> None:
+    lines = text(hours(), loads())
+    imported = bring("a.csv", ["t,load", *lines[::-1]])
+    same(load(imported), hours(), loads())
+    assert imported.meters["a"].done == {"newest first": ROWS}
+
+
+def test_unsorted_lines_are_sorted(bring: Callable[..., Imported]) -> None:
+    lines = text(hours(), loads())
+    imported = bring("a.csv", ["t,load", *lines[100:], *lines[:100]])
+    same(load(imported), hours(), loads())
+    assert imported.meters["a"].done == {"sorted": ROWS}
+
+
+def test_stamps_without_offset_need_a_zone(bring: Callable[..., Imported]) -> None:
+    with pytest.raises(DataError, match=r"a.csv: the stamps have no UTC offset .*--timezone"):
+        bring("a.csv", ["t,load", *text(hours(), loads())], timezone=None)
+    with pytest.raises(DataError, match=r"--timezone: 'Europe/Berln' is not .*'Europe/Berlin'"):
+        bring("a.csv", ["t,load", *text(hours(), loads())], timezone="Europe/Berln")
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Europe/Berlin", "Australia/Sydney"])
+@pytest.mark.parametrize("minutes", [15, 30, 60])
+@pytest.mark.parametrize("newest", [False, True])
+def test_local_clocks_give_the_true_instants(
+    bring: Callable[..., Imported], zone: str, minutes: int, newest: bool
+) -> None:
+    utc = pd.date_range("2021-01-01", "2022-01-01", freq=f"{minutes}min", tz="UTC")
+    lines = text(utc.tz_convert(zone).tz_localize(None), loads(len(utc)))
+    imported = bring("a.csv", ["t,load", *lines[:: -1 if newest else 1]], timezone=zone)
+    same(load(imported), utc, loads(len(utc)))
+
+
+def test_padding_of_the_skipped_hour_is_no_reading(bring: Callable[..., Imported]) -> None:
+    # Every day has 24 rows: the hour from 2 to 3 is padded in spring, and once there in autumn.
+    wall = pd.date_range("2021-01-01", "2021-12-31", freq="h")
+    values = loads(len(wall))
+    skipped = wall == "2021-03-28 02:00"
+    values[skipped] = 0
+    lines = ["t,load", *text(wall, values)]
+    imported = bring("a.csv", lines, timezone="Europe/Berlin", stamp="start")
+    series = load(imported)
+    assert imported.meters["a"].done == {
+        "padding of the hour that clocks skip dropped": 1,
+        "readings of the repeated hour that are there once": 1,
+        "missing": 1,
+        "gaps": 1,
+    }
+    assert series.sum() == pytest.approx(values.sum())
+    # 01:00 and 03:00 local time follow each other; after 02:00 summer time there is a gap.
+    assert series["2021-03-28 01:00+00:00"] == values[int(skipped.argmax()) - 1]
+    assert series["2021-03-28 02:00+00:00"] == values[int(skipped.argmax()) + 1]
+    assert series[series.isna()].index == [pd.Timestamp("2021-10-31 02:00+00:00")]
+
+
+def test_a_reading_in_the_skipped_hour_refutes_the_zone(bring: Callable[..., Imported]) -> None:
+    lines = ["t,load", *text(hours("2021-03-01 01:00"), loads())]
+    with pytest.raises(
+        DataError, match=r"line 651: 2021-03-28 02:00:00 does not exist in Europe/Berlin.*Etc/GMT-1"
+    ):
+        bring("a.csv", lines, timezone="Europe/Berlin", stamp="start")
+
+
+def test_a_fixed_zone_for_a_clock_that_changes_is_found(bring: Callable[..., Imported]) -> None:
+    utc = pd.date_range("2021-10-01", "2021-11-20", freq="h", tz="UTC")
+    lines = text(utc.tz_convert("Europe/Berlin").tz_localize(None), loads(len(utc)))
+    with pytest.raises(DataError, match=r"daylight saving time, set --timezone \(Europe/Berlin\)"):
+        bring("a.csv", ["t,load", *lines], timezone="Etc/GMT-1")
+
+
+def test_a_gap_where_clocks_change_is_noted(bring: Callable[..., Imported]) -> None:
+    utc = pd.date_range("2021-03-01", "2021-04-20", freq="h", tz="UTC")
+    lines = text(utc.tz_convert("Europe/Berlin").tz_localize(None), loads(len(utc)))
+    done = bring("a.csv", ["t,load", *lines], timezone="Etc/GMT-1").meters["a"].done
+    assert done["gap of an hour when clocks change in Europe/Berlin (is --timezone right?)"] == 1
+
+
+# -- readings ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("unit", "minutes", "factor"),
+    [("kWh", 15, 1), ("Wh", 30, 1e-3), ("kW", 15, 0.25), ("W", 30, 5e-4), ("kW", 60, 1)],
+)
+def test_units(bring: Callable[..., Imported], unit: str, minutes: int, factor: float) -> None:
+    stamps = pd.date_range("2020-01-01 00:15", periods=ROWS, freq=f"{minutes}min")
+    series = load(bring("a.csv", ["t,load", *text(stamps, loads())], unit=unit))
+    same(series, stamps, loads() * factor)
+
+
+def test_stamps_at_the_start(bring: Callable[..., Imported]) -> None:
+    series = load(bring("a.csv", ["t,load", *text(hours(), loads())], stamp="start"))
+    same(series, hours() + pd.Timedelta(hours=1), loads())
+
+
+def test_registers_become_differences(bring: Callable[..., Imported]) -> None:
+    register = 1000 + loads().cumsum()
+    register[500:] -= 900  # a new meter
+    lines = ["t,load", *text(hours(), register)]
+    imported = bring("a.csv", lines, register=True)
+    expected = loads()[1:].copy()
+    expected[499] = np.nan
+    same(load(imported), hours()[1:], expected)
+    assert imported.meters["a"].done["steps back of the register made gaps"] == 1
+
+
+def test_energy_across_a_gap_of_a_register_is_not_one_reading(
+    bring: Callable[..., Imported],
+) -> None:
+    lines = text(hours(), loads().cumsum())
+    del lines[100]
+    series = load(bring("a.csv", ["t,load", *lines], register=True, max_gap=120))
+    assert list(series[series.isna()].index) == list(hours()[100:102].tz_localize("UTC"))
+
+
+def test_registers_need_energy(bring: Callable[..., Imported]) -> None:
+    lines = ["t,load", *text(hours(), loads())]
+    for wrong in ({"unit": "kW"}, {"stamp": "start"}):
+        with pytest.raises(DataError, match="--register needs readings in kWh or Wh"):
+            bring("a.csv", lines, register=True, **wrong)
+
+
+@pytest.mark.parametrize("minutes", [1, 5, 10])
+def test_short_intervals_are_summed(bring: Callable[..., Imported], minutes: int) -> None:
+    stamps = pd.date_range("2020-01-01", periods=24 * 60, freq=f"{minutes}min")
+    power = loads(len(stamps))
+    lines = ["t,load", *text(stamps, power)]
+    with pytest.raises(DataError, match=f"are {minutes} minutes apart; set --interval"):
+        bring("a.csv", lines, unit="kW", stamp="start")
+    series = load(bring("a.csv", lines, unit="kW", stamp="start", interval=60))
+    per_hour = power.reshape(-1, 60 // minutes).mean(axis=1)
+    same(series, pd.date_range("2020-01-01 01:00", periods=len(per_hour), freq="h"), per_hour)
+
+
+def test_an_hour_with_a_missing_part_is_a_gap(bring: Callable[..., Imported]) -> None:
+    stamps = pd.date_range("2020-01-01 00:15", periods=400, freq="15min")
+    lines = text(stamps, loads(400))
+    del lines[101]
+    series = load(bring("a.csv", ["t,load", *lines], interval=60))
+    assert list(series.index[series.isna()]) == [pd.Timestamp("2020-01-02 02:00+00:00")]
+
+
+@pytest.mark.parametrize("missing", [("-9999",), ("-9999.0",), ("offline", "-9999")])
+def test_sentinels_are_gaps(bring: Callable[..., Imported], missing: tuple[str, ...]) -> None:
+    values = list(map(str, loads()))
+    values[50], values[60] = "-9999", "offline" if "offline" in missing else "NaN"
+    lines = ["t,load", *text(hours(), values)]
+    series = load(bring("a.csv", lines, missing=missing))
+    assert list(np.flatnonzero(series.isna())) == [50, 60]
+
+
+def test_long_zeros_are_an_outage_and_short_ones_are_not(bring: Callable[..., Imported]) -> None:
+    values = loads()
+    values[100:103] = 0
+    values[200:204] = 0
+    lines = ["t,load", *text(hours(), values)]
+    imported = bring("a.csv", lines, zero_run=4, max_gap=240)
+    assert list(np.flatnonzero(load(imported).isna())) == [200, 201, 202, 203]
+    assert imported.meters["a"].done["zeros of outages made gaps"] == 4
+
+
+@pytest.mark.parametrize(("rule", "value"), [("first", 3.0), ("last", 5.0), ("mean", 4.0)])
+def test_different_duplicates_need_a_rule(
+    bring: Callable[..., Imported], rule: str, value: float
+) -> None:
+    lines = text(hours(), loads())
+    when = lines[30].partition(",")[0]
+    lines[30:31] = [f"{when},3", f"{when},5"]
+    lines.insert(10, lines[10])
+    with pytest.raises(
+        DataError,
+        match=r"line 33: a: 3 at 2020-02-02 07:00:00, but 5 in .*line 34 \(1 such times\)"
+        r".*--duplicates first, last or mean",
+    ):
+        bring("a.csv", ["t,load", *lines])
+    imported = bring("a.csv", ["t,load", *lines], duplicates=rule)
+    assert load(imported).iloc[30] == value
+    assert imported.meters["a"].done == {
+        "equal duplicates dropped": 1,
+        f"times with different readings ({rule} kept)": 1,
+    }
+
+
+def test_a_missing_duplicate_does_not_hide_a_reading(bring: Callable[..., Imported]) -> None:
+    lines = text(hours(), loads())
+    lines.insert(5, lines[5].partition(",")[0] + ",")
+    same(load(bring("a.csv", ["t,load", *lines])), hours(), loads())
+
+
+def test_long_gaps_need_a_decision(bring: Callable[..., Imported], tmp_path: Path) -> None:
+    lines = text(hours(), loads())
+    del lines[100:103]
+    lines = ["t,load", *lines]
+    with pytest.raises(
+        DataError, match=r"line 101: a: 1 gaps longer than 60 minutes, the longest 180.*--cut"
+    ):
+        bring("a.csv", lines)
+    imported = bring("a.csv", lines, cut=True)
+    same(load(imported), hours()[103:], loads()[103:])
+    assert imported.meters["a"].done == {"readings outside of the longest part cut off": 100}
+
+
+def test_a_long_gap_does_not_hide_negative_load(bring: Callable[..., Imported]) -> None:
+    values = loads()
+    values[50] = -3
+    lines = text(hours(), values)
+    del lines[100:103]
+    with pytest.raises(DataError, match=r"2 problems.*\n.*gaps longer than.*\n.*1 negative values"):
+        bring("a.csv", ["t,load", *lines])
+
+
+def test_a_meter_without_readings_is_told(bring: Callable[..., Imported]) -> None:
+    with pytest.raises(DataError, match=r"a: no readings; --leave-out 'a'"):
+        bring("a.csv", ["t,load", "2021-03-28 02:30,0"], timezone="Europe/Berlin")
+
+
+def test_a_raised_max_gap_is_in_the_configuration(bring: Callable[..., Imported]) -> None:
+    lines = text(hours(), loads())
+    del lines[100:103]
+    imported = bring("a.csv", ["t,load", *lines], max_gap=180)
+    assert imported.meters["a"].longest == 180
+    assert yaml.safe_load(imported.block)["data"]["meters"]["max_gap"] == 180
+
+
+def test_negative_load_needs_the_option(bring: Callable[..., Imported]) -> None:
+    lines = ["t,load", *text(hours(), loads() - 1.5)]
+    with pytest.raises(DataError, match=r"a: \d+ negative values.*--allow-negative"):
+        bring("a.csv", lines)
+    imported = bring("a.csv", lines, allow_negative=True)
+    assert yaml.safe_load(imported.block)["data"]["meters"]["allow_negative"] is True
+
+
+# -- problems ------------------------------------------------------------------------------------
+
+
+def test_all_problems_of_all_files_are_told_and_nothing_is_written(
+    bring: Callable[..., Imported], tmp_path: Path
+) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    good = text(hours(), loads())
+    (raw / "b.csv").write_text("\n".join(["t,load", *good[:20], "x,1", *good[20:]]))
+    (raw / "c.csv").write_text("\n".join(["t,load", *good[:20], good[20] + "kWh", *good[21:]]))
+    (raw / "d.csv").write_text("\n".join(["t,load", *good[:20], good[20] + ",1", *good[21:]]))
+    (raw / "e.csv").write_text("\n".join(["t,load", *good[:20], "2020-02-09,1", *good[22:]]))
+    (raw / "f.csv").write_text("no table")
+    (raw / "g.csv").write_text("\n".join(["t,load", *text(hours(), [1] * ROWS)]))
+    (raw / "h.csv").write_bytes("t,Lüfter\n".encode("latin-1"))
+    (raw / "i.parquet").write_text("no parquet")
+    with pytest.raises(DataError) as raised:
+        bring("a.csv", ["t,load", *good])
+    head, *problems = str(raised.value).splitlines()
+    assert head == "8 problems, nothing was written"
+    for file, message in {
+        "b": "b.csv: line 22: 'x' is not a time in the format ISO8601",
+        "c": "c.csv: line 22: load '1.654kWh' is not a number",
+        "d": "d.csv: line 22 has 3 fields, the header has 2 (1 such lines)",
+        "e": "e: ",
+        "f": "f.csv: no header followed by lines with a date",
+        "g": "g: all values are 1 kWh; --leave-out 'g'",
+        "h": "h.csv: is not UTF-8 text",
+        "i": "i.parquet: cannot be read",
+    }.items():
+        message = message.replace("1.654", str(loads()[20]))
+        assert sum(message in problem for problem in problems) == 1, (file, problems)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["raw"]
+
+
+def test_meters_are_chosen_by_name(bring: Callable[..., Imported]) -> None:
+    lines = ["t,north_1,north_2,south", *text(hours(), loads(), loads(seed=1), ["0"] * ROWS)]
+    with pytest.raises(DataError, match=r"--only west\*: there is no such meter"):
+        bring("a.csv", lines, only=("west*",))
+    imported = bring("a.csv", lines, only=("north*",), leave_out=("*_2",))
+    assert list(imported.meters) == ["north_1"]
+
+
+def test_files_of_one_column_are_named_by_load(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 1)):
+        lines = text(hours(), loads(seed=seed), loads(seed=seed + 9))
+        (tmp_path / f"{name}.csv").write_text("\n".join(["t,kWh,celsius", *lines]))
+    raw = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    with pytest.raises(DataError, match=r"if several columns or files are mixed up, set --load"):
+        import_meters(raw, tmp_path / "m", Options(timezone="UTC"))
+    imported = import_meters(raw, tmp_path / "m", Options(timezone="UTC", load="kWh"))
+    same(load(imported, "b"), hours(), loads(seed=1))
+    assert list(imported.meters) == ["a", "b"]
+
+
+def test_an_existing_folder_and_missing_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    with pytest.raises(DataError, match=r"x.csv: the file does not exist\n.*y.pdf: "):
+        (tmp_path / "y.pdf").touch()
+        import_meters([tmp_path / "x.csv", tmp_path / "y.pdf"], tmp_path / "m", Options())
+    (tmp_path / "m" / "old.csv").touch()
+    with pytest.raises(DataError, match=r"m: exists; remove it or choose another folder with --to"):
+        import_meters([], tmp_path / "m", Options())
+
+
+def test_different_intervals_need_the_option(
+    bring: Callable[..., Imported], tmp_path: Path
+) -> None:
+    (tmp_path / "raw").mkdir()
+    stamps = pd.date_range("2020-02-01", periods=400, freq="15min")
+    (tmp_path / "raw" / "b.csv").write_text("\n".join(["t,load", *text(stamps, loads(400))]))
+    lines = ["t,load", *text(hours(), loads())]
+    with pytest.raises(DataError, match=r"different intervals; set --interval 60"):
+        bring("a.csv", lines)
+    assert {meter.minutes for meter in bring("a.csv", lines, interval=60).meters.values()} == {60}
+
+
+# -- the guide and the command -------------------------------------------------------------------
+
+
+def test_the_command_prints_what_it_did_and_check_accepts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = loads()
+    values[7] = -9999
+    lines = ["when,a,b", *text(hours(), values, loads(seed=1), form="%-m/%-d/%Y %H:%M")]
+    Path("raw.csv").write_text("\n".join(lines))
+    command = ["data", "import", "raw.csv", "--to", "meters", "--timezone", "Europe/Berlin"]
+    assert main(command) == 2
+    assert "a: 1 negative values" in capsys.readouterr().err
+    assert not Path("meters").exists()
+    assert main([*command, "--missing", "-9999"]) == 0
+    said = capsys.readouterr().out
+    assert "raw.csv: text, header in line 1, separator ,, wide, stamps %m/%d/%Y %H:%M" in said
+    assert (
+        "a: 960 readings, 2020-02-01 to 2020-03-11; missing: 1, gaps: 1, longest gap: 60 min"
+        in said
+    )
+    assert "b: 960 readings, 2020-02-01 to 2020-03-11; nothing changed" in said
+    study = said.partition("for a study:\n\n")[2]
+    assert yaml.safe_load(study)["data"]["clients"] == 2
+    Path("study.yaml").write_text(study)
+    for config in ("study.yaml", "meters/data.yaml"):
+        assert main(["data", "check", config]) == 0
+        assert "all: 2 clients, load in kWh per 60 min" in capsys.readouterr().out
+
+
+def test_the_guide_shows_what_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    section = GUIDE.read_text(encoding="utf-8").partition("## From a raw export")[2]
+    section = section.partition("\n## ")[0]
+    export, first, refused, second, printed, check = re.findall(r"```\n(.*?)```", section, re.S)
+    write_export(Path("export.csv"), export)
+    assert main(shlex.split(first)[1:]) == 2
+    assert capsys.readouterr().err == refused
+    assert main(shlex.split(second)[1:]) == 0
+    assert capsys.readouterr().out == printed
+    assert main(shlex.split(check)[1:]) == 0
+    assert "2 clients, load in kWh per 15 min" in capsys.readouterr().out
+
+
+def write_export(path: Path, beginning: str) -> None:
+    """The file of which the guide shows the beginning: half a year of two meters."""
+    utc = pd.date_range("2023-01-01 05:00", "2023-07-01 03:45", freq="15min", tz="UTC")
+    day = np.arange(len(utc)) % 96
+    office = 3 + day * 0.03 + (np.arange(len(utc)) % 7) * 0.01
+    school = office[::-1] - 0.5
+    school[12400:12402] = -9999
+    local = utc.tz_convert("America/New_York").strftime("%-m/%-d/%Y %H:%M")
+    rows = [
+        f"{when};{a:.2f};{b:.2f}".replace(".", ",").replace("-9999,00", "-9999")
+        for when, a, b in zip(local, office, school, strict=True)
+    ]
+    head = beginning.splitlines()[:3]
+    path.write_text("\n".join([*head, *rows[::-1]]) + "\n", encoding="utf-8")
+    assert path.read_text(encoding="utf-8").startswith(beginning)
