@@ -5,8 +5,7 @@ from pydantic import Field, create_model
 from plfl.config.method_rules import MethodRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.registry import Algorithm, algorithms
-from plfl.section import Section
+from plfl.registry import Algorithm, Section, algorithms
 
 PACKAGES = {
     "client_opt": "plfl.optimizers.client",

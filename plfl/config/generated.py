@@ -15,7 +15,7 @@ from plfl.config.messages import sections_in
 from plfl.config.model_rules import DEFAULT, OWN, ModelRules, available
 from plfl.config.study import Study
 from plfl.files import atomic
-from plfl.section import Section
+from plfl.registry import Section
 
 HEADER = """\
 # The study of arXiv 2404.01517, "Addressing Heterogeneity in Federated Load Forecasting with

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from plfl.errors import did_you_mean
-from plfl.section import Section
+from plfl.registry import Section
 
 RENAMED = {
     "personalization": "sharing",

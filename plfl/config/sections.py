@@ -13,7 +13,7 @@ from pydantic import Field
 
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.search import Value
-from plfl.section import Section
+from plfl.registry import Section
 
 BASELINE = "baseline"
 """In the tables, the value of `sharing` in rows of baselines; no sharing scheme may have it."""

@@ -34,7 +34,7 @@ from plfl.files import sha256
 from plfl.layout import ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.section import Section
+from plfl.registry import Section
 
 FORMAT = 3
 """Version of the configuration and of the tables, stored in every results folder."""

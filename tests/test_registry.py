@@ -3,7 +3,7 @@ import json
 import pytest
 from pydantic import Field, ValidationError, create_model
 
-from plfl.section import Section
+from plfl.registry import Section
 
 
 class Base(Section):
