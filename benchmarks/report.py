@@ -156,7 +156,7 @@ def tables(results: dict[str, Any]) -> str:
         ),
         "### The smallest study",
         f"`make smoke`, when set up: {smoke['processor_seconds']:.1f} s of processor time, "
-        f"{smoke['seconds']:.0f} s in all. Its ten jobs are a Python process each.",
+        f"{smoke['seconds']:.0f} s in all. Its jobs are a Python process each.",
     ]
     return "\n\n".join(part for part in parts if part)
 

@@ -17,6 +17,9 @@ from plfl.files import atomic, sha256
 from plfl.results.models import read_models, write_models
 from plfl.results.records import CellResult, Models, write_table
 
+TRAINED = "trained"
+"""Folder of the finished cells, in the results folder."""
+
 
 @dataclass(frozen=True)
 class CellCache:

@@ -9,10 +9,8 @@ import pandas as pd
 from plfl.config.study import Cell, Study
 from plfl.data import source
 from plfl.data.windows import Dataset
-from plfl.experiments.cell_cache import CellCache
-from plfl.experiments.train import train
+from plfl.experiments.cell_cache import TRAINED, CellCache
 from plfl.forecast.contents import describe
-from plfl.pipeline.training import TRAINED
 from plfl.results.models import write_models
 from plfl.results.records import Models, write_csv
 from plfl.results.tables import Tables
@@ -60,6 +58,9 @@ def _trained_again(study: Study, cell: Cell, dataset: Path) -> Models:
     A job keeps the best of the cells that it trains. Another cell becomes the best if that one
     leaves the grid. Jobs that exchange their files through a bucket do not return models.
     """
+    # Not at the top: imports torch, which is seldom needed here.
+    from plfl.experiments.train import train
+
     log.info("%s: its models were not kept; it is trained again", cell)
     cells = study.with_all_seeds([cell])
     models = train(study, cells, Dataset.load_file(dataset))[cell].models

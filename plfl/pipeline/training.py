@@ -9,16 +9,13 @@ from types import FrameType
 
 from plfl.config.study import Cell, Study
 from plfl.data.windows import Dataset
-from plfl.experiments.cell_cache import CellCache
+from plfl.experiments.cell_cache import TRAINED, CellCache
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
 from plfl.files import digest, sha256
 from plfl.pipeline.jobs import Progress, training_code
 from plfl.pipeline.locks import hold
 from plfl.training.engines import choose
-
-TRAINED = "trained"
-"""Folder of the finished cells, in the results folder."""
 
 
 def train_cells(
