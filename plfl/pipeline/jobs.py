@@ -153,6 +153,10 @@ def announce(study: Study) -> str:
             results / "summary.csv",
             "; all numbers are in records.parquet in the same folder",
         ),
+        "models": (
+            results / "models",
+            f"; `{_command()} forecast MODEL NEW.csv` forecasts with one",
+        ),
         "MLflow": (results / "mlflow.db", f"; open it with `{_command()} ui {results}`"),
     }
     there = {name: f"{path}{more}" for name, (path, more) in places.items() if path.exists()}
