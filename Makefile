@@ -35,7 +35,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m plfl.training.fused
 	@touch $@
 
-demo: $(READY) ## run the complete study on sample data, in minutes
+demo: $(READY) ## run the complete study on sample data; three minutes on two cores
 	$(SNAKEMAKE) --configfile config/demo.yaml
 	@echo "The page of the study: $(CURDIR)/results/demo/index.html"
 
@@ -48,7 +48,7 @@ ui: $(READY) ## open the MLflow UI for the latest study, or for STUDY=name
 test: $(READY) ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
-smoke: $(READY) ## run the complete pipeline on three clients, in seconds
+smoke: $(READY) ## run the complete pipeline on three clients; 20 seconds on two cores
 	$(SNAKEMAKE) --configfile config/smoke.yaml
 
 lint: $(READY) ## check format, lint, types and workflow
@@ -69,7 +69,7 @@ bench: $(READY) ## run all speed benchmarks and write benchmarks/README.md; ten 
 bench-quick: $(READY)
 	$(BIN)/python benchmarks/bench_quick.py
 
-torture-quick: $(READY) ## test a sample of faulty downloads, kills and corrupted files, under a minute
+torture-quick: $(READY) ## test a sample of faulty downloads, kills and corrupted files; 20 seconds
 	$(BIN)/python -m tests.campaigns.torture --quick
 
 # setuptools warns of every editable installation.
