@@ -21,7 +21,7 @@ from plfl.models.traced import Traced
 log = logging.getLogger(__name__)
 
 Named = dict[str, Tensor]
-Kept = tuple["Traced | list[Named]", list[Tensor]]
+Kept = tuple[Traced | list[Named], list[Tensor]]
 """What was traced and what it keeps; or the parameters and the forecasts of each row."""
 
 
