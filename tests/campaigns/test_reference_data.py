@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import yaml
 
-from plfl.config.sections import Data
 from plfl.config.study import Study
 from plfl.data import meters
 from plfl.data.comstock import series as comstock
@@ -22,10 +21,9 @@ from plfl.data.sample.comparison import (
     week,
 )
 from plfl.data.sample.ids import buildings
-from plfl.errors import DataError
 from tests.data import test_sample as guide
 from tests.data.test_measured_guide import GUIDE, block
-from tests.helpers import forms
+from tests.helpers import forms, load_profiles
 from tests.helpers.comstock_files import study, write_store
 
 
@@ -56,29 +54,9 @@ def test_the_papers_buildings_are_the_authors(reference_data: Path) -> None:
 
 def test_ten_simulated_buildings(reference_data: Path, caplog: pytest.LogCaptureFixture) -> None:
     """NREL's End-Use Load Profiles, simulated: a year, naive EST stamps at the end of intervals."""
-    column = "out.electricity.total.energy_consumption"
-    columns = {"timestamp": "timestamp", "load": column}
     folder = reference_data / "eulp_buildings"
-    study = Data.model_validate(
-        {
-            "source": "meters",
-            "states": ["A"],
-            "clients": 10,
-            "meters": {"folder": folder, "columns": columns, "timezone": "Etc/GMT+5"},
-        }
-    )
-    tables = meters.read(study, "A")
-    assert list(tables) == sorted(path.stem for path in folder.glob("*.parquet"))
-    for name, table in tables.items():
-        file = pd.read_parquet(folder / f"{name}.parquet")
-        np.testing.assert_array_equal(table["load"], file[column])
-        np.testing.assert_array_equal(table.index, file["timestamp"])
-        assert table.attrs == {"gaps": 0, "filled": 0}
-    assert not caplog.records
-
-    eastern = study.meters.model_copy(update={"timezone": "America/New_York"})
-    with pytest.raises(DataError, match=r"is skipped when clocks go forward.*Etc/GMT\+5"):
-        meters.read_file(folder / "460.parquet", eastern)
+    assert len(list(folder.glob("*.parquet"))) == 10
+    load_profiles.check(folder, caplog)
 
 
 def test_the_measured_meters_read_whole(reference_data: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from plfl.config.sections import Data, Meters, Windows
 from plfl.config.study import Study
 from plfl.data import checks, meters, source, windows
 from plfl.errors import DataError
+from tests.helpers import load_profiles
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
 
@@ -676,36 +677,13 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_files_like_those_of_end_use_load_profiles(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """NREL's form of End-Use Load Profiles: a year, naive EST stamps, at the end of intervals."""
-    column = "out.electricity.total.energy_consumption"
-    columns = {"timestamp": "timestamp", "load": column}
-    folder = tmp_path / "profiles"
-    folder.mkdir()
+    """A year, with naive EST stamps at the end of intervals."""
     year = pd.date_range("2018-01-01 00:15", "2019-01-01", freq="15min")
     for building in (460, 475):
         load = np.random.default_rng(building).gamma(4, 5, len(year))
-        profile = pd.DataFrame({"timestamp": year, column: load})
-        profile.to_parquet(folder / f"{building}.parquet")
-    study = Data.model_validate(
-        {
-            "source": "meters",
-            "states": ["A"],
-            "clients": 2,
-            "meters": {"folder": folder, "columns": columns, "timezone": "Etc/GMT+5"},
-        }
-    )
-    tables = meters.read(study, "A")
-    assert list(tables) == ["460", "475"]
-    for name, table in tables.items():
-        file = pd.read_parquet(folder / f"{name}.parquet")
-        np.testing.assert_array_equal(table["load"], file[column])
-        np.testing.assert_array_equal(table.index, file["timestamp"])
-        assert table.attrs == {"gaps": 0, "filled": 0}
-    assert not caplog.records
-
-    eastern = study.meters.model_copy(update={"timezone": "America/New_York"})
-    with pytest.raises(DataError, match=r"is skipped when clocks go forward.*Etc/GMT\+5"):
-        meters.read_file(folder / "460.parquet", eastern)
+        profile = pd.DataFrame({"timestamp": year, load_profiles.LOAD: load})
+        profile.to_parquet(tmp_path / f"{building}.parquet")
+    load_profiles.check(tmp_path, caplog)
 
 
 # -- the guide -----------------------------------------------------------------------------------
