@@ -10,7 +10,6 @@ if TYPE_CHECKING:  # reading a configuration imports the methods, and shall not 
 
     from torch import Tensor
 
-    from plfl.federated.session import Session
     from plfl.training.task import Contrast, Storm
 
     SoftTargets = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -24,8 +23,8 @@ FORWARD = 1 / 3
 class Routine:
     """Local steps that a method arranges itself, see `plfl.federated.session`."""
 
-    run: Callable[[Session], Trained]
-    """What the clients do. It may be called for some of them at a time, and for clients that drop
+    run: Callable[..., Trained]
+    """What the clients do, a function of a `Session`. It may be called for some of them at a time, and for clients that drop
     out in the end; therefore it changes nothing but what it returns."""
     minibatches: int
     """Minibatches of the round that a client uses."""
