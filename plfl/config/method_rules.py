@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from plfl.config.model_rules import DEFAULT, ModelRules
 from plfl.optimizers.client import ClientOpt
@@ -13,8 +13,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from plfl.config.sections import Federation
     from plfl.layout import ParameterLayout
+
+
+class Training(Protocol):
+    """What the rules read of `sections.Federation`."""
+
+    @property
+    def loss(self) -> str: ...
+    @property
+    def opt_state(self) -> str: ...
+    @property
+    def ema(self) -> float | None: ...
+    @property
+    def has_constant_rate(self) -> bool: ...
 
 
 class MethodRules(Algorithm):
@@ -51,7 +63,7 @@ class MethodRules(Algorithm):
     adapts: ClassVar[bool] = False
     """Whether clients adapt the models that they forecast with (`Method.adapt`)."""
 
-    def unfit(self, model: ModelRules, federation: Federation) -> str | None:
+    def unfit(self, model: ModelRules, federation: Training) -> str | None:
         """Why the method cannot train this model, or with these settings; None if it can."""
         if self.reads_features and not model.has_features:
             return (
