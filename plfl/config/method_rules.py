@@ -35,14 +35,13 @@ class MethodRules(Algorithm):
     ignores_sharing: ClassVar[bool] = False
     """Whether the method has an effect even if the sharing scheme shares nothing."""
 
-    pulls: ClassVar[str | None] = None
-    """What the method itself pulls local steps towards, so that a proximal ClientOpt, which pulls
-    them towards the received parameters, is refused; None: it works with one."""
+    no_proximal: ClassVar[str | None] = None
+    """Why it does not work with a proximal ClientOpt; None: it does."""
 
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         """Why the method does not work with these optimisers; None if it does."""
-        if self.pulls and client_opt.proximal:
-            return f"{self.pulls}; use sgd for prox, adam for proxadam"
+        if self.no_proximal and client_opt.proximal:
+            return f"{self.no_proximal}; use sgd for prox, adam for proxadam"
         return None
 
     def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:

@@ -24,8 +24,8 @@ class Routine:
     """Local steps that a method arranges itself, see `plfl.federated.session`."""
 
     run: Callable[..., Trained]
-    """What the clients do, a function of a `Session`. It may be called for some of them at a time, and for clients that drop
-    out in the end; therefore it changes nothing but what it returns."""
+    """What the clients do, a function of a `Session`. It may be called for some of them at a time,
+    and for clients that drop out in the end; therefore it changes nothing but what it returns."""
     minibatches: int
     """Minibatches of the round that a client uses."""
 

@@ -118,6 +118,7 @@ WORK: dict[str, tuple[list[float], dict[str, Any]]] = {
     "ifca": ([4 + 2 * 256 / 8 / 3] * 3, {}),
     "moon": ([4 * 5 / 3] * 3, {}),
     "one_shot": ([40 + 4, 4, 4], {}),
+    "per_fedavg": ([2 * 4] * 3, {}),
     "scaffold": ([8, 8, 8], {"option": "i"}),
 }
 """Work of a client in three rounds of four steps, for the methods that do more than steps or do it

@@ -16,6 +16,8 @@ from plfl.methods.ditto import Ditto
 from plfl.methods.fedbabu import FedBABU
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedrep import FedRep
+from plfl.methods.fine_tuning import FineTuning
+from plfl.methods.per_fedavg import PerFedAvg
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
@@ -135,6 +137,71 @@ def test_fine_tuning_of_fedbabu():
     assert torch.equal(after(FedBABU(epochs=0), **BODY).scored, heads.global_models)
 
 
+def test_fine_tuning_before_a_forecast():
+    assert after(FineTuning()).scored[:, 0].tolist() == near([0.8238633525, 1.00616149])
+    federations: list[Any] = []
+    trajectory(SGD, AVG, FineTuning(), made=federations.append)
+    (f,) = federations
+    f.client_opt = ADAM
+    assert f.own_models()[:, 0].tolist() == near([0.817517804, 0.9764489719])
+
+
+def test_probing_the_head_before_fine_tuning():
+    seen = after(FineTuning(head_epochs=2, epochs=2), **WHOLE)
+    assert seen.x.tolist() == near([0.4439891815, 1.2219945908])
+    first, second = seen.scored.tolist()
+    assert first == near([0.2559460841, 1.0237931275])
+    assert second == near([0.4172657537, 1.1877380157])
+    first, second = after(FineTuning(epochs=2), **WHOLE).scored.tolist()
+    assert first == near([0.2461792171, 1.1230896086])
+    assert second == near([0.4109972954, 1.2054986477])
+    probed = after(FineTuning(head_epochs=2, epochs=0), **WHOLE)
+    assert torch.equal(probed.scored[:, 0], probed.global_models[:, 0])
+    assert (probed.scored[:, 1] != probed.global_models[:, 1]).all()
+    none = after(FineTuning(epochs=0), **WHOLE)
+    assert torch.equal(none.scored, none.global_models)
+
+
+HF = PerFedAvg(alpha=0.1, order="hf")
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "expected", "adapted"),
+    [
+        (
+            PerFedAvg(alpha=0.1),
+            {},
+            [2, 1.6169, 1.347638165, 1.1583874843],
+            [1.0425487358, 1.0950324906],
+        ),
+        (HF, {}, [2, 1.710929, 1.4829535895, 1.3031611239], [1.1728450115, 1.1818966743]),
+        (
+            in_turns(PerFedAvg(alpha=0.1), *TURNS),
+            {},
+            [2, 1.6562, 1.37902112, 1.1419673895],
+            [1.0277706505, 1.0851804337],
+        ),
+        (PerFedAvg(alpha=0.1), BODY, [2, 1.4018554688, 0.99874928, 0.7261077704], None),
+    ],
+    ids=["first order", "hessian", "in turns", "personal head"],
+)
+def test_a_start_that_adapts_fast(method, options, expected, adapted):
+    seen = trajectory(SGD, AVG, method, **options)
+    assert [one.x.item() for one in seen] == near(expected)
+    if adapted:
+        assert seen[-1].scored[:, 0].tolist() == near(adapted)
+
+
+def test_per_fedavg_without_an_inner_step_and_in_the_long_run():
+    for one, other in zip(
+        trajectory(SGD, AVG, PerFedAvg(alpha=0)), trajectory(SGD, AVG), strict=True
+    ):
+        assert torch.equal(one.x, other.x)
+        assert torch.equal(one.local, other.local)
+    limits = [path(m, steps=1, rounds=300)[-1] for m in (PerFedAvg(alpha=0.1), HF)]
+    assert limits == near([0.7272727273, 0.64])
+
+
 @pytest.mark.parametrize("mean", [[0, 1], [1], []], ids=str)
 def test_rows_of_absent_clients_stay(mean):
     before, last = trajectory(SGD, AVG, in_turns(Ditto(), [0, 1], mean), rounds=2)[1:]
@@ -146,12 +213,13 @@ def test_rows_of_absent_clients_stay(mean):
 def cells(method: str, **blocks: Any) -> Any:
     """A tiny study of one method with every sharing scheme that it accepts."""
     grid = {"method": [method], "client_opt": ["adam"], "server_opt": ["fedavg"]}
-    blocks["method"] = {"fedbabu": {"epochs": 1, "most_steps": 3}} | blocks.get("method", {})
+    few = {"epochs": 1, "most_steps": 3}
+    blocks["method"] = {"fedbabu": few, "fine_tuning": few} | blocks.get("method", {})
     blocks["grid"] = grid | {"sharing": ["P1", "P2"], "refused": "skip"} | blocks.get("grid", {})
     return tiny.study(**blocks)
 
 
-PERSONAL = ["ditto", "fedbabu", "fedrep"]
+PERSONAL = ["ditto", "fedbabu", "fedrep", "fine_tuning", "per_fedavg"]
 
 
 @pytest.mark.parametrize("method", PERSONAL)
@@ -203,6 +271,7 @@ def test_resuming_with_dropouts_a_schedule_and_the_best_models(method, tmp_path)
         ("fedrep", {"grid": {"sharing": ["P1", "P3"]}}, "fedrep does not work with .* P1"),
         ("fedbabu", {"sharing": {"LG": ["head"]}, "grid": {"sharing": ["LG"]}}, "only parameters"),
         ("fedbabu", {"federation": {"ema": 0.9}}, "federation.ema"),
+        ("per_fedavg", {"grid": {"client_opt": ["prox"]}}, "proximal term refers"),
     ],
 )
 def test_refusals(method, blocks, expected):
