@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from plfl.config.model_rules import DEFAULT, ModelRules
+from plfl.config.task_rules import TaskRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.registry import Algorithm
@@ -20,25 +21,23 @@ class MethodRules(Algorithm):
 
     reads_features: ClassVar[bool] = False
     """Whether its loss looks into the model: at hidden states of the LSTM or of the MLP."""
-    squared_error: ClassVar[bool] = False
-    """Whether its loss can be expressed by other targets only where it is a squared error."""
+    has_teacher: ClassVar[bool] = False
+    """Whether it mixes the outputs of a teacher into the targets."""
 
     reads_rate: ClassVar[bool] = False
     """Whether it computes with the rate of the local steps, which must then be constant."""
 
-    def unfit(self, model: ModelRules, loss: str, has_constant_rate: bool) -> str | None:
+    def unfit(
+        self, model: ModelRules, task: TaskRules, loss: str, has_constant_rate: bool
+    ) -> str | None:
         """Why the method cannot train this model, or with this loss or rate; None if it can."""
         if self.reads_features and not model.has_features:
             return (
                 f"compares hidden features of the model {DEFAULT}, which {model.summary} does not "
                 f"have; remove the method, or set model.name to {DEFAULT}"
             )
-        if self.squared_error and loss != "mse":
-            return (
-                f"mixes forecasts of a teacher into the targets, which needs a squared error, but "
-                f"federation.loss is {loss}; remove the method, or set federation.loss "
-                "to mse"
-            )
+        if self.has_teacher and (reason := task.refuses_teacher(loss)):
+            return f"mixes forecasts of a teacher into the targets, which {reason}"
         if self.reads_rate and not has_constant_rate:
             return (
                 "computes with a constant rate of the local optimiser; remove the method, or "

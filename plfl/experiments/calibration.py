@@ -23,8 +23,8 @@ from plfl.federated.client_data import ClientData
 from plfl.layout import ParameterLayout
 from plfl.methods.fedadc_plus import agreed_bins
 from plfl.optimizers.client import ClientOpt
+from plfl.tasks import CorrectedDistillation
 from plfl.training import batches
-from plfl.training.losses import CorrectedDistillation
 from plfl.training.task import LocalTask
 
 Head = Literal["mlp", "last"]
@@ -68,8 +68,9 @@ def calibrate(
     Raises:
         ValueError: `kd` with another loss than the squared error.
     """
-    if variant == "kd" and client_data.settings.loss != "mse":
-        raise ValueError("the loss of kd is a squared error; set federation.loss to mse")
+    refused = client_data.task.refuses_teacher(client_data.settings.loss)
+    if variant == "kd" and refused:
+        raise ValueError(f"kd {refused}")
     trained = models.clone()
     if epochs == 0:
         return trained
@@ -83,7 +84,7 @@ def calibrate(
         steps_taken=torch.zeros(len(trained), 1, dtype=torch.float64, device=trained.device),
         pull=mu * head.to(trained.dtype) if variant == "prox" else None,
         targets=_taught(models, client_data, starts, lam, bins) if variant == "kd" else None,
-        loss=client_data.settings.loss,
+        loss=client_data.task.objective(client_data.settings.loss).loss,
         clip=client_data.settings.clip,
         steps=steps,
         frozen=~head,
@@ -121,4 +122,5 @@ def _taught(
     # A client's windows start at consecutive rows.
     taught = [f[own - s[0]] for f, own, s in zip(forecasts, starts, all_starts, strict=True)]
     term = CorrectedDistillation(lam, *agreed_bins(client_data, bins))
-    return term.targets(torch.stack(taught), client_data.targets(starts), clients)
+    own = client_data.targets(starts)
+    return client_data.task.taught(term, torch.stack(taught), own, clients)

@@ -130,7 +130,8 @@ def training_code(study: Study, cells: Iterable[Cell]) -> str:
             ("optimizers.server", cell.server_opt),
         )
     }
-    return code_digest("plfl.experiments.train", type(study.model).__module__, *used)
+    chosen = (type(study.model).__module__, type(study.task).__module__)
+    return code_digest("plfl.experiments.train", *chosen, *used)
 
 
 def git_commit() -> str | None:

@@ -140,7 +140,7 @@ class Fused:
             batch=B,
             threads=self.threads,
             rules=(_Rule * S)(*[rule] * S),
-            loss=_LOSSES.index(task.loss),
+            loss=_LOSSES.index(task.loss.name),
             loss_scale=task.loss_scale,
             a=0.0 if task.storm is None else task.storm.a,
             beta=0.0 if task.storm is None else task.storm.beta,
@@ -186,7 +186,7 @@ def _unknown(task: LocalTask) -> str | None:
     """The term of a task that the kernel does not know; None if it knows all."""
     unknown = {
         "a contrast": task.contrast is not None,
-        f"the loss {task.loss}": task.loss not in _LOSSES,
+        f"the loss {task.loss.name}": task.loss.name not in _LOSSES,
         "clipping": task.clip is not None,
         "a schedule of the rate": task.rates is not None,
         "an average of the parameters": task.average is not None,
@@ -241,7 +241,7 @@ def _rule(optimiser: ClientOpt) -> _Rule | None:
 _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
 """What the kernel calls the state of the optimisers."""
 _LOSSES = ("mse", "mae", "huber")
-"""Those of `losses.LOSSES` that the kernel knows, in its order."""
+"""Those of `plfl.tasks.losses` that the kernel knows, in its order."""
 _ACTIVATIONS = ("prelu", "silu")
 """The kernel's activations, in its order."""
 
@@ -264,7 +264,7 @@ class _Network(Structure):
     @classmethod
     def of(cls, form: KernelForm, shape: WindowShape) -> _Network:
         widths = (c_int32 * len(form.widths))(*form.widths)
-        sizes = (*shape, form.hidden, len(form.widths))
+        sizes = (shape.inputs, shape.look_back, shape.context, form.hidden, len(form.widths))
         return cls(*sizes, widths, _ACTIVATIONS.index(form.activation), form.absolute)
 
 

@@ -32,7 +32,6 @@ from plfl.deploy.protocol.endpoints import (
 )
 from plfl.deploy.protocol.wire import Message, WireError
 from plfl.errors import PlflError
-from plfl.experiments.evaluation import Evaluator
 from plfl.experiments.trainer import Trainer
 from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.federation import Federation
@@ -167,8 +166,7 @@ class Client:
         if f.channel.shared:
             (shared,) = arrays_as_rows(message.arrays)
             received = f.models(f.everyone, shared[None].to(f.local.device))
-        evaluator = Evaluator(self.trainer.dataset, self.trainer.engine)
-        scores = evaluator.evaluate(f.own_models, received).scores
+        scores = self.trainer.evaluator.evaluate(f.own_models, received).scores
         return Message({"scores": scores.to_dict("records")})
 
     @staticmethod
