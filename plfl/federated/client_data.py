@@ -19,6 +19,7 @@ from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
+from plfl.tasks.losses import Loss
 from plfl.training import batches
 from plfl.training.task import Engine, LocalTask
 
@@ -54,6 +55,11 @@ class ClientData:
         """Training windows n_i (N,) of each client."""
         self._drawn: tuple[int, int, dict[int, Tensor]] = (0, 0, {})
 
+    @property
+    def loss(self) -> Loss:
+        """The loss of the clients' local steps, without terms of a method."""
+        return self.task.objective(self.settings.loss).loss
+
     def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
         """Start rows (n, steps, B) of the minibatches of round `t`, the same in every call.
 
@@ -76,6 +82,32 @@ class ClientData:
             first = (t - 1) * self.settings.local_steps
             return starts[batches.epoch(self.seed, name, first, len(starts), steps, size)]
         return starts[batches.draw(self.seed, name, t, len(starts), steps, size)]
+
+    def passes(
+        self, purpose: str, clients: Tensor, epochs: int, most: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Minibatches of shuffled passes over the clients' training windows, outside of any round.
+
+        Args:
+            purpose: name of the random stream; the same passes in every call.
+            clients: their indices (n,).
+            epochs: number of passes. Windows that do not fill a minibatch at the end of a pass are
+                left out of that pass.
+            most: minibatches after which a client stops, even within a pass.
+
+        Returns:
+            Start rows (n, K, B), padded to the longest, and the number (n,) of each client's own.
+        """
+        size, drawn = self.settings.batch_size, []
+        for i in clients.tolist():
+            starts, name = self._starts[i], f"/{purpose}/{self.names[i]}"
+            steps = epochs * (len(starts) // size)
+            steps = steps if most is None else min(steps, most)
+            drawn.append(starts[batches.epoch(self.seed, name, 0, len(starts), steps, size)])
+        longest = max(map(len, drawn))
+        padded = [np.pad(d, ((0, longest - len(d)), (0, 0)), mode="edge") for d in drawn]
+        own = torch.tensor([len(d) for d in drawn], device=self.engine.device)
+        return torch.from_numpy(np.stack(padded)).to(self.engine.device), own
 
     def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
@@ -100,7 +132,7 @@ class ClientData:
         """
         starts = [torch.from_numpy(s) for s in self._probes(clients, t, windows)]
         forecasts = self.engine.predict(rows, [s.to(self.engine.device) for s in starts])
-        loss = self.task.objective(self.settings.loss).loss
+        loss = self.loss
         pairs = zip(forecasts, starts, strict=True)
         return torch.stack([loss.mean(outputs, self.targets(s)) for outputs, s in pairs])
 
@@ -147,6 +179,6 @@ class ClientData:
             shared=torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device),
             state=optimiser.init(rows),
             steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),
-            loss=self.task.objective(self.settings.loss).loss,
+            loss=self.loss,
             clip=self.settings.clip,
         )

@@ -94,9 +94,7 @@ class Forecast(Task):
         """The first week: `stamp`, `truth`, `persistence`, and the forecasts of each model."""
         import pandas as pd
 
-        from plfl.data.windows import WEEK
-
-        shown = dataset.starts(client, "test")[: WEEK // dataset.interval]
+        shown = dataset.first_week(client)
         columns = {
             "truth": dataset.load[dataset.target_rows(shown)],
             "persistence": dataset.load[dataset.persistence_rows(shown)],

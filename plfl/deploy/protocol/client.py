@@ -142,6 +142,7 @@ class Client:
         t, before = int(message.about["round"]), int(message.about["from"])
         f = self._at(message)
         inbox = self._channel(f).inbox = arrays_as_rows(message.arrays)
+        f.cycle = int(message.about["cycle"])
         # Until the state is saved, the federation in memory is ahead of the disk.
         self._f = None
         calibration = {}
@@ -166,7 +167,10 @@ class Client:
         if f.channel.shared:
             (shared,) = arrays_as_rows(message.arrays)
             received = f.models(f.everyone, shared[None].to(f.local.device))
-        scores = self.trainer.evaluator.evaluate(f.own_models, received).scores
+        elif f.has_global:
+            received = f.global_models
+        evaluator = self.trainer.evaluator
+        scores = evaluator.evaluate(f.own_models(received), received).scores
         return Message({"scores": scores.to_dict("records")})
 
     @staticmethod
