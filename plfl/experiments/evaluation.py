@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from plfl.data.windows import WEEK, Dataset, Split
+from plfl.data.windows import Dataset, Split
 from plfl.federated.federation import Federation
 from plfl.results import metrics
 from plfl.training.task import Engine
@@ -81,8 +81,7 @@ class Evaluator:
 
     def _week(self, i: int, loads: dict[str, list[NDArray[np.float64]]]) -> pd.DataFrame:
         d = self.dataset
-        starts = d.starts(i, "test")
-        shown = starts[: WEEK // d.interval]
+        starts, shown = d.starts(i, "test"), d.first_week(i)
         columns = {
             "truth": d.load[d.target_rows(shown)],
             "persistence": d.load[d.persistence_rows(shown)],

@@ -25,7 +25,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.training.native.compile import CompileError, build_kernel, load_kernel, supported
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask
+from plfl.training.task import Contrast, LocalTask
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +45,8 @@ def unavailable_reason() -> str | None:
 class Fused:
     """Trains each row to the same bits, beside any other rows and on any number of threads.
 
-    What the kernel does not know of a task (a ClientOpt with a step of its own, a contrast, another
-    loss, clipping, rates that change, averages) is left to `Stacked`.
+    What the kernel does not know of a task (a ClientOpt with a step of its own, another loss,
+    clipping, rates that change, averages) is left to `Stacked`.
     """
 
     def __init__(
@@ -119,6 +119,7 @@ class Fused:
             "constant": (task.constant, (S, P)),
             "step_offset": (task.step_offset, (S, P)),
             "targets": (task.targets, (S, K, B)),
+            "previous": (None if task.contrast is None else task.previous, (S, P)),
             "scale": (None if task.storm is None else task.storm.scale, (S, P)),
         }
         arrays = results | {
@@ -140,6 +141,9 @@ class Fused:
             batch=B,
             threads=self.threads,
             rules=(_Rule * S)(*[rule] * S),
+            contrast=0.0 if task.contrast is None else task.contrast.weight,
+            temperature=1.0 if task.contrast is None else task.contrast.temperature,
+            features=self._layer_of(task.contrast),
             loss=_LOSSES.index(task.loss),
             loss_scale=task.loss_scale,
             a=0.0 if task.storm is None else task.storm.a,
@@ -164,6 +168,11 @@ class Fused:
         )
         return list(forecasts.split(sizes))
 
+    def _layer_of(self, contrast: Contrast | None) -> int:
+        """The layer of the MLP whose inputs are the features that are contrasted."""
+        states = contrast is None or contrast.features == "states"
+        return 0 if states else int(self._network.layers)
+
     def _run(self, function: str, job: Structure) -> None:
         arguments = (self._network, self._source, job)
         if getattr(self._kernel, function)(*map(byref, arguments)):
@@ -185,7 +194,6 @@ class Fused:
 def _unknown(task: LocalTask) -> str | None:
     """The term of a task that the kernel does not know; None if it knows all."""
     unknown = {
-        "a contrast": task.contrast is not None,
         f"the loss {task.loss}": task.loss not in _LOSSES,
         "clipping": task.clip is not None,
         "a schedule of the rate": task.rates is not None,
@@ -296,6 +304,9 @@ class _Training(Structure):
         *((name, c_void_p) for name in ("pull", "constant", "step_offset", "targets")),
         *((name, c_void_p) for name in ("row_steps", "gradients", "frozen")),
         *((name, c_void_p) for name in ("momentum", "square", "scale")),
+        ("previous", c_void_p),
+        *((name, c_double) for name in ("contrast", "temperature")),
+        ("features", c_int64),
     )
 
 

@@ -15,6 +15,7 @@ from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training import losses
 from plfl.training.fused import Fused, unavailable_reason
+from plfl.training.native.compile import supported
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import Contrast
@@ -180,12 +181,18 @@ def test_engines_agree_on_frozen_parameters():
 
 
 @pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
-def test_the_fused_engine_leaves_a_contrast_to_the_stacked_one():
+@pytest.mark.parametrize("instructions", supported())
+@pytest.mark.parametrize("features", ["states", "penultimate"])
+@pytest.mark.parametrize("optimiser", [Adam(), Sgd(lr=0.05)], ids=["adam", "sgd"])
+def test_the_fused_engine_and_a_contrast(instructions, optimiser, features):
     data = dataset(SMALL)
-    ours, theirs = (contrasted(Adam(), dtype=torch.float32) for _ in range(2))
-    Fused(SMALL, data, CPU).train(ours)
-    Stacked(SMALL, data, CPU).train(theirs)
-    assert torch.equal(ours.rows, theirs.rows)
+    ours, theirs, plain = (contrasted(optimiser, features, dtype=torch.float32) for _ in range(3))
+    loss = Fused(SMALL, data, CPU, instructions=instructions).train(ours)
+    expected = Stacked(SMALL, data, CPU).train(theirs)
+    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=2e-6)
+    Fused(SMALL, data, CPU, instructions=instructions).train(replace(plain, contrast=None))
+    assert (ours.rows - plain.rows).abs().max() > 1e-3
 
 
 @pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))

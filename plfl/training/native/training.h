@@ -4,7 +4,7 @@
 
 #include <deque>
 
-#include "group.h"
+#include "contrast.h"
 #include "optimisers.h"
 
 namespace {
@@ -30,6 +30,9 @@ extern "C" struct PlflTraining {
   const std::uint8_t* frozen;    // [parameters] that stay as they are
   float *momentum, *square;      // [rows][parameters], a recursion's m and v in and out
   const float* scale;            // [rows][parameters], its s
+  const float* previous;         // [rows][parameters], models that a contrast is to be far from
+  double contrast, temperature;  // its weight and T
+  std::int64_t features;         // layer of the MLP whose inputs it compares
 };
 
 constexpr std::size_t kStrengths = 4;  // most strengths of a pull that are kept as masks
@@ -46,9 +49,15 @@ class Trainer {
         gradients_(job.gradients ? layout.size : 0),
         momentum_(job.momentum ? layout.size : 0), square_(job.momentum ? layout.size : 0),
         previous_(job.momentum ? layout.size : 0), scale_(job.momentum ? layout.size : 0),
+        near_(contrasts() ? layout.size : 0), far_(contrasts() ? layout.size : 0),
         shared_(layout.mask(job.shared)), frozen_(layout.mask(job.frozen)) {
-    for (std::int64_t first = 0; first < job.batch; first += kLanes)
+    for (std::int64_t first = 0; first < job.batch; first += kLanes) {
       groups_.emplace_back(layout, at_, memory_.get() + at_.size * std::int64_t(groups_.size()));
+      if (contrasts()) {
+        terms_.emplace_back(layout, int(job.features), float(job.contrast),
+                            float(job.temperature));
+      }
+    }
     if (job.pull) read_pull();
   }
 
@@ -62,6 +71,10 @@ class Trainer {
     if (job_.step_offset) layout_.read(job_.step_offset, row, step_offset_.get());
     if (job_.gradients) layout_.read(job_.gradients, row, gradients_.get());
     if (job_.momentum) read_recursion(row);
+    if (contrasts()) {
+      std::memcpy(near_.get(), y_.get(), layout_.size * sizeof(float));
+      layout_.read(job_.previous, row, far_.get());
+    }
     // The optimiser's own pull acts on shared parameters.
     pulls_[0] = {float(rule.proximal), shared_.data()};
     const bool pulled = rule.proximal != 0 || job_.pull;
@@ -92,6 +105,8 @@ class Trainer {
   }
 
  private:
+  bool contrasts() const { return job_.previous != nullptr; }
+
   // A pull of few different strengths is kept as masks, which take a 32nd of the memory: another
   // array would not fit into the cache any more.
   void read_pull() {
@@ -196,14 +211,20 @@ class Trainer {
     const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
     const std::int64_t* starts = job_.starts + at;
     const float scale = float(job_.loss_scale) / float(batch);
-    float sum = 0.0f;
+    float sum = 0.0f, contrast = 0.0f;
     for_each_group([&](Group& group, std::int64_t first, int count) {
-      group.forward(model, windows_, starts + first, count);
+      group.read(windows_, starts + first, count);
+      Contrast* term = contrasts() ? &terms_[first / kLanes] : nullptr;
+      if (term) term->prepare(group, near_.get(), far_.get());
+      group.forward(model);
       const float* targets = job_.targets ? job_.targets + at + first : nullptr;
       sum += group.loss(int(job_.loss), windows_, starts + first, targets, count, scale);
+      if (term) contrast += term->term(group, count, 1.0f / float(batch));
     });
     for (int j = layout_.hidden_layers(); j >= 0; --j) {
-      for (Group& group : groups_) group.mlp_backward(model, j);
+      const bool contrasted = contrasts() && j == job_.features;
+      for (std::size_t g = 0; g < groups_.size(); ++g)
+        groups_[g].mlp_backward(model, j, contrasted ? terms_[g].gradient() : nullptr);
       update_mlp(j, apply);
     }
     if (!last) {  // late enough to be still in the cache when the next step begins
@@ -211,10 +232,12 @@ class Trainer {
         group.prefetch(windows_, starts + batch + first, count);
       });
     }
-    if (!layout_.recurrent()) return sum * scale;
+    float loss = sum * scale;
+    if (contrasts()) loss += contrast;
+    if (!layout_.recurrent()) return loss;
     for (Group& group : groups_) group.lstm_backward(model);
     update_lstm(apply);
-    return sum * scale;
+    return loss;
   }
 
   // Call body(group, first sample, samples) for every group of a batch.
@@ -281,8 +304,10 @@ class Trainer {
   const GroupLayout at_;
   Floats memory_, y_, m_, v_, vmax_, anchor_, pull_, constant_, step_offset_, gradients_;
   Floats momentum_, square_, previous_, scale_;  // of the recursion
+  Floats near_, far_;                            // models of the contrast
   const Mask shared_, frozen_;
   std::vector<Group> groups_;
+  std::vector<Contrast> terms_;  // of the groups, where there is a contrast
   Optimiser optimiser_{};
   Apply apply_ = nullptr;
   std::vector<Pull> pulls_{1};  // the optimiser's, then those of `job_.pull`
