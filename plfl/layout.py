@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 GROUPS = ("body", "head")
 """Names that patterns can have beside those of parameters. Every parameter is in one of the two."""
 
+Head = Literal["mlp", "last"]
+"""What counts as the head of a model: the group `head`, in the paper the MLP, or its last layer."""
+
 
 class WindowShape(NamedTuple):
     """What a model reads of one window: a sequence (T, F) and a context (G,)."""
@@ -99,3 +102,8 @@ class ParameterLayout:
             for name in self.matching(pattern):
                 mask[self.slices[name]] = True
         return mask
+
+
+def head_mask(layout: ParameterLayout, head: Head) -> NDArray[np.bool_]:
+    """Which parameters (P,) belong to the head of a model."""
+    return layout.mask(["head" if head == "mlp" else layout.last])

@@ -62,6 +62,22 @@ def of_combinations(grid: Grid, refused: Refused) -> Iterator[str]:
             yield f"grid: {method} does not work with any of the optimisers: {listed}"
 
 
+def of_schemes(grid: Grid, unshareable: Mapping[tuple[str, str], str]) -> Iterator[str]:
+    """Report methods with sharing schemes that do not work with them, unless these are skipped."""
+    if grid.refused == "error":
+        for (method, scheme), reason in unshareable.items():
+            yield (
+                f"grid: {method} does not work with the sharing scheme {scheme}: {reason}; remove "
+                "one of them, or set grid.refused to skip"
+            )
+        return
+    for method in grid.method:
+        reasons = [unshareable.get((method, scheme)) for scheme in grid.sharing]
+        if all(reasons):
+            listed = "; ".join(dict.fromkeys(filter(None, reasons)))
+            yield f"grid: {method} does not work with any of the sharing schemes: {listed}"
+
+
 def of_data(data: Data) -> Iterator[str]:
     """Check states, buildings, folders, features and the columns of own meters."""
     yield from duplicates("data.states", data.states)

@@ -136,6 +136,7 @@ class Study(Section):
         yield from checks.of_unfit(self.unfit)
         yield from checks.of_simulation(self.federation.simulation, self.data.clients)
         yield from checks.of_combinations(self.grid, self.refused)
+        yield from checks.of_schemes(self.grid, self.unshareable)
         yield from checks.of_paths(self.tuning, self.grid)
         if not named:
             yield from checks.of_budgets(self.tuning, self._untuned_cells)
@@ -154,9 +155,8 @@ class Study(Section):
     @property
     def unfit(self) -> dict[str, str]:
         """Why methods of the grid cannot train the model, or with the settings, by method."""
-        loss, has_constant_rate = self.federation.loss, self.federation.has_constant_rate
         found = {
-            name: self.hyperparameters.of_method(name).unfit(self.model, loss, has_constant_rate)
+            name: self.hyperparameters.of_method(name).unfit(self.model, self.federation)
             for name in self.grid.method
             if self._is_known("method", name)
         }
@@ -192,6 +192,22 @@ class Study(Section):
                     break
         return found
 
+    @cached_property
+    def unshareable(self) -> dict[tuple[str, str], str]:
+        """The reasons why methods do not work with sharing schemes, by the two names."""
+        known = [name for name in self.grid.method if self._is_known("method", name)]
+        rules = {name: self.hyperparameters.of_method(name) for name in known}
+        choosy = [n for n in known if type(rules[n]).unshareable is not MethodRules.unshareable]
+        if not choosy or list(self.model.problems(self.window_shape)):
+            return {}
+        layout, found = self.layout, {}
+        for method, scheme in itertools.product(choosy, self.grid.sharing):
+            if self.sharing.get(scheme):
+                shared = layout.mask(self.sharing[scheme])
+                if reason := rules[method].unshareable(shared, layout):
+                    found[method, scheme] = reason
+        return found
+
     def _is_known(self, kind: str, name: str) -> bool:
         return name in available(kind)
 
@@ -220,6 +236,7 @@ class Study(Section):
             cell
             for cell in cells
             if (cell.method, cell.client_opt, cell.server_opt) not in self.refused
+            and (cell.method, cell.sharing) not in self.unshareable
         ]
 
     def shares_nothing(self, sharing: str) -> bool:

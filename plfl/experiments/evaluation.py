@@ -40,13 +40,14 @@ class Evaluator:
         Clients that keep their best models compare these with them; in the last round (`is_last`)
         the best ones are scored.
         """
-        examined = self.evaluate(f.own_models, received)
+        own = f.own_models(received)
+        examined = self.evaluate(own, received)
         if not f.keeps_best:
             return examined
         scores = examined.scores
         local = scores[(scores["model"] == "local") & (scores["split"] == "validation")]
         # The MASE is the same but for a factor, and undefined where the load never changes.
-        f.keep_best(torch.tensor(local["mae"].to_list(), dtype=torch.float64))
+        f.keep_best(own, torch.tensor(local["mae"].to_list(), dtype=torch.float64))
         return self.evaluate(f.best["rows"], received) if is_last else examined
 
     def evaluate(self, local: torch.Tensor, received: torch.Tensor | None) -> Evaluation:

@@ -89,7 +89,7 @@ def train(
                 times,
             )
             if evaluate:
-                received = f.global_models if f.channel.shared else None
+                received = f.global_models if f.has_global else None
                 examined = evaluator.examine(f, received, t == study.federation.rounds)
                 recorder.evaluate(t, examined, finished.bytes[i], clusters_of(f))
         progress(t)
@@ -212,8 +212,8 @@ def _results(
 def _models(federations: Mapping[Model, Federation]) -> Models:
     """The models that were scored in the last round, as their users get them."""
     own, received = (federations[model] for model in MODELS)
-    rows = {"local": own.best["rows"] if own.keeps_best else own.own_models}
-    if received.channel.shared:
+    rows = {"local": own.best["rows"] if own.keeps_best else own.own_models()}
+    if received.has_global:
         rows["global"] = received.global_models
     return {
         model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows

@@ -68,6 +68,32 @@ class ClientData:
             return starts[batches.epoch(self.seed, name, first, len(starts), steps, size)]
         return starts[batches.draw(self.seed, name, t, len(starts), steps, size)]
 
+    def passes(
+        self, purpose: str, clients: Tensor, epochs: int, most: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Minibatches of shuffled passes over the clients' training windows, outside of any round.
+
+        Args:
+            purpose: name of the random stream; the same passes in every call.
+            clients: their indices (n,).
+            epochs: number of passes. Windows that do not fill a minibatch at the end of a pass are
+                left out of that pass.
+            most: minibatches after which a client stops, even within a pass.
+
+        Returns:
+            Start rows (n, K, B), padded to the longest, and the number (n,) of each client's own.
+        """
+        size, drawn = self.settings.batch_size, []
+        for i in clients.tolist():
+            starts, name = self._starts[i], f"/{purpose}/{self.names[i]}"
+            steps = epochs * (len(starts) // size)
+            steps = steps if most is None else min(steps, most)
+            drawn.append(starts[batches.epoch(self.seed, name, 0, len(starts), steps, size)])
+        longest = max(map(len, drawn))
+        padded = [np.pad(d, ((0, longest - len(d)), (0, 0)), mode="edge") for d in drawn]
+        own = torch.tensor([len(d) for d in drawn], device=self.engine.device)
+        return torch.from_numpy(np.stack(padded)).to(self.engine.device), own
+
     def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
         return [batches.stream(self.seed, f"/{purpose}/{self.names[i]}", t) for i in clients]

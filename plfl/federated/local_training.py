@@ -16,6 +16,7 @@ from torch import Tensor
 from plfl.config.sections import Federation as Settings
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.federated.session import Session
 from plfl.training import schedule
 from plfl.training.task import Average, Engine, LocalTask
 
@@ -61,10 +62,13 @@ class Cohort:
             instructions.soft_targets,
         )
         terms = (instructions.offset_first, *(x is not None for x in given))
-        mask = f.shared.cpu().numpy().tobytes()
+        masks = [
+            None if mask is None else mask.cpu().numpy().tobytes()
+            for mask in (f.shared, instructions.frozen)
+        ]
         loss = (instructions.loss_scale, instructions.contrast, instructions.gradients)
         storm = instructions.storm and (instructions.storm.a, instructions.storm.beta)
-        return (f.client_opt, mask, pull, *terms, *loss, storm, self.most, self.rates)
+        return (f.client_opt, *masks, pull, *terms, *loss, storm, self.most, self.rates)
 
     @property
     def taken(self) -> NDArray[np.float64]:
@@ -140,6 +144,7 @@ class _Part:
             gradients=torch.zeros_like(rows) if instructions.gradients == "steps" else None,
             contrast=instructions.contrast,
             previous=None if previous is None else f.models(self.clients, self._of(previous)),
+            frozen=instructions.frozen,
             storm=storm and storm.map(lambda values: f.full(values[self.index]).clone()),
             rates=self.cohort.rates,
             average=self._average(step_offset if instructions.offset_first else None),
@@ -195,6 +200,24 @@ class _Part:
             cohort.storm.momentum[self.index] = task.storm.momentum[:, columns]
             cohort.storm.square[self.index] = task.storm.square[:, columns]
 
+    def run(self, engine: Engine) -> None:
+        """Let the method's routine train these clients, and store what comes of it."""
+        cohort, f, columns = self.cohort, self.cohort.f, self.cohort.f.columns
+        routine = cohort.instructions.routine
+        assert routine is not None
+        start = f.models(self.clients, self._of(cohort.instructions.start))
+        session = Session(f, engine, cohort.t, self.clients, start, routine.minibatches)
+        trained = routine.run(session)
+        cohort.losses[self.index] = session.loss
+        cohort.steps[self.index] = session.steps
+        if not cohort.stay:
+            return
+        f.local[self.clients] = trained.rows
+        shared = trained.rows[:, columns] if trained.shared is None else trained.shared
+        torch.sub(shared, start[:, columns], out=cohort.update[self.index])
+        for name, rows in trained.kept.items():
+            getattr(f.state, name)[self.clients] = rows
+
 
 def train_cohorts(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]:
     """Train the clients of `cohorts`; yield each cohort when its last client is done."""
@@ -206,12 +229,17 @@ def train_cohorts(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]
 def _blocks(cohorts: Iterable[Cohort], most: int) -> Iterator[list[_Part]]:
     """The clients of `cohorts` in blocks of at most `most` models that can train together.
 
-    A cohort begins only when there is room for it, so that few are in memory at once.
+    A cohort begins only when there is room for it, so that few are in memory at once. Clients with
+    a routine train beside those of their own cohort only.
     """
     waiting: dict[tuple[object, ...], list[_Part]] = {}
     for cohort in cohorts:
         parts = waiting.setdefault(cohort.kind, [])
         first, clients = 0, len(cohort.clients)
+        if cohort.instructions.routine is not None:
+            for first in range(0, clients, most):
+                yield [_Part(cohort, slice(first, min(first + most, clients)))]
+            continue
         while first < clients:
             end = min(clients, first + most - sum(map(len, parts)))
             parts.append(_Part(cohort, slice(first, end)))
@@ -224,6 +252,9 @@ def _blocks(cohorts: Iterable[Cohort], most: int) -> Iterator[list[_Part]]:
 
 def _train(parts: list[_Part], engine: Engine) -> None:
     """Train the models of some parts as one stack."""
+    if parts[0].cohort.instructions.routine is not None:
+        parts[0].run(engine)
+        return
     task = LocalTask.concat([part.task(engine) for part in parts])
     losses = engine.train(task)
     first = 0

@@ -62,8 +62,8 @@ def replay(
         losses, steps = result.losses[0][stayed], result.steps[0][stayed]
         recorder.train(result.t, numbers[stayed], losses, steps, counts, None)
         if settings.evaluates(result.t):
-            received = f.global_models if f.channel.shared else None
-            evaluation = evaluator.evaluate(f.own_models, received)
+            received = f.global_models if f.has_global else None
+            evaluation = evaluator.evaluate(f.own_models(received), received)
             recorder.evaluate(result.t, evaluation, result.bytes[0], clusters_of(f))
 
     windows = client_data.windows.clone()
