@@ -135,7 +135,9 @@ def training_code(study: Study, cells: Iterable[Cell]) -> str:
 
 
 def git_commit() -> str | None:
-    """The commit of plfl's working tree, with a + if there are changes; None without git."""
+    """The commit of plfl's working tree, with a + if there are changes; None without one."""
+    if not (ROOT.parent / ".git").exists():  # installed, perhaps inside a repository of the user's
+        return None
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
     try:
         run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
