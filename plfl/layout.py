@@ -22,7 +22,7 @@ Head = Literal["mlp", "last"]
 
 
 class WindowShape(NamedTuple):
-    """What a model reads of one window: a sequence (T, F) and a context (G,)."""
+    """What a model reads of one window, a sequence (T, F) and a context (G,), and returns."""
 
     inputs: int
     """F, the features of a row of the sequence; the first is the scaled load."""
@@ -30,6 +30,8 @@ class WindowShape(NamedTuple):
     """T, rows of the sequence."""
     context: int = 0
     """G, numbers that are read once per window."""
+    outputs: int = 1
+    """O, numbers that a model returns for a window."""
 
 
 class KernelForm(NamedTuple):

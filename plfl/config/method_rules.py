@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from plfl.config.model_rules import DEFAULT, ModelRules
+from plfl.config.task_rules import TaskRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.registry import Algorithm
@@ -53,8 +54,8 @@ class MethodRules(Algorithm):
     """Whether it arranges the local steps itself (`TrainInstructions.routine`)."""
     reads_features: ClassVar[bool] = False
     """Whether its loss looks into the model: at hidden states of the LSTM or of the MLP."""
-    squared_error: ClassVar[bool] = False
-    """Whether its loss can be expressed by other targets only where it is a squared error."""
+    has_teacher: ClassVar[bool] = False
+    """Whether it mixes the outputs of a teacher into the targets."""
 
     reads_rate: ClassVar[bool] = False
     """Whether it computes with the rate of the local steps, which must then be constant."""
@@ -62,19 +63,15 @@ class MethodRules(Algorithm):
     adapts: ClassVar[bool] = False
     """Whether clients adapt the models that they forecast with (`Method.adapt`)."""
 
-    def unfit(self, model: ModelRules, federation: Training) -> str | None:
+    def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> str | None:
         """Why the method cannot train this model, or with these settings; None if it can."""
         if self.reads_features and not model.has_features:
             return (
                 f"compares hidden features of the model {DEFAULT}, which {model.summary} does not "
                 f"have; remove the method, or set model.name to {DEFAULT}"
             )
-        if self.squared_error and federation.loss != "mse":
-            return (
-                f"mixes forecasts of a teacher into the targets, which needs a squared error, but "
-                f"federation.loss is {federation.loss}; remove the method, or set federation.loss "
-                "to mse"
-            )
+        if self.has_teacher and (reason := task.refuses_teacher(federation.loss)):
+            return f"mixes forecasts of a teacher into the targets, which {reason}"
         if self.reads_rate and not federation.has_constant_rate:
             return (
                 "computes with a constant rate of the local optimiser; remove the method, or "

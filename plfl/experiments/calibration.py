@@ -22,7 +22,7 @@ from plfl.federated.client_data import ClientData
 from plfl.layout import Head, head_mask
 from plfl.methods.fedadc_plus import agreed_bins
 from plfl.optimizers.client import ClientOpt
-from plfl.training.losses import CorrectedDistillation
+from plfl.tasks import CorrectedDistillation
 
 __all__ = ["Head", "calibrate", "head_mask"]
 Variant = Literal["plain", "prox", "kd"]
@@ -59,8 +59,9 @@ def calibrate(
     Raises:
         ValueError: `kd` with another loss than the squared error.
     """
-    if variant == "kd" and client_data.settings.loss != "mse":
-        raise ValueError("the loss of kd is a squared error; set federation.loss to mse")
+    refused = client_data.task.refuses_teacher(client_data.settings.loss)
+    if variant == "kd" and refused:
+        raise ValueError(f"kd {refused}")
     if epochs == 0:
         return models.clone()
     everyone = torch.arange(len(models), device=models.device)
@@ -89,4 +90,5 @@ def _taught(
     # A client's windows start at consecutive rows.
     taught = [f[own - s[0]] for f, own, s in zip(forecasts, starts, all_starts, strict=True)]
     term = CorrectedDistillation(lam, *agreed_bins(client_data, bins))
-    return term.targets(torch.stack(taught), client_data.targets(starts), clients)
+    own = client_data.targets(starts)
+    return client_data.task.taught(term, torch.stack(taught), own, clients)

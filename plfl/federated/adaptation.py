@@ -45,7 +45,7 @@ def adapted(
         steps_taken=torch.zeros(len(trained), 1, dtype=torch.float64, device=trained.device),
         pull=pull,
         targets=targets,
-        loss=client_data.settings.loss,
+        loss=client_data.loss,
         clip=client_data.settings.clip,
         steps=steps,
         frozen=frozen,

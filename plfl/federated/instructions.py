@@ -10,10 +10,8 @@ if TYPE_CHECKING:  # reading a configuration imports the methods, and shall not 
 
     from torch import Tensor
 
+    from plfl.tasks import Term
     from plfl.training.task import Contrast, Storm
-
-    SoftTargets = Callable[[Tensor, Tensor, Tensor], Tensor]
-    """(forecasts of teachers, targets, clients) → targets to train on; the first two (n, K, B)."""
 
 FORWARD = 1 / 3
 """Work of a forward pass over a minibatch, in local steps: a backward pass costs two of them."""
@@ -68,11 +66,9 @@ class TrainInstructions:
     """First minibatches of the round that are skipped, because the method has used them."""
     teacher: Tensor | None = None
     """Shared parameters (n, d_s) of a teacher. It forecasts with the client's personal parameters
-    at the start of the round; `soft_targets` gets its forecasts."""
-    soft_targets: SoftTargets | None = None
-    """Makes the targets that the clients train on instead of the measured ones."""
-    loss_scale: float = 1.0
-    """Factor of the loss."""
+    at the start of the round; `term` says what its forecasts are for."""
+    term: Term | None = None
+    """What the loss makes of the teacher's outputs; the task knows how."""
     contrast: Contrast | None = None
     """Term in the loss between the features of the models at `start` and of `previous`."""
     previous: Tensor | None = None

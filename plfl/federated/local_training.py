@@ -44,6 +44,8 @@ class Cohort:
         )
         storm = self.instructions.storm
         self.storm = storm and storm.map(torch.clone)
+        data = f.client_data
+        self.objective = data.task.objective(data.settings.loss, self.instructions.term)
         self.rates = schedule.factors(settings, t, self.instructions.skip, self.most)
 
     @property
@@ -59,14 +61,14 @@ class Cohort:
             instructions.constant,
             instructions.step_offset,
             instructions.steps,
-            instructions.soft_targets,
+            instructions.term,
         )
         terms = (instructions.offset_first, *(x is not None for x in given))
         masks = [
             None if mask is None else mask.cpu().numpy().tobytes()
             for mask in (f.shared, instructions.frozen)
         ]
-        loss = (instructions.loss_scale, instructions.contrast, instructions.gradients)
+        loss = (self.objective, instructions.contrast, instructions.gradients)
         storm = instructions.storm and (instructions.storm.a, instructions.storm.beta)
         return (f.client_opt, *masks, pull, *terms, *loss, storm, self.most, self.rates)
 
@@ -137,9 +139,9 @@ class _Part:
             constant=constant,
             step_offset=step_offset,
             targets=self._targets(engine, batches),
-            loss=f.client_data.settings.loss,
+            loss=self.cohort.objective.loss,
+            loss_scale=self.cohort.objective.scale,
             clip=f.client_data.settings.clip,
-            loss_scale=instructions.loss_scale,
             steps=None if instructions.steps is None else steps,
             gradients=torch.zeros_like(rows) if instructions.gradients == "steps" else None,
             contrast=instructions.contrast,
@@ -167,11 +169,13 @@ class _Part:
 
     def _targets(self, engine: Engine, batches: Tensor) -> Tensor | None:
         f, instructions = self.cohort.f, self.cohort.instructions
-        if instructions.soft_targets is None or instructions.teacher is None:
+        if instructions.term is None or instructions.teacher is None:
             return None
         teachers = f.models(self.clients, self._of(instructions.teacher))
-        taught = torch.stack(engine.predict(teachers, list(batches.flatten(1)))).view(batches.shape)
-        return instructions.soft_targets(taught, f.client_data.targets(batches), self.clients)
+        outputs = torch.stack(engine.predict(teachers, list(batches.flatten(1))))
+        taught = outputs.unflatten(1, batches.shape[1:])
+        own = f.client_data.targets(batches)
+        return f.client_data.task.taught(instructions.term, taught, own, self.clients)
 
     def take(self, task: LocalTask, losses: Tensor) -> None:
         """Store the trained models, and the mean losses (n,)."""

@@ -106,7 +106,7 @@ class Session:
             shared=self.f.shared,
             state=optimiser.init(rows),
             steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),
-            loss=settings.loss,
+            loss=self.f.client_data.loss,
             clip=settings.clip,
         )
 

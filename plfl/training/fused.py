@@ -100,9 +100,9 @@ class Fused:
         Raises:
             MemoryError: there is not enough for the threads' own copies of a model.
         """
-        rule, taken, known = _rule(task.optimiser), _taken(task), task.loss in _LOSSES
+        rule, taken, known = _rule(task.optimiser), _taken(task), task.loss.name in _LOSSES
         if rule is None or taken is None or not known:
-            _leave_to_stacked(task.optimiser.name if known else f"the loss {task.loss}")
+            _leave_to_stacked(task.optimiser.name if known else f"the loss {task.loss.name}")
             return self._stacked.train(task)
         S, K, B = task.batches.shape
         P = self._parameters
@@ -152,7 +152,7 @@ class Fused:
             features=self._layer_of(task.contrast),
             clip=task.clip or 0.0,
             limit=0.0 if task.average is None else task.average.decay,
-            loss=_LOSSES.index(task.loss),
+            loss=_LOSSES.index(task.loss.name),
             loss_scale=task.loss_scale,
             a=0.0 if task.storm is None else task.storm.a,
             beta=0.0 if task.storm is None else task.storm.beta,
@@ -246,7 +246,7 @@ def _rule(optimiser: ClientOpt) -> _Rule | None:
 _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
 """What the kernel calls the state of the optimisers."""
 _LOSSES = ("mse", "mae", "huber")
-"""Those of `losses.LOSSES` that the kernel knows, in its order."""
+"""Those of `plfl.tasks.losses` that the kernel knows, in its order."""
 _ACTIVATIONS = ("prelu", "silu")
 """The kernel's activations, in its order."""
 
@@ -269,7 +269,7 @@ class _Network(Structure):
     @classmethod
     def of(cls, form: KernelForm, shape: WindowShape) -> _Network:
         widths = (c_int32 * len(form.widths))(*form.widths)
-        sizes = (*shape, form.hidden, len(form.widths))
+        sizes = (shape.inputs, shape.look_back, shape.context, form.hidden, len(form.widths))
         return cls(*sizes, widths, _ACTIVATIONS.index(form.activation), form.absolute)
 
 

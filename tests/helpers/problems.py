@@ -15,6 +15,7 @@ from plfl.methods import Method
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
+from plfl.tasks.forecast import Forecast
 from plfl.training.task import LocalTask
 
 
@@ -82,6 +83,7 @@ class QuadraticData(ClientData):
     def __init__(self, problem: Quadratic, settings: Settings, seed: int, windows: Sequence[float]):
         self.problem, self.engine = problem, problem
         self.settings, self.seed = settings, seed
+        self.task = Forecast()
         self.names = [f"client {i}" for i in range(len(problem.a))]
         self.windows = torch.tensor(windows, dtype=torch.float64)
 

@@ -32,7 +32,6 @@ from plfl.deploy.protocol.endpoints import (
 )
 from plfl.deploy.protocol.wire import Message, WireError
 from plfl.errors import PlflError
-from plfl.experiments.evaluation import Evaluator
 from plfl.experiments.trainer import Trainer
 from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.federation import Federation
@@ -170,7 +169,7 @@ class Client:
             received = f.models(f.everyone, shared[None].to(f.local.device))
         elif f.has_global:
             received = f.global_models
-        evaluator = Evaluator(self.trainer.dataset, self.trainer.engine)
+        evaluator = self.trainer.evaluator
         scores = evaluator.evaluate(f.own_models(received), received).scores
         return Message({"scores": scores.to_dict("records")})
 

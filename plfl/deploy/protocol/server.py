@@ -333,7 +333,8 @@ class Server:
         }
         answers = self._ask(messages, "query", "scores")
         rows = [row for answer in answers.values() for row in answer.about["scores"]]
-        scores = pd.DataFrame(rows, columns=["client", "split", "model", "mae", "rmse", "mase"])
+        names = rows[0] if rows else ("client", "split", "model")
+        scores = pd.DataFrame(rows, columns=[*names])
         # The order of a simulation: by model, then by split, then by client.
         orders = {
             "model": ["local", "global"],
