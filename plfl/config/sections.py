@@ -245,6 +245,11 @@ class Windows(Section):
     7]}`. What a transform estimates is each client's own and is never sent. Empty (paper): none."""
 
     @property
+    def horizons(self) -> tuple[int, ...]:
+        """Rows from the last input row to each target of a window."""
+        return (self.look_ahead,)
+
+    @property
     def context_width(self) -> int:
         """G, number of columns of the context."""
         return sum(transform.width for transform in self.context)

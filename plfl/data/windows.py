@@ -162,7 +162,8 @@ class Dataset:
             return cls(**fields)
         except _DAMAGE as error:
             raise DataError(
-                f"{path}: is damaged ({error}); make it again with `snakemake --forcerun windows`"
+                f"{path}: is damaged ({error}); make it again with "
+                "`plfl study … -- --forcerun windows`"
             ) from None
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 from plfl.baselines import catalogue, features, linear, naive, trees
 from plfl.baselines.model import Fit, Predict
 from plfl.data.windows import SPLITS, WEEK, Dataset
-from plfl.results import metrics as scores
+from plfl.tasks import metrics as scores
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from plfl.data.units import known
 from plfl.data.windows import SPLITS, WEEK, Dataset
 from plfl.files import atomic
 from plfl.results import costs
-from plfl.results import metrics as scores
 from plfl.results.records import CELL, cell_digest, join_tables, write_csv, write_table
+from plfl.tasks import metrics as scores
 
 log = logging.getLogger(__name__)
 

@@ -45,8 +45,8 @@ def unavailable_reason() -> str | None:
 class Fused:
     """Trains each row to the same bits, beside any other rows and on any number of threads.
 
-    What the kernel does not know of a task (a ClientOpt with a step of its own, another loss,
-    clipping, rates that change, averages) is left to `Stacked`.
+    What the kernel does not know (a ClientOpt with a step of its own, another loss) is left to
+    `Stacked`.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class Fused:
         Raises:
             MemoryError: there is not enough for the threads' own copies of a model.
         """
-        rule, taken, unknown = _rule(task.optimiser), _taken(task), _unknown(task)
-        if rule is None or taken is None or unknown:
-            _leave_to_stacked(unknown or task.optimiser.name)
+        rule, taken, known = _rule(task.optimiser), _taken(task), task.loss.name in _LOSSES
+        if rule is None or taken is None or not known:
+            _leave_to_stacked(task.optimiser.name if known else f"the loss {task.loss.name}")
             return self._stacked.train(task)
         S, K, B = task.batches.shape
         P = self._parameters
@@ -113,6 +113,8 @@ class Fused:
             trained["gradients"] = task.gradients
         if task.storm is not None:
             trained |= {"momentum": task.storm.momentum, "square": task.storm.square}
+        if task.average is not None:
+            trained["average"] = task.average.rows
         results = {name: self._numbers(x, (S, P)) for name, x in trained.items()}
         terms = {
             "pull": (task.pull, (P,)),
@@ -135,6 +137,10 @@ class Fused:
             arrays["row_steps"] = _steps(task.steps, S, K)
         if task.frozen is not None:
             arrays["frozen"] = _mask(task.frozen, P)
+        if task.rates is not None:
+            arrays["rates"] = torch.tensor(task.rates[:K], dtype=torch.float64)
+        if task.average is not None:
+            arrays["averaged"] = task.average.steps.double().expand(S, 1).contiguous()
         job = _Training(
             rows=S,
             steps=K,
@@ -144,7 +150,9 @@ class Fused:
             contrast=0.0 if task.contrast is None else task.contrast.weight,
             temperature=1.0 if task.contrast is None else task.contrast.temperature,
             features=self._layer_of(task.contrast),
-            loss=_LOSSES.index(task.loss),
+            clip=task.clip or 0.0,
+            limit=0.0 if task.average is None else task.average.decay,
+            loss=_LOSSES.index(task.loss.name),
             loss_scale=task.loss_scale,
             a=0.0 if task.storm is None else task.storm.a,
             beta=0.0 if task.storm is None else task.storm.beta,
@@ -189,17 +197,6 @@ class Fused:
             found = f"{tuple(values.shape)} of {values.dtype}"
             raise ValueError(f"numbers {shape} of {self.dtype} are needed, not {found}")
         return values.contiguous()
-
-
-def _unknown(task: LocalTask) -> str | None:
-    """The term of a task that the kernel does not know; None if it knows all."""
-    unknown = {
-        f"the loss {task.loss}": task.loss not in _LOSSES,
-        "clipping": task.clip is not None,
-        "a schedule of the rate": task.rates is not None,
-        "an average of the parameters": task.average is not None,
-    }
-    return next((name for name, is_asked in unknown.items() if is_asked), None)
 
 
 def _mask(mask: Tensor, parameters: int) -> Tensor:
@@ -249,7 +246,7 @@ def _rule(optimiser: ClientOpt) -> _Rule | None:
 _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
 """What the kernel calls the state of the optimisers."""
 _LOSSES = ("mse", "mae", "huber")
-"""Those of `losses.LOSSES` that the kernel knows, in its order."""
+"""Those of `plfl.tasks.losses` that the kernel knows, in its order."""
 _ACTIVATIONS = ("prelu", "silu")
 """The kernel's activations, in its order."""
 
@@ -272,7 +269,7 @@ class _Network(Structure):
     @classmethod
     def of(cls, form: KernelForm, shape: WindowShape) -> _Network:
         widths = (c_int32 * len(form.widths))(*form.widths)
-        sizes = (*shape, form.hidden, len(form.widths))
+        sizes = (shape.inputs, shape.look_back, shape.context, form.hidden, len(form.widths))
         return cls(*sizes, widths, _ACTIVATIONS.index(form.activation), form.absolute)
 
 
@@ -307,6 +304,9 @@ class _Training(Structure):
         ("previous", c_void_p),
         *((name, c_double) for name in ("contrast", "temperature")),
         ("features", c_int64),
+        ("clip", c_double),
+        *((name, c_void_p) for name in ("rates", "average", "averaged")),
+        ("limit", c_double),
     )
 
 

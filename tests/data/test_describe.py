@@ -7,7 +7,7 @@ import pytest
 from plfl.config.sections import Windows
 from plfl.data.describe import ENOUGH_WEEKS, describe, judge
 from plfl.data.windows import build
-from plfl.results import metrics as scores
+from plfl.tasks import metrics as scores
 
 WEEK = 7 * 96
 WINDOWS = Windows()
