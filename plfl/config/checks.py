@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from plfl.config import search
 from plfl.config.algorithms import available
-from plfl.config.features import CALENDAR, FEATURES
+from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.messages import allowed
 from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
@@ -15,6 +15,7 @@ from plfl.config.sections import (
     Data,
     Grid,
     Lags,
+    Meters,
     Simulation,
     Tuning,
     Windows,
@@ -62,6 +63,22 @@ def of_combinations(grid: Grid, refused: Refused) -> Iterator[str]:
             yield f"grid: {method} does not work with any of the optimisers: {listed}"
 
 
+def of_schemes(grid: Grid, unshareable: Mapping[tuple[str, str], str]) -> Iterator[str]:
+    """Report methods with sharing schemes that do not work with them, unless these are skipped."""
+    if grid.refused == "error":
+        for (method, scheme), reason in unshareable.items():
+            yield (
+                f"grid: {method} does not work with the sharing scheme {scheme}: {reason}; remove "
+                "one of them, or set grid.refused to skip"
+            )
+        return
+    for method in grid.method:
+        reasons = [unshareable.get((method, scheme)) for scheme in grid.sharing]
+        if all(reasons):
+            listed = "; ".join(dict.fromkeys(filter(None, reasons)))
+            yield f"grid: {method} does not work with any of the sharing schemes: {listed}"
+
+
 def of_data(data: Data) -> Iterator[str]:
     """Check states, buildings, folders, features and the columns of own meters."""
     yield from duplicates("data.states", data.states)
@@ -73,6 +90,7 @@ def of_data(data: Data) -> Iterator[str]:
             yield f"{key}: {str(folder)!r} is not a valid folder name; remove the NUL character"
     yield from _of_features(data)
     yield from _of_columns(data.meters.columns, data.features)
+    yield from _of_units(data.meters)
 
 
 def _of_features(data: Data) -> Iterator[str]:
@@ -103,6 +121,19 @@ def _of_columns(columns: dict[str, str], features: list[str]) -> Iterator[str]:
     for role in ("timestamp", "load"):
         if role not in columns:
             yield f"data.meters.columns: {role!r} is missing; add the name of its column"
+
+
+def _of_units(meters: Meters) -> Iterator[str]:
+    roles = [role for role in meters.columns if role not in ("timestamp", "load")]
+    for role, unit in meters.units.items():
+        if role not in roles:
+            remedy = "; the unit of the load is data.meters.unit" if role == "load" else ""
+            yield (
+                f"data.meters.units: {role!r} is not one of the inputs in data.meters.columns; "
+                f"{allowed(role, roles)}{remedy}"
+            )
+        elif role in UNITS and unit not in UNITS[role]:
+            yield f"data.meters.units.{role}: {unit!r} is unknown; {allowed(unit, UNITS[role])}"
 
 
 def of_windows(windows: Windows) -> Iterator[str]:
@@ -178,11 +209,16 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
                 yield f"{where}: {name!r} is matched twice, by {hits}; keep one of them"
 
 
-def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
-    """Report an engine that does not know the model."""
+def of_engine(compute: Compute, model: ModelRules, outputs: int) -> Iterator[str]:
+    """Report an engine that does not know the model, or one with so many outputs."""
     if compute.engine == "fused" and model.kernel_form is None:
         yield (
             f"compute.engine: 'fused' does not know the model {model.summary}; set auto or stacked"
+        )
+    elif compute.engine == "fused" and outputs > 1:
+        yield (
+            f"compute.engine: 'fused' knows models with one output, but task and windows need "
+            f"{outputs}; set auto or stacked"
         )
 
 

@@ -6,6 +6,7 @@ together.
 """
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -56,13 +57,32 @@ class Meters(Section):
     `W`)."""
     max_gap: int = Field(60, ge=0)
     """Longest gap that is filled, in minutes. The last reading before the gap is carried forward,
-    in the load and in every other column, so that no forecast sees a later reading. A longer gap is
-    an error."""
+    in the load and in every other column, so that no forecast sees a later reading. Windows that
+    touch a longer gap are left out."""
     allow_negative: bool = False
     """Accept negative load, as of a meter with generation behind it."""
+    missing: list[float] = []
+    """Numbers that stand for a missing reading, such as -9999, in any column."""
+    zero_run: float | None = Field(None, gt=0)
+    """Zero load for so many hours or longer is an outage: a gap. null: zeros are readings."""
+    max_jump: float | None = Field(None, gt=0)
+    """A load that is farther than this multiple of the meter's median load from the median of the
+    five readings before it is a fault: a gap. null: every load is a reading."""
+    units: dict[str, str] = {}
+    """Units of the columns other than the load, by role, where they are not those of `columns`:
+    `temperature` may be in `°F` or `K`, `wind_speed` in `km/h`, `mph` or `kn`, areas in `m²` or
+    `ft²`. They are converted. A column of your own may have any unit; it is only named."""
+    timezones: dict[str, str] = {}
+    """Zones of single meters, by the name of the client (`*` and `?` are wildcards), where they are
+    not `timezone`. The first one that fits counts."""
     about: Path | None = None
     """CSV file with further information about the meters: a column `client` (the name of a meter)
     and columns of your own. Figures use `building type` and `climate zone`. null: no file."""
+
+    def timezone_of(self, client: str) -> str:
+        """The zone of a meter."""
+        zones = (zone for name, zone in self.timezones.items() if fnmatchcase(client, name))
+        return next(zones, self.timezone)
 
 
 class Sample(Section):
@@ -225,12 +245,17 @@ class Windows(Section):
     7]}`. What a transform estimates is each client's own and is never sent. Empty (paper): none."""
 
     @property
+    def horizons(self) -> tuple[int, ...]:
+        """Rows from the last input row to each target of a window."""
+        return (self.look_ahead,)
+
+    @property
     def context_width(self) -> int:
         """G, number of columns of the context."""
         return sum(transform.width for transform in self.context)
 
 
-_AXIS = r"^(data|windows|model|sharing|federation|hyperparameters)(\.|$)"
+_AXIS = r"^(data|windows|task|model|sharing|federation|hyperparameters)(\.|$)"
 
 
 class Grid(Section):

@@ -152,6 +152,12 @@ def test_commands_take_variants(gathered: Study, capsys: pytest.CaptureFixture[s
     sides = [f"{folder}:batch_size={size},model=gru/NY-P2-fedopt-adam-fedavg" for size in (8, 16)]
     assert main(["compare", *sides]) == 0
     assert "A: NY-P2-fedopt-adam-fedavg" in capsys.readouterr().out
+    for one in (folder, folder / "batch_size=8,model=gru"):
+        (one / "index.html").unlink(missing_ok=True)
+        assert main(["report", str(one)]) == 0
+        assert capsys.readouterr().out.strip() == str(one / "index.html")
+        assert (one / "index.html").is_file()
+    assert (gathered.figures / "batch_size=8,model=gru" / "ranks.png").is_file()
     assert main(["compare", str(folder), str(folder)]) == 2
     assert "holds 4 variants of a study; name the folder of one" in capsys.readouterr().err
     with pytest.raises(ResultsError, match="holds 4 variants"):
