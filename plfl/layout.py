@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 GROUPS = ("body", "head")
 """Names that patterns can have beside those of parameters. Every parameter is in one of the two."""
 
+Head = Literal["mlp", "last"]
+"""What counts as the head of a model: the group `head`, in the paper the MLP, or its last layer."""
+
 
 class WindowShape(NamedTuple):
-    """What a model reads of one window: a sequence (T, F) and a context (G,)."""
+    """What a model reads of one window, a sequence (T, F) and a context (G,), and returns."""
 
     inputs: int
     """F, the features of a row of the sequence; the first is the scaled load."""
@@ -27,6 +30,8 @@ class WindowShape(NamedTuple):
     """T, rows of the sequence."""
     context: int = 0
     """G, numbers that are read once per window."""
+    outputs: int = 1
+    """O, numbers that a model returns for a window."""
 
 
 class KernelForm(NamedTuple):
@@ -99,3 +104,8 @@ class ParameterLayout:
             for name in self.matching(pattern):
                 mask[self.slices[name]] = True
         return mask
+
+
+def head_mask(layout: ParameterLayout, head: Head) -> NDArray[np.bool_]:
+    """Which parameters (P,) belong to the head of a model."""
+    return layout.mask(["head" if head == "mlp" else layout.last])

@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 import plfl
+from plfl.cli import main as cli
+from plfl.report import figures
 from plfl.results.records import CELL
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -136,6 +138,19 @@ def test_a_study_is_one_file(project: Project) -> None:
     both = subprocess.run(command, cwd=project.folder, capture_output=True, text=True, check=False)
     assert both.returncode == 1
     assert "a study is one file, but --configfile lists 2: " in both.stdout + both.stderr
+
+
+def test_the_report_can_be_made_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = project.results / "index.html"
+    before = page.read_bytes()
+    page.unlink()
+    drawn: list[Path] = []
+    # Drawing takes long; the campaign `wheel` draws the figures, too.
+    monkeypatch.setattr(figures, "render_all", lambda _, out: iter(drawn.append(out) or []))
+    monkeypatch.chdir(project.folder)
+    assert cli.main(["report"]) == 0
+    assert drawn == [project.folder / "figures" / "own"]
+    assert page.read_bytes() == before
 
 
 def test_a_finished_study_is_left_alone(project: Project) -> None:

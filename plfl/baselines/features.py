@@ -39,8 +39,8 @@ def season_lags(
 ) -> Floats:
     """Loads (W, 15) around one day, two days and a week before the target, or other `seasons`.
 
-    A load that is unknown, because it is before the client's first row or after the last input row,
-    is replaced by the load of the last input row.
+    A load that is unknown, because it is before the client's first row, after the last input row or
+    in a gap, is replaced by the load of the last input row.
     """
     known = last(dataset, starts)
     lags = [

@@ -44,7 +44,7 @@ def ridge_lags(dataset: Dataset, client: int) -> Callable[[Rows], Floats]:
     without week lags: in training, the last load would replace them, but not in the test part.
     """
     starts = dataset.starts(client, "train")
-    late = starts[starts >= starts[0] + WEEK // dataset.interval]
+    late = starts[starts >= dataset.bounds[client, 0] + WEEK // dataset.interval]
     seasons = features.SEASONS if len(late) else (naive.DAY, 2 * naive.DAY)
 
     def design(starts: Rows) -> Floats:

@@ -6,9 +6,11 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from plfl.config.study import Study
+from plfl.errors import PlflError
 
 if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
@@ -58,6 +60,18 @@ def add_round(parser: argparse.ArgumentParser) -> None:
         default="last",
         help="the round whose scores count; default: %(default)s",
     )
+
+
+def latest_study(file: str) -> Path:
+    """The results folder below the current one whose `file` was written last.
+
+    Raises:
+        PlflError: there is none.
+    """
+    found = sorted(Path("results").glob(f"*/{file}"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise PlflError(f"results: holds no study with {file}; run one first, see `plfl init`")
+    return found[-1].parent
 
 
 def as_text(table: pd.DataFrame) -> str:

@@ -17,7 +17,7 @@ plfl data import long.csv --to meters --name meter --load value --missing -9999 
 """
 COLUMNS = (
     *("rows", "first", "last", "mean", "std", "min", "max", "load_factor"),
-    *("persistence_ratio", "gaps", "filled", "features"),
+    *("persistence_ratio", "gaps", "filled", "windows", "skipped", "features"),
 )
 """Columns of `plfl.data.describe.describe` that are printed."""
 

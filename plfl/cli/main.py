@@ -14,19 +14,22 @@ from plfl.cli import (
     data,
     deploy,
     forecast,
+    init,
     methods,
+    report,
     run,
     scarcity,
     schema,
+    study,
     track,
     ui,
 )
 from plfl.errors import PlflError
 
 SUBCOMMANDS = (
-    *(cells, run, data, forecast),
+    *(init, cells, study, run, data, forecast),
     *(claims, compare, audit, scarcity),
-    *(track, ui, deploy),
+    *(report, track, ui, deploy),
     *(methods, schema),
 )
 """In the order of `plfl --help`."""
@@ -57,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="plfl",
-        description="Personalised federated load forecasting. Snakemake runs whole studies; these "
-        "commands inspect, compare and extend them.",
+        description="Personalised federated load forecasting. `plfl init` writes a ready study, "
+        "`plfl study` runs it; the other commands inspect, compare and extend studies.",
         epilog="`plfl COMMAND --help` shows the options of a command, with examples.",
     )
     parser.add_argument("--version", action="version", version=f"plfl {__version__}")

@@ -3,8 +3,7 @@
 import argparse
 from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser
-from plfl.errors import PlflError
+from plfl.cli.common import Commands, add_parser, latest_study
 
 EXAMPLES = """
 plfl ui                             # the study that was logged last
@@ -30,12 +29,5 @@ def run(options: argparse.Namespace) -> None:
     from plfl.results.tables import Tables
     from plfl.tracking import serve
 
-    results = options.results or _latest()
+    results = options.results or latest_study("mlflow.db")
     serve(results, options.port or Tables(results).study.tracking.port)
-
-
-def _latest() -> Path:
-    databases = sorted(Path("results").glob("*/mlflow.db"), key=lambda path: path.stat().st_mtime)
-    if not databases:
-        raise PlflError("results: holds no study with an MLflow database; run `make demo` first")
-    return databases[-1].parent

@@ -62,6 +62,22 @@ def of_combinations(grid: Grid, refused: Refused) -> Iterator[str]:
             yield f"grid: {method} does not work with any of the optimisers: {listed}"
 
 
+def of_schemes(grid: Grid, unshareable: Mapping[tuple[str, str], str]) -> Iterator[str]:
+    """Report methods with sharing schemes that do not work with them, unless these are skipped."""
+    if grid.refused == "error":
+        for (method, scheme), reason in unshareable.items():
+            yield (
+                f"grid: {method} does not work with the sharing scheme {scheme}: {reason}; remove "
+                "one of them, or set grid.refused to skip"
+            )
+        return
+    for method in grid.method:
+        reasons = [unshareable.get((method, scheme)) for scheme in grid.sharing]
+        if all(reasons):
+            listed = "; ".join(dict.fromkeys(filter(None, reasons)))
+            yield f"grid: {method} does not work with any of the sharing schemes: {listed}"
+
+
 def of_data(data: Data) -> Iterator[str]:
     """Check states, buildings, folders, features and the columns of own meters."""
     yield from duplicates("data.states", data.states)
@@ -178,11 +194,16 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
                 yield f"{where}: {name!r} is matched twice, by {hits}; keep one of them"
 
 
-def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
-    """Report an engine that does not know the model."""
+def of_engine(compute: Compute, model: ModelRules, outputs: int) -> Iterator[str]:
+    """Report an engine that does not know the model, or one with so many outputs."""
     if compute.engine == "fused" and model.kernel_form is None:
         yield (
             f"compute.engine: 'fused' does not know the model {model.summary}; set auto or stacked"
+        )
+    elif compute.engine == "fused" and outputs > 1:
+        yield (
+            f"compute.engine: 'fused' knows models with one output, but task and windows need "
+            f"{outputs}; set auto or stacked"
         )
 
 

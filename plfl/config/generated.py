@@ -11,9 +11,11 @@ from typing import Any, get_args
 
 import yaml
 
+from plfl.config import task_rules
 from plfl.config.messages import sections_in
 from plfl.config.model_rules import DEFAULT, OWN, ModelRules, available
 from plfl.config.study import Study
+from plfl.config.task_rules import TaskRules
 from plfl.files import atomic
 from plfl.registry import Section
 
@@ -80,15 +82,17 @@ def schema() -> dict[str, Any]:
     choices = [_named(name, cls.model_json_schema()) for name, cls in available().items()]
     whole["properties"]["model"] = whole["properties"]["model"] | {"anyOf": choices}
     del whole["properties"]["model"]["$ref"]
+    tasks = [_named(name, cls.model_json_schema()) for name, cls in task_rules.available().items()]
+    whole["properties"]["task"] = {"anyOf": tasks}
     return whole
 
 
 def _named(name: str, model: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a model with the key that selects it."""
+    """The schema of a model or a task with the key that selects it."""
     if name == OWN:
         return model
-    given = {"const": name, "type": "string", "description": "This model."}
-    required = {} if name == DEFAULT else {"required": ["name"]}
+    given = {"const": name, "type": "string", "description": "This one."}
+    required = {} if name in (DEFAULT, task_rules.DEFAULT) else {"required": ["name"]}
     return model | {"properties": {"name": given, **model["properties"]}} | required
 
 
@@ -104,7 +108,9 @@ def _yaml(block: Section, depth: int) -> Iterator[str]:
             text += f" One of: {', '.join(map(str, properties[key]['enum']))}."
         for line in textwrap.wrap(text, 96 - len(indent)):
             yield f"{indent}# {line}"
-        if isinstance(value, Section):
+        if isinstance(value, TaskRules):
+            yield f"{indent}{key}: {_flow(block, key)}"
+        elif isinstance(value, Section):
             if type(value).model_fields:
                 yield f"{indent}{key}:"
                 yield from _yaml(value, depth + 1)
@@ -136,6 +142,9 @@ def _reference(block: Section, path: str) -> Iterator[str]:
     for key in type(block).model_fields:
         value = getattr(block, key)
         where = f"{path}.{key}".removeprefix(".")
+        if isinstance(value, TaskRules):
+            yield from _tasks(where)
+            continue
         if isinstance(value, Section):
             yield from _reference(value, where)
             if isinstance(value, ModelRules):
@@ -145,6 +154,15 @@ def _reference(block: Section, path: str) -> Iterator[str]:
             name = get_args(choice.model_fields["name"].annotation)[0]
             yield f"\n## `{where}`: `{name}`\n\n{textwrap.fill(_text(choice.__doc__ or ''), 120)}\n"
             yield from _table(choice.model_validate({"name": name}))
+
+
+def _tasks(where: str) -> Iterator[str]:
+    """The keys of the tasks that a study can name."""
+    for name, cls in task_rules.available().items():
+        about = textwrap.fill(_text(cls.__doc__ or ""), 120)
+        default = " (default)" if name == task_rules.DEFAULT else ""
+        yield f"\n## `{where}`: `name: {name}`{default}\n\n{about}\n"
+        yield from _table(cls())
 
 
 def _other_models(where: str) -> Iterator[str]:

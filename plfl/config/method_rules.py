@@ -1,11 +1,33 @@
 """What a configuration must know about a method."""
 
-from typing import ClassVar
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from plfl.config.model_rules import DEFAULT, ModelRules
+from plfl.config.task_rules import TaskRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.registry import Algorithm
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from plfl.layout import ParameterLayout
+
+
+class Training(Protocol):
+    """What the rules read of `sections.Federation`."""
+
+    @property
+    def loss(self) -> str: ...
+    @property
+    def opt_state(self) -> str: ...
+    @property
+    def ema(self) -> float | None: ...
+    @property
+    def has_constant_rate(self) -> bool: ...
 
 
 class MethodRules(Algorithm):
@@ -14,35 +36,56 @@ class MethodRules(Algorithm):
     ignores_sharing: ClassVar[bool] = False
     """Whether the method has an effect even if the sharing scheme shares nothing."""
 
+    no_proximal: ClassVar[str | None] = None
+    """Why it does not work with a proximal ClientOpt; None: it does."""
+
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         """Why the method does not work with these optimisers; None if it does."""
+        if self.no_proximal and client_opt.proximal:
+            return f"{self.no_proximal}; use sgd for prox, adam for proxadam"
         return None
 
+    def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
+        """Why the method does not work where the parameters of the mask `shared` (P,) are shared,
+        which are not empty; None if it does."""
+        return None
+
+    own_steps: ClassVar[bool] = False
+    """Whether it arranges the local steps itself (`TrainInstructions.routine`)."""
     reads_features: ClassVar[bool] = False
     """Whether its loss looks into the model: at hidden states of the LSTM or of the MLP."""
-    squared_error: ClassVar[bool] = False
-    """Whether its loss can be expressed by other targets only where it is a squared error."""
+    has_teacher: ClassVar[bool] = False
+    """Whether it mixes the outputs of a teacher into the targets."""
 
     reads_rate: ClassVar[bool] = False
     """Whether it computes with the rate of the local steps, which must then be constant."""
 
-    def unfit(self, model: ModelRules, loss: str, has_constant_rate: bool) -> str | None:
-        """Why the method cannot train this model, or with this loss or rate; None if it can."""
+    adapts: ClassVar[bool] = False
+    """Whether clients adapt the models that they forecast with (`Method.adapt`)."""
+
+    def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> str | None:
+        """Why the method cannot train this model, or with these settings; None if it can."""
         if self.reads_features and not model.has_features:
             return (
                 f"compares hidden features of the model {DEFAULT}, which {model.summary} does not "
                 f"have; remove the method, or set model.name to {DEFAULT}"
             )
-        if self.squared_error and loss != "mse":
-            return (
-                f"mixes forecasts of a teacher into the targets, which needs a squared error, but "
-                f"federation.loss is {loss}; remove the method, or set federation.loss "
-                "to mse"
-            )
-        if self.reads_rate and not has_constant_rate:
+        if self.has_teacher and (reason := task.refuses_teacher(federation.loss)):
+            return f"mixes forecasts of a teacher into the targets, which {reason}"
+        if self.reads_rate and not federation.has_constant_rate:
             return (
                 "computes with a constant rate of the local optimiser; remove the method, or "
                 "federation.schedule and federation.warm_up"
+            )
+        if self.own_steps and (federation.opt_state != "reset" or federation.ema is not None):
+            return (
+                "trains several models or parts of a model in turn, each with fresh moments and "
+                "without an average; remove the method, or federation.opt_state and federation.ema"
+            )
+        if self.adapts and federation.ema is not None:
+            return (
+                "forecasts with models that clients adapt when they need them, which have no "
+                "average; remove the method, or federation.ema"
             )
         return None
 

@@ -56,8 +56,8 @@ class Meters(Section):
     `W`)."""
     max_gap: int = Field(60, ge=0)
     """Longest gap that is filled, in minutes. The last reading before the gap is carried forward,
-    in the load and in every other column, so that no forecast sees a later reading. A longer gap is
-    an error."""
+    in the load and in every other column, so that no forecast sees a later reading. Windows that
+    touch a longer gap are left out."""
     allow_negative: bool = False
     """Accept negative load, as of a meter with generation behind it."""
     about: Path | None = None
@@ -223,6 +223,11 @@ class Windows(Section):
     """Further inputs, which the model reads once per window, beside the look-back: a list of
     transforms (`lags`, `level`, `calendar`, `encoding`, `ahead`) such as `{name: lags, days: [1,
     7]}`. What a transform estimates is each client's own and is never sent. Empty (paper): none."""
+
+    @property
+    def horizons(self) -> tuple[int, ...]:
+        """Rows from the last input row to each target of a window."""
+        return (self.look_ahead,)
 
     @property
     def context_width(self) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from plfl.config import checks, search
+from plfl.config import checks, search, task_rules
 from plfl.config.algorithms import Hyperparameters, available
 from plfl.config.loading import read
 from plfl.config.messages import explain, without
@@ -29,9 +29,10 @@ from plfl.config.sections import (
     Tuning,
     Windows,
 )
+from plfl.config.task_rules import ChosenTask
 from plfl.errors import ConfigError, DataError
 from plfl.files import sha256
-from plfl.layout import ParameterLayout, WindowShape
+from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.registry import Section
@@ -68,6 +69,7 @@ class Study(Section):
     experiment."""
     data: Data = Data()
     windows: Windows = Windows()
+    task: ChosenTask = Field(default_factory=task_rules.find(task_rules.DEFAULT))
     model: ChosenModel = Field(default_factory=find(DEFAULT))
     sharing: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")], list[str]] = PAPER_SCHEMES
     """Sharing schemes: for each, patterns that match the names of the parameters shared through the
@@ -132,19 +134,26 @@ class Study(Section):
         yield from broken
         if not broken:
             yield from checks.of_sharing(self.sharing, self.layout)
-        yield from checks.of_engine(self.compute, self.model)
+        yield from checks.of_engine(self.compute, self.model, self.window_shape.outputs)
         yield from checks.of_unfit(self.unfit)
         yield from checks.of_simulation(self.federation.simulation, self.data.clients)
         yield from checks.of_combinations(self.grid, self.refused)
+        yield from checks.of_schemes(self.grid, self.unshareable)
         yield from checks.of_paths(self.tuning, self.grid)
         if not named:
             yield from checks.of_budgets(self.tuning, self._untuned_cells)
 
     @property
     def window_shape(self) -> WindowShape:
-        """What the model reads of a window."""
+        """What the model reads of a window and returns."""
         windows = self.windows
-        return WindowShape(len(self.data.inputs), windows.look_back, windows.context_width)
+        sizes = len(self.data.inputs), windows.look_back, windows.context_width
+        return WindowShape(*sizes, self.task.outputs(len(windows.horizons)))
+
+    @property
+    def kernel_form(self) -> KernelForm | None:
+        """The model as the fused engine's kernel knows it; None if not, as with several outputs."""
+        return self.model.kernel_form if self.window_shape.outputs == 1 else None
 
     @property
     def layout(self) -> ParameterLayout:
@@ -154,9 +163,9 @@ class Study(Section):
     @property
     def unfit(self) -> dict[str, str]:
         """Why methods of the grid cannot train the model, or with the settings, by method."""
-        loss, has_constant_rate = self.federation.loss, self.federation.has_constant_rate
+        given = self.model, self.task, self.federation
         found = {
-            name: self.hyperparameters.of_method(name).unfit(self.model, loss, has_constant_rate)
+            name: self.hyperparameters.of_method(name).unfit(*given)
             for name in self.grid.method
             if self._is_known("method", name)
         }
@@ -192,6 +201,22 @@ class Study(Section):
                     break
         return found
 
+    @cached_property
+    def unshareable(self) -> dict[tuple[str, str], str]:
+        """The reasons why methods do not work with sharing schemes, by the two names."""
+        known = [name for name in self.grid.method if self._is_known("method", name)]
+        rules = {name: self.hyperparameters.of_method(name) for name in known}
+        choosy = [n for n in known if type(rules[n]).unshareable is not MethodRules.unshareable]
+        if not choosy or list(self.model.problems(self.window_shape)):
+            return {}
+        layout, found = self.layout, {}
+        for method, scheme in itertools.product(choosy, self.grid.sharing):
+            if self.sharing.get(scheme):
+                shared = layout.mask(self.sharing[scheme])
+                if reason := rules[method].unshareable(shared, layout):
+                    found[method, scheme] = reason
+        return found
+
     def _is_known(self, kind: str, name: str) -> bool:
         return name in available(kind)
 
@@ -220,6 +245,7 @@ class Study(Section):
             cell
             for cell in cells
             if (cell.method, cell.client_opt, cell.server_opt) not in self.refused
+            and (cell.method, cell.sharing) not in self.unshareable
         ]
 
     def shares_nothing(self, sharing: str) -> bool:
@@ -324,6 +350,8 @@ class Study(Section):
         }
         if path := self.federation.simulation.trace:
             settings["trace"] = _digest_of(path)
+        if self.task.name != task_rules.DEFAULT:
+            settings["task"] = self.task.settings
         alone = self.is_alone(cell)
         if self.trials(cell) > 1:
             settings["tuning"] = [self.tuning.of(alone), self.tuning.trials, self.grid.seeds]

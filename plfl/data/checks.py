@@ -52,21 +52,26 @@ def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:
         )
 
 
-def check_load(where: str, load: pd.Series, *, allow_negative: bool = False) -> None:
-    """Refuse a load series with missing, infinite, negative (unless allowed) or constant values.
+def check_load(
+    where: str, load: pd.Series, *, allow_negative: bool = False, gaps: bool = False
+) -> None:
+    """Refuse a load series with missing (unless `gaps` are allowed), infinite, negative (unless
+    allowed) or constant values.
 
     Args:
         where: the file, for messages.
         load: kWh per interval, indexed by timestamps; its name is the column in the file.
         allow_negative: accept negative values, as of a meter with generation behind it.
+        gaps: accept missing values.
 
     Raises:
         DataError: the message names the file, the column, the first timestamp, the number of
             values and the remedy.
     """
-    check_finite(where, load)
+    check_finite(where, load, gaps=gaps)
     if not allow_negative:
         _refuse(where, load, load.to_numpy() < 0, "negative", "remove them, or allow negative load")
+    load = load.dropna()
     if (load == load.iloc[0]).all():
         raise DataError(
             f"{where}: column {load.name!r} is constant, all {len(load)} values from "
@@ -75,15 +80,17 @@ def check_load(where: str, load: pd.Series, *, allow_negative: bool = False) -> 
         )
 
 
-def check_finite(where: str, column: pd.Series) -> None:
-    """Refuse a column, indexed by timestamps, with NaN or infinite values.
+def check_finite(where: str, column: pd.Series, *, gaps: bool = False) -> None:
+    """Refuse a column, indexed by timestamps, with infinite values or, without `gaps`, with NaN.
 
     Raises:
         DataError: the message names the file, the column, the first timestamp, the number of
             values and the remedy.
     """
     values = column.to_numpy(dtype=float)
-    _refuse(where, column, np.isnan(values), "missing (NaN)", "fill them or leave this file out")
+    if not gaps:
+        missing = np.isnan(values)
+        _refuse(where, column, missing, "missing (NaN)", "fill them or leave this file out")
     _refuse(where, column, np.isinf(values), "infinite", "correct them or leave this file out")
 
 

@@ -4,7 +4,7 @@ Each transform of `windows.context` is one function here. It gets the series of 
 returns columns with a row for every row l of the series: what is known of a window whose last input
 row is l. Nothing after row l is read but the time of the target row g = l + L and, for `ahead`,
 features that the user says are known ahead. What is estimated comes from the client's own training
-part.
+part. Where a number that is read lies in a gap of the series, columns are NaN; there is no window.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from plfl.config.sections import Ahead, Calendar, Encoding, Lags, Level, Transform
 from plfl.data.features import time_of_day, weekday
-from plfl.data.units import Unit
+from plfl.data.units import Unit, known
 from plfl.errors import DataError
 
 Floats = NDArray[np.float64]
@@ -62,10 +62,10 @@ class Series:
         return np.minimum(self.rows + self.look_ahead, len(self.load) - 1)
 
     def back(self, steps: int) -> Floats:
-        """The load (R,) a number of rows before l; that of l itself if it is not known."""
+        """The load (R,) a number of rows before l; that of l itself if the series begins later."""
         rows = self.rows - steps
-        known = (rows >= self.training.start) & (steps >= 0)
-        return self.load[np.where(known, rows, self.rows)]
+        there = (rows >= self.training.start) & (steps >= 0)
+        return self.load[np.where(there, rows, self.rows)]
 
 
 def compute(
@@ -186,14 +186,19 @@ def _quantiles(series: Series, bins: int) -> Floats:
     first = series.training.start + series.look_back - 1
     trained = slice(first, series.training.stop - series.look_ahead)
     shares = np.linspace(0, 1, bins + 1)
-    return np.stack([np.quantile(z[trained], shares) for z in _encoded(series)])
+    return np.stack([_quantile(known(z[trained]), shares) for z in _encoded(series)])
+
+
+def _quantile(values: Floats, shares: Floats) -> Floats:
+    """Quantiles; zeros if all values are missing, which leaves no window to encode."""
+    return np.asarray(np.quantile(values, shares) if len(values) else np.zeros(len(shares)), float)
 
 
 def _encode(z: Floats, edges: Floats) -> Floats:
     low, width = edges[:-1], np.diff(edges)
     above = z[:, None] - low
     ramps = np.clip(above / np.where(width > 0, width, 1), 0, 1)
-    return np.where(width > 0, ramps, above > 0)
+    return np.where(np.isnan(above), np.nan, np.where(width > 0, ramps, above > 0))
 
 
 def ahead(series: Series, features: Sequence[str]) -> NDArray[np.float32]:

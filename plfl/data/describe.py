@@ -7,12 +7,15 @@ import numpy as np
 import pandas as pd
 
 from plfl.config.sections import Windows
-from plfl.data.windows import WEEK
+from plfl.data.windows import SPLITS, WEEK, build
+from plfl.errors import DataError
 
 ENOUGH_WEEKS = 8
 """Series with fewer weeks get a warning."""
 OUTLIER = 20
 """A reading above this multiple of the median is an outlier."""
+MANY = 0.1
+"""A client that loses more than this share of its windows to gaps gets a warning."""
 SMALL = 0.01
 """A client whose peak is below this share of the largest client's peak gets a warning."""
 
@@ -36,12 +39,15 @@ def describe(tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows
         - `rises`: whether the load never decreases, and increases at least once;
         - `flat_hours`: duration of the longest run of equal values; `outliers`: number of readings
           above `OUTLIER` times the median;
-        - `gaps`, `filled`: number of gaps in the load and of readings filled there; `<NA>` for
-          sources without this information.
+        - `gaps`, `filled`, `missing`: number of gaps in the load, of readings filled there and of
+          readings that stay missing; `<NA>` for sources without this information;
+        - `windows`, `skipped`: number of windows that the study uses, and of those that touch a gap
+          and are left out; `<NA>` if a part of the client has no window.
     """
     rows = {client: _describe_one(table, interval, windows) for client, table in tables.items()}
     description = pd.DataFrame.from_dict(rows, orient="index").rename_axis("client")
-    return description.astype({"gaps": "Int64", "filled": "Int64"})
+    counts = ("gaps", "filled", "missing", "windows", "skipped")
+    return description.astype(dict.fromkeys(counts, "Int64"))
 
 
 def _describe_one(table: pd.DataFrame, interval: int, windows: Windows) -> dict[str, object]:
@@ -72,6 +78,20 @@ def _describe_one(table: pd.DataFrame, interval: int, windows: Windows) -> dict[
         "outliers": int((load > OUTLIER * median).sum()) if median > 0 else 0,
         "gaps": table.attrs.get("gaps"),
         "filled": table.attrs.get("filled"),
+        "missing": table.attrs.get("missing"),
+        **_windows(table, windows),
+    }
+
+
+def _windows(table: pd.DataFrame, windows: Windows) -> dict[str, int | None]:
+    """How many windows a client has, and how many more touch a gap."""
+    try:
+        dataset = build({"client": table}, windows)
+    except DataError:
+        return {"windows": None, "skipped": None}
+    return {
+        "windows": sum(len(dataset.starts(0, split)) for split in SPLITS),
+        "skipped": sum(dataset.skipped(0, split) for split in SPLITS),
     }
 
 
@@ -127,6 +147,11 @@ def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
         yield (
             f"{client.filled} of {client.rows} readings are filled with the reading before their "
             "gap; constant readings are easier to forecast than a load"
+        )
+    if pd.notna(client.skipped) and client.skipped > MANY * (client.skipped + client.windows):
+        yield (
+            f"{client.skipped} of {client.skipped + client.windows} windows touch a gap and are "
+            "left out; its scores say little about such times"
         )
     if client.max < SMALL * largest:
         yield (

@@ -13,6 +13,12 @@ SMALLEST = 1e-6
 """Lower limit of loads before the logarithm, as a share of the mean load."""
 
 
+def known(values: Floats) -> Floats:
+    """The values that are not missing (NaN)."""
+    missing = np.isnan(values)
+    return values[~missing] if missing.any() else values
+
+
 @dataclass(frozen=True)
 class Unit:
     """The units of a client's loads, from its training part; 1 instead of 0."""
@@ -26,8 +32,14 @@ class Unit:
 
     @classmethod
     def of(cls, load: Floats, look_ahead: int) -> Unit:
-        """The units of a client, given the loads (R,) of its training part in kWh."""
-        change = np.abs(load[look_ahead:] - load[:-look_ahead]).mean()
+        """The units of a client, given the loads (R,) of its training part in kWh.
+
+        NaN, in gaps, is left out.
+        """
+        changes, load = known(load[look_ahead:] - load[:-look_ahead]), known(load)
+        change = np.abs(changes).mean() if len(changes) else 0.0
+        if not len(load):
+            return cls(1.0, 1.0, 1.0)
         found = (change, abs(load.mean()), load.std() if np.ptp(load) > 0 else 0.0)
         return cls(*(float(value) or 1.0 for value in found))
 

@@ -12,7 +12,7 @@ import pandas as pd
 from plfl.baselines import catalogue, features, linear, naive, trees
 from plfl.baselines.model import Fit, Predict
 from plfl.data.windows import SPLITS, WEEK, Dataset
-from plfl.results import metrics as scores
+from plfl.tasks import metrics as scores
 
 log = logging.getLogger(__name__)
 
@@ -73,13 +73,16 @@ def raw_bytes(dataset: Dataset) -> list[int]:
 
     Four for each number: the loads of the training and the validation part and, of each further
     input, one number for each of their rows, or a single one if it never changes. The calendar
-    need not be sent.
+    need not be sent, and nothing is sent of gaps.
     """
     columns = features.further(dataset)
     sent = []
     for first, _, end, _ in dataset.bounds.tolist():
-        changes = np.ptp(dataset.features[first:end, columns], axis=0) > 0
-        sent.append(4 * int((end - first) * (1 + changes.sum()) + (~changes).sum()))
+        part = dataset.features[first:end]
+        varies = np.fmax.reduce(part) > np.fmin.reduce(part)
+        numbers = np.where(varies, np.isfinite(part).sum(axis=0), 1)
+        loads = np.isfinite(part[:, 0]).sum()
+        sent.append(4 * int(loads + numbers[columns].sum()))
     return sent
 
 
@@ -92,7 +95,7 @@ def _scores(dataset: Dataset, predict: Predict) -> Iterator[tuple[int, dict[str,
 
 def _weeks(dataset: Dataset, predict: Predict) -> Iterator[pd.DataFrame]:
     for i, name in enumerate(dataset.clients.tolist()):
-        shown = dataset.starts(i, "test")[: WEEK // dataset.interval]
+        shown = dataset.first_week(i)
         columns = {
             "client": name,
             "stamp": dataset.stamps[dataset.target_rows(shown)],

@@ -14,27 +14,18 @@ global model. The loss is one of:
 
 from typing import Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from plfl.federated.adaptation import adapted
 from plfl.federated.client_data import ClientData
-from plfl.layout import ParameterLayout
+from plfl.layout import Head, head_mask
 from plfl.methods.fedadc_plus import agreed_bins
 from plfl.optimizers.client import ClientOpt
-from plfl.training import batches
-from plfl.training.losses import CorrectedDistillation
-from plfl.training.task import LocalTask
+from plfl.tasks import CorrectedDistillation
 
-Head = Literal["mlp", "last"]
+__all__ = ["Head", "calibrate", "head_mask"]
 Variant = Literal["plain", "prox", "kd"]
-
-
-def head_mask(layout: ParameterLayout, head: Head) -> NDArray[np.bool_]:
-    """Which parameters (P,) are trained: the head of the model (the paper's MLP), or its last
-    layer."""
-    return layout.mask(["head" if head == "mlp" else layout.last])
 
 
 def calibrate(
@@ -68,45 +59,23 @@ def calibrate(
     Raises:
         ValueError: `kd` with another loss than the squared error.
     """
-    if variant == "kd" and client_data.settings.loss != "mse":
-        raise ValueError("the loss of kd is a squared error; set federation.loss to mse")
-    trained = models.clone()
+    refused = client_data.task.refuses_teacher(client_data.settings.loss)
+    if variant == "kd" and refused:
+        raise ValueError(f"kd {refused}")
     if epochs == 0:
-        return trained
-    starts, steps = _epochs(client_data, epochs, most_steps)
-    task = LocalTask(
-        optimiser=optimiser,
-        rows=trained,
-        batches=starts,
-        shared=torch.zeros_like(head),
-        state=optimiser.init(trained),
-        steps_taken=torch.zeros(len(trained), 1, dtype=torch.float64, device=trained.device),
-        pull=mu * head.to(trained.dtype) if variant == "prox" else None,
-        targets=_taught(models, client_data, starts, lam, bins) if variant == "kd" else None,
-        loss=client_data.settings.loss,
-        clip=client_data.settings.clip,
-        steps=steps,
+        return models.clone()
+    everyone = torch.arange(len(models), device=models.device)
+    starts, steps = client_data.passes("calibration", everyone, epochs, most_steps)
+    return adapted(
+        models,
+        client_data,
+        optimiser,
+        starts,
+        steps,
         frozen=~head,
+        pull=mu * head.to(models.dtype) if variant == "prox" else None,
+        targets=_taught(models, client_data, starts, lam, bins) if variant == "kd" else None,
     )
-    client_data.engine.train(task)
-    return trained
-
-
-def _epochs(client_data: ClientData, epochs: int, most: int | None) -> tuple[Tensor, Tensor]:
-    """Minibatches (N, K, B) of all clients, padded, and the number (N,) of each client's own."""
-    size = client_data.settings.batch_size
-    drawn = []
-    for i, name in enumerate(client_data.names):
-        starts = client_data.dataset.starts(i, "train")
-        passes = epochs * (len(starts) // size)
-        steps = passes if most is None else min(passes, most)
-        stream = f"/calibration/{name}"
-        drawn.append(starts[batches.epoch(client_data.seed, stream, 0, len(starts), steps, size)])
-    longest = max(map(len, drawn))
-    padded = [np.pad(d, ((0, longest - len(d)), (0, 0)), mode="edge") for d in drawn]
-    device = client_data.engine.device
-    own = torch.tensor([len(d) for d in drawn], device=device)
-    return torch.from_numpy(np.stack(padded)).to(device), own
 
 
 def _taught(
@@ -121,4 +90,5 @@ def _taught(
     # A client's windows start at consecutive rows.
     taught = [f[own - s[0]] for f, own, s in zip(forecasts, starts, all_starts, strict=True)]
     term = CorrectedDistillation(lam, *agreed_bins(client_data, bins))
-    return term.targets(torch.stack(taught), client_data.targets(starts), clients)
+    own = client_data.targets(starts)
+    return client_data.task.taught(term, torch.stack(taught), own, clients)

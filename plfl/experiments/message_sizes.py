@@ -36,6 +36,8 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"hidden": 3, "mlp": [5]},
 )
 """Models whose numbers of parameters, in the LSTM and besides, tell a, b and c apart."""
+SCHEMES = {"all": ["*"], "most": ["lstm.*", "mlp.0.*"]}
+"""Sharing schemes; the first that a method works with is counted."""
 CLIENTS = 4
 
 
@@ -113,10 +115,11 @@ def _counted(
         "method": [method],
         "client_opt": [client_opt],
         "server_opt": [server_opt],
-        "sharing": ["P1"],
+        "sharing": list(SCHEMES),
+        "refused": "skip",
     }
-    study = _study({"model": shape, "grid": grid})
-    (cell,), dataset, engine = study.cells, _dataset(), Random()
+    study = _study({"model": shape, "grid": grid, "sharing": SCHEMES})
+    cell, dataset, engine = study.cells[0], _dataset(), Random()
     network = network_of(study, dataset.shape)
     client_data = ClientData(dataset, engine, study.federation, cell.seed)
     f = federation_of(study, cell, study.candidates(cell)[0], network, client_data)
@@ -144,7 +147,9 @@ def _dataset() -> Dataset:
 
 def _as_terms(terms: NDArray[np.int64], counts: NDArray[np.float64]) -> str:
     """The counts (3,) as whole multiples of the `terms` (3, 3), or the last where they are none."""
-    found = np.linalg.solve(terms, counts).round()
+    if np.array_equal(terms[:, 0], terms[:, 1]):  # nothing but the LSTM goes through the channel
+        terms = terms * np.array([1, 0, 1])
+    found = np.linalg.lstsq(terms, counts, rcond=None)[0].round()
     if not np.array_equal(terms @ found, counts):
         return f"{counts[-1]:g} with d_s = {terms[-1, 0]}"
     pairs = zip(found.astype(int).tolist(), (" d_s", " d_φ", ""), strict=True)

@@ -12,6 +12,7 @@ from plfl.data.windows import Dataset
 from plfl.experiments.evaluation import Evaluation
 from plfl.federated.clock import Times
 from plfl.results.records import Model
+from plfl.tasks import Task
 
 
 @dataclass
@@ -74,15 +75,17 @@ class Recorder:
         self.parts.append(part if clusters is None else part.assign(cluster=clusters[i]))
         self.week = examined.week
 
-    def validation(self, t: int, model: Model) -> float:
-        """Mean validation MASE of the models after round `t`; ∞ where it is not finite."""
+    def validation(self, t: int, model: Model, task: Task) -> float:
+        """Mean validation score of the models after round `t`, the one by which the task selects; ∞
+        where a prediction is not finite."""
         wanted = {"round": t, "split": "validation", "model": model}
         for part in self.parts:
-            if "mase" not in part:  # of training
+            if task.selection not in part:  # of training
                 continue
             found = part[(part[list(wanted)] == pd.Series(wanted)).all(axis=1)]
             if len(found):
-                return float(found["mase"].mean()) if np.isfinite(found["mae"]).all() else np.inf
+                finite = np.isfinite(found[task.own_selection]).all()
+                return float(found[task.selection].mean()) if finite else np.inf
         raise KeyError(f"the models were not scored after round {t}")
 
     @property

@@ -16,7 +16,6 @@ from plfl.config.search import Candidate, Values
 from plfl.config.study import Cell, Study
 from plfl.data.windows import Dataset
 from plfl.experiments import tuning
-from plfl.experiments.evaluation import Evaluator
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
 from plfl.federated.availability import takes_time
@@ -73,7 +72,7 @@ def train(
         for same in twins.values()
         for candidate in study.candidates(same[0])
     ]
-    evaluator = Evaluator(dataset, trainer.engine)
+    evaluator = trainer.evaluator
 
     def report(finished: Round) -> None:
         t = finished.t
@@ -89,7 +88,7 @@ def train(
                 times,
             )
             if evaluate:
-                received = f.global_models if f.channel.shared else None
+                received = f.global_models if f.has_global else None
                 examined = evaluator.examine(f, received, t == study.federation.rounds)
                 recorder.evaluate(t, examined, finished.bytes[i], clusters_of(f))
         progress(t)
@@ -136,6 +135,10 @@ class _Trial:
     federation: Federation
     recorder: Recorder
 
+    def validation(self, t: int, model: Model) -> float:
+        """See `Recorder.validation`."""
+        return self.recorder.validation(t, model, self.federation.client_data.task)
+
 
 def _groups(trials: list[_Trial]) -> dict[str, dict[Values, list[_Trial]]]:
     """The trials of each group by what was tried, one trial per seed."""
@@ -146,10 +149,9 @@ def _groups(trials: list[_Trial]) -> dict[str, dict[Values, list[_Trial]]]:
 
 
 def _validation(tried: dict[Values, list[_Trial]], t: int, model: Model) -> list[float]:
-    """Validation MASE after round `t` by what was tried, mean over clients and seeds."""
+    """Validation score after round `t` by what was tried, mean over clients and seeds."""
     return [
-        float(np.mean([trial.recorder.validation(t, model) for trial in same]))
-        for same in tried.values()
+        float(np.mean([trial.validation(t, model) for trial in same])) for same in tried.values()
     ]
 
 
@@ -212,8 +214,8 @@ def _results(
 def _models(federations: Mapping[Model, Federation]) -> Models:
     """The models that were scored in the last round, as their users get them."""
     own, received = (federations[model] for model in MODELS)
-    rows = {"local": own.best["rows"] if own.keeps_best else own.own_models}
-    if received.channel.shared:
+    rows = {"local": own.best["rows"] if own.keeps_best else own.own_models()}
+    if received.has_global:
         rows["global"] = received.global_models
     return {
         model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows

@@ -10,12 +10,14 @@ import torch
 from plfl.config.search import Candidate
 from plfl.config.study import Cell, Study
 from plfl.data.windows import Dataset
+from plfl.experiments.evaluation import Evaluator
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.layout import WindowShape
 from plfl.methods import Method
 from plfl.models import Model
 from plfl.models.network import Network
+from plfl.tasks import Task
 from plfl.training.engines import make_engine
 from plfl.training.task import Engine
 
@@ -37,7 +39,17 @@ class Trainer:
 
     def client_data(self, seed: int) -> ClientData:
         """The clients' data, with the minibatches of a seed."""
-        return ClientData(self.dataset, self.engine, self.study.federation, seed)
+        return ClientData(self.dataset, self.engine, self.study.federation, seed, self.task)
+
+    @property
+    def task(self) -> Task:
+        """What the study predicts."""
+        return cast(Task, self.study.task)
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Scores models on the dataset."""
+        return Evaluator(self.dataset, self.engine, self.task)
 
     def federation(
         self, cell: Cell, candidate: Candidate, client_data: ClientData | None = None
@@ -48,8 +60,9 @@ class Trainer:
 
 
 def network_of(study: Study, shape: WindowShape) -> Network:
-    """The study's model for windows of some shape."""
-    return cast(Model, study.model).network(shape)
+    """The study's model for windows of some shape, with the outputs that its task needs."""
+    outputs = study.task.outputs(len(study.windows.horizons))
+    return cast(Model, study.model).network(shape._replace(outputs=outputs))
 
 
 def federation_of(

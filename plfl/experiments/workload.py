@@ -17,7 +17,7 @@ from plfl.experiments.trainer import Trainer
 from plfl.federated.participation import drawn_of
 from plfl.files import digest
 from plfl.optimizers.client import ClientOpt
-from plfl.training.task import Engine, LocalTask
+from plfl.training.task import LocalTask
 
 YEAR = 365 * 24 * 60
 """Minutes of data per client that are assumed."""
@@ -98,7 +98,7 @@ def measure(study: Study) -> Speed:
     evaluated = torch.arange(int(first), end - dataset.look_back - dataset.look_ahead + 1)
 
     def train(optimiser: ClientOpt) -> float:
-        engine.train(_task(study, optimiser, rows, engine))
+        engine.train(_task(trainer, optimiser, rows))
         return clients * study.federation.local_steps
 
     def evaluate() -> float:
@@ -110,8 +110,8 @@ def measure(study: Study) -> Speed:
     return Speed(statistics.harmonic_mean(rates), _rate(evaluate))
 
 
-def _task(study: Study, optimiser: ClientOpt, rows: torch.Tensor, engine: Engine) -> LocalTask:
-    f = study.federation
+def _task(trainer: Trainer, optimiser: ClientOpt, rows: torch.Tensor) -> LocalTask:
+    f, engine, task = trainer.study.federation, trainer.engine, trainer.task
     size = len(rows), f.local_steps, f.batch_size
     return LocalTask(
         optimiser=optimiser,
@@ -120,7 +120,7 @@ def _task(study: Study, optimiser: ClientOpt, rows: torch.Tensor, engine: Engine
         shared=torch.ones(rows.shape[1], dtype=torch.bool, device=engine.device),
         state=optimiser.init(rows),
         steps_taken=torch.zeros(1, 1, device=engine.device),
-        loss=f.loss,
+        loss=task.objective(f.loss).loss,
     )
 
 

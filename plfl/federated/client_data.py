@@ -17,21 +17,31 @@ from plfl.data.windows import Dataset
 from plfl.errors import DataError
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
+from plfl.tasks import Task
+from plfl.tasks.forecast import Forecast
+from plfl.tasks.losses import Loss
 from plfl.training import batches
-from plfl.training.losses import LOSSES
 from plfl.training.task import Engine, LocalTask
 
 
 class ClientData:
     """All clients of one dataset, with the random numbers of one seed."""
 
-    def __init__(self, dataset: Dataset, engine: Engine, settings: Settings, seed: int):
-        """Collect the training windows of the clients of `dataset`.
+    def __init__(
+        self,
+        dataset: Dataset,
+        engine: Engine,
+        settings: Settings,
+        seed: int,
+        task: Task | None = None,
+    ):
+        """Collect the training windows of the clients of `dataset`; `task`: by default forecasts.
 
         Raises:
             DataError: a client has fewer training windows than a minibatch.
         """
         self.dataset, self.engine, self.settings, self.seed = dataset, engine, settings, seed
+        self.task: Task = task or Forecast()
         self.names: list[str] = dataset.clients.tolist()
         self._starts = [dataset.starts(i, "train") for i in range(len(self.names))]
         counts = [len(starts) for starts in self._starts]
@@ -44,6 +54,11 @@ class ClientData:
         self.windows = torch.tensor(counts, dtype=torch.float64, device=engine.device)
         """Training windows n_i (N,) of each client."""
         self._drawn: tuple[int, int, dict[int, Tensor]] = (0, 0, {})
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the clients' local steps, without terms of a method."""
+        return self.task.objective(self.settings.loss).loss
 
     def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
         """Start rows (n, steps, B) of the minibatches of round `t`, the same in every call.
@@ -68,6 +83,32 @@ class ClientData:
             return starts[batches.epoch(self.seed, name, first, len(starts), steps, size)]
         return starts[batches.draw(self.seed, name, t, len(starts), steps, size)]
 
+    def passes(
+        self, purpose: str, clients: Tensor, epochs: int, most: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Minibatches of shuffled passes over the clients' training windows, outside of any round.
+
+        Args:
+            purpose: name of the random stream; the same passes in every call.
+            clients: their indices (n,).
+            epochs: number of passes. Windows that do not fill a minibatch at the end of a pass are
+                left out of that pass.
+            most: minibatches after which a client stops, even within a pass.
+
+        Returns:
+            Start rows (n, K, B), padded to the longest, and the number (n,) of each client's own.
+        """
+        size, drawn = self.settings.batch_size, []
+        for i in clients.tolist():
+            starts, name = self._starts[i], f"/{purpose}/{self.names[i]}"
+            steps = epochs * (len(starts) // size)
+            steps = steps if most is None else min(steps, most)
+            drawn.append(starts[batches.epoch(self.seed, name, 0, len(starts), steps, size)])
+        longest = max(map(len, drawn))
+        padded = [np.pad(d, ((0, longest - len(d)), (0, 0)), mode="edge") for d in drawn]
+        own = torch.tensor([len(d) for d in drawn], device=self.engine.device)
+        return torch.from_numpy(np.stack(padded)).to(self.engine.device), own
+
     def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
         return [batches.stream(self.seed, f"/{purpose}/{self.names[i]}", t) for i in clients]
@@ -91,9 +132,9 @@ class ClientData:
         """
         starts = [torch.from_numpy(s) for s in self._probes(clients, t, windows)]
         forecasts = self.engine.predict(rows, [s.to(self.engine.device) for s in starts])
-        errors = [f - self.targets(s) for f, s in zip(forecasts, starts, strict=True)]
-        loss = LOSSES[self.settings.loss]
-        return torch.stack([loss.of(error.double()).mean() for error in errors])
+        loss = self.loss
+        pairs = zip(forecasts, starts, strict=True)
+        return torch.stack([loss.mean(outputs, self.targets(s)) for outputs, s in pairs])
 
     def _probes(self, clients: Tensor, t: int, windows: int | None) -> list[NDArray[np.int64]]:
         every = [self._starts[i] for i in clients.tolist()]
@@ -138,6 +179,6 @@ class ClientData:
             shared=torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device),
             state=optimiser.init(rows),
             steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),
-            loss=self.settings.loss,
+            loss=self.loss,
             clip=self.settings.clip,
         )

@@ -55,6 +55,8 @@ class Federation:
     keeps_best: bool = False
     """Whether each client keeps its best local model (`federation.keep`)."""
 
+    cycle: int = field(init=False, default=0)
+    """Number of the current cycle of the round, from 0; see `Method.groups`."""
     clock: Clock = field(init=False)
     shared: Tensor = field(init=False)
     """Mask (P,) of the parameters that cross the channel: the shared ones, except in an audit."""
@@ -79,7 +81,7 @@ class Federation:
     def __post_init__(self) -> None:
         clients = len(self.client_data.names)
         self.clock = Clock(self.simulation, self.client_data.names, self.seed)
-        self.shared = self.method.shared_mask(self.sharing)
+        self.shared = self.method.shared_mask(self.sharing, self.layout)
         self.columns = _columns(self.shared)
         self.local = self.initial.expand(clients, -1).clone()
         self.channel = Channel(int(self.shared.sum()), clients)
@@ -100,6 +102,11 @@ class Federation:
     def x0(self) -> Tensor:
         """Shared parameters (d_s,) that the server starts from."""
         return self.initial[self.columns]
+
+    @property
+    def has_global(self) -> bool:
+        """Whether what the clients forecast with may differ from `global_models`."""
+        return bool(self.channel.shared) or self.method.ignores_sharing
 
     @property
     def everyone(self) -> Tensor:
@@ -176,19 +183,24 @@ class Federation:
             self.average["rows"][clients] = rows
             self.average["steps"][clients] = 0
 
-    @property
-    def own_models(self) -> Tensor:
-        """Models (N, P) that the clients forecast with: their averages if there are any."""
-        return self.average["rows"] if self.average else self.local
+    def own_models(self, received: Tensor | None = None) -> Tensor:
+        """Models (N, P) that the clients forecast with, as the method says.
 
-    def keep_best(self, errors: Tensor) -> None:
-        """Keep `own_models` of the clients whose validation errors (N,) are their least so far.
+        Args:
+            received: the `global_models`, if they are known already.
+        """
+        rows = self.global_models if received is None else received
+        adapted = self.method.adapt(self, rows)
+        return self.method.scored(self) if adapted is None else adapted
+
+    def keep_best(self, models: Tensor, errors: Tensor) -> None:
+        """Keep those of `models` (N, P) whose validation errors (N,) are the clients' least so far.
 
         Until a client has a finite error, its latest model is kept.
         """
         errors = errors.to(self.best["least"]).nan_to_num(nan=torch.inf)
         better = (errors < self.best["least"]) | self.best["least"].isinf()
-        self.best["rows"][better] = self.own_models[better]
+        self.best["rows"][better] = models[better]
         self.best["least"][better] = errors[better]
 
     def charge(self, clients: Tensor, work: Tensor | float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # reading a configuration imports the methods, and shall not wait for torch
@@ -10,13 +10,34 @@ if TYPE_CHECKING:  # reading a configuration imports the methods, and shall not 
 
     from torch import Tensor
 
+    from plfl.tasks import Term
     from plfl.training.task import Contrast, Storm
-
-    SoftTargets = Callable[[Tensor, Tensor, Tensor], Tensor]
-    """(forecasts of teachers, targets, clients) → targets to train on; the first two (n, K, B)."""
 
 FORWARD = 1 / 3
 """Work of a forward pass over a minibatch, in local steps: a backward pass costs two of them."""
+
+
+@dataclass(frozen=True)
+class Routine:
+    """Local steps that a method arranges itself, see `plfl.federated.session`."""
+
+    run: Callable[..., Trained]
+    """What the clients do, a function of a `Session`. It may be called for some of them at a time,
+    and for clients that drop out in the end; therefore it changes nothing but what it returns."""
+    minibatches: int
+    """Minibatches of the round that a client uses."""
+
+
+@dataclass
+class Trained:
+    """What n clients have after a routine."""
+
+    rows: Tensor
+    """Their models (n, P), which become `federation.local`."""
+    shared: Tensor | None = None
+    """Shared parameters (n, d_s) whose change they upload, if not those of `rows`."""
+    kept: dict[str, Tensor] = field(default_factory=dict)
+    """New rows (n, ...) of these clients in fields of the method's state, by field."""
 
 
 @dataclass
@@ -45,11 +66,9 @@ class TrainInstructions:
     """First minibatches of the round that are skipped, because the method has used them."""
     teacher: Tensor | None = None
     """Shared parameters (n, d_s) of a teacher. It forecasts with the client's personal parameters
-    at the start of the round; `soft_targets` gets its forecasts."""
-    soft_targets: SoftTargets | None = None
-    """Makes the targets that the clients train on instead of the measured ones."""
-    loss_scale: float = 1.0
-    """Factor of the loss."""
+    at the start of the round; `term` says what its forecasts are for."""
+    term: Term | None = None
+    """What the loss makes of the teacher's outputs; the task knows how."""
     contrast: Contrast | None = None
     """Term in the loss between the features of the models at `start` and of `previous`."""
     previous: Tensor | None = None
@@ -59,6 +78,10 @@ class TrainInstructions:
     """Steps of the shared parameters that replace the ClientOpt's; its tensors are (n, d_s)."""
     gradients: Literal["none", "steps", "start"] = "none"
     """Which `TrainResult.gradients` are returned: those of the local steps, or all at `start`."""
+    frozen: Tensor | None = None
+    """Mask (P,) of parameters, shared and personal ones, that stay as they are."""
+    routine: Routine | None = None
+    """What the clients do instead of the local steps; of the terms above, only `start` counts."""
     before: float | Tensor = 0.0
     """Work of each client (n,) before its first step, in local steps; the clock charges it."""
 
@@ -84,7 +107,7 @@ class TrainResult:
     instructions: TrainInstructions
     """What the method asked for."""
     steps: Tensor
-    """Local steps (n,) taken."""
+    """Local steps (n,) taken; of a routine, the minibatch gradients computed."""
     update: Tensor
     """D = y − x (n, d_s): shared parameters after the steps minus those at the start."""
     gradients: Tensor | None

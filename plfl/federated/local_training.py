@@ -16,6 +16,7 @@ from torch import Tensor
 from plfl.config.sections import Federation as Settings
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.federated.session import Session
 from plfl.training import schedule
 from plfl.training.task import Average, Engine, LocalTask
 
@@ -43,6 +44,8 @@ class Cohort:
         )
         storm = self.instructions.storm
         self.storm = storm and storm.map(torch.clone)
+        data = f.client_data
+        self.objective = data.task.objective(data.settings.loss, self.instructions.term)
         self.rates = schedule.factors(settings, t, self.instructions.skip, self.most)
 
     @property
@@ -58,13 +61,16 @@ class Cohort:
             instructions.constant,
             instructions.step_offset,
             instructions.steps,
-            instructions.soft_targets,
+            instructions.term,
         )
         terms = (instructions.offset_first, *(x is not None for x in given))
-        mask = f.shared.cpu().numpy().tobytes()
-        loss = (instructions.loss_scale, instructions.contrast, instructions.gradients)
+        masks = [
+            None if mask is None else mask.cpu().numpy().tobytes()
+            for mask in (f.shared, instructions.frozen)
+        ]
+        loss = (self.objective, instructions.contrast, instructions.gradients)
         storm = instructions.storm and (instructions.storm.a, instructions.storm.beta)
-        return (f.client_opt, mask, pull, *terms, *loss, storm, self.most, self.rates)
+        return (f.client_opt, *masks, pull, *terms, *loss, storm, self.most, self.rates)
 
     @property
     def taken(self) -> NDArray[np.float64]:
@@ -133,13 +139,14 @@ class _Part:
             constant=constant,
             step_offset=step_offset,
             targets=self._targets(engine, batches),
-            loss=f.client_data.settings.loss,
+            loss=self.cohort.objective.loss,
+            loss_scale=self.cohort.objective.scale,
             clip=f.client_data.settings.clip,
-            loss_scale=instructions.loss_scale,
             steps=None if instructions.steps is None else steps,
             gradients=torch.zeros_like(rows) if instructions.gradients == "steps" else None,
             contrast=instructions.contrast,
             previous=None if previous is None else f.models(self.clients, self._of(previous)),
+            frozen=instructions.frozen,
             storm=storm and storm.map(lambda values: f.full(values[self.index]).clone()),
             rates=self.cohort.rates,
             average=self._average(step_offset if instructions.offset_first else None),
@@ -162,11 +169,13 @@ class _Part:
 
     def _targets(self, engine: Engine, batches: Tensor) -> Tensor | None:
         f, instructions = self.cohort.f, self.cohort.instructions
-        if instructions.soft_targets is None or instructions.teacher is None:
+        if instructions.term is None or instructions.teacher is None:
             return None
         teachers = f.models(self.clients, self._of(instructions.teacher))
-        taught = torch.stack(engine.predict(teachers, list(batches.flatten(1)))).view(batches.shape)
-        return instructions.soft_targets(taught, f.client_data.targets(batches), self.clients)
+        outputs = torch.stack(engine.predict(teachers, list(batches.flatten(1))))
+        taught = outputs.unflatten(1, batches.shape[1:])
+        own = f.client_data.targets(batches)
+        return f.client_data.task.taught(instructions.term, taught, own, self.clients)
 
     def take(self, task: LocalTask, losses: Tensor) -> None:
         """Store the trained models, and the mean losses (n,)."""
@@ -195,6 +204,24 @@ class _Part:
             cohort.storm.momentum[self.index] = task.storm.momentum[:, columns]
             cohort.storm.square[self.index] = task.storm.square[:, columns]
 
+    def run(self, engine: Engine) -> None:
+        """Let the method's routine train these clients, and store what comes of it."""
+        cohort, f, columns = self.cohort, self.cohort.f, self.cohort.f.columns
+        routine = cohort.instructions.routine
+        assert routine is not None
+        start = f.models(self.clients, self._of(cohort.instructions.start))
+        session = Session(f, engine, cohort.t, self.clients, start, routine.minibatches)
+        trained = routine.run(session)
+        cohort.losses[self.index] = session.loss
+        cohort.steps[self.index] = session.steps
+        if not cohort.stay:
+            return
+        f.local[self.clients] = trained.rows
+        shared = trained.rows[:, columns] if trained.shared is None else trained.shared
+        torch.sub(shared, start[:, columns], out=cohort.update[self.index])
+        for name, rows in trained.kept.items():
+            getattr(f.state, name)[self.clients] = rows
+
 
 def train_cohorts(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]:
     """Train the clients of `cohorts`; yield each cohort when its last client is done."""
@@ -206,12 +233,17 @@ def train_cohorts(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]
 def _blocks(cohorts: Iterable[Cohort], most: int) -> Iterator[list[_Part]]:
     """The clients of `cohorts` in blocks of at most `most` models that can train together.
 
-    A cohort begins only when there is room for it, so that few are in memory at once.
+    A cohort begins only when there is room for it, so that few are in memory at once. Clients with
+    a routine train beside those of their own cohort only.
     """
     waiting: dict[tuple[object, ...], list[_Part]] = {}
     for cohort in cohorts:
         parts = waiting.setdefault(cohort.kind, [])
         first, clients = 0, len(cohort.clients)
+        if cohort.instructions.routine is not None:
+            for first in range(0, clients, most):
+                yield [_Part(cohort, slice(first, min(first + most, clients)))]
+            continue
         while first < clients:
             end = min(clients, first + most - sum(map(len, parts)))
             parts.append(_Part(cohort, slice(first, end)))
@@ -224,6 +256,9 @@ def _blocks(cohorts: Iterable[Cohort], most: int) -> Iterator[list[_Part]]:
 
 def _train(parts: list[_Part], engine: Engine) -> None:
     """Train the models of some parts as one stack."""
+    if parts[0].cohort.instructions.routine is not None:
+        parts[0].run(engine)
+        return
     task = LocalTask.concat([part.task(engine) for part in parts])
     losses = engine.train(task)
     first = 0

@@ -51,6 +51,8 @@ def run(
         steps = {f: np.zeros(len(f.local)) for f in federations}
         for cycle, indices in itertools.product(range(max(map(len, groups))), alike):
             cells = [i for i in indices if cycle < len(groups[i])]
+            for i in cells:
+                federations[i].cycle = cycle
             begun = (
                 Cohort(federations[i], t, clients, settings, stay)
                 for i in cells
@@ -60,6 +62,9 @@ def run(
                 cohort.close()
                 losses[cohort.f][cohort.clients.cpu()] = cohort.losses.cpu()
                 steps[cohort.f][cohort.clients.cpu().numpy()] = cohort.taken
+            for i in cells:
+                if federations[i].channel.shared and len(groups[i][cycle]):
+                    federations[i].method.end_cycle(federations[i], t)
         pages = [f.channel.close_round() for f in federations]
         times = [
             f.clock.close_round(page, [clients.cpu().numpy() for clients in own])

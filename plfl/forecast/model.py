@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from plfl import __version__
 from plfl.config.features import CALENDAR
-from plfl.config.sections import Compute, Meters
+from plfl.config.sections import Ahead, Compute, Meters
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.data import context, meters
 from plfl.data.checks import check_finite, check_stamps
@@ -87,6 +87,10 @@ class ForecastModel:
         columns = {role: role for role in wanted}
         return Meters.model_validate({"columns": columns, "interval": self.interval})
 
+    @property
+    def _ahead(self) -> bool:
+        return any(isinstance(one, Ahead) for one in self.study.windows.context)
+
     def with_offsets(self, forecasts: pd.DataFrame) -> pd.DataFrame:
         """What `predict` returned, with UTC offsets in its stamps where the time zone is known."""
         if self.study.data.source != "meters" or forecasts.empty:
@@ -107,15 +111,15 @@ class ForecastModel:
 
         Args:
             frame: its readings, indexed by naive standard time at the ends of the intervals,
-                without gaps: `load` in kWh per interval, and the other `readings`.
+                one row for each: `load` in kWh per interval, and the other `readings`; NaN in gaps.
             client: its name; not needed if there is only one.
             model: `local`, or `global` with the shared parameters as the server sends them.
 
         Returns:
-            A row for every reading with enough others before it, indexed by the `timestamp` that
-            the forecast is for, `windows.look_ahead` rows later: `forecast` (kWh per interval),
-            `made_at` (the last reading that it uses) and `outside`. The last `look_ahead` rows lie
-            after the last reading.
+            A row for every reading with enough others before it and no gap in what the model reads,
+            indexed by the `timestamp` that the forecast is for, `windows.look_ahead` rows later:
+            `forecast` (kWh per interval), `made_at` (the last reading that it uses) and `outside`.
+            The last `look_ahead` rows lie after the last reading.
 
         Raises:
             DataError: no such client or model, a missing column or value, stamps that are not on
@@ -131,11 +135,17 @@ class ForecastModel:
         later = assemble(frame[self.readings].reindex(stamps), self.columns)
         dataset = build_later(client, later, self.study.windows, self.scalings[client])
         last = np.arange(self.look_back - 1, len(frame))
-        last = last[np.isfinite(dataset.context[last]).all(axis=1)]
+        last = last[dataset.readable[last]]
         if not len(last):
             raise DataError(
-                f"{client}: no row has what the model reads at the time it forecasts "
-                f"(windows.context: ahead), {ahead} rows later; add rows"
+                f"{client}: no row has all that the model reads: {self.look_back} readings in a "
+                "row without gap"
+                + (
+                    f", and at the time it forecasts, {ahead} rows later, what windows.context: "
+                    "ahead lists; add rows"
+                    if self._ahead
+                    else "; add readings"
+                )
             )
         starts = last - (dataset.look_back - 1)
         shape = WindowShape(len(self.columns), dataset.look_back, dataset.context.shape[1])
@@ -172,7 +182,7 @@ class ForecastModel:
             )
         check_stamps(client, frame.index, self.interval)
         for name in self.readings:
-            check_finite(client, frame[name])
+            check_finite(client, frame[name], gaps=True)
         if len(frame) < self.look_back:
             raise DataError(
                 f"{client}: has {len(frame)} readings, but a forecast needs {self.look_back} in a "

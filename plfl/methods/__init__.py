@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # reading a configuration imports the methods and should not 
 
     from plfl.federated.federation import Federation
     from plfl.federated.instructions import TrainInstructions, TrainResult
+    from plfl.layout import ParameterLayout
 
 
 @dataclass
@@ -51,7 +52,7 @@ class MethodState:
 class Method(MethodRules):
     """An algorithm: subclasses define its hyperparameters and what it does in a round."""
 
-    def shared_mask(self, sharing: Tensor) -> Tensor:
+    def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
         """Mask (P,) of the parameters that go through the channel; `sharing`: what is shared."""
         return sharing
 
@@ -78,13 +79,34 @@ class Method(MethodRules):
     def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
         """Receive what `clients` send through `f.channel`, and let the server step.
 
-        Clients update their own state before they send.
+        Clients update their own state before they send. It is not called if all `clients` of a
+        cycle have dropped out.
         """
         raise NotImplementedError
+
+    def end_cycle(self, f: Federation, t: int) -> None:
+        """Note the end of cycle `f.cycle` of round `t` at the server.
+
+        A round has one cycle per group of `groups`, with numbers from 0. This is called for every
+        cycle with participants, even if all of them have dropped out.
+        """
 
     def global_parameters(self, f: Federation) -> Tensor:
         """Shared parameters (N, d_s) that each client would receive from the server now."""
         raise NotImplementedError
+
+    def scored(self, f: Federation) -> Tensor:
+        """Models (N, P) that the clients forecast with, which are scored as `local`."""
+        return f.average["rows"] if f.average else f.local
+
+    def adapt(self, f: Federation, rows: Tensor) -> Tensor | None:
+        """Models (N, P) that the clients make of `rows` before they forecast, to forecast with.
+
+        `rows` (N, P) are the models [x; p_i] that they would hold if they asked the server now.
+        Clients adapt them on their training windows whenever they are scored, and keep nothing of
+        it. None: they forecast with `scored`.
+        """
+        return None
 
 
 available = partial(algorithms, __name__)

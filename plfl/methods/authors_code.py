@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from plfl.federated.federation import Federation
+    from plfl.layout import ParameterLayout
 
 
 @dataclass
@@ -74,7 +75,7 @@ class AuthorsCode(Method):
     def simulation_only(self) -> str | None:
         return "it is an audit of a program that sends whole models"
 
-    def shared_mask(self, sharing: Tensor) -> Tensor:
+    def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
         import torch
 
         return torch.ones_like(sharing)

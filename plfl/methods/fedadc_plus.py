@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from plfl.methods import fedadc
+from plfl.tasks import CorrectedDistillation
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +49,7 @@ class FedADCPlus(fedadc.FedADC):
 
     name = "fedadc_plus"
     label = "FedADC+"
-    squared_error = True
+    has_teacher = True
 
     lam: float = Field(0.35, ge=0, le=1)
     """λ of the distillation (paper: 0.35)."""
@@ -64,20 +65,13 @@ class FedADCPlus(fedadc.FedADC):
         return State(**vars(super().init(f)), edges=edges, ratios=ratios)
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        from plfl.training.losses import CorrectedDistillation
-
         instructions = super().broadcast(f, t, clients)
         state = State.of(f)
         term = CorrectedDistillation(self.lam, state.edges, state.ratios)
-        return replace(instructions, teacher=instructions.start, soft_targets=term.targets)
+        return replace(instructions, teacher=instructions.start, term=term)
 
 
 def agreed_bins(client_data: ClientData, bins: int) -> tuple[Tensor, Tensor]:
     """Inner edges (bins − 1,) of the pooled training targets, and each client's ρ (N, bins)."""
-    import torch
-
-    from plfl.training.losses import bin_ratios, quantile_edges
-
     targets = [client_data.training_targets(i) for i in range(len(client_data.names))]
-    edges = quantile_edges(torch.cat(targets), bins)
-    return edges, torch.stack([bin_ratios(own, edges) for own in targets])
+    return client_data.task.agreed_bins(targets, bins)

@@ -27,6 +27,7 @@ from pydantic import Field
 from plfl.federated.instructions import TrainInstructions
 from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
+from plfl.tasks import Distillation
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,7 +46,7 @@ class FedGKD(FedOpt):
     """Distillation from the latest global models."""
 
     name = "fedgkd"
-    squared_error = True
+    has_teacher = True
 
     lam: float = Field(0.1, ge=0)
     """λ of the distillation (FedADC, its baseline of this name: 0.1)."""
@@ -56,8 +57,6 @@ class FedGKD(FedOpt):
         return State(models=f.server_state["x"][None][:0])
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        from plfl.training.losses import Distillation
-
         if t == 1:
             return super().broadcast(f, t, clients)
         kept = State.of(f).models
@@ -67,12 +66,10 @@ class FedGKD(FedOpt):
         teacher = f.server_opt.send({**f.server_state, "x": mean}, clients)
         x = f.server_opt.send(f.server_state, clients)
         x, told = f.channel.send("down", clients, x, [teacher] if len(models) > 1 else [])
-        term = Distillation(self.lam)
         return TrainInstructions(
             start=x,
             teacher=told[0] if told else x,
-            soft_targets=term.targets,
-            loss_scale=term.scale,
+            term=Distillation(self.lam),
         )
 
     def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:

@@ -58,7 +58,7 @@ class FedSC(FedOpt):
         targets = [
             f.client_data.training_targets(i).double().cpu().numpy() for i in range(len(f.local))
         ]
-        attributes = torch.from_numpy(histograms(targets, self.bins)).to(f.x0)
+        attributes = torch.from_numpy(f.client_data.task.histograms(targets, self.bins)).to(f.x0)
         (attributes,) = f.channel.send_extras("up", f.everyone, [attributes])
         labels = linked(attributes.cpu().numpy(), self.clusters)
         return ClusterState(torch.from_numpy(labels).to(f.local.device))
@@ -69,13 +69,6 @@ class FedSC(FedOpt):
     def groups(self, f: Federation, t: int, present: Tensor) -> list[Tensor]:
         cluster = ClusterState.of(f).cluster[present]
         return [present[cluster == j] for j in range(self.clusters)]
-
-
-def histograms(values: list[NDArray[np.float64]], bins: int) -> NDArray[np.float64]:
-    """Shares (n, bins) of each array's values in the quantile bins of all arrays together."""
-    edges = np.quantile(np.concatenate(values), np.linspace(0, 1, bins + 1)[1:-1])
-    found = [np.searchsorted(edges, some, side="right") for some in values]
-    return np.stack([np.bincount(which, minlength=bins) / len(which) for which in found])
 
 
 def linked(attributes: NDArray[Any], clusters: int) -> NDArray[np.int64]:

@@ -2,8 +2,8 @@
 
 The file of a model holds its hyperparameters (a `Model`) and its `nn.Module`. A module is built
 with the shape of a window, and forecasts the windows of a minibatch: `forward(sequence, context)`
-takes (B, T, F) and (B, G) and returns (B,), in scaled units. Its `named_parameters()`, in order,
-are a row.
+takes (B, T, F) and (B, G) and returns (B,), or (B, O) if the shape has several outputs, in scaled
+units. Its `named_parameters()`, in order, are a row.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ class Encoder(nn.Module):
 
 
 def normalised(sequence: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """A window with mean 0 and variance 1 in each feature; and the load's mean and deviation."""
+    """A window with mean 0 and variance 1 in each feature; and the load's mean and deviation, both
+    (B, 1)."""
     mean = sequence.mean(1, keepdim=True)
     deviation = (sequence.var(1, keepdim=True, correction=0) + EPSILON).sqrt()
-    return (sequence - mean) / deviation, mean[:, 0, 0], deviation[:, 0, 0]
+    return (sequence - mean) / deviation, mean[:, 0, :1], deviation[:, 0, :1]

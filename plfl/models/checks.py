@@ -33,6 +33,8 @@ def problems_of(model: Buildable, shape: WindowShape) -> list[str]:
 
 def _problems(model: Buildable, shape: WindowShape) -> Iterator[str]:
     sizes = f"inputs={shape.inputs}, look_back={shape.look_back}, context={shape.context}"
+    if shape.outputs > 1:
+        sizes += f", outputs={shape.outputs}"
     try:
         module = initial_of(model, shape, 0)
         again = initial_of(model, shape, 0)
@@ -84,11 +86,13 @@ def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
     except Exception as error:  # whatever a module of the user's own raises
         yield f"{model.summary} cannot forecast {inputs}: {_said(error)}"
         return
-    if not isinstance(outputs, Tensor) or outputs.shape != (WINDOWS,):
+    wanted = (WINDOWS,) if shape.outputs == 1 else (WINDOWS, shape.outputs)
+    if not isinstance(outputs, Tensor) or outputs.shape != wanted:
+        many = "one forecast" if shape.outputs == 1 else f"{shape.outputs} numbers"
         shown = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         yield (
-            f"{model.summary} makes {shown} of {inputs}; forward must return one forecast per "
-            f"window, a tensor of shape ({WINDOWS},)"
+            f"{model.summary} makes {shown} of {inputs}; forward must return {many} per "
+            f"window, a tensor of shape {wanted}"
         )
         return
     if not torch.equal(outputs, again):

@@ -1,9 +1,9 @@
 """The paper's forecaster for many models at once, each a row of a matrix.
 
 An LSTM reads the look-back. Its hidden states of all steps, concatenated, go through an MLP with
-per-channel PReLU. The output is one number, the load at the look-ahead in scaled units. Shapes and
-order of the parameters are those of `torch.nn.LSTM` (two biases) and `torch.nn.Linear`. With the
-paper's sizes there are 60,276 parameters, 3,500 of them in the LSTM.
+per-channel PReLU. In the paper there is one output, the load at the look-ahead in scaled units.
+Shapes and order of the parameters are those of `torch.nn.LSTM` (two biases) and `torch.nn.Linear`.
+With the paper's sizes there are 60,276 parameters, 3,500 of them in the LSTM.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Forecaster:
     """Widths of the hidden layers of the MLP."""
     absolute: bool
     """Whether the forecast is the absolute value of the output."""
+    outputs: int = 1
+    """O, numbers that the model returns for a window."""
 
     @cached_property
     def layout(self) -> ParameterLayout:
@@ -47,7 +49,7 @@ class Forecaster:
             "lstm.bias_ih": (4 * H,),
             "lstm.bias_hh": (4 * H,),
         }
-        widths = [self.look_back * H, *self.mlp, 1]
+        widths = [self.look_back * H, *self.mlp, self.outputs]
         for layer, (fan_in, width) in enumerate(itertools.pairwise(widths)):
             shapes[f"mlp.{layer}.weight"] = (width, fan_in)
             shapes[f"mlp.{layer}.bias"] = (width,)
@@ -56,8 +58,10 @@ class Forecaster:
         return ParameterLayout(shapes, head=("mlp.*",))
 
     @property
-    def kernel_form(self) -> KernelForm:
-        """The model in the terms of the native kernel."""
+    def kernel_form(self) -> KernelForm | None:
+        """The model in the terms of the native kernel, which has one output."""
+        if self.outputs > 1:
+            return None
         return KernelForm(self.hidden, self.mlp, "prelu", self.absolute)
 
     def initial(self, seed: int) -> Tensor:
@@ -79,7 +83,8 @@ class Forecaster:
         return row
 
     def forward(self, parameters: dict[str, Tensor], x: Tensor) -> Tensor:
-        """Forecasts (S, B), in scaled units, for windows `x` (S, B, T, F).
+        """Forecasts (S, B), in scaled units, for windows `x` (S, B, T, F); (S, B, O) with several
+        outputs.
 
         `parameters` are those of S models, as `ParameterLayout.views` gives them.
         """
@@ -106,7 +111,8 @@ class Forecaster:
             z = torch.baddbmm(parameters[f"mlp.{layer}.bias"][:, None], z, weight)
             if layer < len(self.mlp):
                 z = torch.where(z > 0, z, parameters[f"mlp.{layer}.slope"][:, None] * z)
-        return z[..., 0].abs() if self.absolute else z[..., 0]
+        z = z.squeeze(-1)
+        return z.abs() if self.absolute else z
 
     # What the engines ask of any model, see `plfl.models.network.Network`.
     def module(self) -> nn.Module:

@@ -59,11 +59,11 @@ class Net(nn.Module):
         self.embed = nn.Linear(shape.look_back, sizes.width)
         layers = (Encoder(sizes.width, sizes.heads, sizes.hidden) for _ in range(sizes.layers))
         self.body = nn.Sequential(*layers)
-        self.head = nn.Linear(sizes.width + shape.context, 1)
+        self.head = nn.Linear(sizes.width + shape.context, shape.outputs)
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
-        """Forecasts (B,)."""
+        """Forecasts (B,), or (B, O) of several outputs."""
         z, mean, deviation = normalised(sequence)
         token = self.body(self.embed(z.mT))[:, 0]
         out: Tensor = self.head(torch.cat([token, context], 1))
-        return out.squeeze(1) * deviation + mean
+        return (out * deviation + mean).squeeze(1)

@@ -17,11 +17,11 @@ class Module(nn.Module):
         for width in forecaster.mlp:
             layers += [nn.Linear(fan_in, width), nn.PReLU(width)]
             fan_in = width
-        self.mlp = nn.Sequential(*layers, nn.Linear(fan_in, 1))
+        self.mlp = nn.Sequential(*layers, nn.Linear(fan_in, forecaster.outputs))
 
     def forward(self, sequence: Tensor, context: Tensor | None = None) -> Tensor:
-        """Forecasts (B,) of windows (B, T, F); the paper's have no context."""
-        out: Tensor = self.mlp(self.features(sequence, "states"))[:, 0]
+        """Forecasts (B,), or (B, O), of windows (B, T, F); the paper's have no context."""
+        out: Tensor = self.mlp(self.features(sequence, "states")).squeeze(1)
         return out.abs() if self.absolute else out
 
     def features(self, x: Tensor, which: str) -> Tensor:

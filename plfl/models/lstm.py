@@ -49,10 +49,10 @@ class Net(nn.Module):
     def __init__(self, shape: WindowShape, hidden: int, mlp: Sequence[int]):
         super().__init__()
         self.body = nn.LSTMCell(shape.inputs, hidden)
-        self.head = head_of(hidden + shape.context, mlp)
+        self.head = head_of(hidden + shape.context, mlp, shape.outputs)
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
-        """Forecasts (B,)."""
+        """Forecasts (B,), or (B, O) of several outputs."""
         body, linear = self.body, nn.functional.linear
         read = linear(sequence, body.weight_ih, body.bias_ih)
         h = c = sequence.new_zeros(len(sequence), body.hidden_size)

@@ -40,7 +40,8 @@ class LstmMlp(Model):
 
     def network(self, shape: WindowShape) -> Forecaster:
         absolute = self.output == "abs"
-        return Forecaster(shape.inputs, shape.look_back, self.hidden, tuple(self.mlp), absolute)
+        sizes = (shape.inputs, shape.look_back, self.hidden, tuple(self.mlp))
+        return Forecaster(*sizes, absolute, shape.outputs)
 
     def problems(self, shape: WindowShape) -> list[str]:
         if not shape.context:

@@ -42,18 +42,18 @@ class Net(nn.Module):
         super().__init__()
         layers, width = silu_layers(shape.look_back * shape.inputs + shape.context, hidden)
         self.body = nn.Sequential(*layers)
-        self.head = small(nn.Linear(width, 1))
+        self.head = small(nn.Linear(width, shape.outputs))
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
-        """Forecasts (B,)."""
+        """Forecasts (B,), or (B, O) of several outputs."""
         out: Tensor = self.head(self.body(torch.cat([sequence.flatten(1), context], 1)))
         return out.squeeze(1)
 
 
-def head_of(width: int, hidden: Sequence[int]) -> nn.Sequential:
+def head_of(width: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
     """The same layers over `width` features of another body."""
     layers, width = silu_layers(width, hidden)
-    return nn.Sequential(*layers, small(nn.Linear(width, 1)))
+    return nn.Sequential(*layers, small(nn.Linear(width, outputs)))
 
 
 def silu_layers(width: int, hidden: Sequence[int]) -> tuple[list[nn.Module], int]:

@@ -43,13 +43,13 @@ class Network(Protocol):
         """One model as a module, with parameters in the order of a row."""
 
     def forecasts(self, rows: Tensor, sequence: Tensor, context: Tensor) -> Tensor:
-        """Forecasts (S, B), in scaled units, of models `rows` (S, P).
+        """Forecasts (S, B), or (S, B, O) of several outputs, of models `rows` (S, P).
 
         The windows are a `sequence` (S, B, T, F) and a `context` (S, B, G).
         """
 
     def forward_pass(self, rows: Tensor, sequence: Tensor, context: Tensor) -> tuple[Tensor, Any]:
-        """Forecasts (S, B) as `forecasts`, and what the backward pass needs."""
+        """The same, and what the backward pass needs."""
 
     def backward_pass(
         self, rows: Tensor, kept: Any, forecast: Tensor, features: Named, out: Tensor
@@ -59,7 +59,7 @@ class Network(Protocol):
         Args:
             rows: the models of the forward pass.
             kept: what it kept.
-            forecast: gradient (S, B) of the loss by the forecasts.
+            forecast: gradient of the loss by the forecasts, in their shape.
             features: gradients by fields of `kept`, if the loss uses them.
             out: is overwritten.
         """
@@ -110,7 +110,7 @@ class ModuleNetwork:
 
     @property
     def kernel_form(self) -> KernelForm | None:
-        return self.model.kernel_form
+        return self.model.kernel_form if self.shape.outputs == 1 else None
 
     def module(self) -> nn.Module:
         return initial_of(self.model, self.shape, 0)
@@ -181,7 +181,8 @@ class ModuleNetwork:
             batch, shape = sequence.shape[1], self.shape
             with torch.inference_mode(False):
                 views = self.layout.views(torch.zeros(rows, self.layout.width).to(sequence))
-                sizes = (shape.look_back, shape.inputs), (shape.context,), ()
+                output = () if shape.outputs == 1 else (shape.outputs,)
+                sizes = (shape.look_back, shape.inputs), (shape.context,), output
                 given = [torch.zeros(rows, batch, *n).to(sequence) for n in sizes]
             try:
                 self.traced[key] = Traced(self._call, self.layout.names, [*views.values(), *given])
@@ -216,7 +217,7 @@ class ModuleNetwork:
             views = self.layout.views(rows[part])
             forecasts, kept = traced.forward(*views.values(), sequence[part], context[part])
             gradients = traced.backward(kept, forecasts)
-            return torch.cat([forecasts, *(gradient.flatten(1) for gradient in gradients)], 1)
+            return torch.cat([found.flatten(1) for found in (forecasts, *gradients)], 1)
 
         with torch.inference_mode():
             whole = run(slice(0, ROWS))

@@ -7,7 +7,7 @@ https://github.com/Nixtla/neuralforecast.
 x ← load − last;  ŷ ← last;  for each block with pooling k:
     z = MLP(maxpool_k(x), further features, context);  x ← x − W_b z;  ŷ ← ŷ + W_f z
 
-Deviations: there is one step to forecast, so nothing is interpolated.
+Deviations: the blocks return every output themselves; nothing is interpolated between outputs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Net(nn.Module):
         )
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
-        """Forecasts (B,)."""
+        """Forecasts (B,), or (B, O) of several outputs."""
         last = sequence[:, -1:, 0]
         forecast, left = last, sequence[:, :, 0] - last
         others = torch.cat([sequence[:, :, 1:].flatten(1), context], 1)
@@ -71,7 +71,7 @@ class Net(nn.Module):
 
 
 class Block(nn.Module):
-    """One block: what it leaves of the load (B, T), and its part (B, 1) of the forecast."""
+    """One block: what it leaves of the load (B, T), and its part (B, O) of the forecast."""
 
     def __init__(self, shape: WindowShape, pooling: int, hidden: Sequence[int], leaves: bool):
         super().__init__()
@@ -82,7 +82,7 @@ class Block(nn.Module):
         layers = [layer for a, b in pairs for layer in (nn.Linear(a, b), nn.ReLU())]
         self.body = nn.Sequential(*layers)
         self.back = nn.Linear(widths[-1], shape.look_back) if leaves else None
-        self.ahead = nn.Linear(widths[-1], 1)
+        self.ahead = nn.Linear(widths[-1], shape.outputs)
 
     def forward(self, load: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
         """What is left of the load, and the forecast."""

@@ -18,13 +18,18 @@ from plfl.files import sha256
 from plfl.layout import WindowShape
 from plfl.models import Model
 
-GIVEN = tuple(WindowShape._fields)
-"""Arguments that every module gets."""
+
+def given(shape: WindowShape) -> dict[str, int]:
+    """Arguments that every module gets: `outputs` only where there are several."""
+    sizes = shape._asdict()
+    if shape.outputs == 1:
+        del sizes["outputs"]
+    return sizes
 
 
 class OwnModule(Model):
-    """A class of a Python file, which is called with `inputs`, `look_back`, `context` and
-    `arguments`."""
+    """A class of a Python file, which is called with `inputs`, `look_back`, `context`, `arguments`
+    and, if there are several, the number of `outputs`."""
 
     name = "own_module"
 
@@ -61,16 +66,16 @@ class OwnModule(Model):
             raise PlflError(f"model.module: {self._file}: {problem}; correct the path") from None
 
     def build(self, shape: WindowShape) -> nn.Module:
-        found = self._class()
+        found, sizes = self._class(), given(shape)
         try:
-            inspect.signature(found).bind(**shape._asdict(), **self.arguments)
+            inspect.signature(found).bind(**sizes, **self.arguments)
         except TypeError as error:
-            names = ", ".join((*GIVEN, *self.arguments))
+            names = ", ".join((*sizes, *self.arguments))
             raise PlflError(
                 f"model.arguments: {self.module} cannot be called with {names}: {error}; correct "
                 "model.arguments, or the arguments of __init__"
             ) from None
-        module: nn.Module = found(**shape._asdict(), **self.arguments)
+        module: nn.Module = found(**sizes, **self.arguments)
         return module
 
     def _class(self) -> Any:

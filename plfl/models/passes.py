@@ -30,6 +30,8 @@ class Sizes(Protocol):
     def mlp(self) -> tuple[int, ...]: ...
     @property
     def absolute(self) -> bool: ...
+    @property
+    def outputs(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Activations:
 
 
 def forward(forecaster: Sizes, rows: Tensor, x: Tensor) -> tuple[Tensor, Activations]:
-    """Forecasts (S, B), in scaled units, for windows `x` (S, B, T, F) by models `rows` (S, P)."""
+    """Forecasts (S, B), or (S, B, O), for windows `x` (S, B, T, F) by models `rows` (S, P)."""
     p = forecaster.layout.views(rows)
     S, B, T, F = x.shape
     H = forecaster.hidden
@@ -92,7 +94,8 @@ def forward(forecaster: Sizes, rows: Tensor, x: Tensor) -> tuple[Tensor, Activat
         sums.append(z)
         if layer < last:
             z = torch.where(z > 0, z, p[f"mlp.{layer}.slope"][..., None] * z)
-    forecast = z[:, 0].abs() if forecaster.absolute else z[:, 0]
+    forecast = z[:, 0] if forecaster.outputs == 1 else z.mT
+    forecast = forecast.abs() if forecaster.absolute else forecast
     return forecast, Activations(read, gates, cells, squashed, sums, inputs)
 
 
@@ -110,13 +113,15 @@ def backward(
         forecaster: sizes of the models.
         rows: the models (S, P) of the forward pass.
         activations: its intermediate results.
-        forecast: gradient (S, B) of the loss with respect to the forecasts.
+        forecast: gradient of the loss with respect to the forecasts, in their shape.
         features: gradients with respect to `states` and `penultimate` of the activations, by name,
             if the loss uses them.
         out: is overwritten.
     """
     p, by = forecaster.layout.views(rows), forecaster.layout.views(out)
-    d = (forecast * activations.sums[-1][:, 0].sign() if forecaster.absolute else forecast)[:, None]
+    d = forecast[:, None] if forecaster.outputs == 1 else forecast.mT
+    if forecaster.absolute:
+        d = d * activations.sums[-1].sign()
     last = len(forecaster.mlp)
     for layer in range(last, -1, -1):
         if layer < last:

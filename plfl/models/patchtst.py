@@ -69,12 +69,12 @@ class Net(nn.Module):
         self.position = nn.Parameter(torch.empty(patches, sizes.width).uniform_(-0.02, 0.02))
         layers = (Encoder(sizes.width, sizes.heads, sizes.hidden) for _ in range(sizes.layers))
         self.body = nn.Sequential(*layers)
-        self.head = nn.Linear(patches * sizes.width + shape.context, 1)
+        self.head = nn.Linear(patches * sizes.width + shape.context, shape.outputs)
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
-        """Forecasts (B,)."""
+        """Forecasts (B,), or (B, O) of several outputs."""
         z, mean, deviation = normalised(sequence[:, :, :1])
         load = torch.cat([z[:, :, 0], z[:, -1:, 0].expand(-1, self.stride)], 1)
         tokens = self.embed(load.unfold(1, self.patch, self.stride)) + self.position
         out: Tensor = self.head(torch.cat([self.body(tokens).flatten(1), context], 1))
-        return out.squeeze(1) * deviation + mean
+        return (out * deviation + mean).squeeze(1)

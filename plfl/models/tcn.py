@@ -61,10 +61,10 @@ class Net(nn.Module):
                 for level in range(sizes.levels)
             )
         )
-        self.head = head_of(sizes.channels + shape.context, sizes.mlp)
+        self.head = head_of(sizes.channels + shape.context, sizes.mlp, shape.outputs)
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
-        """Forecasts (B,)."""
+        """Forecasts (B,), or (B, O) of several outputs."""
         out: Tensor = self.head(torch.cat([self.body(sequence)[:, -1], context], 1))
         return out.squeeze(1)
 

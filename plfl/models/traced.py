@@ -17,7 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 Call = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
-"""Forecasts (B,) of one model, given its parameters, sequences and contexts."""
+"""Forecasts (B,) or (B, O) of one model, given its parameters, sequences and contexts."""
 
 
 class Traced:
@@ -29,8 +29,8 @@ class Traced:
         Args:
             call: one model; it goes through `vmap`.
             names: names of its parameters.
-            given: parameters (S, ...), sequences, contexts and slopes (S, B) of the same shapes as
-                those to come; their values do not matter.
+            given: parameters (S, ...), sequences, contexts and slopes of the same shapes as those
+                to come; their values do not matter.
 
         Raises:
             Exception: whatever a module raises that cannot be traced.
@@ -48,12 +48,12 @@ class Traced:
         self._forward, self._backward = _split(joint)
 
     def forward(self, *given: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Forecasts (S, B) of parameters, sequences and contexts, and what `backward` needs."""
+        """Forecasts of parameters, sequences and contexts, and what `backward` needs."""
         found: tuple[Tensor, list[Tensor]] = self._forward(*given)
         return found
 
     def backward(self, kept: list[Tensor], slope: Tensor) -> list[Tensor]:
-        """Gradients by the parameters, given that (S, B) of the loss by the forecasts."""
+        """Gradients by the parameters, given that of the loss by the forecasts."""
         found: list[Tensor] = self._backward(*kept, slope)
         return found
 

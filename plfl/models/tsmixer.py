@@ -42,10 +42,10 @@ class Net(nn.Module):
     def __init__(self, shape: WindowShape, sizes: Tsmixer):
         super().__init__()
         self.body = nn.Sequential(*(Mixer(shape, sizes.hidden) for _ in range(sizes.layers)))
-        self.head = nn.Linear(shape.look_back + shape.context, 1)
+        self.head = nn.Linear(shape.look_back + shape.context, shape.outputs)
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
-        """Forecasts (B,)."""
+        """Forecasts (B,), or (B, O) of several outputs."""
         load = self.body(sequence)[:, :, 0]
         out: Tensor = self.head(torch.cat([load, context], 1))
         return out.squeeze(1)

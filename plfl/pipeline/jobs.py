@@ -130,11 +130,14 @@ def training_code(study: Study, cells: Iterable[Cell]) -> str:
             ("optimizers.server", cell.server_opt),
         )
     }
-    return code_digest("plfl.experiments.train", type(study.model).__module__, *used)
+    chosen = (type(study.model).__module__, type(study.task).__module__)
+    return code_digest("plfl.experiments.train", *chosen, *used)
 
 
 def git_commit() -> str | None:
-    """The commit of plfl's working tree, with a + if there are changes; None without git."""
+    """The commit of plfl's working tree, with a + if there are changes; None without one."""
+    if not (ROOT.parent / ".git").exists():  # installed, perhaps inside a repository of the user's
+        return None
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
     try:
         run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

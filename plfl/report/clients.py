@@ -139,12 +139,18 @@ def load(value: float) -> str:
     return f"{value:#.4g}".rstrip(".")
 
 
+def left_out(windows: float, skipped: float) -> str:
+    """How many windows are used, and how many touch a gap."""
+    return f"{windows:,.0f}; {skipped:,.0f} more touch a gap in the readings and are left out"
+
+
 def _facts(tables: Tables, row: Mapping[Any, Any]) -> dict[str, str]:
     unit = tables.load_unit
     weeks = row["rows"] * row["interval"] / WEEK
     facts = {
         "series": f"{row['rows']:,.0f} rows of {row['interval']:.0f} min, {weeks:.1f} weeks",
         "load": f"mean {load(row['mean'])}, standard deviation {load(row['std'])} {unit}",
+        **({"windows": left_out(row["windows"], row["skipped"])} if row.get("skipped") else {}),
         "MAE of persistence, test part": f"{load(row['persistence_mae_test'])} {unit}",
     }
     # In a deployed study the data stay with the clients, which report these scores only.
@@ -216,10 +222,12 @@ def _week(table: pd.DataFrame, cell: str, baseline: str) -> Week:
     values = table[lines].to_numpy(float)
     levels = MaxNLocator(4).tick_values(min(0.0, float(np.nanmin(values))), np.nanmax(values))
     low, high = levels[0], levels[-1]
-    x = LEFT + WIDTH * np.arange(len(table)) / max(len(table) - 1, 1)
     y = HEIGHT * (high - values) / (high - low)
     stamps = pd.DatetimeIndex(table["stamp"])
     steps = np.diff(stamps.to_numpy()) / np.timedelta64(1, "m")
+    step = steps.min(initial=np.inf)
+    place = np.cumsum(np.concatenate([[0.0], steps / step]))  # in steps from the first point
+    x = LEFT + WIDTH * place / max(place[-1], 1)
     midnight = np.flatnonzero(stamps == stamps.normalize())
     return Week(
         cell,
@@ -227,15 +235,22 @@ def _week(table: pd.DataFrame, cell: str, baseline: str) -> Week:
         f"{stamps[0]:%Y-%m-%d}",
         f"{stamps[-1]:%Y-%m-%d}",
         f"{stamps[0]:%Y-%m-%dT%H:%M}",
-        float(steps[0]) if len(steps) and (steps == steps[0]).all() else 0.0,
-        {name: _path(x, y[:, i]) for i, name in enumerate(lines)},
+        float(step) if len(steps) and (steps == step).all() else 0.0,
+        {name: _path(x, y[:, i], steps > step) for i, name in enumerate(lines)},
         [(round(HEIGHT * (high - level) / (high - low), 1), f"{level:g}") for level in levels],
         [(round(float(x[i]), 1), f"{stamps[i]:%a %d %b}") for i in midnight.tolist()],
     )
 
 
-def _path(x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
-    """An SVG path through points, with relative coordinates in tenths of a px."""
+def _path(x: NDArray[np.float64], y: NDArray[np.float64], breaks: NDArray[np.bool_]) -> str:
+    """An SVG path through points, with relative coordinates in tenths of a px.
+
+    Where there are `breaks`, the line between two points is left out.
+    """
     tenths = np.round(10 * np.column_stack([x, y])).astype(int)
-    steps = " ".join(f"{dx} {dy}" for dx, dy in np.diff(tenths, axis=0).tolist())
-    return f"M{tenths[0, 0]} {tenths[0, 1]}l{steps}"
+    # Coordinates after a move are those of lines.
+    steps = "l" + " ".join(
+        f"m{dx} {dy}l" if gap else f"{dx} {dy}"
+        for (dx, dy), gap in zip(np.diff(tenths, axis=0).tolist(), breaks.tolist(), strict=True)
+    )
+    return f"M{tenths[0, 0]} {tenths[0, 1]}{steps.replace('l ', 'l').removesuffix('l')}"

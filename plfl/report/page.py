@@ -114,6 +114,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             grid=_grid(tables),
             traffic=_traffic(tables),
             clients=_clients(tables),
+            gaps=_gaps(tables),
             clients_shown=clients_shown(tables),
             figures=[figure for figure in drawn if figure.drawings],
             empty=[figure.name for figure in drawn if not figure.drawings],
@@ -345,6 +346,19 @@ def _clients(tables: Tables) -> list[Client]:
     of_baselines = baseline_mase(tables)
     states = tables.study.data.states
     return [client for state in states for client in _clients_of(tables, state, of_baselines)]
+
+
+def _gaps(tables: Tables) -> str:
+    """How many windows of how many clients touch a gap; empty without any."""
+    clients = tables.clients
+    if "skipped" not in clients or not (touched := clients[clients["skipped"] > 0]).size:
+        return ""
+    number = "1 client" if len(touched) == 1 else f"{len(touched)} clients"
+    share = clients["skipped"].sum() / clients[["windows", "skipped"]].sum().sum()
+    return (
+        f"{clients['skipped'].sum():,} windows of {number} touch a gap in the readings and are "
+        f"left out of training, validation and test, {share:.1%} of all."
+    )
 
 
 def _clients_of(tables: Tables, state: str, of_baselines: pd.DataFrame) -> Iterator[Client]:

@@ -15,11 +15,12 @@ from plfl import __version__
 from plfl.baselines import BASELINE, naive
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.data.source import read_receipt
+from plfl.data.units import known
 from plfl.data.windows import SPLITS, WEEK, Dataset
 from plfl.files import atomic
 from plfl.results import costs
-from plfl.results import metrics as scores
 from plfl.results.records import CELL, cell_digest, join_tables, write_csv, write_table
+from plfl.tasks import metrics as scores
 
 log = logging.getLogger(__name__)
 
@@ -34,12 +35,15 @@ SEASONS = {"naive_day": naive.DAY, "naive_week": WEEK}
 def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
     """One row per client: its load, its persistence errors, the MASE of seasonal naive forecasts.
 
+    `rows` are its readings, `windows` those that it trains and is scored on, `skipped` those that
+    touch a gap.
+
     The seasonal naive forecasts are the only baselines of a deployed study, whose data stay with
     its clients. A warning names each client whose persistence error is zero; its MASE is undefined.
     """
     rows = []
     for i, name in enumerate(dataset.clients.tolist()):
-        load = dataset.load[dataset.bounds[i, 0] : dataset.bounds[i, 3]]
+        load = known(dataset.load[dataset.bounds[i, 0] : dataset.bounds[i, 3]])
         row = {
             "state": state,
             "client": name,
@@ -48,6 +52,8 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
             "std": load.std(),
             "rows": len(load),
             "interval": dataset.interval,
+            "windows": sum(len(dataset.starts(i, split)) for split in SPLITS),
+            "skipped": sum(dataset.skipped(i, split) for split in SPLITS),
         }
         for split in SPLITS[1:]:
             starts = dataset.starts(i, split)
@@ -55,7 +61,7 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
             error = scores.mae(truth, dataset.load[dataset.persistence_rows(starts)])
             row[f"persistence_mae_{split}"] = error
             for season, minutes in SEASONS.items():
-                forecast = naive.before(dataset, i, starts, minutes)
+                forecast = naive.last_season(dataset, i, starts, minutes)
                 row[f"{season}_mase_{split}"] = scores.of_split(dataset, i, split, forecast)["mase"]
             if error == 0:
                 log.warning(

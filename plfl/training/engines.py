@@ -36,7 +36,11 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
     if device == "cuda":
         reason: str | None = "it works on the CPU only"
     else:
-        reason = unavailable_reason() if form else "it does not know the model"
+        reason = (
+            unavailable_reason()
+            if form
+            else "it does not know the model, or not with several outputs"
+        )
     if reason is None:
         return "fused", device
     if compute.engine == "fused":

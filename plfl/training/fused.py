@@ -25,7 +25,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.training.native.compile import CompileError, build_kernel, load_kernel, supported
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask
+from plfl.training.task import Contrast, LocalTask
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +45,8 @@ def unavailable_reason() -> str | None:
 class Fused:
     """Trains each row to the same bits, beside any other rows and on any number of threads.
 
-    What the kernel does not know of a task (a ClientOpt with a step of its own, a contrast, another
-    loss, clipping, rates that change, averages) is left to `Stacked`.
+    What the kernel does not know (a ClientOpt with a step of its own, another loss) is left to
+    `Stacked`.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class Fused:
         Raises:
             MemoryError: there is not enough for the threads' own copies of a model.
         """
-        rule, taken, unknown = _rule(task.optimiser), _taken(task), _unknown(task)
-        if rule is None or taken is None or unknown:
-            _leave_to_stacked(unknown or task.optimiser.name)
+        rule, taken, known = _rule(task.optimiser), _taken(task), task.loss.name in _LOSSES
+        if rule is None or taken is None or not known:
+            _leave_to_stacked(task.optimiser.name if known else f"the loss {task.loss.name}")
             return self._stacked.train(task)
         S, K, B = task.batches.shape
         P = self._parameters
@@ -113,12 +113,15 @@ class Fused:
             trained["gradients"] = task.gradients
         if task.storm is not None:
             trained |= {"momentum": task.storm.momentum, "square": task.storm.square}
+        if task.average is not None:
+            trained["average"] = task.average.rows
         results = {name: self._numbers(x, (S, P)) for name, x in trained.items()}
         terms = {
             "pull": (task.pull, (P,)),
             "constant": (task.constant, (S, P)),
             "step_offset": (task.step_offset, (S, P)),
             "targets": (task.targets, (S, K, B)),
+            "previous": (None if task.contrast is None else task.previous, (S, P)),
             "scale": (None if task.storm is None else task.storm.scale, (S, P)),
         }
         arrays = results | {
@@ -134,13 +137,22 @@ class Fused:
             arrays["row_steps"] = _steps(task.steps, S, K)
         if task.frozen is not None:
             arrays["frozen"] = _mask(task.frozen, P)
+        if task.rates is not None:
+            arrays["rates"] = torch.tensor(task.rates[:K], dtype=torch.float64)
+        if task.average is not None:
+            arrays["averaged"] = task.average.steps.double().expand(S, 1).contiguous()
         job = _Training(
             rows=S,
             steps=K,
             batch=B,
             threads=self.threads,
             rules=(_Rule * S)(*[rule] * S),
-            loss=_LOSSES.index(task.loss),
+            contrast=0.0 if task.contrast is None else task.contrast.weight,
+            temperature=1.0 if task.contrast is None else task.contrast.temperature,
+            features=self._layer_of(task.contrast),
+            clip=task.clip or 0.0,
+            limit=0.0 if task.average is None else task.average.decay,
+            loss=_LOSSES.index(task.loss.name),
             loss_scale=task.loss_scale,
             a=0.0 if task.storm is None else task.storm.a,
             beta=0.0 if task.storm is None else task.storm.beta,
@@ -164,6 +176,11 @@ class Fused:
         )
         return list(forecasts.split(sizes))
 
+    def _layer_of(self, contrast: Contrast | None) -> int:
+        """The layer of the MLP whose inputs are the features that are contrasted."""
+        states = contrast is None or contrast.features == "states"
+        return 0 if states else int(self._network.layers)
+
     def _run(self, function: str, job: Structure) -> None:
         arguments = (self._network, self._source, job)
         if getattr(self._kernel, function)(*map(byref, arguments)):
@@ -180,18 +197,6 @@ class Fused:
             found = f"{tuple(values.shape)} of {values.dtype}"
             raise ValueError(f"numbers {shape} of {self.dtype} are needed, not {found}")
         return values.contiguous()
-
-
-def _unknown(task: LocalTask) -> str | None:
-    """The term of a task that the kernel does not know; None if it knows all."""
-    unknown = {
-        "a contrast": task.contrast is not None,
-        f"the loss {task.loss}": task.loss not in _LOSSES,
-        "clipping": task.clip is not None,
-        "a schedule of the rate": task.rates is not None,
-        "an average of the parameters": task.average is not None,
-    }
-    return next((name for name, is_asked in unknown.items() if is_asked), None)
 
 
 def _mask(mask: Tensor, parameters: int) -> Tensor:
@@ -241,7 +246,7 @@ def _rule(optimiser: ClientOpt) -> _Rule | None:
 _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
 """What the kernel calls the state of the optimisers."""
 _LOSSES = ("mse", "mae", "huber")
-"""Those of `losses.LOSSES` that the kernel knows, in its order."""
+"""Those of `plfl.tasks.losses` that the kernel knows, in its order."""
 _ACTIVATIONS = ("prelu", "silu")
 """The kernel's activations, in its order."""
 
@@ -264,7 +269,7 @@ class _Network(Structure):
     @classmethod
     def of(cls, form: KernelForm, shape: WindowShape) -> _Network:
         widths = (c_int32 * len(form.widths))(*form.widths)
-        sizes = (*shape, form.hidden, len(form.widths))
+        sizes = (shape.inputs, shape.look_back, shape.context, form.hidden, len(form.widths))
         return cls(*sizes, widths, _ACTIVATIONS.index(form.activation), form.absolute)
 
 
@@ -296,6 +301,12 @@ class _Training(Structure):
         *((name, c_void_p) for name in ("pull", "constant", "step_offset", "targets")),
         *((name, c_void_p) for name in ("row_steps", "gradients", "frozen")),
         *((name, c_void_p) for name in ("momentum", "square", "scale")),
+        ("previous", c_void_p),
+        *((name, c_double) for name in ("contrast", "temperature")),
+        ("features", c_int64),
+        ("clip", c_double),
+        *((name, c_void_p) for name in ("rates", "average", "averaged")),
+        ("limit", c_double),
     )
 
 

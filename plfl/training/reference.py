@@ -22,12 +22,12 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.training.task import Contrast, LocalTask
 
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+ORACLES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": nn.functional.mse_loss,
     "mae": nn.functional.l1_loss,
     "huber": nn.functional.huber_loss,
 }
-"""PyTorch's own losses."""
+"""PyTorch's own losses. Of others it takes the derivative itself, not their `slope`."""
 
 
 def optimiser(settings: ClientOpt, parameters: list[nn.Parameter]) -> torch.optim.Optimizer | None:
@@ -152,8 +152,10 @@ class Reference:
     ) -> tuple[float, Tensor]:
         """Loss of the module on a minibatch, and its gradient (P,)."""
         self.module.zero_grad()
-        forecast = self.module(*self._inputs(windows))
-        loss = task.loss_scale * LOSSES[task.loss](forecast, target)
+        output = self.module(*self._inputs(windows))
+        oracle = ORACLES.get(task.loss.name)
+        own = oracle(output, target) if oracle else task.loss.of(output, target).mean()
+        loss = task.loss_scale * own
         if task.contrast is not None:
             loss = loss + self._contrastive(task.contrast, self._inputs(windows)[0], others)
         loss.backward()

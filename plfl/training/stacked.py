@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from plfl.data.windows import Dataset
 from plfl.models.network import Network
-from plfl.training.losses import LOSSES, contrastive
+from plfl.training.losses import contrastive
 from plfl.training.task import Contrast, LocalTask, Storm
 
 CHUNK = 12
@@ -140,9 +140,9 @@ class Stacked:
         out: Tensor,
     ) -> Tensor:
         """Losses (S,) of the models `y` on a minibatch, and their gradient into `out`."""
-        forecasts, kept = self.network.forward_pass(y, sequence, context)
-        errors, loss = forecasts - targets, LOSSES[task.loss]
-        losses = loss.of(errors).mean(1) * task.loss_scale
+        outputs, kept = self.network.forward_pass(y, sequence, context)
+        each = task.loss.of(outputs, targets).flatten(1)
+        losses = each.mean(1) * task.loss_scale
         features: dict[str, Tensor] = {}
         if task.contrast is not None and task.previous is not None:
             which = task.contrast.features
@@ -152,8 +152,8 @@ class Stacked:
             )
             added, features[which] = _contrast(getattr(kept, which), near, far, task.contrast)
             losses = losses + added
-        by_forecast = loss.slope(errors) * (task.loss_scale / errors.shape[1])
-        self.network.backward_pass(y, kept, by_forecast, features, out)
+        by_output = task.loss.slope(outputs, targets) * (task.loss_scale / each.shape[1])
+        self.network.backward_pass(y, kept, by_output, features, out)
         if task.clip is not None:
             if task.frozen is not None:
                 out.masked_fill_(task.frozen, 0)

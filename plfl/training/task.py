@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from plfl.optimizers.client import ClientOpt
+from plfl.tasks.losses import POINT, Loss
 
 
 @dataclass(frozen=True)
@@ -115,9 +116,9 @@ class LocalTask:
     step_offset: Tensor | None = None
     """(S, P), added to the rows after every step."""
     targets: Tensor | None = None
-    """(S, K, B) to train on, in scaled units, instead of the windows' own targets."""
-    loss: str = "mse"
-    """Name of the loss, one of `losses.LOSSES`."""
+    """(S, K, B), or (S, K, B, ...) as `loss` reads them, instead of the windows' own targets."""
+    loss: Loss = POINT["mse"]
+    """The loss of outputs and targets."""
     loss_scale: float = 1.0
     """Factor of the loss, and so of the gradient."""
     steps: Tensor | None = None
@@ -208,4 +209,4 @@ class Engine(Protocol):
         """Run the K local steps of every row; returns the mean minibatch loss (S,), float64."""
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        """Forecasts, in scaled units, of row s for the windows `starts[s]`."""
+        """Outputs (W,) or (W, O), in scaled units, of row s for the windows `starts[s]`."""

@@ -37,6 +37,10 @@ CAMPAIGNS = {
         (DOWNLOADS,),
         environment={"PLFL_S3_SERVER": "s3rver", "PLFL_FAULT_SEEDS": "300"},
     ),
+    "wheel": Campaign(
+        "a study in an empty folder with the installed wheel; a minute",
+        ((*PYTEST, f"{HERE}/test_wheel.py"),),
+    ),
     "reference-data": Campaign(
         "files of NREL, the authors and BDG2, read and compared; needs the files",
         ((*PYTEST, f"{HERE}/test_golden.py", f"{HERE}/test_reference_data.py"),),

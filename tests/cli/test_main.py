@@ -74,8 +74,11 @@ def test_data_check_describes_and_judges(project: Path, capsys: pytest.CaptureFi
         (["run", "my.yaml", "all-P2-fedopt-adam-fedavg-11"], f"did you mean {CELL!r}?"),
         (["data", "check", "empty"], "holds no meter files"),
         (["track", "results/none"], "holds no study"),
-        (["ui"], "holds no study with an MLflow database"),
+        (["ui"], "holds no study with mlflow.db"),
         (["track", "my.yaml"], "my.yaml: holds no study"),
+        (["study", "none.yaml"], "the file does not exist"),
+        (["init", "dem"], "did you mean 'demo'?"),
+        (["report"], "holds no study with study.json"),
         (
             ["run", "my.yaml", CELL, "--records", "none/r.parquet"],
             "none does not exist; create it",

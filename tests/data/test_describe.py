@@ -7,7 +7,7 @@ import pytest
 from plfl.config.sections import Windows
 from plfl.data.describe import ENOUGH_WEEKS, describe, judge
 from plfl.data.windows import build
-from plfl.results import metrics as scores
+from plfl.tasks import metrics as scores
 
 WEEK = 7 * 96
 WINDOWS = Windows()
@@ -50,6 +50,7 @@ def test_numbers_by_hand() -> None:
     assert row["persistence_ratio"] == pytest.approx(row["persistence_mae"] / 3)
     assert row["test_persistence_mae"] == 9 - 5
     assert row["flat_hours"] == 3
+    assert pd.isna(row["windows"]), "a validation part of one row has no window"
     assert row["outliers"] == 0
 
 

@@ -222,7 +222,7 @@ def test_the_form_of_a_file_does_not_matter(
     np.testing.assert_allclose(table["temperature"], content["T out"], rtol=1e-15)
     assert (table["floor_area"] == 1000).all()
     assert set(table.dtypes) == {np.dtype(float)}
-    assert table.attrs == {"gaps": 0, "filled": 0}
+    assert table.attrs == {"gaps": 0, "filled": 0, "missing": 0}
 
 
 def test_a_column_of_the_users_own_is_an_input_known_ahead(meter: Callable[..., Path]) -> None:
@@ -424,7 +424,7 @@ def test_local_clocks_give_a_regular_grid_and_keep_the_energy(
     assert table.index.equals(ends.tz_localize(None) + offsets.min())
     assert (np.diff(table.index) == step).all()
     assert table["load"].sum() == pytest.approx(content["load"].sum(), rel=1e-12)
-    assert table.attrs == {"gaps": 0, "filled": 0}
+    assert table.attrs == {"gaps": 0, "filled": 0, "missing": 0}
 
 
 def test_fixed_zones_and_zones_without_summer_time(meter: Callable[..., Path]) -> None:
@@ -469,23 +469,27 @@ def test_short_gaps_carry_the_last_reading_forward_and_are_reported(
     np.testing.assert_array_equal(table["load"].iloc[[10, 11, 20, 21, 22, 23]], carried)
     untouched = np.setdiff1d(np.arange(96), [10, 11, 20, 21, 22, 23])
     np.testing.assert_array_equal(table["load"].iloc[untouched], load[untouched])
-    assert table.attrs == {"gaps": 2, "filled": 6}
+    assert table.attrs == {"gaps": 2, "filled": 6, "missing": 0}
     assert len(caplog.records) == 1
     assert f"{path}: load: 6 missing readings in 2 gaps filled" in caplog.text
     assert "the longest 60 minutes from 2018-01-01 05:15+00:00" in caplog.text
 
 
-@given(seed=st.integers(0, 2**32 - 1), origin=st.integers(1, 94))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    origin=st.integers(1, 94),
+    max_gap=st.sampled_from([60, 24 * 60]),
+)
 @settings(max_examples=40, deadline=None)
 def test_no_value_depends_on_readings_after_it(
-    seed: int, origin: int, tmp_path_factory: pytest.TempPathFactory
+    seed: int, origin: int, max_gap: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     dice = np.random.default_rng(seed)
     path = tmp_path_factory.mktemp("gaps") / "m.parquet"
     content = frame(stamps(), temperature=dice.normal(size=96))
     for column in ("load", "temperature"):
         for start in dice.integers(1, 91, size=3):
-            content.loc[start : start + dice.integers(0, 4), column] = np.nan
+            content.loc[start : start + dice.integers(0, 6), column] = np.nan
     later = np.arange(96) > origin
     changed = content.copy()
     changed.loc[later, ["load", "temperature"]] += dice.uniform(1, 9, (int(later.sum()), 2))
@@ -493,7 +497,7 @@ def test_no_value_depends_on_readings_after_it(
     tables = []
     for table in (content, changed):
         table.to_parquet(path)
-        tables.append(read(path, columns=columns, max_gap=24 * 60))
+        tables.append(read(path, columns=columns, max_gap=max_gap))
     before, after = (table.iloc[: origin + 1] for table in tables)
     pd.testing.assert_frame_equal(before, after)
     assert not tables[0].equals(tables[1]), "the readings after it were changed"
@@ -516,11 +520,23 @@ def test_a_window_that_ends_in_a_gap_does_not_see_the_next_reading(
     )
 
 
-def test_the_limit_of_gaps_is_exact(meter: Callable[..., Path]) -> None:
-    path = meter(frame(stamps()).drop(index=[20, 21]))
-    assert read(path, max_gap=30).attrs["filled"] == 2
-    with pytest.raises(DataError, match=r"load is missing for 30 minutes, from .*05:15\+00:00"):
-        read(path, max_gap=29)
+def test_a_gap_above_the_limit_stays_a_gap(
+    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    content = frame(stamps())
+    path = meter(content.drop(index=[10, 20, 21]))
+    assert read(path, max_gap=30).attrs == {"gaps": 2, "filled": 3, "missing": 0}
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "plfl"):
+        table = read(path, max_gap=29)
+    assert table.attrs == {"gaps": 2, "filled": 1, "missing": 2}
+    # None of its readings is filled.
+    assert np.flatnonzero(table["load"].isna()).tolist() == [20, 21]
+    assert table["load"].iloc[10] == content["load"].iloc[9]
+    assert (
+        "load: 2 missing readings in 1 gaps left as they are; windows that touch one are not used, "
+        "the longest 30 minutes from 2018-01-01 05:15+00:00 on"
+    ) in caplog.text
 
 
 def test_hourly_weather_beside_quarter_hourly_load(
@@ -532,7 +548,7 @@ def test_hourly_weather_beside_quarter_hourly_load(
     table = read(path, columns=columns)
     # Each holds until the next one is measured.
     np.testing.assert_array_equal(table["temperature"], 4 * (np.arange(97) // 4))
-    assert table.attrs == {"gaps": 0, "filled": 0}
+    assert table.attrs == {"gaps": 0, "filled": 0, "missing": 0}
     assert "temperature: 72 missing readings in 24 gaps" in caplog.text
 
 
@@ -625,10 +641,6 @@ MESSAGES: dict[str, tuple[pd.DataFrame | str, dict[str, Any]]] = {
         {},
     ),
     "00:07:00 is not on a quarter of an hour": (frame(stamps("2018-01-01 00:07")), {}),
-    "load is missing for 75 minutes, from the reading of 2018-01-01 05:15+00:00 on": (
-        GOOD.drop(index=range(20, 25)),
-        {},
-    ),
     "the stamps jump from 2018-03-11 02:00:00 to 2018-03-11 03:15:00, as clocks do": (
         frame(stamps("2018-03-10 00:15", 200)).drop(index=range(104, 108)),
         {},
@@ -716,7 +728,11 @@ def test_the_guide_explains_every_error_that_is_raised() -> None:
 
 
 def test_the_guide_explains_nothing_else() -> None:
-    source = "".join(constants(ast.parse(source_of_meters() + inspect.getsource(checks))))
+    source = "".join(
+        constants(
+            ast.parse(source_of_meters() + inspect.getsource(checks) + inspect.getsource(windows))
+        )
+    )
     rows = explanations()
     assert len(rows) > 25
     assert [row for row in rows if not all(piece in source for piece in row)] == [

@@ -156,7 +156,9 @@ def test_an_average_is_scored_and_changes_nothing_else(sharing: str) -> None:
     assert (theirs["mae"] != ours["mae"])[scored].all()
 
 
-@pytest.mark.parametrize("method", sorted(methods.available()))
+@pytest.mark.parametrize(
+    "method", sorted(n for n, m in methods.available().items() if not (m.own_steps or m.adapts))
+)
 def test_an_average_without_a_memory_is_the_last_model(method: str) -> None:
     """Also where a method moves the models while they train."""
     dampening = {"client_opt": {"sgdm": {"momentum": 0.5, "dampening": 0.5}}}
@@ -304,14 +306,21 @@ def test_no_method_stumbles_over_clients_that_diverge(method: str) -> None:
     client = "sgdm" if method == "fedadc_dm" else "sgd"
     options = {"lr": 1e30} | ({"dampening": 0.5, "momentum": 0.5} if client == "sgdm" else {})
     study = tiny.study(
-        grid={"method": [method], "client_opt": [client], "server_opt": ["fedavg"]},
+        grid={
+            "method": [method],
+            "client_opt": [client],
+            "server_opt": ["fedavg"],
+            "sharing": ["P1", "P2"],
+            "refused": "skip",
+        },
         client_opt={client: options},
         method={"one_shot": {"alone": 1}},
     )
-    (table,) = records(study, f"XX-P1-{method}-{client}-fedavg-10")
+    (table,) = records(study, str(study.cells[0]))
     trained = table[table["split"] == "train"]
     assert set(trained["round"]) == {1, 2, 3}
-    assert np.isinf(trained["loss"]).any()
+    # FedBABU trains the LSTM alone, whose outputs have bounds.
+    assert np.isinf(trained["loss"]).any() or method == "fedbabu"
 
 
 def test_what_clients_exchange_before_round_1_is_counted() -> None:

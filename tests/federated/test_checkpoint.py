@@ -35,13 +35,18 @@ def interrupted(study: Study, folder: Path, at: int, key: str = "job") -> None:
 def accepted(method: str) -> dict[str, Any]:
     """A study of one method with optimisers it accepts."""
     refused = {"fedadc_dm": {"client_opt": ["sgdm"]}}
-    grid = {"method": [method], "client_opt": ["sgd"], "server_opt": ["fedavg"]}
+    grid: dict[str, Any] = {"method": [method], "client_opt": ["sgd"], "server_opt": ["fedavg"]}
+    grid["refused"] = "skip"  # a method may want personal parameters
     options = {"sgdm": {"momentum": 0.5, "dampening": 0.5}} if method == "fedadc_dm" else {}
     simulated = {"simulation": {"availability": 0.7}}
     return {
         "grid": grid | refused.get(method, {}),
         "client_opt": options,
-        "federation": {"rounds": 5, "opt_state": "keep"} | simulated,
+        "federation": {
+            "rounds": 5,
+            "opt_state": "reset" if methods.available()[method].own_steps else "keep",
+        }
+        | simulated,
     }
 
 

@@ -113,10 +113,12 @@ WORK: dict[str, tuple[list[float], dict[str, Any]]] = {
     "fafed": ([1 + 8, 8, 8], {}),
     "fedadc_plus": ([TAUGHT] * 3, {}),
     "fedeff": ([2 + 6, 6, 6], {"epochs": 3, "tau": 1, "epoch_steps": 2, "schedule": "EC"}),
+    "ditto": ([3 + 4] * 3, {"steps": 3}),
     "fedgkd": ([4, TAUGHT, TAUGHT], {}),
     "ifca": ([4 + 2 * 256 / 8 / 3] * 3, {}),
     "moon": ([4 * 5 / 3] * 3, {}),
     "one_shot": ([40 + 4, 4, 4], {}),
+    "per_fedavg": ([2 * 4] * 3, {}),
     "scaffold": ([8, 8, 8], {"option": "i"}),
 }
 """Work of a client in three rounds of four steps, for the methods that do more than steps or do it
@@ -300,12 +302,14 @@ def test_every_method_bears_absence(split: str) -> None:
             "method": chosen,
             "client_opt": ["sgd"],
             "server_opt": ["fedavg"],
-            "sharing": [split],
+            "sharing": [split] if split == "P2" else [split, "P2"],
+            "refused": "skip",
         },
         federation={"rounds": 6, "simulation": {"availability": 0.5, "dropout": 0.5}},
         method={"fedeff": {"epoch_steps": 1}},
     )
-    for cell, result in train(study, study.cells, tiny.dataset()).items():
+    cells = [cell for cell in study.cells if cell.sharing == split]
+    for cell, result in train(study, cells, tiny.dataset()).items():
         scored = result.records[result.records["split"] != "train"]
         assert np.isfinite(scored["mase"]).all(), cell
 

@@ -148,6 +148,16 @@ def test_inputs_outside_of_the_training(
     assert list(stray) == list(readings.index[50:62])
 
 
+def test_a_gap_costs_the_forecasts_that_would_read_it(model: ForecastModel) -> None:
+    readings = model.read(Path("meters/a.csv"))
+    gaps = readings.copy()
+    gaps.iloc[200, 0] = np.nan
+    every, kept = model.predict(readings, "a"), model.predict(gaps, "a")
+    reads = (every["made_at"] >= readings.index[200]) & (every["made_at"] <= readings.index[211])
+    assert reads.sum() == 12
+    pd.testing.assert_frame_equal(kept, every[~reads])
+
+
 def test_what_is_refused(model: ForecastModel) -> None:
     readings = model.read(Path("meters/a.csv"))
     refused: list[tuple[pd.DataFrame, str | None, str]] = [
@@ -158,7 +168,11 @@ def test_what_is_refused(model: ForecastModel) -> None:
         (readings[::2], "a", "missing in"),
         (readings.reset_index(drop=True), "a", "the index must be timestamps"),
         (readings.tz_localize("UTC"), "a", "without a UTC offset"),
-        (readings.mask(readings["load"] > 2), "a", "missing .NaN."),
+        (
+            readings.iloc[:36].drop(index=readings.index[[11, 12, 24]]).asfreq("15min"),
+            "a",
+            "no row has all .* 12 readings",
+        ),
     ]
     for frame, client, message in refused:
         with pytest.raises(DataError, match=message):

@@ -32,7 +32,7 @@ def check(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
         file = pd.read_parquet(files[name])
         np.testing.assert_array_equal(table["load"], file[LOAD])
         np.testing.assert_array_equal(table.index, file["timestamp"])
-        assert table.attrs == {"gaps": 0, "filled": 0}
+        assert table.attrs == {"gaps": 0, "filled": 0, "missing": 0}
     assert not caplog.records
 
     eastern = study.meters.model_copy(update={"timezone": "America/New_York"})

@@ -15,6 +15,7 @@ from plfl.methods import Method
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
+from plfl.tasks.forecast import Forecast
 from plfl.training.task import LocalTask
 
 
@@ -63,7 +64,8 @@ class Quadratic:
                 rows[on] = state[name]
             if storm is not None:
                 y = torch.where(task.shared, ahead, y)
-            task.rows[on] = y if task.step_offset is None else y + task.step_offset[on]
+            y = y if task.step_offset is None else y + task.step_offset[on]
+            task.rows[on] = y if task.frozen is None else torch.where(task.frozen, start[on], y)
         return torch.zeros(len(client), dtype=torch.float64)
 
     def gradients(self, y: Tensor, client: Tensor) -> Tensor:
@@ -81,11 +83,18 @@ class QuadraticData(ClientData):
     def __init__(self, problem: Quadratic, settings: Settings, seed: int, windows: Sequence[float]):
         self.problem, self.engine = problem, problem
         self.settings, self.seed = settings, seed
+        self.task = Forecast()
         self.names = [f"client {i}" for i in range(len(problem.a))]
         self.windows = torch.tensor(windows, dtype=torch.float64)
 
     def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
         return clients[:, None, None].expand(-1, steps, 1)
+
+    def passes(
+        self, purpose: str, clients: Tensor, epochs: int, most: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        steps = epochs if most is None else min(epochs, most)
+        return self.minibatches(clients, 0, steps), torch.full((len(clients),), steps)
 
     def losses(
         self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None
@@ -133,7 +142,9 @@ def trajectory(
         weighting="samples" if weights else "uniform",
         opt_state=opt_state,
         draw=lambda seed: torch.tensor(start, dtype=torch.float64) + seed,
-        layout=ParameterLayout({f"w{j}": (1,) for j in range(len(start))}),
+        layout=ParameterLayout(
+            {f"w{j}": (1,) for j in range(len(start))}, head=(f"w{len(start) - 1}",)
+        ),
     )
     made(f)
     seen = [_snapshot(f, None)]
@@ -149,8 +160,20 @@ def _snapshot(f: Federation, report: Round | None) -> SimpleNamespace:
         local=f.local.clone(),
         moments={name: rows.clone() for name, rows in f.moments.items()},
         global_models=f.global_models,
+        scored=f.own_models().clone(),
         report=report,
     )
+
+
+def in_turns(method: Method, *turns: list[int]) -> Method:
+    """The method where round t is for the clients `turns[t - 1]`."""
+
+    class InTurns(type(method)):  # type: ignore[misc]
+        def select(self, f: Federation, t: int, drawn: Tensor) -> Tensor:
+            return torch.tensor(turns[t - 1], dtype=torch.int64)
+
+    turned: Method = InTurns(**method.model_dump())
+    return turned
 
 
 def server_path(*args: object, **kwargs: object) -> list[float]:

@@ -21,7 +21,7 @@ from plfl.methods.clusters import ClusterState, coordinates, k_means
 from plfl.methods.fedac import FedAC, State, components, nearest, spread
 from plfl.methods.fedcluster import FedCluster
 from plfl.methods.fedopt import FedOpt
-from plfl.methods.fedsc import FedSC, histograms, linked
+from plfl.methods.fedsc import FedSC, linked
 from plfl.methods.ifca import Ifca
 from plfl.methods.one_shot import OneShot
 from plfl.optimizers.client import ClientOpt
@@ -34,6 +34,7 @@ from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedavgm import FedAvgM
+from plfl.tasks.forecast import Forecast
 from plfl.training.reference import Reference
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
@@ -315,6 +316,7 @@ def test_fedsc_of_a_single_client() -> None:
 
 def test_fedsc_attribute_is_the_share_of_each_pooled_quantile_bin() -> None:
     low, high = np.arange(4.0), np.arange(4.0, 8.0)
+    histograms = Forecast().histograms
     assert histograms([low, high], 4).tolist() == [[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]]
     assert histograms([low, np.r_[low, high, high]], 2).tolist() == [[1, 0], [1 / 3, 2 / 3]]
 

@@ -29,7 +29,7 @@ from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgm import FedAvgM
 from tests.helpers import tiny
-from tests.helpers.problems import Q2, Quadratic, server_path, trajectory
+from tests.helpers.problems import Q2, Quadratic, in_turns, server_path, trajectory
 
 SGD, AVG = Sgd(lr=0.1), FedAvg()
 AVERAGING = SgdMomentum(lr=0.1, momentum=0.5, dampening=0.5)
@@ -48,17 +48,6 @@ EVERY: list[tuple[Method, ClientOpt]] = [
     (FedADCDM(), AVERAGING),
 ]
 every = pytest.mark.parametrize(("method", "client_opt"), EVERY, ids=str)
-
-
-def in_turns(method: Method, *turns: list[int]) -> Method:
-    """The method where round t is for the clients `turns[t - 1]`."""
-
-    class InTurns(type(method)):  # type: ignore[misc]
-        def select(self, f: Any, t: int, drawn: Any) -> Any:
-            return torch.tensor(turns[t - 1], dtype=torch.int64)
-
-    turned: Method = InTurns(**method.model_dump())
-    return turned
 
 
 def memories(method: Method, *names: str, rounds: int = 3, **kwargs: Any) -> list[Any]:

@@ -20,7 +20,8 @@ from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgm import FedAvgM
-from plfl.training.losses import Distillation
+from plfl.tasks import Distillation
+from plfl.tasks.forecast import Forecast
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
@@ -192,7 +193,9 @@ def test_the_engine_trains_on_the_loss_of_the_method():
     rows, windows = one.rows.clone(), list(one.batches.flatten(1))
     taught = torch.stack(engine.predict(rows.flip(0), windows)).view(one.batches.shape).clone()
     targets = engine.targets[one.batches + SMALL.look_back - 1]
-    engine.train(replace(one, targets=term.targets(taught, targets, None), loss_scale=term.scale))
+    mixed = Forecast().taught(term, taught, targets, torch.arange(len(rows)))
+    loss, scale = Forecast().objective("mse", term)
+    engine.train(replace(one, targets=mixed, loss=loss, loss_scale=scale))
     leaf = rows.clone().requires_grad_()
     sequence, _ = engine._inputs(one.batches[:, 0])
     forecasts = SMALL.forward(SMALL.layout.views(leaf), sequence)

@@ -318,7 +318,7 @@ def test_the_configuration_can_be_taken_along(small: Path, parsed: Page) -> None
     assert (kind, link["download"]) == ("data:text/yaml;base64", "small.yaml")
     again = Study.parse(yaml.safe_load(base64.b64decode(content)), "the page")
     assert again == Tables(small.parent).study
-    assert "snakemake --cores all --configfile small.yaml" in parsed.text
+    assert "plfl study small.yaml" in parsed.text
 
 
 def test_links_lead_to_files_that_are_there_and_to_places_in_the_page(

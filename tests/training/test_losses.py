@@ -3,18 +3,18 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.models.forecaster import Forecaster
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.sgd import Sgd
+from plfl.tasks.losses import POINT, OfErrors
 from plfl.training import losses
 from plfl.training.fused import Fused, unavailable_reason
+from plfl.training.native.compile import supported
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import Contrast
@@ -33,60 +33,6 @@ def test_contrastive_loss_of_the_specification():
     h, near, far = torch.tensor([[1.0, 2], [1, 0], [0, 1]]).double()
     assert losses.contrastive(h, near, far, 0.5).item() == pytest.approx(1.2371950825, abs=1e-10)
     assert losses.contrastive(h, h, h, 0.5).item() == pytest.approx(math.log(2))
-
-
-def corrected(weight: float, edges: list[float], ratios: list[float]):
-    numbers = torch.tensor(edges).double(), torch.tensor([ratios]).double()
-    return losses.CorrectedDistillation(weight, *numbers)
-
-
-def test_corrected_target_of_the_specification():
-    """y = .5, ŷ_T = .8, ρ = .25, ŷ = .55, λ = .35: y* = .725, L = .01234375."""
-    edges, ratios = [0.6], [1.0, 0.25]
-    assert corrected(1, edges, ratios).targets(one(0.8), one(0.5), ONE).item() == (
-        pytest.approx(0.725)
-    )
-    target = corrected(0.35, edges, ratios).targets(one(0.8), one(0.5), ONE).item()
-    constant = 0.35 * 0.65 * (0.725 - 0.5) ** 2
-    assert (0.55 - target) ** 2 + constant == pytest.approx(0.01234375)
-
-
-def test_a_teacher_in_the_targets_own_bin_is_not_heard():
-    same = corrected(0.35, [0.6], [0.1, 0.1]).targets(one(0.55), one(0.5), ONE)
-    assert same.item() == 0.5
-
-
-@given(number, number)
-def test_limits_of_the_correction(y, taught):
-    """ρ = 1 everywhere: the targets stay; ρ = 0 in the teacher's bin: it is followed."""
-    edges = [-1.0, 0.0, 1.0]
-    kept = corrected(0.35, edges, [1.0] * 4).targets(one(taught), one(y), ONE).item()
-    assert kept == y
-    followed = corrected(1, edges, [0.0] * 4).targets(one(taught), one(y), ONE).item()
-    in_one_bin = np.searchsorted(edges, y) == np.searchsorted(edges, taught)
-    assert followed == pytest.approx(y if in_one_bin else taught)
-
-
-@given(number, number, number, st.floats(0, 5))
-def test_distillation_is_a_loss_on_other_targets(y, taught, forecast, weight):
-    """Their difference is the same for any forecast, and so is the gradient."""
-    term = losses.Distillation(weight)
-    target = term.targets(one(taught), one(y), ONE).item()
-
-    def gap(yhat):
-        asked = (yhat - y) ** 2 + weight * (yhat - taught) ** 2
-        return asked - term.scale * (yhat - target) ** 2
-
-    assert gap(forecast) == pytest.approx(gap(0.0), abs=1e-9)
-
-
-def test_bins():
-    targets = torch.arange(100.0)
-    edges = losses.quantile_edges(targets, 4)
-    assert edges.tolist() == [24.75, 49.5, 74.25]
-    assert losses.bin_ratios(targets, edges).tolist() == [1, 1, 1, 1]
-    own = torch.tensor([0.0, 1, 2, 3, 80, 90])
-    assert losses.bin_ratios(own, edges).tolist() == [1, 0, 0, 0.5]
 
 
 def contrasted(
@@ -180,12 +126,18 @@ def test_engines_agree_on_frozen_parameters():
 
 
 @pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
-def test_the_fused_engine_leaves_a_contrast_to_the_stacked_one():
+@pytest.mark.parametrize("instructions", supported())
+@pytest.mark.parametrize("features", ["states", "penultimate"])
+@pytest.mark.parametrize("optimiser", [Adam(), Sgd(lr=0.05)], ids=["adam", "sgd"])
+def test_the_fused_engine_and_a_contrast(instructions, optimiser, features):
     data = dataset(SMALL)
-    ours, theirs = (contrasted(Adam(), dtype=torch.float32) for _ in range(2))
-    Fused(SMALL, data, CPU).train(ours)
-    Stacked(SMALL, data, CPU).train(theirs)
-    assert torch.equal(ours.rows, theirs.rows)
+    ours, theirs, plain = (contrasted(optimiser, features, dtype=torch.float32) for _ in range(3))
+    loss = Fused(SMALL, data, CPU, instructions=instructions).train(ours)
+    expected = Stacked(SMALL, data, CPU).train(theirs)
+    torch.testing.assert_close(loss, expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=2e-6)
+    Fused(SMALL, data, CPU, instructions=instructions).train(replace(plain, contrast=None))
+    assert (ours.rows - plain.rows).abs().max() > 1e-3
 
 
 @pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
@@ -211,24 +163,23 @@ def test_stacked_agrees_with_reference_after_a_full_round():
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", losses.LOSSES)
+@pytest.mark.parametrize("name", POINT)
 def test_losses_and_slopes_are_pytorchs(name):
     errors = torch.tensor([-3.0, -1.0, -0.4, 0.0, 0.2, 1.0, 2.5]).double().requires_grad_()
     of = {"mse": "mse_loss", "mae": "l1_loss", "huber": "huber_loss"}[name]
     expected = getattr(torch.nn.functional, of)(errors, torch.zeros(7).double(), reduction="none")
-    loss = losses.LOSSES[name]
-    torch.testing.assert_close(loss.of(errors), expected, rtol=0, atol=1e-15)
+    loss, zero = POINT[name], torch.zeros(7).double()
+    torch.testing.assert_close(loss.of(errors, zero), expected, rtol=0, atol=1e-15)
     (slope,) = torch.autograd.grad(expected.sum(), errors)
-    torch.testing.assert_close(loss.slope(errors.detach()), slope, rtol=0, atol=1e-15)
+    torch.testing.assert_close(loss.slope(errors.detach(), zero), slope, rtol=0, atol=1e-15)
 
 
 @pytest.mark.skipif(unavailable_reason() is not None, reason="no fused engine here")
-def test_the_fused_engine_leaves_a_loss_that_it_does_not_know_to_the_stacked_one(monkeypatch):
-    quartic = losses.Loss(lambda errors: errors**4, lambda errors: 4 * errors**3)
-    monkeypatch.setitem(losses.LOSSES, "quartic", quartic)
+def test_the_fused_engine_leaves_a_loss_that_it_does_not_know_to_the_stacked_one():
+    quartic = OfErrors("quartic", lambda errors: errors**4, lambda errors: 4 * errors**3)
     data = dataset(SMALL)
     ours, theirs = (
-        replace(task(SMALL, Adam(), dtype=torch.float32), loss="quartic") for _ in range(2)
+        replace(task(SMALL, Adam(), dtype=torch.float32), loss=quartic) for _ in range(2)
     )
     Fused(SMALL, data, CPU).train(ours)
     Stacked(SMALL, data, CPU).train(theirs)

@@ -49,13 +49,13 @@ def read_file(path: Path, meters: Meters) -> pd.DataFrame:
     """The series of one meter.
 
     In gaps of up to `meters.max_gap` minutes, the last reading before the gap is carried forward,
-    so that no value depends on a later one; a warning reports them. Rows before the first complete
-    row and after the last one are removed.
+    so that no value depends on a later one. Longer gaps stay NaN. Warnings report both. Rows before
+    the first complete row and after the last one are removed.
 
     Returns:
         `load` (kWh in the interval) and the other mapped columns, float64, indexed by `timestamp`:
         naive local standard time at the end of each interval, regular and unique. `attrs` has
-        the number of `gaps` in the load and of readings `filled` there.
+        the number of `gaps` in the load, of readings `filled` there and of those left `missing`.
 
     Raises:
         DataError: the file cannot be used; the message names the line and the remedy.
@@ -83,7 +83,7 @@ def read_file(path: Path, meters: Meters) -> pd.DataFrame:
     table.index = utc + standard_offset(zone, utc[0].year)
 
     for role in map(str, table):
-        check_finite(str(path), table[role].rename(meters.columns[role]))
+        check_finite(str(path), table[role].rename(meters.columns[role]), gaps=True)
     load = table["load"].rename(meters.columns["load"])
-    check_load(str(path), load, allow_negative=meters.allow_negative)
+    check_load(str(path), load, allow_negative=meters.allow_negative, gaps=True)
     return table

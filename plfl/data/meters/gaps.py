@@ -1,4 +1,4 @@
-"""Short gaps in the series of a meter are filled, long ones refused."""
+"""Short gaps in the series of a meter are filled, long ones stay gaps."""
 
 import logging
 from pathlib import Path
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def fill_gaps(path: Path, table: pd.DataFrame, meters: Meters, zone: ZoneInfo) -> pd.DataFrame:
-    """The table from its first to its last complete row, without gaps.
+    """The table from its first to its last complete row, with its short gaps filled.
 
     Args:
         path: the file, for messages.
@@ -23,10 +23,11 @@ def fill_gaps(path: Path, table: pd.DataFrame, meters: Meters, zone: ZoneInfo) -
         zone: the time zone of the messages.
 
     Returns:
-        The table; `attrs` has the number of `gaps` in the load and of readings `filled` there.
+        The table; `attrs` has the number of `gaps` in the load, of readings `filled` there and of
+        those left `missing`.
 
     Raises:
-        DataError: a gap is too long, or no row is complete.
+        DataError: no row is complete.
     """
     complete = table.notna().all(axis=1).to_numpy()
     if not complete.any():
@@ -36,28 +37,42 @@ def fill_gaps(path: Path, table: pd.DataFrame, meters: Meters, zone: ZoneInfo) -
     if cut := len(table) - (last + 1 - first):
         logger.warning("%s: %d incomplete rows cut off at the beginning or end", path, cut)
     table = table.iloc[first : last + 1]
-    gaps = {role: runs(table[role].isna().to_numpy()) for role in map(str, table)}
-    for role, (starts, lengths) in gaps.items():
-        if not len(lengths):
-            continue
-        longest = int(lengths.argmax())
-        minutes = int(lengths[longest]) * meters.interval
-        since = table.index[starts[longest]].tz_convert(zone).isoformat(" ", "minutes")
-        if minutes > meters.max_gap:
-            raise DataError(
-                f"{path}: {role} is missing for {minutes} minutes, from the reading of {since} on; "
-                f"data.meters.max_gap is {meters.max_gap}: raise it, cut the file, or leave this "
-                "meter out"
-            )
-        logger.warning(
-            "%s: %s: %d missing readings in %d gaps filled with the reading before each gap, the "
-            "longest %d minutes from %s on",
-            *(path, role, lengths.sum(), len(lengths), minutes, since),
-        )
     # Interpolation would use the next reading, which forecasts made in the gap cannot know.
-    table = table.ffill()
-    table.attrs = {"gaps": len(gaps["load"][1]), "filled": int(gaps["load"][1].sum())}
-    return table
+    filled = table.ffill()
+    for column, role in enumerate(map(str, table)):
+        starts, lengths = runs(table[role].isna().to_numpy())
+        long = lengths * meters.interval > meters.max_gap
+        for first, length in zip(starts[long], lengths[long], strict=True):
+            filled.iloc[first : first + length, column] = np.nan
+        for which, fate in (
+            (~long, "gaps filled with the reading before each gap"),
+            (long, "gaps left as they are; windows that touch one are not used"),
+        ):
+            if which.any():
+                _report(path, table, role, (starts[which], lengths[which]), fate, meters, zone)
+    gaps = runs(table["load"].isna().to_numpy())[1]
+    missing = int(filled["load"].isna().sum())
+    filled.attrs = {"gaps": len(gaps), "filled": int(gaps.sum()) - missing, "missing": missing}
+    return filled
+
+
+def _report(
+    path: Path,
+    table: pd.DataFrame,
+    role: str,
+    gaps: tuple[np.ndarray, np.ndarray],
+    fate: str,
+    meters: Meters,
+    zone: ZoneInfo,
+) -> None:
+    starts, lengths = gaps
+    longest = int(lengths.argmax())
+    since = table.index[starts[longest]].tz_convert(zone).isoformat(" ", "minutes")
+    logger.warning(
+        "%s: %s: %d missing readings in %d %s, the longest %d minutes from %s on",
+        *(path, role, lengths.sum(), len(lengths), fate),
+        *(lengths[longest] * meters.interval, since),
+    )
 
 
 def runs(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -32,7 +32,6 @@ from plfl.deploy.protocol.endpoints import (
 )
 from plfl.deploy.protocol.wire import Message, WireError
 from plfl.errors import PlflError
-from plfl.experiments.evaluation import Evaluator
 from plfl.experiments.trainer import Trainer
 from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.federation import Federation
@@ -143,6 +142,7 @@ class Client:
         t, before = int(message.about["round"]), int(message.about["from"])
         f = self._at(message)
         inbox = self._channel(f).inbox = arrays_as_rows(message.arrays)
+        f.cycle = int(message.about["cycle"])
         # Until the state is saved, the federation in memory is ahead of the disk.
         self._f = None
         calibration = {}
@@ -167,8 +167,10 @@ class Client:
         if f.channel.shared:
             (shared,) = arrays_as_rows(message.arrays)
             received = f.models(f.everyone, shared[None].to(f.local.device))
-        evaluator = Evaluator(self.trainer.dataset, self.trainer.engine)
-        scores = evaluator.evaluate(f.own_models, received).scores
+        elif f.has_global:
+            received = f.global_models
+        evaluator = self.trainer.evaluator
+        scores = evaluator.evaluate(f.own_models(received), received).scores
         return Message({"scores": scores.to_dict("records")})
 
     @staticmethod

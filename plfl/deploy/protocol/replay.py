@@ -12,7 +12,6 @@ from plfl.data.windows import Dataset
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.endpoints import calibrated
 from plfl.deploy.protocol.policy import RoundSummary
-from plfl.experiments.evaluation import Evaluator
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.train import clusters_of
 from plfl.experiments.trainer import Trainer
@@ -53,7 +52,7 @@ def replay(
     clock = f.clock = Replay(study.federation.simulation, client_data.names, cell.seed)
     clock.history = {summary.t: summary for summary in history}
     settings = study.federation
-    evaluator, recorder = Evaluator(dataset, engine), Recorder.of(dataset, settings)
+    evaluator, recorder = trainer.evaluator, Recorder.of(dataset, settings)
 
     def report(result: Round) -> None:
         numbers = result.present[0]
@@ -62,8 +61,8 @@ def replay(
         losses, steps = result.losses[0][stayed], result.steps[0][stayed]
         recorder.train(result.t, numbers[stayed], losses, steps, counts, None)
         if settings.evaluates(result.t):
-            received = f.global_models if f.channel.shared else None
-            evaluation = evaluator.evaluate(f.own_models, received)
+            received = f.global_models if f.has_global else None
+            evaluation = evaluator.evaluate(f.own_models(received), received)
             recorder.evaluate(result.t, evaluation, result.bytes[0], clusters_of(f))
 
     windows = client_data.windows.clone()

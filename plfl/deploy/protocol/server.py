@@ -267,8 +267,11 @@ class Server:
         self.recorder.epoch = self.study.federation.batch_size / f.client_data.windows.numpy()
         trained: dict[int, tuple[float, float]] = {}
         self._calibrated = {}
-        for clients in groups_of(f, t, present):
+        for cycle, clients in enumerate(groups_of(f, t, present)):
+            f.cycle = cycle
             trained |= self._train(f, t, clients)
+            if f.channel.shared and len(clients):
+                f.method.end_cycle(f, t)
         summary = RoundSummary(
             t,
             [self.names[i] for i in present.tolist()],
@@ -301,7 +304,7 @@ class Server:
             instructions = f.method.broadcast(f, t, clients)
             outbox = channel.outbox
         messages = {
-            self.names[i]: self._message("train", self.names[i], rows, round=t)
+            self.names[i]: self._message("train", self.names[i], rows, round=t, cycle=f.cycle)
             for i, rows in outbox.items()
         }
         answers = self._ask(messages, "train", "loss")
@@ -330,7 +333,8 @@ class Server:
         }
         answers = self._ask(messages, "query", "scores")
         rows = [row for answer in answers.values() for row in answer.about["scores"]]
-        scores = pd.DataFrame(rows, columns=["client", "split", "model", "mae", "rmse", "mase"])
+        names = rows[0] if rows else ("client", "split", "model")
+        scores = pd.DataFrame(rows, columns=[*names])
         # The order of a simulation: by model, then by split, then by client.
         orders = {
             "model": ["local", "global"],

@@ -10,7 +10,6 @@ from plfl.baselines import linear, trees
 from plfl.baselines.model import Fit
 from plfl.data.windows import Dataset
 from plfl.experiments.baselines import FITS
-from plfl.results import metrics as scores
 from plfl.results.scarcity import (
     LIGHTGBM,
     LIGHTGBM_POOLED,
@@ -18,6 +17,7 @@ from plfl.results.scarcity import (
     PERSISTENCE,
     RIDGE,
 )
+from plfl.tasks import metrics as scores
 
 BOOSTING = trees.Boosting(trees=150, early_stopping=False)
 """LightGBM at every history. The networks take a fixed number of steps too: no model of this

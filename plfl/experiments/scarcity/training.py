@@ -23,10 +23,9 @@ from plfl.experiments.trainer import Trainer
 from plfl.federated.participation import drawn_of
 from plfl.federated.round import run
 from plfl.methods.fedopt import FedOpt
-from plfl.results import metrics as scores
 from plfl.results.scarcity import CALIBRATED, CENTRALISED, in_weeks
 from plfl.training import batches, schedule
-from plfl.training.task import Average, Engine, LocalTask
+from plfl.training.task import Average, LocalTask
 
 WEEKS = (1, 2, 4, 8, 16, 40)
 """Histories of the study; 40 weeks are nearly all of the training part of a year."""
@@ -182,7 +181,7 @@ def _centralised(
                 shared=torch.zeros(row.shape[1], dtype=torch.bool, device=engine.device),
                 state=state,
                 steps_taken=behind,
-                loss=settings.loss,
+                loss=trainer.task.objective(settings.loss).loss,
                 clip=settings.clip,
                 rates=schedule.factors(paced, t, 0, steps),
                 average=average,
@@ -190,7 +189,7 @@ def _centralised(
         )
         tell(t)
     row = row if settings.ema is None else averaged
-    table = _test_scores(engine, dataset, row.expand(clients, -1).contiguous())
+    table = _test_scores(trainer, row.expand(clients, -1).contiguous())
     return table.assign(forecaster=CENTRALISED, model="global", seed=seed)
 
 
@@ -263,22 +262,19 @@ def _calibrated(
             most_steps=study.federation.rounds * study.federation.local_steps,
         )
         tables += [
-            _test_scores(engine, dataset, rows).assign(model=kind, weeks=weeks)
+            _test_scores(trainer, rows).assign(model=kind, weeks=weeks)
             for kind, rows in (("local", trained), ("global", given))
         ]
     return pd.concat(tables, ignore_index=True).assign(forecaster=CALIBRATED, seed=cell.seed)
 
 
-def _test_scores(engine: Engine, dataset: Dataset, rows: torch.Tensor) -> pd.DataFrame:
+def _test_scores(trainer: Trainer, rows: torch.Tensor) -> pd.DataFrame:
     """Test MASE of each client with its model of `rows` (N, P)."""
+    engine, dataset, task = trainer.engine, trainer.dataset, trainer.task
     starts = [dataset.starts(i, "test") for i in range(len(dataset.clients))]
-    forecasts = engine.predict(rows, [torch.from_numpy(s).to(engine.device) for s in starts])
-    mase = [
-        scores.mase(
-            dataset.load[dataset.target_rows(starts[i])],
-            dataset.in_kwh(i, starts[i], forecast.double().cpu().numpy()),
-            dataset.load[dataset.persistence_rows(starts[i])],
-        )
-        for i, forecast in enumerate(forecasts)
-    ]
+    found = engine.predict(rows, [torch.from_numpy(s).to(engine.device) for s in starts])
+    mase = []
+    for i, outputs in enumerate(found):
+        loads = task.predictions(dataset, i, starts[i], outputs.double().cpu().numpy())
+        mase.append(task.scores(dataset, i, "test", loads)["mase"])
     return pd.DataFrame({"client": dataset.clients.tolist(), "mase": mase})

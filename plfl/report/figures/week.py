@@ -59,12 +59,12 @@ def draw(tables: Tables) -> dict[str, Figure]:
                 f"{cell}; run the study again"
             )
         for column, look in _LINES.items():
-            axis.plot(week["stamp"], week[column], **look)
+            axis.plot(*_broken(week, column), **look)
         compared, bottom = "", min(0.0, float(np.nanmin(week[list(_LINES)])))
         if state in best:
             baselines[state] = best[state]
             forecast, compared = _of_baseline(tables, state, best[state], client)
-            axis.plot(forecast["stamp"], forecast["forecast"], **_BASELINE)
+            axis.plot(*_broken(forecast, "forecast"), **_BASELINE)
             bottom = min(bottom, float(forecast["forecast"].min()))
         title = (
             f"{state}, client {client}: {cell.sharing}, "
@@ -83,6 +83,16 @@ def draw(tables: Tables) -> dict[str, Figure]:
     ]
     figure.legend(handles=shown, loc="outside lower center", ncols=4 if len(shown) < 5 else 2)
     return {"week": figure}
+
+
+def _broken(week: pd.DataFrame, column: str) -> tuple[pd.Series, pd.Series]:
+    """Stamps and values of a line that is interrupted where windows touch a gap in the readings."""
+    steps = week["stamp"].diff()
+    gaps = week[steps > steps.min()].index
+    # A missing value just before the first reading after the gap.
+    breaks = week.loc[gaps].assign(**{column: np.nan})
+    line = pd.concat([breaks, week]).sort_values("stamp", kind="stable")
+    return line["stamp"], line[column]
 
 
 def _of_baseline(tables: Tables, state: str, name: str, client: str) -> tuple[pd.DataFrame, str]:

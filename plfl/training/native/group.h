@@ -38,23 +38,33 @@ class Group {
     window_[layout.widths[0]] = 1.0f;
   }
 
-  // Predictions of the windows that start at `starts[0 : count]`, 1 ≤ count ≤ 16. Spare lanes
-  // repeat the last window.
-  const float* forward(const float* model, const PlflWindows& windows, const std::int64_t* starts,
-                       int count) {
-    if (layout_.recurrent()) {
-      gather_steps(windows, starts, count);
-      lstm_.forward(model, mlp_.inputs());
-    } else {
-      gather_rows(windows, starts, count);
-      mlp_.read_transposed();
-    }
+  // Read the windows that start at `starts[0 : count]`, 1 ≤ count ≤ 16. Spare lanes repeat the last
+  // window.
+  void read(const PlflWindows& windows, const std::int64_t* starts, int count) {
+    if (layout_.recurrent()) return gather_steps(windows, starts, count);
+    gather_rows(windows, starts, count);
+    mlp_.read_transposed();
+  }
+
+  // Predictions of these windows.
+  const float* forward(const float* model) {
+    if (layout_.recurrent()) lstm_.forward(model, mlp_.inputs());
     mlp_.forward(model);
     const float* output = mlp_.output();
     for (int lane = 0; lane < kLanes; ++lane)
       prediction_[lane] = layout_.absolute ? std::fabs(output[lane]) : output[lane];
     return prediction_;
   }
+
+  // What a model makes of these windows as the inputs [input][sample] of layer `j` of its MLP.
+  const float* features(const float* model, int j) {
+    if (layout_.recurrent()) lstm_.forward(model, mlp_.inputs());
+    mlp_.hide(model, j);
+    return mlp_.inputs_of(j);
+  }
+
+  // The same for the model of the last `forward`.
+  const float* features(int j) const { return mlp_.inputs_of(j); }
 
   // Sum of the losses of this group; without `targets` they are the windows' own. `scale` is that
   // of the gradient of the output, which is left behind, zero in spare lanes.
@@ -67,7 +77,10 @@ class Group {
     }
   }
 
-  void mlp_backward(const float* model, int j) { mlp_.backward(model, j); }
+  // `added` is a further gradient of the inputs of layer j, or null.
+  void mlp_backward(const float* model, int j, const float* added) {
+    mlp_.backward(model, j, added);
+  }
   void lstm_backward(const float* model) { lstm_.backward(model, mlp_.inputs_gradient()); }
 
   // Fetch the rows that `starts` will need, which lie far apart in tables larger than the cache.

@@ -22,7 +22,8 @@
 // is the same to the bit however it was scheduled. Another build may round otherwise.
 //
 // This file holds the threads and the entry points. The headers are, from the bottom: vectors.h,
-// products.h, model.h, lstm.h, mlp.h, group.h, optimisers.h, training.h and prediction.h.
+// products.h, model.h, lstm.h, mlp.h, group.h, contrast.h, optimisers.h, training.h and
+// prediction.h.
 
 #include <algorithm>
 #include <atomic>

@@ -45,27 +45,43 @@ class Mlp {
   float* output_gradient() const { return memory_ + at_.dx[layout_.mlp.size()]; }
 
   void forward(const float* model) {
-    const int last = layout_.hidden_layers();
-    for (int j = 0; j <= last; ++j) {
-      const Matrix& matrix = layout_.mlp[j];
-      const int inputs = layout_.widths[j];
-      product(model, matrix, 0, matrix.rows, inputs + 1, memory_ + at_.x[j], memory_ + at_.z[j]);
-      if (j < last) activate(model, j);
+    hide(model, layout_.hidden_layers());
+    sum(model, layout_.hidden_layers());
+  }
+
+  // Layers 0 to j − 1, which make the inputs of layer j.
+  void hide(const float* model, int j) {
+    for (int i = 0; i < j; ++i) {
+      sum(model, i);
+      activate(model, i);
     }
   }
 
+  // The inputs [input][sample] of layer j.
+  const float* inputs_of(int j) const { return memory_ + at_.x[j]; }
+
   // From the gradient of layer j's outputs to that of its inputs, past the activation that made
-  // them. Nobody needs the gradient of a window, which is the input where there is no LSTM.
-  void backward(const float* model, int j) {
+  // them. `added` [input][sample] is a further gradient of these inputs; it may be null. Nobody
+  // needs the gradient of a window, which is the input where there is no LSTM.
+  void backward(const float* model, int j, const float* added) {
     const Matrix& matrix = layout_.mlp[j];
     if (j == 0 && !layout_.recurrent()) return;
     transpose(memory_ + at_.x[j], memory_ + at_.xt[j], matrix.panels());
-    transposed_product(model, matrix, matrix.rows, layout_.widths[j], memory_ + at_.dx[j + 1],
-                       memory_ + at_.dx[j]);
+    float* dx = memory_ + at_.dx[j];
+    transposed_product(model, matrix, matrix.rows, layout_.widths[j], memory_ + at_.dx[j + 1], dx);
+    for (int i = 0; added && i < layout_.widths[j] * kLanes; i += W)
+      store(dx + i, load(dx + i) + load(added + i));
     if (j > 0) activate_backward(model, j - 1);
   }
 
  private:
+  // The outputs of layer j before the activation.
+  void sum(const float* model, int j) {
+    const Matrix& matrix = layout_.mlp[j];
+    product(model, matrix, 0, matrix.rows, layout_.widths[j] + 1, memory_ + at_.x[j],
+            memory_ + at_.z[j]);
+  }
+
   void activate(const float* model, int j) {
     const float* z = memory_ + at_.z[j];
     float* y = memory_ + at_.x[j + 1];

@@ -25,9 +25,8 @@ class Predictor {
     const std::int64_t end = job_.offsets[row + 1];
     for (std::int64_t i = job_.offsets[row]; i < end; i += kLanes) {
       const int count = int(std::min<std::int64_t>(kLanes, end - i));
-      const float* forecasts =
-          group_.forward(model_.get(), windows_, job_.starts + i, count);
-      std::copy_n(forecasts, count, job_.forecasts + i);
+      group_.read(windows_, job_.starts + i, count);
+      std::copy_n(group_.forward(model_.get()), count, job_.forecasts + i);
     }
   }
 

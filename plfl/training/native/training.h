@@ -4,7 +4,7 @@
 
 #include <deque>
 
-#include "group.h"
+#include "contrast.h"
 #include "optimisers.h"
 
 namespace {
@@ -30,8 +30,17 @@ extern "C" struct PlflTraining {
   const std::uint8_t* frozen;    // [parameters] that stay as they are
   float *momentum, *square;      // [rows][parameters], a recursion's m and v in and out
   const float* scale;            // [rows][parameters], its s
+  const float* previous;         // [rows][parameters], models that a contrast is to be far from
+  double contrast, temperature;  // its weight and T
+  std::int64_t features;         // layer of the MLP whose inputs it compares
+  double clip;                   // largest norm of a gradient; 0: any
+  const double* rates;           // [steps], factors of the rate
+  float* average;                // [rows][parameters], over the steps, in and out
+  const double* averaged;        // [rows] steps that it has behind it
+  double limit;                  // of its decay
 };
 
+constexpr float kClose = 1e-6f;        // beside a norm that divides, as in PyTorch
 constexpr std::size_t kStrengths = 4;  // most strengths of a pull that are kept as masks
 
 class Trainer {
@@ -46,9 +55,15 @@ class Trainer {
         gradients_(job.gradients ? layout.size : 0),
         momentum_(job.momentum ? layout.size : 0), square_(job.momentum ? layout.size : 0),
         previous_(job.momentum ? layout.size : 0), scale_(job.momentum ? layout.size : 0),
+        average_(job.average ? layout.size : 0), near_(contrasts() ? layout.size : 0), far_(contrasts() ? layout.size : 0),
         shared_(layout.mask(job.shared)), frozen_(layout.mask(job.frozen)) {
-    for (std::int64_t first = 0; first < job.batch; first += kLanes)
+    for (std::int64_t first = 0; first < job.batch; first += kLanes) {
       groups_.emplace_back(layout, at_, memory_.get() + at_.size * std::int64_t(groups_.size()));
+      if (contrasts()) {
+        terms_.emplace_back(layout, int(job.features), float(job.contrast),
+                            float(job.temperature));
+      }
+    }
     if (job.pull) read_pull();
   }
 
@@ -62,6 +77,11 @@ class Trainer {
     if (job_.step_offset) layout_.read(job_.step_offset, row, step_offset_.get());
     if (job_.gradients) layout_.read(job_.gradients, row, gradients_.get());
     if (job_.momentum) read_recursion(row);
+    if (job_.average) layout_.read(job_.average, row, average_.get());
+    if (contrasts()) {
+      std::memcpy(near_.get(), y_.get(), layout_.size * sizeof(float));
+      layout_.read(job_.previous, row, far_.get());
+    }
     // The optimiser's own pull acts on shared parameters.
     pulls_[0] = {float(rule.proximal), shared_.data()};
     const bool pulled = rule.proximal != 0 || job_.pull;
@@ -76,9 +96,10 @@ class Trainer {
     double loss = 0.0;
     for (std::int64_t k = 0; k < steps; ++k) {
       const bool last = k + 1 == steps;
-      optimiser_ = at_step(rule, taken[0] + k + 1, taken[1] + k + 1, last);
+      optimiser_ = at_step(paced(rule, k), taken[0] + k + 1, taken[1] + k + 1, last);
       if (job_.momentum) pass(previous_.get(), recall, row, k, true);
       loss += pass(y_.get(), apply_, row, k, last);
+      if (job_.average) advance_average(job_.averaged[row] + double(k + 1));
     }
     job_.losses[row] = loss / double(steps);
     layout_.write(y_.get(), row, job_.theta);
@@ -86,12 +107,16 @@ class Trainer {
     if (job_.v) layout_.write(v_.get(), row, job_.v);
     if (job_.vmax) layout_.write(vmax_.get(), row, job_.vmax);
     if (job_.gradients) layout_.write(gradients_.get(), row, job_.gradients);
+    if (job_.average) layout_.write(average_.get(), row, job_.average);
     if (!job_.momentum) return;
     layout_.write(momentum_.get(), row, job_.momentum);
     layout_.write(square_.get(), row, job_.square);
   }
 
  private:
+  bool contrasts() const { return job_.previous != nullptr; }
+  bool clips() const { return job_.clip > 0; }
+
   // A pull of few different strengths is kept as masks, which take a 32nd of the memory: another
   // array would not fit into the cache any more.
   void read_pull() {
@@ -139,6 +164,21 @@ class Trainer {
       const V y = load(y_.get() + k);
       const V ahead = y + load(scale_.get() + k) * load(momentum_.get() + k);
       store(previous_.get() + k, lanes_of(shared_.data(), k) ? ahead : y);
+    }
+  }
+
+  // The rule at local step k, counted from 0.
+  PlflRule paced(PlflRule rule, std::int64_t k) const {
+    if (job_.rates) rule.lr *= job_.rates[k];
+    return rule;
+  }
+
+  // Take the model after the average's step `t` into it.
+  void advance_average(double t) {
+    const float weight = float(1 - std::min((1 + t) / (10 + t), job_.limit));
+    for (std::ptrdiff_t k = 0; k < layout_.size; k += W) {
+      const V average = load(average_.get() + k);
+      store(average_.get() + k, average + weight * (load(y_.get() + k) - average));
     }
   }
 
@@ -196,25 +236,73 @@ class Trainer {
     const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
     const std::int64_t* starts = job_.starts + at;
     const float scale = float(job_.loss_scale) / float(batch);
-    float sum = 0.0f;
+    float sum = 0.0f, contrast = 0.0f;
     for_each_group([&](Group& group, std::int64_t first, int count) {
-      group.forward(model, windows_, starts + first, count);
+      group.read(windows_, starts + first, count);
+      Contrast* term = contrasts() ? &terms_[first / kLanes] : nullptr;
+      if (term) term->prepare(group, near_.get(), far_.get());
+      group.forward(model);
       const float* targets = job_.targets ? job_.targets + at + first : nullptr;
       sum += group.loss(int(job_.loss), windows_, starts + first, targets, count, scale);
+      if (term) contrast += term->term(group, count, 1.0f / float(batch));
     });
+    const auto step = [&](std::ptrdiff_t at, const float* gradient, int count) {
+      apply(optimiser_, at, gradient, count);
+    };
     for (int j = layout_.hidden_layers(); j >= 0; --j) {
-      for (Group& group : groups_) group.mlp_backward(model, j);
-      update_mlp(j, apply);
+      const bool contrasted = contrasts() && j == job_.features;
+      for (std::size_t g = 0; g < groups_.size(); ++g)
+        groups_[g].mlp_backward(model, j, contrasted ? terms_[g].gradient() : nullptr);
+      if (!clips()) gradient_of_mlp(j, step);
     }
     if (!last) {  // late enough to be still in the cache when the next step begins
       for_each_group([&](Group& group, std::int64_t first, int count) {
         group.prefetch(windows_, starts + batch + first, count);
       });
     }
-    if (!layout_.recurrent()) return sum * scale;
-    for (Group& group : groups_) group.lstm_backward(model);
-    update_lstm(apply);
-    return sum * scale;
+    if (layout_.recurrent()) {
+      for (Group& group : groups_) group.lstm_backward(model);
+      if (!clips()) gradient_of_lstm(step);
+    }
+    if (clips()) clipped(step);
+    float loss = sum * scale;
+    if (contrasts()) loss += contrast;
+    return loss;
+  }
+
+  // Hand the whole gradient to `hand`, at most as long as it may be. It is formed twice, because
+  // it never exists as a whole.
+  template <class Hand>
+  void clipped(Hand hand) {
+    V squares{};
+    in_all([&](std::ptrdiff_t at, float* gradient, int count) {
+      for (int i = 0; i < count; i += W) {
+        const V g = trained(load(gradient + i), at + i);
+        squares += g * g;
+      }
+    });
+    float square = 0.0f;
+    for (int i = 0; i < W; ++i) square += squares[i];
+    const float shorter = std::min(1.0f, float(job_.clip) / (std::sqrt(square) + kClose));
+    in_all([&](std::ptrdiff_t at, float* gradient, int count) {
+      for (int i = 0; i < count; i += W) {
+        store(gradient + i, trained(shorter * load(gradient + i), at + i));
+      }
+      hand(at, gradient, count);
+    });
+  }
+
+  // The gradient of y[k : k + W], zero where it is frozen.
+  V trained(V gradient, std::ptrdiff_t k) const {
+    if (!job_.frozen) return gradient;
+    return lanes_of(frozen_.data(), k) ? V{} : gradient;
+  }
+
+  // Hand the tiles of the gradients of all matrices to `hand`.
+  template <class Hand>
+  void in_all(Hand hand) {
+    for (int j = layout_.hidden_layers(); j >= 0; --j) gradient_of_mlp(j, hand);
+    if (layout_.recurrent()) gradient_of_lstm(hand);
   }
 
   // Call body(group, first sample, samples) for every group of a batch.
@@ -227,24 +315,28 @@ class Trainer {
     }
   }
 
-  void update_mlp(int j, Apply apply) {
+  template <class Hand>
+  void gradient_of_mlp(int j, Hand hand) {
     const Matrix& matrix = layout_.mlp[j];
     const Samples samples{int(groups_.size()), 1, at_.size, 0, 0};
-    update(matrix, samples, memory_.get() + at_.mlp.dx[j + 1], memory_.get() + at_.mlp.xt[j],
-           layout_.has_slopes(j) ? j : -1, apply);
+    form_gradient(matrix, samples, memory_.get() + at_.mlp.dx[j + 1],
+                  memory_.get() + at_.mlp.xt[j], layout_.has_slopes(j) ? j : -1, hand);
   }
 
-  void update_lstm(Apply apply) {
+  template <class Hand>
+  void gradient_of_lstm(Hand hand) {
     const std::ptrdiff_t left = std::ptrdiff_t(layout_.lstm_inputs()) * kLanes;
     const std::ptrdiff_t right = std::ptrdiff_t(at_.lstm.gate_rows) * kLanes;
     const Samples samples{int(groups_.size()), layout_.steps, at_.size, left, right};
-    update(layout_.lstm, samples, memory_.get() + at_.lstm.inputs, memory_.get() + at_.lstm.gates,
-           -1, apply);
+    form_gradient(layout_.lstm, samples, memory_.get() + at_.lstm.inputs,
+                  memory_.get() + at_.lstm.gates, -1, hand);
   }
 
-  // The gradient Σ left·rightᵀ of a matrix, tile by tile, each handed to `apply` at once.
-  void update(const Matrix& matrix, const Samples& samples, const float* left, const float* right,
-              int slope_layer, Apply apply) {
+  // The gradient Σ left·rightᵀ of a matrix, tile by tile: each goes to hand(place, tile, count) at
+  // once.
+  template <class Hand>
+  void form_gradient(const Matrix& matrix, const Samples& samples, const float* left,
+                     const float* right, int slope_layer, Hand hand) {
     alignas(kAlignment) float tile[kGradientPanels * kGradientRows * kPanel];
     in_pieces(matrix.panels(), kGradientPanels, [&](int panel, int panels) {
       in_pieces(matrix.rows, kGradientRows, [&](int row, int rows) {
@@ -255,7 +347,7 @@ class Trainer {
           float* gradient = tile + p * rows * kPanel;
           if (slope_layer >= 0 && panel + p == (matrix.columns - 1) / kPanel)
             add_slopes(slope_layer, row, rows, gradient + (matrix.columns - 1) % kPanel);
-          apply(optimiser_, matrix.panel(panel + p) + row * kPanel, gradient, rows * kPanel);
+          hand(matrix.panel(panel + p) + row * kPanel, gradient, rows * kPanel);
         }
       });
     });
@@ -281,8 +373,11 @@ class Trainer {
   const GroupLayout at_;
   Floats memory_, y_, m_, v_, vmax_, anchor_, pull_, constant_, step_offset_, gradients_;
   Floats momentum_, square_, previous_, scale_;  // of the recursion
+  Floats average_;                               // of the model over its steps
+  Floats near_, far_;                            // models of the contrast
   const Mask shared_, frozen_;
   std::vector<Group> groups_;
+  std::vector<Contrast> terms_;  // of the groups, where there is a contrast
   Optimiser optimiser_{};
   Apply apply_ = nullptr;
   std::vector<Pull> pulls_{1};  // the optimiser's, then those of `job_.pull`

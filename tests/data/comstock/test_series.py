@@ -327,13 +327,13 @@ def test_files_that_are_not_there_or_not_parquet(tmp_path: Path) -> None:
             read(tmp_path)
     series.unlink()
     with pytest.raises(
-        DataError, match=r"-10\.parquet: does not exist; fetch it with .snakemake --forcerun"
+        DataError, match=r"-10\.parquet: does not exist; fetch it with .plfl study … -- --forcerun"
     ):
         read(tmp_path)
     series.write_bytes(whole)
     (tmp_path / layout.weather(COUNTY)).unlink()
     with pytest.raises(
-        DataError, match=r"_2018\.csv: does not exist; fetch it with .snakemake --forcerun"
+        DataError, match=r"_2018\.csv: does not exist; fetch it with .plfl study … -- --forcerun"
     ):
         read(tmp_path)
 

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from plfl.errors import ResultsError
 from plfl.report.figures import draw
+from plfl.results.records import CELL
 from plfl.results.tables import Tables, baseline_label
 from tests.helpers import fake_results
 from tests.report.figures.conftest import Results
@@ -93,3 +94,16 @@ def test_missing_forecasts_of_a_baseline_are_an_error(tmp_path: Path) -> None:
         ResultsError, match=r"baseline_forecasts\.parquet: has no rows for client ca"
     ):
         draw("week", Tables(tmp_path))
+
+
+def test_lines_stop_at_gaps(tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.SMALL)
+    for name in ("forecasts.parquet", "baseline_forecasts.parquet"):
+        table = pd.read_parquet(tmp_path / name)
+        at = table.groupby([c for c in table if c in CELL or c == "client"]).cumcount()
+        table[(at < 100) | (at >= 130)].to_parquet(tmp_path / name)
+    figure = draw("week", Tables(tmp_path))["week"]
+    for line in figure.axes[0].get_lines():
+        values, stamps = np.asarray(line.get_ydata()), pd.DatetimeIndex(line.get_xdata())
+        assert np.flatnonzero(np.isnan(values)).tolist() == [100]
+        assert stamps[101] - stamps[99] == pd.Timedelta(hours=7, minutes=45)

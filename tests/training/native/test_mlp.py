@@ -12,6 +12,7 @@ from plfl.models.gru import Gru
 from plfl.models.mlp import Mlp
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamw import AdamW
+from plfl.tasks.losses import POINT
 from plfl.training import fused
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.native import compile
@@ -63,7 +64,7 @@ def windows(shape, relative=True):
 
 def task(network, optimiser=AdamW(weight_decay=0.1), size=16, steps=5, loss="mae", rows=5):  # noqa: B008
     fresh = task_of(network, optimiser, rows, steps, size, torch.float32)
-    return replace(fresh, loss=loss)
+    return replace(fresh, loss=POINT[loss])
 
 
 def agree_after(ours, theirs, network, data, **settings):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from utilsforecast import losses
 
-from plfl.results import metrics as scores
+from plfl.tasks import metrics as scores
 
 random = np.random.default_rng(3)
 TRUTH, FORECAST, PERSISTENCE = random.gamma(2.0, 5.0, size=(3, 200))

@@ -1,0 +1,43 @@
+"""`plfl report`: draws the figures of a study and writes its page."""
+
+import argparse
+from pathlib import Path
+
+from plfl.cli.common import Commands, add_parser, latest_study
+
+EXAMPLES = """
+plfl report                         # the study that was finished last
+plfl report results/demo --open
+"""
+
+
+def add(commands: Commands) -> None:
+    """Add `report` to the commands of `plfl`."""
+    about = "make figures and report of a study from its tables"
+    parser = add_parser(commands, "report", about, EXAMPLES, run)
+    parser.add_argument(
+        "results",
+        type=Path,
+        nargs="?",
+        help="results folder of a study; default: the one that was finished last",
+    )
+    parser.add_argument("--open", action="store_true", help="open the report in a browser")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Draw the figures, write the page, print its path, and open it if asked."""
+    from plfl.report import figures, page
+    from plfl.results.tables import Tables
+
+    results = options.results or latest_study("study.json")
+    name = Tables(results).study.figures.name
+    drawn = results.resolve().parents[1] / "figures" / name
+    for _ in figures.render_all(results, drawn):
+        pass
+    path = results / "index.html"
+    page.write(results, drawn, path)
+    print(path)
+    if options.open:
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())

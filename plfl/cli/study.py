@@ -1,0 +1,37 @@
+"""`plfl study`: runs the workflow on a study with Snakemake."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from plfl.cli.common import Commands, add_parser
+from plfl.config.study import Study
+
+EXAMPLES = """
+plfl study demo.yaml
+plfl study demo.yaml -- --dry-run   # all options after -- are Snakemake's
+plfl study demo.yaml -- --cores 4 --forcerun page
+"""
+
+
+def add(commands: Commands) -> None:
+    """Add `study` to the commands of `plfl`."""
+    about = "run a study in this folder, from data to report"
+    parser = add_parser(commands, "study", about, EXAMPLES, run)
+    parser.add_argument("config", type=Path, help="configuration of the study")
+    parser.add_argument(
+        "snakemake", nargs="*", help="options of Snakemake, after `--`; see `snakemake --help`"
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Become Snakemake, so that signals and the exit status are its own."""
+    from plfl.pipeline import shipped
+
+    Study.load(options.config)  # reports all errors before Snakemake starts
+    # -P: a file in the current folder must not replace a module that Snakemake imports.
+    command = [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(shipped.snakefile())]
+    command += ["--configfile", str(options.config), *options.snakemake]
+    sys.stdout.flush()
+    os.execv(sys.executable, command)

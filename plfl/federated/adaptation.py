@@ -1,0 +1,82 @@
+"""Steps by which clients adapt models to their own data outside of the rounds; nothing is sent."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from plfl.federated.client_data import ClientData
+from plfl.optimizers.client import ClientOpt
+from plfl.training.task import LocalTask
+
+
+def adapted(
+    models: Tensor,
+    client_data: ClientData,
+    optimiser: ClientOpt,
+    starts: Tensor,
+    steps: Tensor,
+    *,
+    frozen: Tensor | None = None,
+    pull: Tensor | None = None,
+    targets: Tensor | None = None,
+) -> Tensor:
+    """The models (N, P) after steps of each client on its own minibatches.
+
+    Args:
+        models: one per client; they are not modified.
+        client_data: the clients' data, and the engine that trains.
+        optimiser: the ClientOpt, with fresh state; its own proximal term is ignored.
+        starts: start rows (N, K, B) of the minibatches, see `ClientData.passes`.
+        steps: steps (N,) of each client, at most K.
+        frozen: mask (P,) of parameters that stay as they are.
+        pull: strength (P,) of a pull towards `models`.
+        targets: (N, K, B) to train on instead of the measured ones.
+    """
+    trained = models.clone()
+    if not steps.any():
+        return trained
+    task = LocalTask(
+        optimiser=optimiser,
+        rows=trained,
+        batches=starts,
+        shared=torch.zeros(models.shape[1], dtype=torch.bool, device=models.device),
+        state=optimiser.init(trained),
+        steps_taken=torch.zeros(len(trained), 1, dtype=torch.float64, device=trained.device),
+        pull=pull,
+        targets=targets,
+        loss=client_data.loss,
+        clip=client_data.settings.clip,
+        steps=steps,
+        frozen=frozen,
+    )
+    client_data.engine.train(task)
+    return trained
+
+
+def fine_tuned(
+    models: Tensor,
+    client_data: ClientData,
+    optimiser: ClientOpt,
+    epochs: int,
+    *,
+    purpose: str = "fine_tuning",
+    frozen: Tensor | None = None,
+    most_steps: int | None = None,
+) -> Tensor:
+    """The models (N, P) after passes of each client over its own training windows.
+
+    Args:
+        models: one per client; they are not modified.
+        client_data: the clients' data, and the engine that trains.
+        optimiser: the ClientOpt, with fresh state; its own proximal term is ignored.
+        epochs: E, the number of passes.
+        purpose: name of the random stream of the minibatches.
+        frozen: mask (P,) of parameters that stay as they are.
+        most_steps: steps after which a client stops, even within a pass.
+    """
+    if not epochs or most_steps == 0:
+        return models.clone()
+    everyone = torch.arange(len(models), device=models.device)
+    starts, steps = client_data.passes(purpose, everyone, epochs, most_steps)
+    return adapted(models, client_data, optimiser, starts, steps, frozen=frozen)

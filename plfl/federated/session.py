@@ -1,0 +1,134 @@
+"""The local steps of methods that arrange them themselves.
+
+Most methods describe their local steps by the terms of a `TrainInstructions`, and an engine takes
+them in one go. A method that trains one part of the model after the other, or a second model per
+client, gives a `Routine` instead: a function of a `Session`, with which it trains models and takes
+gradients on the clients' minibatches of the round. Every engine can do both, with the same bits in
+any company.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.client.sgd import Sgd
+from plfl.training import schedule
+from plfl.training.task import Engine, LocalTask
+
+if TYPE_CHECKING:
+    from plfl.federated.federation import Federation
+
+
+class Session:
+    """Some clients of a federation in a round, and what they can do with their data."""
+
+    def __init__(
+        self,
+        f: Federation,
+        engine: Engine,
+        t: int,
+        clients: Tensor,
+        start: Tensor,
+        minibatches: int,
+    ):
+        self.f, self.engine, self.t = f, engine, t
+        self.clients = clients
+        """Their indices (n,)."""
+        self.start = start
+        """Models (n, P) with the shared parameters as received, and each client's personal ones."""
+        self.steps = torch.zeros(len(clients), dtype=torch.int64, device=clients.device)
+        """Minibatch gradients (n,) computed so far."""
+        self._losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
+        self._batches = f.client_data.minibatches(clients, t, minibatches)
+
+    @property
+    def loss(self) -> Tensor:
+        """Mean minibatch loss (n,) so far."""
+        return self._losses / self.steps.clamp(min=1)
+
+    def train(
+        self,
+        rows: Tensor,
+        first: int,
+        steps: int,
+        *,
+        frozen: Tensor | None = None,
+        pull: float = 0.0,
+        towards: Tensor | None = None,
+        repeat: bool = False,
+    ) -> Tensor:
+        """The models `rows` (n, P) after local steps of the ClientOpt, with fresh moments.
+
+        Args:
+            rows: where the steps start; they are not modified.
+            first: number of the first minibatch, from 0.
+            steps: number of steps, on one minibatch after the other.
+            frozen: mask (P,) of parameters that stay as they are.
+            pull: a of a term a · (y − `towards`) in every gradient, on the shared parameters.
+            towards: models (n, P), or (1, P), towards which `pull` draws.
+            repeat: take all steps on the first minibatch.
+        """
+        if not steps:
+            return rows.clone()
+        f, settings = self.f, self.f.client_data.settings
+        batches = self._batches[:, first : first + (1 if repeat else steps)]
+        task = self._task(rows, batches.expand(-1, steps, -1), f.client_opt)
+        if pull and towards is not None:
+            strength = pull * f.shared.to(rows.dtype)
+            task = replace(task, pull=strength, constant=strength * (rows - towards))
+        rates = schedule.factors(settings, self.t, first, steps)
+        self._run(replace(task, frozen=frozen, rates=rates), steps)
+        return task.rows
+
+    def gradient(self, rows: Tensor, number: int) -> Tensor:
+        """Gradients (n, P) of the models `rows` (n, P) on minibatch `number`, from 0."""
+        batches = self._batches[:, number : number + 1]
+        gradients = torch.zeros_like(rows)
+        task = self._task(rows, batches, Sgd.model_construct(lr=0.0))
+        self._run(replace(task, gradients=gradients), 1)
+        return gradients
+
+    def optimiser(self, rows: Tensor) -> Steps:
+        """The ClientOpt with fresh moments, for gradients that the routine has computed."""
+        return Steps(self, rows)
+
+    def _task(self, rows: Tensor, batches: Tensor, optimiser: ClientOpt) -> LocalTask:
+        settings = self.f.client_data.settings
+        return LocalTask(
+            optimiser=optimiser,
+            rows=rows.clone(),
+            batches=batches,
+            shared=self.f.shared,
+            state=optimiser.init(rows),
+            steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),
+            loss=self.f.client_data.loss,
+            clip=settings.clip,
+        )
+
+    def _run(self, task: LocalTask, steps: int) -> None:
+        self._losses += steps * self.engine.train(task).to(self._losses)
+        self.steps += steps
+
+
+class Steps:
+    """Local steps of the ClientOpt along given gradients."""
+
+    def __init__(self, session: Session, rows: Tensor):
+        self._session, self._taken = session, 0
+        self._optimiser = session.f.client_opt
+        self._state = self._optimiser.init(rows)
+
+    def step(self, rows: Tensor, gradient: Tensor) -> Tensor:
+        """The models `rows` (n, P) after the next step along `gradient` (n, P)."""
+        settings, t = self._session.f.client_data.settings, self._session.t
+        rates = schedule.factors(settings, t, self._taken, 1)
+        optimiser = self._optimiser if rates is None else self._optimiser.slowed(rates[0])
+        self._taken += 1
+        stepped = rows.clone()
+        optimiser.step(stepped, gradient.clone(), self._state, self._taken)
+        return stepped

@@ -1,0 +1,79 @@
+"""Ditto gives each client a second, personal model beside the one that it trains for the server.
+The personal model learns from the client's data alone and is drawn towards the server's
+parameters, so that it is robust where data are few and personal where they are many.
+
+Source: Tian Li, Shengyuan Hu, Ahmad Beirami and Virginia Smith, "Ditto: Fair and Robust Federated
+Learning Through Personalization", ICML 2021, https://arxiv.org/abs/2012.04221.
+
+Client i keeps v_i, at first the initial model.
+
+down: x;  client: y after K steps of its ClientOpt from [x; p_i];
+    v_i: K_v steps of its ClientOpt along ∇f_i(v_i) + λ (v_i − x), on the same minibatches
+up: D = y − x;  server: x ← ServerOpt(x, D̄)
+
+`local` is v_i. x is what FedOpt makes it, to the bit. The term acts on the shared parameters; v_i
+has a personal part of its own, which nothing draws. SGD needs η (a + λ) < 2 where a is the
+curvature. The authors alternate the steps of y and v_i, with the same result.
+
+Deviations: with Adam the term is part of the gradient that the moments see, and the moments of y
+and of v_i start afresh in every round (ours).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.methods import MethodState
+from plfl.methods.fedopt import FedOpt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from plfl.federated.federation import Federation
+    from plfl.federated.session import Session
+
+
+@dataclass
+class State(MethodState):
+    v: Tensor
+    """Personal model v_i (N, P) of each client."""
+
+
+class Ditto(FedOpt):
+    """A personal model per client, drawn towards the server's."""
+
+    name = "ditto"
+    own_steps = True
+    no_proximal = "it draws the personal models towards x itself"
+
+    lam: float = Field(1.0, ge=0)
+    """λ of the term that draws v_i towards x (authors: the best of 0.1, 1 and 2)."""
+    steps: int | None = Field(None, ge=0)
+    """Steps K of the model y for the server; null: `federation.local_steps`."""
+    personal_steps: int | None = Field(None, ge=0)
+    """Steps K_v of the personal model; null: `federation.local_steps`."""
+
+    def init(self, f: Federation) -> State:
+        return State(v=f.local.clone())
+
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        instructions = super().broadcast(f, t, clients)
+        local_steps = f.client_data.settings.local_steps
+        K = local_steps if self.steps is None else self.steps
+        K_v = local_steps if self.personal_steps is None else self.personal_steps
+
+        def run(session: Session) -> Trained:
+            y = session.train(session.start, 0, K)
+            v = State.of(f).v[session.clients]
+            v = session.train(v, 0, K_v, pull=self.lam, towards=session.start)
+            return Trained(y, kept={"v": v})
+
+        instructions.routine = Routine(run, minibatches=max(K, K_v))
+        return instructions
+
+    def scored(self, f: Federation) -> Tensor:
+        return State.of(f).v

@@ -1,0 +1,84 @@
+"""FedBABU trains only the body of the model in a federation. The head keeps its random initial
+values, which are the same at every client and are never sent. Before it forecasts, each client
+fine-tunes the model on its own data.
+
+Source: Jaehoon Oh, Sangmook Kim and Se-Young Yun, "FedBABU: Towards Enhanced Representation for
+Federated Image Classification", ICLR 2022, https://arxiv.org/abs/2106.06042; authors' code:
+https://github.com/jhoon-oh/FedBABU.
+
+down: x, shared parameters without the head;  client: K steps of its ClientOpt with the head frozen;
+up: D = y − x;  server: x ← ServerOpt(x, D̄)
+forecast: with [x; initial head] after E epochs of the ClientOpt
+
+`global` has the initial head; `local` is the fine-tuned model, of which nothing is kept.
+
+Deviations: parameters that are neither shared nor in the head are personal and trained in the
+rounds (ours). The ClientOpt of the fine-tuning has fresh moments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from plfl.layout import Head, head_mask
+from plfl.methods.fedopt import FedOpt
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from plfl.federated.federation import Federation
+    from plfl.federated.instructions import TrainInstructions
+    from plfl.layout import ParameterLayout
+
+
+class FedBABU(FedOpt):
+    """A federation of the body, with a random head, and fine-tuning."""
+
+    name = "fedbabu"
+    adapts = True
+
+    head: Head = "mlp"
+    """The head: the head of the model, in the paper the whole MLP (`mlp`), or its last layer
+    (`last`)."""
+    tune: Literal["all", "head", "body"] = "all"
+    """Parameters that are fine-tuned."""
+    epochs: int = Field(5, ge=0)
+    """Passes E over the client's training windows (authors' notebook: 5)."""
+    most_steps: int | None = Field(None, ge=1)
+    """Steps of the fine-tuning after which a client stops, even within a pass; null: no limit."""
+
+    def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
+        if not (shared & ~head_mask(layout, self.head)).any():
+            return "only parameters of the head are shared, and FedBABU does not send the head"
+        return None
+
+    def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
+        return sharing & ~self._head(sharing, layout)
+
+    def _head(self, like: Tensor, layout: ParameterLayout) -> Tensor:
+        import torch
+
+        return torch.from_numpy(head_mask(layout, self.head)).to(like.device)
+
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        instructions = super().broadcast(f, t, clients)
+        instructions.frozen = self._head(f.shared, f.layout)
+        return instructions
+
+    def adapt(self, f: Federation, rows: Tensor) -> Tensor:
+        from plfl.federated.adaptation import fine_tuned
+
+        head = self._head(f.shared, f.layout)
+        frozen = {"all": None, "head": ~head, "body": head}[self.tune]
+        return fine_tuned(
+            rows,
+            f.client_data,
+            f.client_opt,
+            self.epochs,
+            frozen=frozen,
+            most_steps=self.most_steps,
+        )

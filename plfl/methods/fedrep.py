@@ -1,0 +1,68 @@
+"""FedRep lets clients learn a shared representation of their data. In each round a client first
+fits its personal part (the head) to the representation that it received, and then improves the
+representation while its personal part stays as it is.
+
+Source: Liam Collins, Hamed Hassani, Aryan Mokhtari and Sanjay Shakkottai, "Exploiting Shared
+Representations for Personalized Federated Learning", ICML 2021, https://arxiv.org/abs/2102.07078;
+authors' code: https://github.com/lgcollins/FedRep.
+
+down: x;  client: t_h steps of its ClientOpt on p_i with x frozen, then t_b steps on y with p_i
+frozen;  up: D = y − x;  server: x ← ServerOpt(x, D̄)
+
+The minibatches of the second phase follow those of the first.
+
+Deviations: the moments of the ClientOpt start afresh in each phase (ours). The authors' code has
+one optimiser with momentum and weight decay for both phases, and ends with a further round in which
+all clients train their heads; here every round is like the others, and `local` is [y; p_i] after
+the steps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.methods.fedopt import FedOpt
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from plfl.federated.federation import Federation
+    from plfl.federated.session import Session
+    from plfl.layout import ParameterLayout
+
+
+class FedRep(FedOpt):
+    """First the personal part, then the shared one."""
+
+    name = "fedrep"
+    own_steps = True
+
+    head_steps: int | None = Field(None, ge=0)
+    """Steps t_h of the personal part (authors: 10 epochs); null: the rest of
+    `federation.local_steps`."""
+    body_steps: int | None = Field(None, ge=0)
+    """Steps t_b of the shared part (authors: 1 or 5 epochs); null: a fifth of
+    `federation.local_steps`, rounded up."""
+
+    def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
+        if shared.all():
+            return "no parameter is personal, so that the first phase would train nothing"
+        return None
+
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        instructions = super().broadcast(f, t, clients)
+        K = f.client_data.settings.local_steps
+        body = -(-K // 5) if self.body_steps is None else self.body_steps
+        head = max(0, K - body) if self.head_steps is None else self.head_steps
+
+        def run(session: Session) -> Trained:
+            rows = session.train(session.start, 0, head, frozen=f.shared)
+            return Trained(session.train(rows, head, body, frozen=~f.shared))
+
+        instructions.routine = Routine(run, minibatches=head + body)
+        return instructions

@@ -1,0 +1,74 @@
+"""What comes with the package besides Python: the workflow, the ready studies and the guides.
+
+A clone has them at its root. A wheel has them in `plfl/shipped/`, in the same arrangement
+(`setup.py` puts them there), so that all paths between them are the same.
+"""
+
+import re
+from pathlib import Path
+
+from plfl.errors import PlflError, did_you_mean
+from plfl.pipeline.fingerprint import ROOT
+
+PAPER = "paper"
+"""The name of `config.yaml`, the paper's study, among the ready studies."""
+
+
+def root() -> Path:
+    """The folder that holds `Snakefile`, `config.yaml`, `config/`, `workflow/` and `docs/`."""
+    installed = ROOT / "shipped"
+    return installed if installed.is_dir() else ROOT.parent
+
+
+def snakefile() -> Path:
+    """The workflow."""
+    return root() / "Snakefile"
+
+
+def studies() -> dict[str, Path]:
+    """The ready studies by name, the paper's first."""
+    others = {path.stem: path for path in sorted((root() / "config").glob("*.yaml"))}
+    return {PAPER: root() / "config.yaml", **others}
+
+
+def about(name: str) -> str:
+    """What a ready study is for: the first sentence of its file."""
+    text = studies()[name].read_text(encoding="utf-8").replace("config.yaml", f"{PAPER}.yaml")
+    paragraph = text.partition("\n#\n")[0].replace("\n#", "").removeprefix("# ")
+    sentence = re.split(r"(?<=[.?])\s|:\s", paragraph)[0].rstrip(".")
+    return re.sub(r" \(docs/.*?\)", "", sentence)
+
+
+def write_study(name: str, folder: Path) -> Path:
+    """Write a ready study into a folder, with the paths and commands that are valid there.
+
+    Raises:
+        PlflError: there is no such study, its file exists already, or it cannot be written.
+    """
+    if name not in studies():
+        hint = did_you_mean(name, studies())
+        raise PlflError(f"there is no ready study {name!r}{hint}; `plfl init` lists them")
+    path = folder / f"{name}.yaml"
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(_adapted(studies()[name].read_text(encoding="utf-8")))
+    except FileExistsError:
+        raise PlflError(f"{path}: exists already; rename or remove it first") from None
+    except OSError as error:
+        raise PlflError(f"{path}: {error.strerror}; choose another folder") from None
+    return path
+
+
+def _adapted(text: str) -> str:
+    """The text of a ready study as it reads in a folder of the user's own."""
+    for pattern, replacement in (
+        (r"^# +make .*\n", ""),
+        (r"snakemake --cores all --configfile ", "plfl study "),
+        (r"snakemake --cores all", "plfl study config.yaml"),
+        (r"(?<![\w/])config/([\w-]+\.yaml)", r"\1"),
+        (r"(?<![\w/])config\.yaml", f"{PAPER}.yaml"),
+        (r"\$schema=[./]*(workflow/\S+)", rf"$schema={root()}/\1"),
+        (r"(?<![\w/])docs/([\w-]+\.md)", rf"{root()}/docs/\1"),
+    ):
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+    return text

@@ -1,0 +1,128 @@
+"""Tasks: what is predicted, one file per task.
+
+A task says how many numbers a model returns for a window, which loss of them and of the targets
+the local steps minimise, what the terms of methods mean for this loss, and how predictions are
+scored. The targets themselves lie in the dataset. Nothing else in the code knows what a model's
+outputs mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.config.task_rules import TaskRules
+
+if TYPE_CHECKING:  # reading a configuration imports this package and should not wait for torch
+    import pandas as pd
+    from torch import Tensor
+
+    from plfl.data.windows import Dataset, Split
+    from plfl.tasks.losses import Loss
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """FedGKD's term: besides its targets a model learns the outputs of a teacher."""
+
+    weight: float
+    """λ: how much the teacher counts, with the targets at 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectedDistillation:
+    """FedADC+'s term: a teacher corrects the targets where a client has few of the kind that the
+    teacher predicts."""
+
+    weight: float
+    """λ."""
+    edges: Tensor
+    """Inner edges (bins − 1,) of the bins of a target, ascending; empty where targets are classes,
+    which need no bins."""
+    ratios: Tensor
+    """ρ (N, bins): how often a client's targets fall into a bin, relative to its fullest one."""
+
+
+Term: TypeAlias = Distillation | CorrectedDistillation
+"""What a method adds to the loss beside a teacher. Only the task says what it means."""
+
+
+class Objective(NamedTuple):
+    """What the local steps minimise."""
+
+    loss: Loss
+    scale: float = 1.0
+    """Factor of the loss."""
+
+
+class Task(TaskRules):
+    """A task: subclasses define its keys and what is computed.
+
+    Outputs of a model have shape (..., B) for B windows if `outputs` is 1, else (..., B, O). Each
+    task says which trailing dimensions its targets have.
+    """
+
+    selection: ClassVar[str]
+    """The score, smaller is better, whose mean over clients on validation chooses hyperparameters
+    and cells."""
+    own_selection: ClassVar[str]
+    """The score, smaller is better, by which a client chooses among its own models. It is finite if
+    and only if all predictions are."""
+
+    def objective(self, loss: str, term: Term | None = None) -> Objective:
+        """The loss of local steps on the targets that `taught` returns for the same `term`.
+
+        Args:
+            loss: `federation.loss`.
+            term: what a method adds.
+        """
+        raise NotImplementedError
+
+    def taught(self, term: Term, outputs: Tensor, targets: Tensor, clients: Tensor) -> Tensor:
+        """Targets (n, K, B, ...) to train on instead of `targets`.
+
+        Args:
+            term: what a method adds.
+            outputs: those of the teachers (n, K, B, ...).
+            targets: the clients' own (n, K, B, ...).
+            clients: numbers (n,) of the clients.
+        """
+        raise NotImplementedError
+
+    def agreed_bins(self, targets: Sequence[Tensor], bins: int) -> tuple[Tensor, Tensor]:
+        """`CorrectedDistillation.edges` and `ratios` of clients, given their training targets."""
+        raise NotImplementedError
+
+    def histograms(self, targets: Sequence[Floats], bins: int) -> Floats:
+        """Shares (N, bins) of the kinds of targets that each client has, as FedSC compares them."""
+        raise NotImplementedError
+
+    def predictions(
+        self, dataset: Dataset, client: int, starts: NDArray[np.int64], outputs: Floats
+    ) -> Floats:
+        """What a model predicts for W windows of a client, as it is scored, given its outputs."""
+        raise NotImplementedError
+
+    def scores(
+        self, dataset: Dataset, client: int, split: Split, predictions: Floats
+    ) -> dict[str, float]:
+        """Scores of the predictions for all windows in one split of a client."""
+        raise NotImplementedError
+
+    def shown(
+        self, dataset: Dataset, client: int, predictions: Mapping[str, Floats]
+    ) -> pd.DataFrame:
+        """Some predictions for the test part of a client, beside the truth, to look at.
+
+        Args:
+            dataset: the data.
+            client: number of the client.
+            predictions: those for all windows of its test part, by model.
+        """
+        raise NotImplementedError

@@ -1,0 +1,45 @@
+"""The ready studies, as they are written into a folder of the user's own."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from plfl.config.study import Study
+from plfl.errors import PlflError
+from plfl.pipeline import shipped
+
+
+@pytest.mark.parametrize("name", shipped.studies())
+def test_a_ready_study_is_the_same_study_elsewhere(name: str, tmp_path: Path) -> None:
+    path = shipped.write_study(name, tmp_path)
+    assert path == tmp_path / f"{name}.yaml"
+    assert Study.load(path) == Study.load(shipped.studies()[name])
+    header = path.read_text().partition("\nname:")[0]
+    assert "snakemake" not in header
+    files = {Path(file) for file in re.findall(r"[\w./-]+\.(?:yaml|md|json)\b", header)}
+    # Guides and the schema come with the package; the other files are ready studies.
+    assert all(file.is_file() for file in files if file.suffix != ".yaml")
+    assert {str(file) for file in files if file.suffix == ".yaml"} <= {
+        f"{study}.yaml" for study in shipped.studies()
+    }
+
+
+def test_it_is_described_in_a_short_sentence() -> None:
+    for name in shipped.studies():
+        assert 20 < len(shipped.about(name)) < 140
+        assert shipped.about(name)[-1] not in ".,:"
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    path = shipped.write_study("demo", tmp_path)
+    path.write_text("mine")
+    with pytest.raises(PlflError, match=r"demo\.yaml: exists already"):
+        shipped.write_study("demo", tmp_path)
+    assert path.read_text() == "mine"
+
+
+def test_an_unknown_study_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PlflError, match="did you mean 'demo'"):
+        shipped.write_study("dem", tmp_path)
+    assert not [*tmp_path.iterdir()]

@@ -1,0 +1,90 @@
+"""The wheel, installed beside nothing but its dependencies, is the whole product."""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SHIPPED = ("Snakefile", "config", "config.yaml", "docs", "environment.yml", "profiles", "workflow")
+
+
+def tracked(*paths: str) -> list[str]:
+    """Files of the repository, new ones included."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *paths]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split()
+    if not listed:
+        pytest.skip("this is not a git checkout")
+    return [file for file in listed if (ROOT / file).exists()]
+
+
+class Installed:
+    """A virtual environment with the wheel, and a folder outside the clone to work in."""
+
+    def __init__(self, folder: Path):
+        source, self.bin, self.work = folder / "source", folder / "venv" / "bin", folder / "work"
+        self.work.mkdir()
+        for file in tracked():
+            (source / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / file, source / file)
+        venv.create(folder / "venv")
+        # The dependencies of the tests' own environment, without its editable plfl.
+        (self.packages / "dependencies.pth").write_text("\n".join(filter(is_packages, sys.path)))
+        pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install"]
+        pip += ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", str(source)]
+        done = subprocess.run(pip, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    @property
+    def packages(self) -> Path:
+        (found,) = self.bin.parent.glob("lib/python*/site-packages")
+        return found
+
+    def plfl(self, *arguments: str) -> str:
+        """What the installed command prints; it must succeed."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        done = subprocess.run(
+            [self.bin / "plfl", *arguments],
+            cwd=self.work,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+
+def is_packages(path: str) -> bool:
+    return path.endswith(("site-packages", "dist-packages"))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return Installed(tmp_path_factory.mktemp("installed"))
+
+
+def test_it_has_every_file_that_the_product_needs(installed: Installed) -> None:
+    package = installed.packages / "plfl"
+    shipped = [file for file in tracked(*SHIPPED) if not file.startswith(("docs/images/",))]
+    shipped.remove("docs/screenshots.py")
+    wanted = {package / "shipped" / file for file in shipped}
+    wanted |= {package.parent / file for file in tracked("plfl")}
+    assert {path for path in wanted if not path.is_file()} == set()
+
+
+def test_a_ready_study_can_run_in_an_empty_folder(installed: Installed) -> None:
+    (installed.work / "click.py").write_text("raise SystemExit('a file of the user was imported')")
+    listed = installed.plfl("init")
+    for file in (ROOT / "config").glob("*.yaml"):
+        assert f"\n{file.stem} " in f"\n{listed}"
+    installed.plfl("init", "smoke")
+    planned = installed.plfl("study", "smoke.yaml", "--", "--dry-run")
+    assert "train_local" in planned
+    assert "total" in planned
+    left = {path.name for path in installed.work.iterdir()}
+    assert left == {"click.py", "smoke.yaml", ".snakemake"}
