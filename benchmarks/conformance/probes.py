@@ -1,9 +1,9 @@
 """Probes: small federations of two clients, and what the reference makes of each.
 
 A probe is a method on a problem with two coordinates, s and p, with its hyperparameters; one that
-is left out has the library's default. Its result is the server's vector before round 1 and after every
-round, and the clients' personalised models after the last round. What a client's personalised model
-is depends on the method:
+is left out has the library's default. Its result is the server's vector before round 1 and after
+every round, and the clients' personalised models after the last round. What a client's personalised
+model is depends on the method:
 
 - FedAvg: the server's model; with fine-tuning, that model fine-tuned.
 - Ditto, APFL, pFedMe, FedAMP: the model that the paper calls personalised.

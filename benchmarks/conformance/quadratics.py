@@ -44,9 +44,9 @@ class Head(nn.Module):
         nn.init.constant_(self.layer.weight, p)
 
     def forward(self, z: Tensor) -> Tensor:
-        client, p = int(z[0, 5]) - 1, float(self.layer.weight.detach())
-        if client >= 0:
-            scored.append((client, float(z[0, 6]), p))
+        *_, client, s = z[0].tolist()
+        if client:
+            scored.append((int(client) - 1, s, float(self.layer.weight.detach())))
         residual = z[:, 1:2] * (z[:, :1] + self.layer(z[:, 4:5]) - z[:, 2:3])
         return torch.cat([residual, residual.new_zeros(len(z), CLASSES - 1)], 1)
 
