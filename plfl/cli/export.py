@@ -12,7 +12,7 @@ plfl export results/own/models/all-P2.safetensors --client school --to school.pt
 
 def add(commands: Commands) -> None:
     """Add `export` to the commands of `plfl`."""
-    about = "write a trained model as a program that needs PyTorch only (TorchScript)"
+    about = "write a trained model as a TorchScript program"
     parser = add_parser(commands, "export", about, EXAMPLES, run)
     parser.add_argument(
         "file", type=Path, metavar="MODEL", help="a file of results/NAME/models/*.safetensors"

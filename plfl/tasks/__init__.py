@@ -116,13 +116,19 @@ class Task(TaskRules):
         raise NotImplementedError
 
     def shown(
-        self, dataset: Dataset, client: int, predictions: Mapping[str, Floats]
+        self,
+        dataset: Dataset,
+        client: int,
+        predictions: Mapping[str, Floats],
+        *,
+        whole: bool = False,
     ) -> pd.DataFrame:
-        """Some predictions for the test part of a client, beside the truth, to look at.
+        """Predictions for the test part of a client, beside the truth: some, to look at.
 
         Args:
             dataset: the data.
             client: number of the client.
             predictions: those for all windows of its test part, by model.
+            whole: show all of them.
         """
         raise NotImplementedError

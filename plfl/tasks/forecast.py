@@ -89,12 +89,17 @@ class Forecast(Task):
         return metrics.of_split(dataset, client, split, predictions)
 
     def shown(
-        self, dataset: Dataset, client: int, predictions: Mapping[str, Floats]
+        self,
+        dataset: Dataset,
+        client: int,
+        predictions: Mapping[str, Floats],
+        *,
+        whole: bool = False,
     ) -> pd.DataFrame:
         """The first week: `stamp`, `truth`, `persistence`, and the forecasts of each model."""
         import pandas as pd
 
-        shown = dataset.first_week(client)
+        shown = dataset.starts(client, "test") if whole else dataset.first_week(client)
         columns = {
             "truth": dataset.load[dataset.target_rows(shown)],
             "persistence": dataset.load[dataset.persistence_rows(shown)],
