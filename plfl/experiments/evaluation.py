@@ -112,5 +112,8 @@ class Evaluator:
     def _shown(
         self, i: int, found: dict[str, list[NDArray[np.float64]]], whole: bool = False
     ) -> pd.DataFrame:
-        test = {model: self._part(i, "test", of[i]) for model, of in found.items()}
-        return self.task.shown(self.dataset, i, test, whole=whole)
+        every = self.dataset.starts(i, "test")
+        starts = every if whole else self.task.week(self.dataset, i)
+        rows = np.searchsorted(every, starts)
+        shown = {model: self._part(i, "test", of[i])[rows] for model, of in found.items()}
+        return self.task.shown(self.dataset, i, starts, shown)

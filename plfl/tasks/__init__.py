@@ -115,20 +115,16 @@ class Task(TaskRules):
         """Scores of the predictions for all windows in one split of a client."""
         raise NotImplementedError
 
+    def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
+        """Start rows of windows of a client's test part whose predictions are kept to look at."""
+        raise NotImplementedError
+
     def shown(
         self,
         dataset: Dataset,
         client: int,
+        starts: NDArray[np.int64],
         predictions: Mapping[str, Floats],
-        *,
-        whole: bool = False,
     ) -> pd.DataFrame:
-        """Predictions for the test part of a client, beside the truth: some, to look at.
-
-        Args:
-            dataset: the data.
-            client: number of the client.
-            predictions: those for all windows of its test part, by model.
-            whole: show all of them.
-        """
+        """Predictions for windows of a client, by model, beside the truth."""
         raise NotImplementedError
