@@ -23,7 +23,7 @@ from plfl.experiments.trainer import network_of
 from plfl.files import atomic
 from plfl.layout import WindowShape
 
-ABOUT = "plfl.json"
+ABOUT = "about.json"
 """Name of the description inside the file."""
 
 

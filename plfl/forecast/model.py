@@ -209,7 +209,7 @@ class ForecastModel:
         """Write the model of a client as a program that needs PyTorch only.
 
         `torch.jit.load(path)` is a function of the windows' rows and context, see `inputs`, that
-        returns loads in kWh per interval. Its extra file `plfl.json` says what they are.
+        returns loads in kWh per interval. Its extra file `about.json` says what they are.
 
         Args:
             path: the file.

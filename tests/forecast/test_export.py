@@ -53,9 +53,9 @@ def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
     expected = model.predict(readings, "a")
     rows, context, stamps = model.inputs(readings, "a")
     np.testing.assert_array_equal(stamps, expected.index)
-    files = {"plfl.json": ""}
+    files = {"about.json": ""}
     program = torch.jit.load("a.pt", _extra_files=files)
-    about = json.loads(files["plfl.json"])
+    about = json.loads(files["about.json"])
     assert about["client"] == "a" and about["columns"] == model.columns
     assert about["readings"] == ["windows", *rows.shape[1:]]
     # Any number of windows.
