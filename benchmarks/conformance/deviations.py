@@ -447,8 +447,8 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "FL4Health",
         ("apfl", "apfl, alternating"),
         "The step of v sees w after its step, as in FedTorch. In the paper both gradients are "
-        "taken at the points before the step. The mixture that is scored has the server's new model "
-        "for w.",
+        "taken at the points before the step. The mixture that is scored has the server's new "
+        "model for w.",
         ("fl4health/clients/apfl_client.py:94", "fl4health/clients/apfl_client.py:105"),
         mixed_with_moved,
         "fl4health_apfl.py",
