@@ -30,7 +30,7 @@ class AdamW(Adam):
     beta2: float = Field(0.999, ge=0, lt=1)
     """Decay β₂ of the second moment (PyTorch: 0.999)."""
     weight_decay: float = Field(1e-2, ge=0)
-    """λ of the weight decay (PyTorch: 1e-2). It acts on the parameters, not through the gradient."""
+    """λ of the weight decay (PyTorch: 1e-2). It shrinks the parameters directly."""
 
     @property
     def coupled_decay(self) -> float:
