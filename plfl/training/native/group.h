@@ -178,7 +178,7 @@ class Group {
           sum += size < 1.0f ? 0.5f * error * error : size - 0.5f;
         } else {
           const float level = loss.levels[o % quantiles];
-          const float slope = error > 0.0f ? 1.0f - level : error < 0.0f ? -level : error;
+          const float slope = error >= 0.0f ? 1.0f - level : error < 0.0f ? -level : error;
           gradient[i] = scale * slope * sign;
           sum += slope * error;
         }

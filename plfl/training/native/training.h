@@ -238,7 +238,7 @@ class Trainer {
   float pass(const float* model, Apply apply, std::int64_t row, std::int64_t k, bool last) {
     const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
     const std::int64_t* starts = job_.starts + at;
-    const float scale = float(job_.loss_scale) / float(batch * windows_.horizons);
+    const float scale = float(job_.loss_scale) / float(batch * layout_.outputs);
     float sum = 0.0f, contrast = 0.0f;
     for_each_group([&](Group& group, std::int64_t first, int count) {
       group.read(windows_, starts + first, count);
