@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from plfl.config import search
 from plfl.config.algorithms import available
-from plfl.config.features import CALENDAR, FEATURES
+from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.messages import allowed
 from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
@@ -15,6 +15,7 @@ from plfl.config.sections import (
     Data,
     Grid,
     Lags,
+    Meters,
     Simulation,
     Tuning,
     Windows,
@@ -89,6 +90,7 @@ def of_data(data: Data) -> Iterator[str]:
             yield f"{key}: {str(folder)!r} is not a valid folder name; remove the NUL character"
     yield from _of_features(data)
     yield from _of_columns(data.meters.columns, data.features)
+    yield from _of_units(data.meters)
 
 
 def _of_features(data: Data) -> Iterator[str]:
@@ -121,6 +123,19 @@ def _of_columns(columns: dict[str, str], features: list[str]) -> Iterator[str]:
             yield f"data.meters.columns: {role!r} is missing; add the name of its column"
 
 
+def _of_units(meters: Meters) -> Iterator[str]:
+    roles = [role for role in meters.columns if role not in ("timestamp", "load")]
+    for role, unit in meters.units.items():
+        if role not in roles:
+            remedy = "; the unit of the load is data.meters.unit" if role == "load" else ""
+            yield (
+                f"data.meters.units: {role!r} is not one of the inputs in data.meters.columns; "
+                f"{allowed(role, roles)}{remedy}"
+            )
+        elif role in UNITS and unit not in UNITS[role]:
+            yield f"data.meters.units.{role}: {unit!r} is unknown; {allowed(unit, UNITS[role])}"
+
+
 def of_windows(windows: Windows) -> Iterator[str]:
     """Check the shares of training, validation and test."""
     if any(share <= 0 for share in windows.split):
@@ -134,7 +149,7 @@ def of_context(windows: Windows, data: Data) -> Iterator[str]:
     for i, transform in enumerate(windows.context):
         where = f"windows.context.{i}.{transform.name}"
         if isinstance(transform, Lags):
-            yield from _of_lags(f"{where}.days", transform, windows.look_ahead, data.interval)
+            yield from _of_lags(f"{where}.days", transform, windows.farthest, data.interval)
         if isinstance(transform, Ahead):
             known = [name for name in data.inputs if name != "load"]
             for name in transform.features:
@@ -148,14 +163,14 @@ def of_context(windows: Windows, data: Data) -> Iterator[str]:
             yield from duplicates(f"{where}.features", transform.features)
 
 
-def _of_lags(where: str, lags: Lags, look_ahead: int, interval: int) -> Iterator[str]:
+def _of_lags(where: str, lags: Lags, farthest: int, interval: int) -> Iterator[str]:
     yield from duplicates(where, lags.days)
-    least = -(-(look_ahead + lags.around) * interval // DAY)
+    least = -(-(farthest + lags.around) * interval // DAY)
     for days in lags.days:
         if days < least:
             yield (
                 f"{where}: {days} days before the target and {lags.around} rows after that is "
-                f"after the last input row, {look_ahead} rows before the target; use at least "
+                f"after the last input row, {farthest} rows before the target; use at least "
                 f"{least} days"
             )
 

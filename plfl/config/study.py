@@ -148,7 +148,7 @@ class Study(Section):
         """What the model reads of a window and returns."""
         windows = self.windows
         sizes = len(self.data.inputs), windows.look_back, windows.context_width
-        return WindowShape(*sizes, self.task.outputs(len(windows.horizons)))
+        return WindowShape(*sizes, self.task.outputs(windows.horizons))
 
     @property
     def layout(self) -> ParameterLayout:

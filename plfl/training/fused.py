@@ -24,6 +24,7 @@ from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
+from plfl.tasks.losses import Pinball
 from plfl.training.native.compile import CompileError, build_kernel, load_kernel, supported
 from plfl.training.stacked import Stacked
 from plfl.training.task import Contrast, LocalTask
@@ -82,7 +83,9 @@ class Fused:
         self.threads = threads or torch.get_num_threads()
         self.block = BLOCK * self.threads
         self._kernel = load_kernel(instructions)
-        self._network = _Network.of(form, dataset.shape)
+        # The last parameter is the bias of the outputs.
+        (outputs,) = network.layout.shapes[network.layout.names[-1]]
+        self._network = _Network.of(form, dataset.shape._replace(outputs=outputs))
         self._parameters = network.layout.width
         if self._kernel.plfl_parameters(byref(self._network)) != self._parameters:
             raise ValueError(
@@ -93,7 +96,7 @@ class Fused:
         addresses = (table.data_ptr() for table in self._tables)
         self._targets = dataset.targets.shape[1:]
         self._source = _Windows(*addresses, math.prod(self._targets), dataset.relative)
-        self._windows = len(dataset.features) - dataset.look_back - dataset.look_ahead + 1
+        self._windows = len(dataset.features) - dataset.length + 1
         self._stacked = Stacked(network, dataset, device, dtype)
 
     def train(self, task: LocalTask) -> Tensor:
@@ -141,6 +144,9 @@ class Fused:
             arrays["frozen"] = _mask(task.frozen, P)
         if task.rates is not None:
             arrays["rates"] = torch.tensor(task.rates[:K], dtype=torch.float64)
+        levels = task.loss.levels if isinstance(task.loss, Pinball) else ()
+        if levels:
+            arrays["levels"] = torch.tensor(levels, dtype=self.dtype)
         if task.average is not None:
             arrays["averaged"] = task.average.steps.double().expand(S, 1).contiguous()
         job = _Training(
@@ -155,7 +161,7 @@ class Fused:
             clip=task.clip or 0.0,
             limit=0.0 if task.average is None else task.average.decay,
             loss=_LOSSES.index(task.loss.name),
-            quantiles=1,
+            quantiles=len(levels),
             loss_scale=task.loss_scale,
             a=0.0 if task.storm is None else task.storm.a,
             beta=0.0 if task.storm is None else task.storm.beta,
@@ -179,6 +185,10 @@ class Fused:
             "plfl_predict", _Prediction(len(sizes), self.threads, *(x.data_ptr() for x in arrays))
         )
         return list(forecasts.split(sizes))
+
+    def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        """What the last layer of row s reads for the windows `starts[s]`, by `Stacked`."""
+        return self._stacked.penultimate(rows, starts)
 
     def _layer_of(self, contrast: Contrast | None) -> int:
         """The layer of the MLP whose inputs are the features that are contrasted."""
@@ -249,7 +259,7 @@ def _rule(optimiser: ClientOpt) -> _Rule | None:
 
 _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
 """What the kernel calls the state of the optimisers."""
-_LOSSES = ("mse", "mae", "huber")
+_LOSSES = ("mse", "mae", "huber", "pinball")
 """Those of `plfl.tasks.losses` that the kernel knows, in its order."""
 _ACTIVATIONS = ("prelu", "silu")
 """The kernel's activations, in its order."""

@@ -15,6 +15,7 @@ rule baselines:
         runtime=baseline_minutes,
     params:
         baselines=study.baselines.model_dump(),
+        task=study.task.settings,
         code=code_digest("plfl.experiments.baselines"),
     message:
         "{wildcards.state}: train and score the baselines"
