@@ -111,6 +111,8 @@ def _cells(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
     sound = np.isfinite(last["mae"]).groupby([last[axis] for axis in AXES]).all()
     clients = tables.clients.loc[tables.clients["state"] == state, "client"].tolist()
     tests = _along(last, "client", clients, keys)
+    over_clients = last.groupby([*AXES, "model"], sort=False)[keys].mean()
+    means = {name: _row(row) for name, row in over_clients.iterrows()}
     by_seed = _along(last, "seed", study.grid.seeds, keys)
     curves = _curves(tables, state, keys)
     summary = tables.summary
@@ -138,6 +140,7 @@ def _cells(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
             found["diverged"] = True
         for model in MODELS[:1] if alone else MODELS:
             found[model] = tests[(*values, model)]
+            found[f"{model}_mean"] = means[(*values, model)]
             if len(study.grid.seeds) > 1:
                 found[f"{model}_seeds"] = by_seed[(*values, model)]
             found[f"{model}_curve"] = curves[(*values, model)]
@@ -193,6 +196,7 @@ def _baselines(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
             "mb": _short(row["bytes"] / len(clients) / 1e6),
             "validation": _short(row["validation_mase"]),
             "local": {key: _list(here[key]) for key in keys},
+            "local_mean": _row(here[keys].mean()),
         }
 
 
@@ -305,10 +309,15 @@ def _q(most: int) -> list[float | None]:
     return [None, None, *map(_short, values.tolist())]
 
 
+def _row(scores: pd.Series[float]) -> dict[str, float | None]:
+    """Scores by their keys, with one digit more than those of clients."""
+    return {str(key): _short(value, 5) for key, value in scores.items()}
+
+
 def _list(values: Iterable[float]) -> list[float | None]:
     return [_short(value) for value in values]
 
 
-def _short(value: float) -> float | None:
-    """A number of four digits; None if it is not finite."""
-    return float(f"{value:.4g}") if np.isfinite(value) else None
+def _short(value: float, digits: int = 4) -> float | None:
+    """A number of so many digits; None if it is not finite."""
+    return float(f"{value:.{digits}g}") if np.isfinite(value) else None

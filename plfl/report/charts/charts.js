@@ -45,7 +45,7 @@
     const list = ofModel(one)?.[view.score];
     if (!list) return null;
     if (view.client) return list[place(one)] ?? null;
-    return one.diverged ? null : mean(list);
+    return one.diverged ? null : ofModel(one, view.model, "_mean")[view.score];
   }
   const about = () => scores.find(({ key }) => key === view.score);
   const unit = () => (about().unit ? ` (${about().unit})` : "");
@@ -175,7 +175,7 @@
       return { one, value, x: key(one), y: rowOf(one), text: describe(one), shown: one.diverged ? "div." : value == null ? "n/a" : value >= 100 ? value.toPrecision(3) : value.toFixed(2), fill: scale.of(value), ink: scale.ink(value) };
     });
     const states = values(at.state, among), names = [...new Set(rows.map(({ y }) => y))];
-    const least = new Set(states.flatMap((s) => values(at.sharing, among).map((name) => leastOf(rows.filter(({ one }) => state(one) === s && scheme(one) === name)))));
+    const least = new Set(states.flatMap((s) => values(at.sharing, among).flatMap((name) => leastOf(rows.filter(({ one }) => state(one) === s && scheme(one) === name)))));
     const left = aside(names, width);
     const across = Math.max(width, left + 40 + 38 * domain.length);
     const base = { x: "x", y: "y", fy: ({ one }) => state(one) };
@@ -198,7 +198,11 @@
   }
   /** Room for names beside a chart. */
   const aside = (names, width) => Math.min(width / 2.4, 16 + 7.4 * Math.max(...names.map((name) => name.length)));
-  const leastOf = (rows) => rows.reduce((a, b) => (b.value != null && (a?.value == null || b.value < a.value) ? b : a), null);
+  /** The rows of the lowest value, unless there is only one row. */
+  const leastOf = (rows) => {
+    const least = Math.min(...rows.map(({ value }) => value ?? Infinity));
+    return rows.length > 1 ? rows.filter(({ value }) => value === least) : [];
+  };
 
   function baselineGrid(width, scale) {
     const rows = present(beside).map((one) => ({ one, value: score(one), text: describe(one), name: one.name })).filter(({ value }) => value != null);
