@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
-from plfl.data.windows import Dataset
+from plfl.data.windows import Dataset, Split
 from plfl.errors import DataError
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
@@ -112,6 +112,10 @@ class ClientData:
     def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
         return [batches.stream(self.seed, f"/{purpose}/{self.names[i]}", t) for i in clients]
+
+    def starts(self, client: int, split: Split) -> Tensor:
+        """Start rows of all windows of a part of a client's data."""
+        return torch.from_numpy(self.dataset.starts(client, split))
 
     def targets(self, starts: Tensor) -> Tensor:
         """Targets, in scaled units, of the windows that begin at `starts`."""

@@ -91,7 +91,7 @@ class Fused:
         self._tables = [torch.from_numpy(table).contiguous() for table in tables]
         addresses = (table.data_ptr() for table in self._tables)
         self._source = _Windows(*addresses, dataset.relative)
-        self._windows = len(dataset.features) - dataset.look_back - dataset.look_ahead + 1
+        self._windows = len(dataset.features) - dataset.length + 1
         self._stacked = Stacked(network, dataset, device, dtype)
 
     def train(self, task: LocalTask) -> Tensor:
@@ -175,6 +175,10 @@ class Fused:
             "plfl_predict", _Prediction(len(sizes), self.threads, *(x.data_ptr() for x in arrays))
         )
         return list(forecasts.split(sizes))
+
+    def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        """What the last layer of row s reads for the windows `starts[s]`, by `Stacked`."""
+        return self._stacked.penultimate(rows, starts)
 
     def _layer_of(self, contrast: Contrast | None) -> int:
         """The layer of the MLP whose inputs are the features that are contrasted."""

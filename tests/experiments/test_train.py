@@ -150,14 +150,15 @@ def test_an_average_is_scored_and_changes_nothing_else(sharing: str) -> None:
     if sharing != "P3":
         pd.testing.assert_frame_equal(theirs, ours)
     theirs, ours = of_model(plain, "local"), of_model(averaged, "local")
-    scores = ["mae", "rmse", "mase"]
+    scores = ["mae", "rmse", "mase", "nrmse", "seasonal_mase"]
     pd.testing.assert_frame_equal(theirs.drop(columns=scores), ours.drop(columns=scores))
     scored = theirs["split"] != "train"
     assert (theirs["mae"] != ours["mae"])[scored].all()
 
 
 @pytest.mark.parametrize(
-    "method", sorted(n for n, m in methods.available().items() if not (m.own_steps or m.adapts))
+    "method",
+    sorted(n for n, m in methods.available().items() if not (m.own_steps or m.adapts or m.mixes)),
 )
 def test_an_average_without_a_memory_is_the_last_model(method: str) -> None:
     """Also where a method moves the models while they train."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -20,6 +21,7 @@ from plfl.methods.fedbabu import FedBABU
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedrep import FedRep
 from plfl.methods.fine_tuning import FineTuning
+from plfl.methods.knn_per import KnnPer, best_share, neighbours_mean
 from plfl.methods.per_fedavg import PerFedAvg
 from plfl.methods.pfedme import PFedMe
 from plfl.optimizers.client.adam import Adam
@@ -422,6 +424,7 @@ PERSONAL = [
     "fedbabu",
     "fedrep",
     "fine_tuning",
+    "knn_per",
     "per_fedavg",
     "pfedme",
 ]
@@ -448,9 +451,51 @@ def test_the_same_bits_in_any_company(method):
         pd.testing.assert_frame_equal(alone.records, together[cell].records)
 
 
+STORE = np.array([[0.0, 0], [1, 0], [0, 2], [3, 3]])
+FOLLOWED = np.array([1.0, 2, 4, 8])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "k", "expected"),
+    [("scaled", 3, 1.8769070891), ("plain", 3, 1.8874489361), ("scaled", 1, 1.0)],
+)
+def test_a_mean_of_neighbours(kernel, k, expected):
+    method = KnnPer(kernel=kernel)
+    query = np.array([[0.25, 0.5]])
+    (found,) = neighbours_mean(STORE, FOLLOWED, query, k, method._exponents)
+    assert found == near(expected)
+
+
+def test_each_client_chooses_its_share_of_memory_by_the_absolute_error():
+    queries = np.array([[0, 0.2], [1, 0.4], [0.2, 1.8]])
+    close = neighbours_mean(STORE, FOLLOWED, queries, 3, KnnPer()._exponents)
+    assert close.tolist() == near([1.6703174054, 1.8652125532, 3.3304845478])
+    assert best_share(close, np.array([2, 2, 3.5]), np.array([1.9, 1.8, 3.45])) == 0.3
+
+
+def test_memory_far_away_still_has_weights_and_is_mixed_into_local_alone():
+    far = neighbours_mean(STORE, FOLLOWED, np.array([[1e4, 0.0]]), 2, KnnPer()._exponents)
+    assert np.isfinite(far).all()
+    tables = {}
+    for name in ("fedopt", "knn_per"):
+        study = study_of(name, grid={"sharing": ["P2", "P3"]})
+        for cell, result in train(study, study.cells, tiny.dataset()).items():
+            tables[name, cell.sharing] = result.records.query("split == 'validation'")
+            found = {*(result.models or {})}
+            assert found == ({"global"} if name == "knn_per" else set(result.models or {}))
+    for scheme in ("P2", "P3"):
+        plain, mixed = (tables[name, scheme] for name in ("fedopt", "knn_per"))
+        (a, b) = (t.query("model == 'global'")["mae"].tolist() for t in (plain, mixed))
+        assert a == b
+        local = mixed.query("model == 'local'")["mae"].to_numpy()
+        assert (local <= np.array(b) * (1 + 1e-6)).all()
+        assert (local < np.array(b)).any()
+
+
 @pytest.mark.parametrize("method", PERSONAL)
 def test_resuming_with_dropouts_a_schedule_and_the_best_models(method, tmp_path):
-    federation = {"rounds": 5, "evaluate_every": 1, "keep": "best", "schedule": "cosine"}
+    keep = "last" if method == "knn_per" else "best"
+    federation = {"rounds": 5, "evaluate_every": 1, "keep": keep, "schedule": "cosine"}
     simulation = {"dropout": 0.3, "availability": 0.8}
     study = study_of(method, federation=federation | {"simulation": simulation})
     whole = train(study, study.cells, tiny.dataset())
@@ -482,6 +527,8 @@ def test_resuming_with_dropouts_a_schedule_and_the_best_models(method, tmp_path)
         ("fedala", {"grid": {"client_opt": ["prox"]}}, "anchor"),
         ("fedala", {"method": {"fedala": {"subset": "mlp"}}}, "have to be shared"),
         ("fedamp", {"grid": {"client_opt": ["prox"]}}, "towards u_i"),
+        ("knn_per", {"federation": {"keep": "best"}}, "federation.keep"),
+        ("knn_per", {"model": {"name": "gru"}}, "hidden features"),
         ("fedamp", {"grid": {"server_opt": ["fedadam"]}}, "use fedavg with lr 1"),
     ],
 )
