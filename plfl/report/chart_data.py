@@ -8,7 +8,9 @@ over clients, and forecasts of one week for some clients.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -41,8 +43,21 @@ AXIS_LABELS = {
 """Labels of axes; another axis is called as in the tables."""
 VALUE_LABELS = {"method": method_label, "client_opt": client_label, "server_opt": server_label}
 """Functions that give the label of a value on an axis; elsewhere a value is its own label."""
-SCORES = {"mase": "MASE", "mae": "MAE", "rmse": "RMSE"}
-"""Columns of records and baselines that the charts can show, if the tables have them."""
+SCORES = {
+    "mase": "MASE",
+    "seasonal_mase": "in-sample MASE",
+    "mae": "MAE",
+    "rmse": "RMSE",
+    "nrmse": "NRMSE",
+    "crps": "CRPS",
+    "scaled_crps": "scaled CRPS",
+}
+"""Columns of records and baselines that the charts can show, if the tables have them. Of all of
+them, less is better."""
+IN_KWH = ("mae", "rmse", "crps")
+"""Those in kWh per interval; the others have no unit."""
+QUANTILE = re.compile(r"local_([\d.]+)")
+"""Columns of forecasts that hold a quantile, named after its level in percent."""
 MOST_ROUNDS = 60
 """Largest number of rounds of a curve; of more, evenly spaced ones are kept."""
 MOST_POINTS = 130_000
@@ -66,7 +81,7 @@ def chart_data(tables: Tables) -> str:
         "axes": [{"key": axis, "label": AXIS_LABELS.get(axis, axis)} for axis in AXES],
         "labels": _labels(tables),
         "scores": [
-            {"key": key, "label": SCORES[key], "unit": "" if key == "mase" else tables.load_unit}
+            {"key": key, "label": SCORES[key], "unit": tables.load_unit if key in IN_KWH else ""}
             for key in scores
         ],
         "models": list(MODELS),
@@ -224,7 +239,10 @@ def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, A
         ranked = tables.test_scores(cell).sort_values(kind="stable").index.tolist()
         chosen = [ranked[i] for i in _ranks(len(ranked), count)]
         week = _week(tables, state, own, chosen, [(i, forecasters[i]) for i in here])
-        found[state] = week | {"shown": _index(forecasters, cell)}
+        shown = _index(forecasters, cell)
+        for client, quantiles in _quantiles(tables, cell, chosen).items():
+            week["clients"][client]["lines"] |= quantiles
+        found[state] = week | {"shown": shown}
     return found
 
 
@@ -281,6 +299,18 @@ def _week(
     return weeks
 
 
+def _quantiles(tables: Tables, cell: Cell, clients: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The quantiles that a cell forecasts for clients, packed, by level in percent: `q5`."""
+    levels = {m[0]: f"q{m[1]}" for c in tables.forecast_columns if (m := QUANTILE.fullmatch(c))}
+    if not levels:
+        return {}
+    table = tables.forecasts(["client", "stamp", *levels], **asdict(cell)).sort_values("stamp")
+    return {
+        str(client): {key: packed(rows[column].to_numpy(float)) for column, key in levels.items()}
+        for client, rows in table[table["client"].isin(clients)].groupby("client")
+    }
+
+
 def packed(values: NDArray[np.float64]) -> list[Any]:
     """Numbers as [offset, step, digits]: value = offset + step × n, two digits to base 64 per n.
 
@@ -310,8 +340,8 @@ def _q(most: int) -> list[float | None]:
 
 
 def _row(scores: pd.Series[float]) -> dict[str, float | None]:
-    """Scores by their keys, with one digit more than those of clients."""
-    return {str(key): _short(value, 5) for key, value in scores.items()}
+    """Scores by their keys, with more digits than those of clients."""
+    return {str(key): _short(value, 6) for key, value in scores.items()}
 
 
 def _list(values: Iterable[float]) -> list[float | None]:

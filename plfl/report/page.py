@@ -112,6 +112,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             gaps=_gaps(tables),
             clients_shown=clients_shown(tables),
             figures=[figure for figure in drawn if figure.drawings],
+            keeps_models=tables.about.get("engine", "simulator") == "simulator",
             chart_data=Markup(chart_data(tables)),
             scripts=_scripts(),
             empty=[figure.name for figure in drawn if not figure.drawings],
