@@ -234,7 +234,9 @@
       const [r, g, b] = apply(value).match(/\d+/g).map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
       return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
     };
-    const legend = () => Plot.legend({ color: { ...color, label: `${scored()}, ${view.model} models${known.at(-1) > high ? "; the last colour stands for all above" : ""}`, tickFormat: (v) => print(v) }, ticks: 4, width: 320, style: STYLE });
+    const between = (share) => (view.log ? Math.exp(low + share * (high - low)) : Math.exp(low) + share * (Math.exp(high) - Math.exp(low)));
+    const marks = [0, 0.25, 0.5, 0.75, 1].map(between);
+    const legend = () => Plot.legend({ color: { ...color, label: `${scored()}, ${view.model} models${known.at(-1) > high ? "; the last colour stands for all above" : ""}`, tickFormat: (v) => print(Number(v.toPrecision(2))) }, ticks: marks, width: 340, marginLeft: 14, marginRight: 14, style: STYLE });
     return { of, ink, legend };
   }
 
