@@ -67,6 +67,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
             )
         for column, look in _LINES.items():
             axis.plot(*_broken(week, column), **look)
+        for low, high in ends:
+            axis.fill_between(*_broken(week, low), _broken(week, high)[1], **_FAN)
         compared, bottom = "", min(0.0, float(np.nanmin(week[[*_LINES, *columns]])))
         if state in best:
             baselines[state] = best[state]
