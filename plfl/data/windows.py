@@ -34,7 +34,7 @@ Split = Literal["train", "validation", "test"]
 WEEK = 7 * 24 * 60
 """Minutes in a week."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
-_DAMAGE = (
+DAMAGE = (
     *(OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error),
     # NumPy and zipfile raise these for damaged headers.
     *(SyntaxError, TokenError, RuntimeError, ArithmeticError, MemoryError),
@@ -160,7 +160,7 @@ class Dataset:
                 fields[name] = int(fields[name])
             fields["relative"] = bool(fields["relative"])
             return cls(**fields)
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise DataError(
                 f"{path}: is damaged ({error}); make it again with "
                 "`plfl study … -- --forcerun windows`"
