@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,25 +14,32 @@ from plfl.data.images import splits
 from plfl.data.images.pool import ImagePool
 from plfl.data.windows import Split
 from plfl.errors import DataError
+from plfl.layout import WindowShape
 
 
 @dataclass(frozen=True)
 class ImageDataset:
-    """Images dealt to clients. An image is known by its number, the row of the pool.
+    """Images dealt to clients.
 
     Clients have training images of their own. They share the held-out images: those to choose
-    hyperparameters on (`validation`) and those of the `test` part.
+    hyperparameters on (`validation`) and those of the `test` part. A window is an image: its rows
+    are the rows of the image, and a row holds the pixels of all channels, one channel after the
+    other.
     """
 
     pool: ImagePool
+    skew: Skew
     clients: NDArray[np.str_]
     """Names of the N clients."""
     parts: list[NDArray[np.int64]]
-    """Numbers of each client's training images."""
+    """Rows of the pool that are each client's training images."""
     validation: NDArray[np.int64]
-    """Numbers of the images that choose hyperparameters."""
+    """Rows of the pool that choose hyperparameters."""
     test: NDArray[np.int64]
-    """Numbers of all other held-out images."""
+    """Rows of the pool that are in the test part."""
+
+    relative: ClassVar[bool] = False
+    """No pixel is relative to another row of the image."""
 
     @classmethod
     def of(cls, pool: ImagePool, skew: Skew, clients: int, seed: int) -> ImageDataset:
@@ -52,13 +60,46 @@ class ImageDataset:
             raise DataError(f"data.skew: {error}; change data.clients or data.skew") from None
         held_out = [pool.training + some for some in _held_out(pool, skew.validation)]
         names = np.array([f"{i:0{len(str(clients - 1))}}" for i in range(clients)])
-        return cls(pool, names, parts, *held_out)
+        return cls(pool, skew, names, parts, *held_out)
+
+    def of_seed(self, seed: int) -> ImageDataset:
+        """The same images dealt with another seed."""
+        return self.of(self.pool, self.skew, len(self.clients), seed)
+
+    @property
+    def features(self) -> NDArray[np.float32]:
+        """Rows (R · height, channels · width) of all images of the pool, as models read them."""
+        return self.pool.rows
+
+    @property
+    def context(self) -> NDArray[np.float32]:
+        """Further inputs (R · height, 0): there are none."""
+        return np.empty((len(self.features), 0), np.float32)
+
+    @property
+    def targets(self) -> NDArray[np.float32]:
+        """Class (R · height,) of the image that a row belongs to."""
+        return np.repeat(self.pool.labels, self.look_back).astype(np.float32)
+
+    @property
+    def look_back(self) -> int:
+        """Rows of an image."""
+        return self.pool.shape[1]
+
+    @property
+    def shape(self) -> WindowShape:
+        """What a model reads of an image, and returns."""
+        return image_shape(self.pool.shape, self.pool.classes)
 
     def starts(self, client: int, split: Split) -> NDArray[np.int64]:
-        """Numbers of the images of one split of a client."""
+        """First rows of the images of one split of a client."""
         if split == "train":
-            return self.parts[client]
-        return self.validation if split == "validation" else self.test
+            return self.parts[client] * self.look_back
+        return self.look_back * (self.validation if split == "validation" else self.test)
+
+    def labels_of(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Classes of the images that begin at rows `starts`."""
+        return self.pool.labels[starts // self.look_back]
 
     @cached_property
     def label_counts(self) -> NDArray[np.int64]:
@@ -72,6 +113,12 @@ class ImageDataset:
         counts = self.label_counts
         shares: NDArray[np.float64] = counts / np.maximum(counts.sum(1, keepdims=True), 1)
         return shares
+
+
+def image_shape(image: tuple[int, int, int], classes: int) -> WindowShape:
+    """What a model reads of images of so many channels, rows and columns, and returns."""
+    channels, height, width = image
+    return WindowShape(channels * width, height, 0, classes)
 
 
 def _held_out(pool: ImagePool, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -40,11 +41,13 @@ class ImagePool:
         channels, height, width = self.pixels.shape[1:]
         return channels, height, width
 
-    def inputs(self) -> NDArray[np.float32]:
-        """The images (R, channels, height, width), scaled for models."""
+    @cached_property
+    def rows(self) -> NDArray[np.float32]:
+        """Rows (R · height, channels · width) of the images, scaled for models."""
         offset, scale = (v.astype(np.float32)[:, None, None] for v in (self.offset, self.scale))
-        scaled: NDArray[np.float32] = (self.pixels.astype(np.float32) - offset) / scale
-        return scaled
+        scaled = (self.pixels.astype(np.float32) - offset) / scale
+        channels, _, width = self.shape
+        return scaled.transpose(0, 2, 1, 3).reshape(-1, channels * width)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the pool as an .npz file of plain arrays."""

@@ -42,9 +42,9 @@ def test_images_and_labels(name: str, training: int, label: int, tmp_path: Path)
     assert pool.labels[-1] == last[label]
     # The first 1,024 bytes are the red channel, row by row.
     assert pool.pixels[-1, 0, 1, 5] == last[archive.labels + 32 + 5]
-    inputs = pool.inputs()[:training].reshape(training, 3, -1)
-    assert inputs.mean((0, 2)) == pytest.approx(np.zeros(3), abs=1e-4)
-    assert inputs.std((0, 2)) == pytest.approx(np.ones(3), abs=1e-4)
+    rows = pool.rows[: training * 32].reshape(training, 32, 3, 32)
+    assert rows.mean((0, 1, 3)) == pytest.approx(np.zeros(3), abs=1e-4)
+    assert rows.std((0, 1, 3)) == pytest.approx(np.ones(3), abs=1e-4)
 
 
 def test_another_file_of_this_name_is_refused(tmp_path: Path) -> None:

@@ -19,16 +19,15 @@ def test_digits_are_those_of_scikit_learn(pool: ImagePool) -> None:
     assert pool.shape == (1, 8, 8)
     assert len(pool.labels) == 1797
     assert np.bincount(pool.labels[: pool.training]).tolist() == [120] * 10
-    inputs = pool.inputs()
-    assert inputs.shape == (1797, 1, 8, 8)
-    assert (inputs.min(), inputs.max()) == (0, 1)
+    assert pool.rows.shape == (1797 * 8, 8)
+    assert (pool.rows.min(), pool.rows.max()) == (0, 1)
 
 
 def test_clients_share_what_is_held_out(pool: ImagePool) -> None:
     dataset = ImageDataset.of(pool, Skew(), 100, seed=3)
     assert dataset.clients[[0, 99]].tolist() == ["00", "99"]
     held_out = np.concatenate([dataset.starts(0, "validation"), dataset.starts(0, "test")])
-    assert np.array_equal(np.sort(held_out), np.arange(1200, 1797))
+    assert np.array_equal(np.sort(held_out), np.arange(1200, 1797) * 8)
     assert len(dataset.validation) == pytest.approx(199, abs=5)
     assert np.array_equal(dataset.starts(0, "test"), dataset.starts(7, "test"))
     assert np.bincount(pool.labels[dataset.validation]).min() >= 17
@@ -39,6 +38,16 @@ def test_seeds_deal_differently_and_hold_out_the_same(pool: ImagePool) -> None:
     assert np.array_equal(one.parts[0], again.parts[0])
     assert not np.array_equal(one.parts[0], other.parts[0])
     assert np.array_equal(one.test, other.test)
+
+
+def test_the_window_of_an_image(pool: ImagePool) -> None:
+    dataset = ImageDataset.of(pool, Skew(), 100, seed=0)
+    (start, *_) = dataset.starts(4, "train")
+    rows = slice(start, start + dataset.look_back)
+    assert np.array_equal(dataset.features[rows] * 16, pool.pixels[start // 8, 0])
+    assert set(dataset.targets[rows]) == {pool.labels[start // 8]}
+    assert dataset.labels_of(np.array([start])) == dataset.targets[start]
+    assert dataset.shape == (8, 8, 0, 10)
 
 
 def test_label_shares(pool: ImagePool) -> None:
@@ -58,7 +67,7 @@ def test_an_impossible_split_names_the_keys(pool: ImagePool) -> None:
 def test_a_pool_survives_its_file(pool: ImagePool, tmp_path) -> None:
     pool.save(tmp_path / "digits.npz")
     again = ImagePool.load_file(tmp_path / "digits.npz")
-    assert np.array_equal(again.inputs(), pool.inputs())
+    assert np.array_equal(again.rows, pool.rows)
     assert again.training == 1200
     (tmp_path / "digits.npz").write_bytes(b"no archive")
     with pytest.raises(DataError, match="is damaged"):
