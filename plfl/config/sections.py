@@ -93,12 +93,8 @@ class Skew(Section):
     test part."""
 
 
-IMAGES = {
-    "digits": (10, (1, 8, 8), 1200),
-    "cifar10": (10, (3, 32, 32), 50_000),
-    "cifar100": (100, (3, 32, 32), 50_000),
-}
-"""Of each source of images: classes, channels, height and width, and images to train on."""
+IMAGES = {"digits": (10, 1, 8), "cifar10": (10, 3, 32), "cifar100": (100, 3, 32)}
+"""Of each source of images: classes, channels, and the side of an image in pixels."""
 
 ORIGINS = {
     "comstock": "NREL ComStock, simulated (EnergyPlus)",

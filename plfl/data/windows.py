@@ -141,6 +141,10 @@ class Dataset:
         level = last if self.relative else self.load_offset[client]
         return np.asarray(level + self.load_scale[client] * outputs, float)
 
+    def of_seed(self, seed: int) -> Dataset:
+        """The data as the federation of a seed holds them: the same for all."""
+        return self
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the dataset as an .npz file of plain arrays."""
         with atomic(path) as temporary, temporary.open("wb") as file:

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.data.images.dataset import ImageDataset
-
 from plfl.experiments.evaluation import EVALUATED, Evaluation
 from plfl.federated.federation import Federation
 from plfl.tasks import softmax

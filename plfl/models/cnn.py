@@ -37,7 +37,7 @@ class Cnn(ImageModel):
 
     @property
     def multiple(self) -> int:
-        return 2 ** len(self.blocks)
+        return int(2 ** len(self.blocks))
 
     @property
     def summary(self) -> str:

@@ -41,7 +41,8 @@ def channels_of(shape: WindowShape) -> int:
 def as_images(sequence: Tensor) -> Tensor:
     """Images (B, channels, height, width) of sequences (B, height, channels · width)."""
     side = sequence.shape[1]
-    return sequence.unflatten(2, (-1, side)).transpose(1, 2)
+    images: Tensor = sequence.unflatten(2, (-1, side)).transpose(1, 2)
+    return images
 
 
 def classifier(widths: Sequence[int]) -> list[nn.Module]:

@@ -42,7 +42,7 @@ class ResNet18Gn(ImageModel):
 
     @property
     def multiple(self) -> int:
-        return 2 ** (len(WIDTHS) - 1)
+        return 8  # three stages have stride 2
 
     @property
     def summary(self) -> str:

@@ -449,7 +449,7 @@ def _scarcity(study: Study, table: pd.DataFrame | None, figures: Path) -> Scarci
         values = [by_weeks.get(w, otherwise) for w in weeks]
         rows.append((state, scarcity.label(forecaster), model, [score(value) for value in values]))
     return Scarcity(
-        _drawing(drawing, figure.CAPTION),
+        embedded(drawing, figure.CAPTION),
         figure.CAPTION,
         scarcity.crossings(table),
         [f"{w:g}" for w in weeks],
@@ -459,7 +459,7 @@ def _scarcity(study: Study, table: pd.DataFrame | None, figures: Path) -> Scarci
 
 def _figures(folder: Path) -> Iterator[Shown]:
     for name, stems in available().items():
-        drawings = [_drawing(folder / f"{stem}.svg", caption(name)) for stem in stems]
+        drawings = [embedded(folder / f"{stem}.svg", caption(name)) for stem in stems]
         yield Shown(name, caption(name), [drawing for drawing in drawings if drawing])
 
 
@@ -468,7 +468,7 @@ _NAME = re.compile(r'(\bid="|url\(#|href="#)')
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
 
 
-def _drawing(path: Path, text: str) -> Markup:
+def embedded(path: Path, text: str) -> Markup:
     """An SVG to embed in the page, with unique ids and a label for screen readers.
 
     Empty if the figure has nothing to show.

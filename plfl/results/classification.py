@@ -31,9 +31,8 @@ def curves(records: pd.DataFrame) -> pd.DataFrame:
     not finite is NaN.
     """
     scored = records[records["split"] != "train"]
-    means = scored.groupby([*_TRAINING, "split", "round"], sort=False)[
-        ["error", "own_error", "cross_entropy"]
-    ].agg(lambda values: values.mean(skipna=False))
+    groups = scored.groupby([*_TRAINING, "split", "round"], sort=False)
+    means = groups[["error", "own_error", "cross_entropy"]].agg(_mean)
     found = means.assign(accuracy=1 - means["error"], own_accuracy=1 - means["own_error"])
     return found.drop(columns=["error", "own_error"]).reset_index()
 
@@ -79,6 +78,11 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
     return pd.DataFrame(rows).assign(data=source)
 
 
+def _mean(values: pd.Series[float]) -> float:
+    """The mean, NaN if any value is."""
+    return float(values.mean(skipna=False))
+
+
 def _near(test: pd.DataFrame, t: float) -> float:
     """Accuracy of the evaluated round nearest to `t`; NaN if only the last round was evaluated."""
     if len(test) == 1:
@@ -94,7 +98,7 @@ def standings(summary: pd.DataFrame) -> pd.DataFrame:
     """
     scores = ["accuracy_quarter", "accuracy_half", "accuracy_tail", "own_accuracy"]
     groups = summary.groupby([*GROUP, "model"], sort=False)
-    means = groups[scores].agg(lambda values: values.mean(skipna=False))
+    means = groups[scores].agg(_mean)
     spreads = groups[scores].std().add_suffix("_std")
     about: dict[str, Any] = {
         "rounds_to_target": ("rounds_to_target", "median"),
@@ -169,5 +173,7 @@ def summarise_baselines(baselines: pd.DataFrame) -> pd.DataFrame:
 
 def rows_of(summary: pd.DataFrame) -> Sequence[dict[str, str]]:
     """Values on `GROUP` of the rows of the grid, in the order of the study."""
-    found: list[dict[str, str]] = summary[GROUP].drop_duplicates().to_dict("records")
-    return found
+    return [
+        {str(axis): str(value) for axis, value in row.items()}
+        for row in summary[GROUP].drop_duplicates().to_dict("records")
+    ]

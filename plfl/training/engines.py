@@ -5,7 +5,7 @@ import logging
 import torch
 
 from plfl.config.sections import Compute
-from plfl.data.windows import Dataset
+from plfl.data.examples import Examples
 from plfl.errors import ConfigError
 from plfl.layout import KernelForm
 from plfl.models.network import Network
@@ -49,7 +49,7 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
     return "stacked", device
 
 
-def make_engine(compute: Compute, network: Network, dataset: Dataset) -> Engine:
+def make_engine(compute: Compute, network: Network, dataset: Examples) -> Engine:
     """The engine that a configuration asks for, on the dataset of one state."""
     name, device = choose(compute, network.kernel_form)
     engines: dict[str, type[Fused] | type[Stacked] | type[Reference]]

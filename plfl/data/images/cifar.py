@@ -13,7 +13,6 @@ import urllib.request
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +47,7 @@ class Archive:
         return self.url.rpartition("/")[2]
 
 
-ARCHIVES: dict[Literal["cifar10", "cifar100"], Archive] = {
+ARCHIVES = {
     "cifar10": Archive(
         "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
         "c32a1d4ab5d03f1284b67883e8d87530",

@@ -14,7 +14,7 @@ from plfl.data.images import splits
 from plfl.data.images.pool import ImagePool
 from plfl.data.windows import Split
 from plfl.errors import DataError
-from plfl.layout import WindowShape
+from plfl.layout import WindowShape, image_shape
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,8 @@ class ImageDataset:
     """Images dealt to clients.
 
     Clients have training images of their own. They share the held-out images: those to choose
-    hyperparameters on (`validation`) and those of the `test` part. A window is an image: its rows
-    are the rows of the image, and a row holds the pixels of all channels, one channel after the
-    other.
+    hyperparameters on (`validation`) and those of the `test` part. A window is an image, see
+    `plfl.layout.image_shape`.
     """
 
     pool: ImagePool
@@ -89,7 +88,8 @@ class ImageDataset:
     @property
     def shape(self) -> WindowShape:
         """What a model reads of an image, and returns."""
-        return image_shape(self.pool.shape, self.pool.classes)
+        channels, side, _ = self.pool.shape
+        return image_shape(self.pool.classes, channels, side)
 
     def starts(self, client: int, split: Split) -> NDArray[np.int64]:
         """First rows of the images of one split of a client."""
@@ -113,12 +113,6 @@ class ImageDataset:
         counts = self.label_counts
         shares: NDArray[np.float64] = counts / np.maximum(counts.sum(1, keepdims=True), 1)
         return shares
-
-
-def image_shape(image: tuple[int, int, int], classes: int) -> WindowShape:
-    """What a model reads of images of so many channels, rows and columns, and returns."""
-    channels, height, width = image
-    return WindowShape(channels * width, height, 0, classes)
 
 
 def _held_out(pool: ImagePool, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -13,7 +13,7 @@ from plfl.files import atomic
 from plfl.report.classifiers import paper
 from plfl.report.classifiers.figures import FIGURES
 from plfl.report.classifiers.tables import Results
-from plfl.report.page import drawing
+from plfl.report.page import embedded
 from plfl.results import classification
 
 
@@ -76,7 +76,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
         comparisons=_comparisons(found),
         tail=classification.TAIL,
         drawings=[
-            (drawing(figures / f"{stem}.svg", caption), caption)
+            (embedded(figures / f"{stem}.svg", caption), caption)
             for stem, (_, caption) in FIGURES.items()
         ],
         configuration=yaml.safe_dump(found.tables.about["study"], sort_keys=False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import pandas as pd
 
@@ -12,9 +13,7 @@ from plfl.config.study import Study
 from plfl.results import classification
 from plfl.results.records import read_table
 from plfl.results.tables import Tables, client_label, method_label, server_label
-
-FAMILY = {"fedopt": "FedAvg"}
-"""Plain rounds go by the name of the paper where the server adds updates as they are."""
+from plfl.tasks.classify import Classify
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,8 @@ class Results:
     def summary(self) -> pd.DataFrame:
         """See `classification.summarise`."""
         study = self.study
-        return classification.summarise(self.records, study.data.source, study.task.target)
+        target = cast(Classify, study.task).target
+        return classification.summarise(self.records, study.data.source, target)
 
     @cached_property
     def baselines(self) -> pd.DataFrame:
