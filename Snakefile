@@ -60,8 +60,13 @@ rule all:
         TABLES.values(),
         PICTURES,
         local(f"{RESULTS}/index.html"),
-        local(f"{RESULTS}/models/index.csv"),
-        local(f"{RESULTS}/tracked.json") if study.tracking.enabled else [],
+        # Models that forecast, and MLflow's comparison of forecasters: not for classifiers.
+        [] if study.data.is_images else local(f"{RESULTS}/models/index.csv"),
+        (
+            local(f"{RESULTS}/tracked.json")
+            if study.tracking.enabled and not study.data.is_images
+            else []
+        ),
     message:
         f"The study {study.name!r} is complete"
 

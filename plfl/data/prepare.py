@@ -4,6 +4,7 @@ from pathlib import Path
 
 from plfl.config.study import Study
 from plfl.data import source, windows
+from plfl.data.examples import Examples
 from plfl.data.images.dataset import ImageDataset
 from plfl.data.images.pool import ImagePool
 from plfl.data.windows import Dataset
@@ -35,7 +36,7 @@ def load_dataset(study: Study, state: str) -> Dataset:
     return windows.build(source.load(study.data, state), study.windows)
 
 
-def load_examples(study: Study, state: str) -> Dataset | ImageDataset:
+def load_examples(study: Study, state: str) -> Examples:
     """What `load_dataset` loads or, where the source has images, these, dealt to the clients.
 
     Raises:
@@ -61,7 +62,7 @@ def save_dataset(study: Study, state: str, path: Path) -> None:
         windows.build(source.load(study.data, state), study.windows).save(path)
 
 
-def load_file(study: Study, path: Path) -> Dataset | ImageDataset:
+def load_file(study: Study, path: Path) -> Examples:
     """Read what `save_dataset` wrote; images are dealt as the study says.
 
     Raises:

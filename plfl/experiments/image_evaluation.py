@@ -36,14 +36,12 @@ class ImageEvaluator:
         Where nothing is shared (None) they are the same.
         """
         dataset = cast(ImageDataset, f.client_data.dataset)
-        own = self._scores(f.own_models, dataset) if with_local or received is None else None
-        found = {
-            "local": own,
-            "global": own if received is None else self._scores(received, dataset),
-        }
-        tables = [table.assign(model=model) for model, table in found.items() if table is not None]
-        columns = ["client", "split", "model", "error", "own_error", "cross_entropy"]
-        return Evaluation(pd.concat(tables, ignore_index=True)[columns], pd.DataFrame())
+        found = {}
+        if with_local or received is None:
+            found["local"] = self._scores(f.own_models(received), dataset)
+        found["global"] = found["local"] if received is None else self._scores(received, dataset)
+        tables = [table.assign(model=model) for model, table in found.items()]
+        return Evaluation(pd.concat(tables, ignore_index=True), pd.DataFrame())
 
     def _scores(self, rows: torch.Tensor, dataset: ImageDataset) -> pd.DataFrame:
         """One row per split and client of the models `rows` (N, P).

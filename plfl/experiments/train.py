@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from plfl.config.search import Candidate, Values
 from plfl.config.study import Cell, Study
+from plfl.data.examples import Examples
 from plfl.data.images.dataset import ImageDataset
-from plfl.data.windows import Dataset
 from plfl.experiments import tuning
 from plfl.experiments.image_evaluation import ImageEvaluator
 from plfl.experiments.recorder import Recorder
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 def train(
     study: Study,
     cells: Sequence[Cell],
-    dataset: Dataset | ImageDataset,
+    dataset: Examples,
     progress: Callable[[int], None] = lambda t: None,
     checkpoint: Checkpoint | None = None,
 ) -> dict[Cell, CellResult]:

@@ -49,9 +49,15 @@ class Trainer:
         return cast(Task, self.study.task)
 
     @property
+    def series(self) -> Dataset:
+        """The dataset, which has to be one of series."""
+        assert isinstance(self.dataset, Dataset)
+        return self.dataset
+
+    @property
     def evaluator(self) -> Evaluator:
-        """Scores forecasters on the dataset, which has to be one of series."""
-        return Evaluator(cast(Dataset, self.dataset), self.engine, self.task)
+        """Scores forecasters on the series."""
+        return Evaluator(self.series, self.engine, self.task)
 
     def federation(
         self, cell: Cell, candidate: Candidate, client_data: ClientData | None = None

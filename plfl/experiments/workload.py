@@ -11,8 +11,12 @@ import numpy as np
 import pandas as pd
 import torch
 
+from plfl.config.sections import IMAGES, Skew
 from plfl.config.study import Study
-from plfl.data.windows import Dataset
+from plfl.data.examples import Examples
+from plfl.data.images.dataset import ImageDataset
+from plfl.data.images.pool import ImagePool
+from plfl.data.windows import SPLITS, Dataset
 from plfl.experiments.trainer import Trainer
 from plfl.federated.participation import drawn_of
 from plfl.files import digest
@@ -21,6 +25,8 @@ from plfl.training.task import LocalTask
 
 YEAR = 365 * 24 * 60
 """Minutes of data per client that are assumed."""
+IMAGES_SCORED = 600
+"""Held-out images that are assumed, about as many as there are digits."""
 TRIAL = 0.5
 """Seconds that each measurement takes at least."""
 
@@ -94,8 +100,7 @@ def measure(study: Study) -> Speed:
     engine = trainer.engine
     clients = study.data.clients
     rows = trainer.network.initial(0).repeat(clients, 1).to(engine.device)
-    first, end = (study.windows.split[0] * len(dataset.features), len(dataset.features))
-    evaluated = torch.arange(int(first), end - dataset.look_back - dataset.look_ahead + 1)
+    evaluated = torch.from_numpy(np.concatenate([dataset.starts(0, s) for s in SPLITS[1:]]))
 
     def train(optimiser: ClientOpt) -> float:
         engine.train(_task(trainer, optimiser, rows))
@@ -133,12 +138,23 @@ def _rate(work: Callable[[], float]) -> float:
     return done / passed
 
 
-def _noise(study: Study) -> Dataset:
-    """A year of one client's made-up numbers, or what ten windows need if that is more."""
+def _noise(study: Study) -> Examples:
+    """Made-up numbers for one client: a year, or what ten windows need if that is more; or images.
+
+    The classifiers of all clients are taken to differ, as they do without a server.
+    """
+    random = np.random.default_rng(0)
+    if study.data.is_images:
+        classes, channels, side = IMAGES[study.data.source]
+        pixels = random.integers(0, 16, (IMAGES_SCORED + classes, channels, side, side), np.uint8)
+        labels = np.arange(len(pixels)) % classes
+        scale = np.ones(channels)
+        pool = ImagePool(pixels, labels, classes, 0 * scale, scale)
+        return ImageDataset.of(pool, Skew(split="dirichlet"), clients=1, seed=0)
     minutes = study.data.interval
     window = study.windows.look_back + study.windows.look_ahead
     rows, columns = max(YEAR // minutes, 10 * window), study.data.inputs
-    random = np.random.default_rng(0)
+    first = int(study.windows.split[0] * rows)
     return Dataset(
         clients=np.array(["noise"]),
         columns=np.array(columns),
@@ -147,7 +163,7 @@ def _noise(study: Study) -> Dataset:
         targets=random.random(rows, dtype=np.float32),
         load=np.ones(rows),
         stamps=np.arange(rows).astype("datetime64[s]"),
-        bounds=np.array([[0, rows, rows, rows]]),
+        bounds=np.array([[0, first, first, rows]]),
         load_offset=np.zeros(1),
         load_scale=np.ones(1),
         relative=study.windows.target == "change",

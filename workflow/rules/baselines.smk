@@ -15,7 +15,16 @@ rule baselines:
         runtime=baseline_minutes,
     params:
         baselines=study.baselines.model_dump(),
-        code=code_digest("plfl.experiments.baselines"),
+        images=(
+            [study.data.clients, study.data.skew.model_dump(), study.grid.seeds]
+            if study.data.is_images
+            else []
+        ),
+        code=code_digest(
+            "plfl.experiments.image_baselines"
+            if study.data.is_images
+            else "plfl.experiments.baselines"
+        ),
     message:
         "{wildcards.state}: train and score the baselines"
     script:

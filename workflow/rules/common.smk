@@ -1,4 +1,4 @@
-from plfl.report import figures
+from plfl.report import classifiers, figures
 from plfl.report.extras import extras
 from plfl.data import source
 from plfl.pipeline.fingerprint import code_digest

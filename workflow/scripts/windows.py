@@ -9,7 +9,7 @@ from plfl.pipeline.jobs import job
 
 
 def make_windows(study: Study, state: str, receipt: Path, dataset: Path) -> None:
-    """Check that the files in `receipt` are unchanged, then write the windows or images to `dataset`."""
+    """Check that the files in `receipt` are unchanged, then write `dataset` from them."""
     source.verify(source.read_receipt(receipt))
     save_dataset(study, state, dataset)
 

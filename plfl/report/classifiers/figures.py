@@ -57,15 +57,8 @@ def labels(results: Results) -> Figure:
     return figure
 
 
-FIGURES: dict[str, tuple[Callable[[Results], Figure], str]] = {
-    "accuracy": (
-        accuracy,
-        "Test accuracy of the global models against rounds: mean over seeds, ± standard deviation. "
-        "The first row of the grid is in every panel.",
-    ),
-    "labels": (labels, "Who has which labels: training images of each client, first seed."),
-}
-"""By stem: how it is drawn, and its caption."""
+DRAW: dict[str, Callable[[Results], Figure]] = {"accuracy": accuracy, "labels": labels}
+"""How each figure of `CAPTIONS` is drawn."""
 
 
 def render_all(results: Path, out: Path) -> Iterator[str]:
@@ -79,7 +72,7 @@ def render_all(results: Path, out: Path) -> Iterator[str]:
         ResultsError: the results folder is incomplete or has another format.
     """
     found = Results(results)
-    for stem, (draw, _) in FIGURES.items():
+    for stem, draw in DRAW.items():
         with style():
             save(draw(found), out / stem)
         yield stem

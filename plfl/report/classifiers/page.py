@@ -10,8 +10,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from plfl.files import atomic
-from plfl.report.classifiers import paper
-from plfl.report.classifiers.figures import FIGURES
+from plfl.report.classifiers import CAPTIONS, paper
 from plfl.report.classifiers.tables import Results
 from plfl.report.page import embedded
 from plfl.results import classification
@@ -77,7 +76,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
         tail=classification.TAIL,
         drawings=[
             (embedded(figures / f"{stem}.svg", caption), caption)
-            for stem, (_, caption) in FIGURES.items()
+            for stem, caption in CAPTIONS.items()
         ],
         configuration=yaml.safe_dump(found.tables.about["study"], sort_keys=False),
     )
