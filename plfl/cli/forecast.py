@@ -39,15 +39,17 @@ def run(options: argparse.Namespace) -> None:
     from plfl.forecast.model import load
 
     model = load(options.file)
-    readings = model.read(options.new)
-    name = options.client or client_name(options.new)
-    client = None if options.client is None and len(model.clients) == 1 else name
+    client = options.client
+    if client is None:
+        client = model.clients[0] if len(model.clients) == 1 else client_name(options.new)
+    readings = model.read(options.new, client)
     forecasts = model.predict(readings, client, options.model)
     if not options.all:
         forecasts = forecasts[forecasts.index > readings.index[-1]]
     suffix = model.study.sample_suffix
     print(f"{model.cell}{suffix}: kWh per {model.interval} min", file=sys.stderr)
-    text = model.with_offsets(forecasts).to_csv(float_format="%.6g", lineterminator="\n")
+    forecasts = model.with_offsets(forecasts, client)
+    text = forecasts.to_csv(float_format="%.6g", lineterminator="\n")
     if options.out is None:
         print(text, end="")
         return

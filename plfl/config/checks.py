@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from plfl.config import search
 from plfl.config.algorithms import available
-from plfl.config.features import CALENDAR, FEATURES
+from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.messages import allowed
 from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
@@ -17,6 +17,7 @@ from plfl.config.sections import (
     Federation,
     Grid,
     Lags,
+    Meters,
     Simulation,
     Tuning,
     Windows,
@@ -91,6 +92,7 @@ def of_data(data: Data) -> Iterator[str]:
             yield f"{key}: {str(folder)!r} is not a valid folder name; remove the NUL character"
     yield from _of_features(data)
     yield from _of_columns(data.meters.columns, data.features)
+    yield from _of_units(data.meters)
 
 
 def _of_features(data: Data) -> Iterator[str]:
@@ -164,6 +166,19 @@ def of_images(
             "tuning.halve_after: needs the local models before the last round, but those of "
             "classifiers are scored after the last round only; remove it"
         )
+
+
+def _of_units(meters: Meters) -> Iterator[str]:
+    roles = [role for role in meters.columns if role not in ("timestamp", "load")]
+    for role, unit in meters.units.items():
+        if role not in roles:
+            remedy = "; the unit of the load is data.meters.unit" if role == "load" else ""
+            yield (
+                f"data.meters.units: {role!r} is not one of the inputs in data.meters.columns; "
+                f"{allowed(role, roles)}{remedy}"
+            )
+        elif role in UNITS and unit not in UNITS[role]:
+            yield f"data.meters.units.{role}: {unit!r} is unknown; {allowed(unit, UNITS[role])}"
 
 
 def of_windows(windows: Windows) -> Iterator[str]:

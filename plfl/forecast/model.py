@@ -65,16 +65,20 @@ class ForecastModel:
         sizes = windows.look_back, windows.look_ahead, self.interval
         return context.reach(windows.context, *sizes)
 
-    def read(self, path: Path) -> pd.DataFrame:
+    def read(self, path: Path, client: str | None = None) -> pd.DataFrame:
         """The readings of a meter's file, read as the study reads own meters.
 
         Models of other sources expect columns with the names of the inputs, the load in kWh per
         interval, and a column `timestamp` with the standard time at the ends of the intervals.
 
+        Args:
+            path: the file.
+            client: the name of the meter, for its time zone; None: that of the file.
+
         Raises:
             DataError: see `plfl.data.meters.read_file`.
         """
-        return meters.read_file(path, self._layout)
+        return meters.read_file(path, self._layout, client)
 
     @property
     def _layout(self) -> Meters:
@@ -83,7 +87,8 @@ class ForecastModel:
         if self.study.data.source == "meters":
             given = self.study.data.meters
             columns = {role: given.columns[role] for role in wanted}
-            return given.model_copy(update={"columns": columns})
+            units = {role: unit for role, unit in given.units.items() if role in columns}
+            return given.model_copy(update={"columns": columns, "units": units})
         columns = {role: role for role in wanted}
         return Meters.model_validate({"columns": columns, "interval": self.interval})
 
@@ -91,11 +96,11 @@ class ForecastModel:
     def _ahead(self) -> bool:
         return any(isinstance(one, Ahead) for one in self.study.windows.context)
 
-    def with_offsets(self, forecasts: pd.DataFrame) -> pd.DataFrame:
+    def with_offsets(self, forecasts: pd.DataFrame, client: str) -> pd.DataFrame:
         """What `predict` returned, with UTC offsets in its stamps where the time zone is known."""
         if self.study.data.source != "meters" or forecasts.empty:
             return forecasts
-        zone = zone_named(self._layout.timezone)
+        zone = zone_named(self._layout.timezone_of(client))
         fixed = timezone(standard_offset(zone, forecasts["made_at"].iloc[0].year))
         made_at = pd.DatetimeIndex(forecasts["made_at"]).tz_localize(fixed)
         localized = forecasts.tz_localize(fixed)
