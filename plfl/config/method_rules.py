@@ -27,6 +27,8 @@ class Training(Protocol):
     @property
     def ema(self) -> float | None: ...
     @property
+    def keep(self) -> str: ...
+    @property
     def has_constant_rate(self) -> bool: ...
 
 
@@ -65,6 +67,9 @@ class MethodRules(Algorithm):
     adapts: ClassVar[bool] = False
     """Whether clients adapt the models that they forecast with (`Method.adapt`)."""
 
+    mixes: ClassVar[bool] = False
+    """Whether clients forecast with something other than a model (`Method.mixed`)."""
+
     def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> str | None:
         """Why the method cannot train this model, or with these settings; None if it can."""
         if self.only_task not in (None, task.name):
@@ -93,6 +98,16 @@ class MethodRules(Algorithm):
             return (
                 "forecasts with models that clients adapt when they need them, which have no "
                 "average; remove the method, or federation.ema"
+            )
+        if self.mixes and task.name != "forecast":
+            return (
+                "mixes forecasts with measured loads, so that the task has to be forecast, not "
+                f"{task.name}; remove the method"
+            )
+        if self.mixes and (federation.keep == "best" or federation.ema is not None):
+            return (
+                "forecasts with more than a model, of which there is no best one and no average; "
+                "remove the method, or federation.keep and federation.ema"
             )
         return None
 

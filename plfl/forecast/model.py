@@ -1,9 +1,9 @@
-"""A trained model that forecasts for the clients it was trained with."""
+"""A trained model that forecasts for the clients it was trained with, and for new ones."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timezone
 from os import PathLike
 from pathlib import Path
@@ -21,12 +21,12 @@ from plfl.data import context, meters
 from plfl.data.checks import check_finite, check_stamps
 from plfl.data.features import assemble
 from plfl.data.meters.stamps import standard_offset, zone_named
-from plfl.data.windows import Scaling, build_later
+from plfl.data.windows import WEEK, Scaling, build_later
 from plfl.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.experiments.trainer import network_of
-from plfl.forecast.contents import scaling_of
+from plfl.forecast.contents import describe_scaled, scaling_of
 from plfl.layout import WindowShape
-from plfl.results.models import read_models
+from plfl.results.models import read_models, write_models
 from plfl.results.records import Model, Models
 from plfl.training.engines import make_engine
 
@@ -164,6 +164,45 @@ class ForecastModel:
         }
         return pd.DataFrame(columns, index=stamps[last + ahead].rename("timestamp"))
 
+    def adapt(self, frame: pd.DataFrame, client: str, epochs: int | None = None) -> ForecastModel:
+        """The model of a meter that did not take part, trained on its readings.
+
+        It begins with what the server sends, and trains its own part on all windows of the
+        readings; see `plfl.forecast.newcomer`. A few weeks are enough, fewer than one is little.
+
+        Args:
+            frame: its readings, see `predict`.
+            client: its name.
+            epochs: passes over its windows; None: `scarcity.epochs` of the study.
+
+        Returns:
+            A model that knows only this meter. Its `local` model is the trained one, its `global`
+            model the one that it began with.
+
+        Raises:
+            DataError: a client of the study has this name, its clients shared nothing, too few
+                readings, or see `predict`.
+        """
+        from plfl.forecast.newcomer import train_head
+
+        if client in self.clients:
+            raise DataError(f"{client}: took part and has a model; a new meter needs another name")
+        self._check(frame, client)
+        table = assemble(frame[self.readings], self.columns)
+        passes = self.study.scarcity.epochs if epochs is None else epochs
+        scaling, models = train_head(
+            *(self.study, self.cell, self.models, self.scalings, client, table, passes)
+        )
+        weeks = len(table) * self.interval / WEEK
+        if weeks < 1:
+            log.warning("%s: has only %.1f days of readings to train on", client, 7 * weeks)
+        return replace(self, scalings={client: scaling}, models=models)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model as a file that `load` and `plfl forecast` read."""
+        about = describe_scaled(self.study, self.cell, self.columns, self.interval, self.scalings)
+        write_models(Path(path), self.models, about)
+
     def _client(self, client: str | None) -> str:
         if client is None and len(self.clients) == 1:
             return self.clients[0]
@@ -171,7 +210,14 @@ class ForecastModel:
             listed = ", ".join(self.clients[:12]) + (", …" if len(self.clients) > 12 else "")
             asked = "name the client" if client is None else f"client {client!r} did not take part"
             hint = "" if client is None else did_you_mean(client, self.clients)
-            raise DataError(f"{asked}; the model was trained with {listed}{hint}")
+            raise DataError(
+                f"{asked}; the model was trained with {listed}{hint}"
+                + (
+                    ""
+                    if client is None
+                    else "; of a new meter, train its head first (--new, adapt)"
+                )
+            )
         return client
 
     def _check(self, frame: pd.DataFrame, client: str) -> None:

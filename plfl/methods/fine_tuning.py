@@ -41,9 +41,9 @@ class FineTuning(FedOpt):
     ignores_sharing = True
     adapts = True
 
-    epochs: int = Field(2, ge=0)
+    epochs: float = Field(2, ge=0)
     """Passes E over the client's training windows on all parameters (the papers: 1 to 10)."""
-    head_epochs: int = Field(0, ge=0)
+    head_epochs: float = Field(0, ge=0)
     """Passes before these on the head alone; above 0 this is LP-FT."""
     head: Head = "mlp"
     """The head: the head of the model, in the paper the whole MLP (`mlp`), or its last layer

@@ -159,7 +159,9 @@ def test_an_average_is_scored_and_changes_nothing_else(sharing: str) -> None:
 @pytest.mark.parametrize(
     "method",
     sorted(
-        n for n, m in methods.available().items() if not (m.own_steps or m.adapts or m.only_task)
+        n
+        for n, m in methods.available().items()
+        if not (m.own_steps or m.adapts or m.mixes or m.only_task)
     ),
 )
 def test_an_average_without_a_memory_is_the_last_model(method: str) -> None:

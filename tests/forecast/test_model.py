@@ -37,6 +37,7 @@ def study_of(**blocks: Any) -> Study:
     meters = {"columns": {"timestamp": "timestamp", "load": "kWh", "temperature": "out"}}
     data = {"source": "meters", "states": ["XX"], "meters": {"timezone": "Etc/GMT+5", **meters}}
     grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2"]}
+    grid |= blocks.pop("grid", {})
     return tiny.study(data=data, grid=grid, **blocks)
 
 
