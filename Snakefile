@@ -1,5 +1,7 @@
 """A study: buildings → windows → federations → tables → figures, page and MLflow."""
 
+import re
+
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
@@ -30,8 +32,13 @@ try:
 except PlflError as error:
     raise WorkflowError(str(error)) from None
 
-RESULTS = str(study.results)
-FIGURES = str(study.figures)
+# A study with further axes has variants (docs/axes.md). Each is a study in a folder of its own; those
+# that differ in no axis of the data share their datasets.
+VARIANT = "/{variant}" if study.axes else ""
+INPUT = "/{inputs}" if any(study.inputs.values()) else ""
+RESULTS = f"{study.results}{VARIANT}"
+FIGURES = f"{study.figures}{VARIANT}"
+INPUTS = f"{study.results}{INPUT}"
 
 
 wildcard_constraints:
@@ -41,6 +48,8 @@ wildcard_constraints:
     client_opt="[a-z0-9_]+",
     server_opt="[a-z0-9_]+",
     seed="[0-9]+",
+    variant="|".join(map(re.escape, study.variants)),
+    inputs="|".join(map(re.escape, set(study.inputs.values()))),
 
 
 include: "workflow/rules/common.smk"
@@ -49,6 +58,26 @@ include: "workflow/rules/baselines.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/track.smk"
+include: "workflow/rules/overview.smk"
+
+
+# What a study without further axes, or each variant, consists of.
+OWN_FILES = [
+    *TABLES.values(),
+    *PICTURES,
+    local(f"{RESULTS}/index.html"),
+    # Models that forecast.
+    *([] if study.data.is_images else [local(f"{RESULTS}/models/index.csv")]),
+]
+
+
+# Variants side by side are compared by MASE, which classifiers do not have.
+if not study.axes:
+    ALL_FILES = OWN_FILES
+elif study.data.is_images:
+    ALL_FILES = of_all_variants(OWN_FILES)
+else:
+    ALL_FILES = [*OVERVIEW.values()]
 
 
 report: "workflow/report/workflow.rst"
@@ -57,18 +86,24 @@ report: "workflow/report/workflow.rst"
 rule all:
     default_target: True
     input:
-        TABLES.values(),
-        PICTURES,
-        local(f"{RESULTS}/index.html"),
-        # Models that forecast, and MLflow's comparison of forecasters: not for classifiers.
-        [] if study.data.is_images else local(f"{RESULTS}/models/index.csv"),
+        ALL_FILES,
+        # MLflow compares forecasters.
         (
-            local(f"{RESULTS}/tracked.json")
+            local(f"{study.results}/tracked.json")
             if study.tracking.enabled and not study.data.is_images
             else []
         ),
     message:
         f"The study {study.name!r} is complete"
+
+
+# The page, figures and models of every variant.
+rule variants:
+    input:
+        rules.all.input,
+        of_all_variants(OWN_FILES),
+    message:
+        f"All variants of the study {study.name!r} have a page"
 
 
 onstart:

@@ -283,6 +283,18 @@ def of_simulation(simulation: Simulation, clients: int) -> Iterator[str]:
             )
 
 
+def of_variants(cells: Mapping[str, object]) -> Iterator[str]:
+    """Report variants of a study with different `cells`, given by the labels of the variants."""
+    (first, expected), *others = cells.items()
+    for label, found in others:
+        if found != expected:
+            yield (
+                f"grid: the variants {first} and {label} have different cells, because one of them "
+                "refuses a combination or shares other parameters; make studies of their own"
+            )
+            return
+
+
 def of_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
     """Check the paths and values of hyperparameters, and the rounds of successive halving."""
     if (halve := tuning.halve_after) != sorted(set(halve)):

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.search import Value
@@ -289,8 +289,22 @@ class Windows(Section):
         return sum(transform.width for transform in self.context)
 
 
+_AXIS = r"^(data|windows|task|model|sharing|federation|hyperparameters)(\.|$)"
+
+
 class Grid(Section):
-    """The cells of the study: every combination of these axes, in every state."""
+    """The cells of the study: every combination of these axes, in every state. Any other key of the
+    study is an axis, too, if it is listed here with its values, such as `federation.participation:
+    [0.1, 0.2]` (docs/axes.md)."""
+
+    # `plfl.config.axes` checks further keys; the schema for editors knows their first words.
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "additionalProperties": False,
+            "patternProperties": {_AXIS: {"type": ["array", "object"]}},
+        },
+    )
 
     method: list[str] = Field(["fedopt"], min_length=1)
     """Methods. `fedopt` is the plain round of the paper."""

@@ -250,6 +250,8 @@ def _params(cell: Cell, study: Study, given: Mapping[Any, Any]) -> dict[str, str
         "batch_size": study.federation.batch_size,
         "model": study.model.summary,
     }
+    if variant := study.name.partition("/")[2]:
+        params["variant"] = variant
     return {key: str(value) for key, value in params.items()}
 
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plfl.files import atomic
 from plfl.report.classifiers import CAPTIONS, paper
 from plfl.report.classifiers.tables import Results
-from plfl.report.page import embedded
+from plfl.report.page import drawing
 from plfl.results import classification
 
 
@@ -75,7 +75,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
         comparisons=_comparisons(found),
         tail=classification.TAIL,
         drawings=[
-            (embedded(figures / f"{stem}.svg", caption), caption)
+            (drawing(figures / f"{stem}.svg", caption), caption)
             for stem, caption in CAPTIONS.items()
         ],
         configuration=yaml.safe_dump(found.tables.about["study"], sort_keys=False),
