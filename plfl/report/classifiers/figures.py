@@ -44,11 +44,10 @@ def labels(results: Results) -> Figure:
     study = results.study
     found = results.clients[results.clients["seed"] == study.grid.seeds[0]]
     counts = found.pivot(index="label", columns="client", values="images")
+    shown = counts.where(counts > 0).to_numpy(float)  # white where there are none
     figure, axes = panels(1, 1, (PAGE, 1.6))
     axis = axes[0, 0]
-    drawn = axis.imshow(
-        counts.to_numpy(), aspect="auto", cmap=SEQUENTIAL, interpolation="nearest", vmin=0
-    )
+    drawn = axis.imshow(shown, aspect="auto", cmap=SEQUENTIAL, interpolation="nearest", vmin=0)
     axis.set_xlabel("Client")
     axis.set_ylabel("Label")
     if len(counts) <= 10:
