@@ -194,7 +194,7 @@ def of_context(windows: Windows, data: Data) -> Iterator[str]:
     for i, transform in enumerate(windows.context):
         where = f"windows.context.{i}.{transform.name}"
         if isinstance(transform, Lags):
-            yield from _of_lags(f"{where}.days", transform, windows.look_ahead, data.interval)
+            yield from _of_lags(f"{where}.days", transform, windows.farthest, data.interval)
         if isinstance(transform, Ahead):
             known = [name for name in data.inputs if name != "load"]
             for name in transform.features:
@@ -208,14 +208,14 @@ def of_context(windows: Windows, data: Data) -> Iterator[str]:
             yield from duplicates(f"{where}.features", transform.features)
 
 
-def _of_lags(where: str, lags: Lags, look_ahead: int, interval: int) -> Iterator[str]:
+def _of_lags(where: str, lags: Lags, farthest: int, interval: int) -> Iterator[str]:
     yield from duplicates(where, lags.days)
-    least = -(-(look_ahead + lags.around) * interval // DAY)
+    least = -(-(farthest + lags.around) * interval // DAY)
     for days in lags.days:
         if days < least:
             yield (
                 f"{where}: {days} days before the target and {lags.around} rows after that is "
-                f"after the last input row, {look_ahead} rows before the target; use at least "
+                f"after the last input row, {farthest} rows before the target; use at least "
                 f"{least} days"
             )
 

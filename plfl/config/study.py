@@ -250,7 +250,7 @@ class Study(Section):
             return image_shape(*IMAGES[self.data.source])
         windows = self.windows
         sizes = len(self.data.inputs), windows.look_back, windows.context_width
-        return WindowShape(*sizes, self.task.outputs(len(windows.horizons)))
+        return WindowShape(*sizes, self.task.outputs(windows.horizons))
 
     @property
     def kernel_form(self) -> KernelForm | None:

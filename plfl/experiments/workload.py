@@ -160,15 +160,16 @@ def _noise(study: Study) -> Examples:
         pool = ImagePool(pixels, labels, classes, 0 * scale, scale)
         return ImageDataset.of(pool, Skew(split="dirichlet"), clients=1, seed=0)
     minutes = study.data.interval
-    window = study.windows.look_back + study.windows.look_ahead
+    window = study.windows.look_back + study.windows.farthest
     rows, columns = max(YEAR // minutes, 10 * window), study.data.inputs
     first = int(study.windows.split[0] * rows)
+    targets = rows if study.windows.horizons == 1 else (rows, study.windows.horizons)
     return Dataset(
         clients=np.array(["noise"]),
         columns=np.array(columns),
         features=random.random((rows, len(columns)), dtype=np.float32),
         context=random.random((rows, study.windows.context_width), dtype=np.float32),
-        targets=random.random(rows, dtype=np.float32),
+        targets=random.random(targets, dtype=np.float32),
         load=np.ones(rows),
         stamps=np.arange(rows).astype("datetime64[s]"),
         bounds=np.array([[0, first, first, rows]]),
@@ -177,5 +178,6 @@ def _noise(study: Study) -> Examples:
         relative=study.windows.target == "change",
         look_back=study.windows.look_back,
         look_ahead=study.windows.look_ahead,
+        horizons=study.windows.horizons,
         interval=minutes,
     )

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from plfl.data.windows import Dataset, Split
 
+ELSEWHERE = "plfl.experiments.image_evaluation scores classifiers"
+
 
 class Classify(Task):
     """The label of an image, trained with the cross entropy.
@@ -109,14 +111,21 @@ class Classify(Task):
     def predictions(
         self, dataset: Dataset, client: int, starts: NDArray[np.int64], outputs: Floats
     ) -> Floats:
-        raise NotImplementedError("see plfl.experiments.image_evaluation")
+        raise NotImplementedError(ELSEWHERE)
 
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
     ) -> dict[str, float]:
-        raise NotImplementedError("see plfl.experiments.image_evaluation")
+        raise NotImplementedError(ELSEWHERE)
+
+    def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
+        raise NotImplementedError(ELSEWHERE)
 
     def shown(
-        self, dataset: Dataset, client: int, predictions: Mapping[str, Floats]
+        self,
+        dataset: Dataset,
+        client: int,
+        starts: NDArray[np.int64],
+        predictions: Mapping[str, Floats],
     ) -> pd.DataFrame:
-        raise NotImplementedError("see plfl.experiments.image_evaluation")
+        raise NotImplementedError(ELSEWHERE)

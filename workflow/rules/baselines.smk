@@ -16,6 +16,7 @@ rule baselines:
         runtime=baseline_minutes,
     params:
         baselines=study.baselines.model_dump(),
+        task=study.task.settings,
         images=dealt,
         code=code_digest(
             "plfl.experiments.image_baselines"

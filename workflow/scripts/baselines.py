@@ -1,6 +1,7 @@
 """Train and score the baselines of a state."""
 
 from pathlib import Path
+from typing import cast
 
 import pandas as pd
 
@@ -13,6 +14,7 @@ from plfl.experiments import image_baselines
 from plfl.experiments.baselines import evaluate
 from plfl.pipeline.jobs import job
 from plfl.results.records import write_table
+from plfl.tasks import Task
 
 
 def score_baselines(study: Study, state: str, dataset: Path, scores: Path, forecasts: Path) -> None:
@@ -24,7 +26,7 @@ def score_baselines(study: Study, state: str, dataset: Path, scores: Path, forec
         write_table(pd.DataFrame({"state": [], "baseline": []}), forecasts)
         return
     boosting = Boosting(**study.baselines.model_dump())
-    found = evaluate(state, Dataset.load_file(dataset), boosting)
+    found = evaluate(state, Dataset.load_file(dataset), boosting, cast(Task, study.task))
     write_table(found.scores, scores)
     write_table(found.forecasts, forecasts)
 
