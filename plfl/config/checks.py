@@ -127,12 +127,15 @@ def _of_columns(columns: dict[str, str], features: list[str]) -> Iterator[str]:
 
 def of_task(task: str, data: Data) -> Iterator[str]:
     """Report a task for which the source has no targets."""
-    wanted = "classify" if data.is_images else "forecast"
-    if task != wanted:
+    if data.is_images and task != "classify":
         yield (
-            f"task.name: {task!r} does not fit data.source {data.source}, which has "
-            f"{'labelled images' if data.is_images else 'loads'}; set it to {wanted}, or choose "
-            "another source"
+            f"task.name: {task!r} does not fit data.source {data.source}, which has labelled "
+            "images; set it to classify, or choose another source"
+        )
+    if task == "classify" and not data.is_images:
+        yield (
+            f"task.name: 'classify' needs labelled images, but data.source {data.source} has "
+            "loads; set data.source to digits, cifar10 or cifar100, or choose another task"
         )
 
 
