@@ -44,7 +44,7 @@ def image_shape(classes: int, channels: int, side: int) -> WindowShape:
 
 
 class KernelForm(NamedTuple):
-    """A model in the terms of the native kernel: an LSTM, if any, and an MLP with one output.
+    """A model in the terms of the native kernel: an LSTM, if any, and an MLP.
 
     The MLP reads the LSTM's hidden states of all steps. Without an LSTM it reads the window: the
     sequence row by row, then the context. A row has the parameters of `nn.LSTM`, and then weight,
