@@ -107,7 +107,9 @@ class Fused:
         """
         rule, taken, known = _rule(task.optimiser), _taken(task), task.loss.name in _LOSSES
         if rule is None or taken is None or not known:
-            _leave_to_stacked(task.optimiser.name if known else f"the loss {task.loss.name}")
+            name, decays = task.optimiser.name, task.optimiser.coupled_decay > 0
+            what = f"{name} with a coupled weight decay" if decays else name
+            _leave_to_stacked(what if known else f"the loss {task.loss.name}")
             return self._stacked.train(task)
         S, K, B = task.batches.shape
         P = self._parameters
@@ -242,6 +244,8 @@ def _taken(task: LocalTask) -> Tensor | None:
 def _rule(optimiser: ClientOpt) -> _Rule | None:
     """What the kernel calls an optimiser: one that it knows, or that inherits the step of one."""
     step, lr, a = type(optimiser).step, optimiser.lr, optimiser.proximal
+    if optimiser.coupled_decay:
+        return None
     match optimiser:
         case Sgd() if step is Sgd.step:
             return _Rule(0, 0, lr, proximal=a)
