@@ -86,10 +86,12 @@ def write(results: Path, figures: Path, out: Path) -> None:
 
 def _standings(found: Results, model: str) -> list[Standing]:
     table = classification.standings(found.summary[found.summary["model"] == model])
-    column, rows = paper.column_of(found.study), []
+    # The paper's numbers, and the way to a target, are those of the server's model.
+    column, rows = paper.column_of(found.study) if model == "global" else None, []
     for row in table.to_dict("records"):
         published = column and paper.accuracy(column, row["method"], row["server_opt"])
-        reached, price = row["reached"], row["bytes_to_target"]
+        reached = row["reached"] if model == "global" else 0
+        price = row["bytes_to_target"]
         rows.append(
             Standing(
                 name=found.label({axis: row[axis] for axis in classification.GROUP}),
