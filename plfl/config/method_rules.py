@@ -87,7 +87,7 @@ class MethodRules(Algorithm):
         if self.reads_rate and not federation.has_constant_rate:
             return (
                 "computes with a constant rate of the local optimiser; remove the method, or "
-                "federation.schedule and federation.warm_up"
+                "federation.schedule, federation.warm_up and federation.decay"
             )
         if self.own_steps and (federation.opt_state != "reset" or federation.ema is not None):
             return (

@@ -389,6 +389,9 @@ class Federation(Section):
     to 0 along half a cosine wave."""
     warm_up: float = Field(0.0, ge=0, lt=1)
     """Share of all local steps in which this rate first rises linearly from 0."""
+    decay: float = Field(1.0, gt=0, le=1)
+    """Factor of this rate from one round to the next, on top of the schedule: the rates of round t
+    are multiplied by decay^(t − 1). 1 (paper): no decay."""
     clip: float | None = Field(None, gt=0)
     """Largest norm of the gradient of a local step, over all parameters; longer ones are scaled
     down to it before anything is added to them. null (paper): no limit."""
@@ -406,7 +409,7 @@ class Federation(Section):
     @property
     def has_constant_rate(self) -> bool:
         """Whether all local steps have the same rate."""
-        return self.schedule == "constant" and not self.warm_up
+        return self.schedule == "constant" and not self.warm_up and self.decay == 1
 
     def evaluates(self, t: int) -> bool:
         """Whether the models are scored after round `t`."""
