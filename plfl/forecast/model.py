@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timezone
 from os import PathLike
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from plfl.config.sections import Ahead, Compute, Meters
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.data import context, meters
 from plfl.data.checks import check_finite, check_stamps
-from plfl.data.features import assemble
+from plfl.data.features import assemble, resampled
 from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import WEEK, Dataset, Scaling, build_later
 from plfl.errors import DataError, PlflError, ResultsError, did_you_mean
@@ -28,6 +29,7 @@ from plfl.forecast.contents import describe_scaled, scaling_of
 from plfl.layout import WindowShape
 from plfl.results.models import read_models, write_models
 from plfl.results.records import Model, Models
+from plfl.tasks import Task
 from plfl.training.engines import make_engine
 
 log = logging.getLogger(__name__)
@@ -78,7 +80,9 @@ class ForecastModel:
         Raises:
             DataError: see `plfl.data.meters.read_file`.
         """
-        return meters.read_file(path, self._layout, client)
+        found = meters.read_file(path, self._layout, client)
+        minutes, is_own = self.study.data.resample, self.study.data.source == "meters"
+        return resampled(found, minutes) if minutes and is_own else found
 
     @property
     def _layout(self) -> Meters:
@@ -124,7 +128,9 @@ class ForecastModel:
             A row for every reading with enough others before it and no gap in what the model reads,
             indexed by the `timestamp` that the forecast is for, `windows.look_ahead` rows later:
             `forecast` (kWh per interval), `made_at` (the last reading that it uses) and `outside`.
-            The last `look_ahead` rows lie after the last reading.
+            The last `look_ahead` rows lie after the last reading. With several horizons, a reading
+            has a row for each of them. With quantiles, `forecast` is the median, and `forecast_5`
+            the 5 % quantile.
 
         Raises:
             DataError: no such client or model, a missing column or value, stamps that are not on
@@ -134,16 +140,19 @@ class ForecastModel:
         row = self._row(client, model)
         self._check(frame, client)
         later, dataset, last = self._windows(frame, client)
-        ahead = self.study.windows.look_ahead
+        horizons, task = self.study.windows.horizons, cast(Task, self.study.task)
         starts = last - (dataset.look_back - 1)
         engine = make_engine(Compute(device="cpu"), network_of(self.study, self.shape), dataset)
         (outputs,) = engine.predict(row[None], [torch.from_numpy(starts)])
+        predictions = task.predictions(dataset, 0, starts, outputs.double().numpy())
+        outside = self._outside(later[: len(frame)], client)[last]
+        loads = task.columns("forecast", predictions)
         columns = {
-            "forecast": dataset.in_kwh(0, starts, outputs.double().numpy()),
-            "made_at": later.index[last],
-            "outside": self._outside(later[: len(frame)], client)[last],
+            **{name: values.ravel() for name, values in loads.items()},
+            "made_at": later.index[last.repeat(horizons)],
+            "outside": outside.repeat(horizons),
         }
-        return pd.DataFrame(columns, index=later.index[last + ahead])
+        return pd.DataFrame(columns, index=later.index[dataset.target_rows(starts).ravel()])
 
     def adapt(self, frame: pd.DataFrame, client: str, epochs: int | None = None) -> ForecastModel:
         """The model of a meter that did not take part, trained on its readings.
@@ -190,7 +199,8 @@ class ForecastModel:
 
         Returns:
             The rows (W, T, F) of the windows in the units of the data, their context (W, G), and
-            the stamps (W,) that they forecast. Windows that touch a gap are left out.
+            the stamps that they forecast, (W,) or (W, H) of several horizons. Windows that touch a
+            gap are left out.
 
         Raises:
             DataError: see `predict`.
@@ -199,8 +209,8 @@ class ForecastModel:
         self._check(frame, client)
         table, dataset, last = self._windows(frame, client)
         rows = last[:, None] + np.arange(1 - dataset.look_back, 1)
-        ahead = self.study.windows.look_ahead
-        stamps = table.index.to_numpy("datetime64[s]")[last + ahead]
+        targets = dataset.target_rows(last - (dataset.look_back - 1))
+        stamps = table.index.to_numpy("datetime64[s]")[targets]
         return table.to_numpy(float)[rows], dataset.context[last], stamps
 
     def export(
@@ -230,6 +240,8 @@ class ForecastModel:
             "columns": self.columns,
             "interval_minutes": self.interval,
             "rows_ahead": self.study.windows.look_ahead,
+            "horizons": self.study.windows.horizons,
+            "task": self.study.task.settings,
             "output": "kWh per interval",
         }
         row = self._row(client, model)
@@ -245,7 +257,7 @@ class ForecastModel:
         self, frame: pd.DataFrame, client: str
     ) -> tuple[pd.DataFrame, Dataset, NDArray[np.int64]]:
         """The table up to the last target, its windows, and the last input rows of those to use."""
-        ahead = self.study.windows.look_ahead
+        ahead = self.study.windows.farthest
         step = pd.Timedelta(minutes=self.interval)
         stamps = pd.date_range(
             frame.index[0], periods=len(frame) + ahead, freq=step, name="timestamp"

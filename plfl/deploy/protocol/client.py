@@ -182,6 +182,9 @@ class Client:
 
     def _keep_model(self, f: Federation, received: Tensor | None) -> None:
         """Save the models that were scored last, as `plfl forecast` reads them."""
+        dataset = self.trainer.dataset
+        if not isinstance(dataset, Dataset):  # there is no forecast of pictures
+            return
         rows = {} if received is None else {"global": received}
         if not f.method.mixes:  # what such clients forecast with is no model
             rows = {"local": f.own_models(received), **rows}
@@ -191,7 +194,6 @@ class Client:
             model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows
         }
         (scaling,) = scalings(self.windows, self.study.windows, self._limits)
-        dataset = self.trainer.dataset
         about = describe_scaled(
             *(self.study, self.cell, dataset.columns.tolist(), dataset.interval),
             {self.name: scaling},
