@@ -59,6 +59,41 @@ class Installed:
         return done.stdout + done.stderr
 
 
+def write_study_with_plugin(folder: Path) -> None:
+    """The study `own.yaml` and its plug-in `mine.py`: a server optimiser and a figure."""
+    folder.mkdir()
+    smoke = (ROOT / "config" / "smoke.yaml").read_text(encoding="utf-8")
+    text = smoke.replace("name: smoke", "name: own\nplugins: [mine.py]")
+    (folder / "own.yaml").write_text(text.replace("fedadam", "half"), encoding="utf-8")
+    (folder / "mine.py").write_text(PLUGIN, encoding="utf-8")
+
+
+PLUGIN = '''
+"""Half: the server takes half of the clients' step."""
+
+from plfl.optimizers.server.fedavg import FedAvg
+
+OUTPUTS = ("mine",)
+CAPTION = "Nothing."
+
+
+class Half(FedAvg):
+    """FedAvg with half a step."""
+
+    name = "half"
+    label = "Half"
+
+    def step(self, state, mean):
+        super().step(state, mean / 2)
+
+
+def draw(tables):
+    from matplotlib.figure import Figure
+
+    return {"mine": Figure()}
+'''
+
+
 def is_packages(path: str) -> bool:
     return path.endswith(("site-packages", "dist-packages"))
 
@@ -88,3 +123,9 @@ def test_a_ready_study_can_run_in_an_empty_folder(installed: Installed) -> None:
     assert "total" in planned
     left = {path.name for path in installed.work.iterdir()}
     assert left == {"click.py", "smoke.yaml", ".snakemake"}
+
+
+def test_the_workflow_knows_plugins_beside_the_study(installed: Installed) -> None:
+    write_study_with_plugin(installed.work / "mine")
+    planned = installed.plfl("study", "mine/own.yaml", "--", "--dry-run", "figures/own/mine.svg")
+    assert "train_local" in planned

@@ -92,7 +92,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             tables.about["study"], sort_keys=False, allow_unicode=True, width=100
         )
         found, judged = findings(tables), verdicts(tables)
-        drawn = list(_figures(figures))
+        drawn = list(_figures(tables.study, figures))
         page = environment.get_template("page.html.jinja").render(
             tables=tables,
             study=tables.study,
@@ -457,10 +457,11 @@ def _scarcity(study: Study, table: pd.DataFrame | None, figures: Path) -> Scarci
     )
 
 
-def _figures(folder: Path) -> Iterator[Shown]:
-    for name, stems in available().items():
-        drawings = [_drawing(folder / f"{stem}.svg", caption(name)) for stem in stems]
-        yield Shown(name, caption(name), [drawing for drawing in drawings if drawing])
+def _figures(study: Study, folder: Path) -> Iterator[Shown]:
+    for name, stems in available(study).items():
+        text = caption(name, study)
+        drawings = [_drawing(folder / f"{stem}.svg", text) for stem in stems]
+        yield Shown(name, text, [drawing for drawing in drawings if drawing])
 
 
 _RULES = re.compile(r"<defs>\s*<style.*?</defs>\s*", re.DOTALL)

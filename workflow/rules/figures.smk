@@ -1,4 +1,4 @@
-STEMS = [stem for stems in figures.available().values() for stem in stems]
+STEMS = [stem for stems in figures.available(study).values() for stem in stems]
 PICTURES = [local(f"{FIGURES}/{stem}.png") for stem in STEMS]
 DRAWINGS = [local(f"{FIGURES}/{stem}.svg") for stem in STEMS]
 
@@ -27,7 +27,10 @@ rule figures:
     conda:
         "../../environment.yml"
     params:
-        captions={name: figures.caption(name) for name in figures.available()},
+        captions={
+            name: figures.caption(name, study) for name in figures.available(study)
+        },
+        plugins={plugin.name: plugin.digest for plugin in active(study.plugins)},
         code=code_digest("plfl.report.figures"),
     message:
         "Draw the figures"

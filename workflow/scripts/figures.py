@@ -1,20 +1,20 @@
 """Draw all figures of a study."""
 
 import logging
-from pathlib import Path
 
+from plfl.config.study import Study
 from plfl.pipeline.jobs import job
 from plfl.report.figures import available, render_all
 
 log = logging.getLogger("plfl.figures")
 
 
-def draw_figures(results: Path, figures: Path) -> None:
-    """Draw the figures of folder `results` into folder `figures`; log each one."""
-    for number, name in enumerate(render_all(results, figures), 1):
-        log.info("figure %d of %d: %s", number, len(available()), name)
+def draw_figures(study: Study) -> None:
+    """Draw the figures of a study; log each one."""
+    for number, name in enumerate(render_all(study.results, study.figures), 1):
+        log.info("figure %d of %d: %s", number, len(available(study)), name)
 
 
 if __name__ == "__main__":
     with job(snakemake) as study:
-        draw_figures(study.results, study.figures)
+        draw_figures(study)
