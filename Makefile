@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce ui test smoke lint docs bench bench-quick torture-quick deploy-check campaign screenshots lock
+.PHONY: help setup demo reproduce ui test smoke lint docs bench bench-quick conformance torture-quick deploy-check campaign screenshots lock
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -68,6 +68,9 @@ bench: $(READY) ## run all speed benchmarks and write benchmarks/README.md; ten 
 # The training speed against a plain PyTorch loop, in under a minute.
 bench-quick: $(READY)
 	$(BIN)/python benchmarks/bench_quick.py
+
+conformance: $(READY) ## compare the personalised methods of plfl and of other libraries
+	$(BIN)/python -m benchmarks.conformance
 
 torture-quick: $(READY) ## test a sample of faulty downloads, kills and corrupted files; 20 seconds
 	$(BIN)/python -m tests.campaigns.torture --quick

@@ -47,6 +47,10 @@ class Plugin:
     algorithms: dict[tuple[str, str], type[Algorithm]] = field(repr=False)
     """Its classes, by room (see `ROOMS`) and name."""
 
+    def blame(self, error: Exception) -> str:
+        """Its origin, the line where an error arose in it, and the error."""
+        return f"{self.origin}{_line(error, Path(str(self.module.__file__)))}: {_said(error)}"
+
     @property
     def figure(self) -> dict[str, Any] | None:
         """`OUTPUTS` and `CAPTION` if it draws a figure."""

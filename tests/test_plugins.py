@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -16,10 +16,11 @@ from plfl import plugins, registry
 from plfl.cli import main as cli
 from plfl.config.study import Study
 from plfl.data import source
-from plfl.errors import ConfigError
+from plfl.errors import ConfigError, PlflError
 from plfl.experiments.train import train
 from plfl.pipeline.jobs import job, training_code
 from plfl.report import figures
+from plfl.results.tables import Tables
 from tests.helpers import tiny
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -231,12 +232,31 @@ def test_models_figures_and_readers_can_be_plugins(project: Project) -> None:
     assert figures.available(study)["more"] == ("spread",)
     assert figures.caption("more", study) == "How far the clients are apart."
     assert "more" not in figures.available()
+    tables = cast(Tables, SimpleNamespace(study=study, folder=folder, is_sample=True))
+    assert list(figures.draw("more", tables)) == ["spread"]
 
     code = study.settings(study.cells[0])["model"]["plugin"], source.settings(study.data, "all")
     project.write("more.py", (project.folder / "more.py").read_text() + "# A change.\n")
     study = project.load(**blocks)
     assert study.settings(study.cells[0])["model"]["plugin"] != code[0]
     assert source.settings(study.data, "all") != code[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return 1 / 0", "mine/mine.py, line 3: ZeroDivisionError: division by zero"),
+        ("return {}", "mine/mine.py: `draw` must return one matplotlib figure for each name"),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_the_fault_of_its_plugin(
+    project: Project, body: str, message: str
+) -> None:
+    project.write("mine.py", f"OUTPUTS, CAPTION = ['mine'], 'Mine.'\ndef draw(_):\n    {body}\n")
+    study = project.load(plugins=["mine.py"], grid={})
+    tables = cast(Tables, SimpleNamespace(study=study, folder=project.folder, is_sample=False))
+    with pytest.raises(PlflError, match=re.escape(message)):
+        figures.draw("mine", tables)
 
 
 def test_installed_packages_bring_plugins(

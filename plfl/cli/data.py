@@ -5,6 +5,7 @@ from pathlib import Path
 
 from plfl.cli.common import Commands, add_parser, as_text
 from plfl.config.study import Study
+from plfl.errors import DataError
 
 EXAMPLES = """
 plfl data check config/meters.yaml
@@ -50,7 +51,13 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="is created")
     time = parser.add_argument_group("time")
-    time.add_argument("--timezone", metavar="ZONE", help="IANA zone of stamps without UTC offset")
+    time.add_argument(
+        "--timezone",
+        action="append",
+        default=[],
+        metavar="[METER=]ZONE",
+        help="IANA zone of stamps without UTC offset; of some meters, with wildcards; repeatable",
+    )
     time.add_argument(
         "--stamp",
         choices=["end", "start"],
@@ -58,6 +65,8 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
         help="what a stamp marks of its interval; default: %(default)s",
     )
     time.add_argument("--interval", type=int, choices=[15, 30, 60], help="sum to so many minutes")
+    time.add_argument("--from", dest="since", metavar="TIME", help="leave earlier intervals out")
+    time.add_argument("--until", metavar="TIME", help="leave later intervals out")
     time.add_argument("--date-format", metavar="FORMAT", help="such as '%%d/%%m/%%Y %%H:%%M'")
     load = parser.add_argument_group("readings")
     load.add_argument(
@@ -81,6 +90,12 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
         "--zero-run", type=float, metavar="HOURS", help="zeros for so long are an outage: a gap"
     )
     load.add_argument(
+        "--max-jump",
+        type=float,
+        metavar="FACTOR",
+        help="a load so many times the median load away from the five before it is a gap",
+    )
+    load.add_argument(
         "--duplicates",
         choices=["first", "last", "mean"],
         help="which of several different readings of a time counts; default: an error",
@@ -91,10 +106,27 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=60,
         metavar="MINUTES",
-        help="longest gap that the study fills; a longer one is an error; default: %(default)s",
+        help="longest gap that the study fills; longer ones stay; default: %(default)s",
     )
     load.add_argument(
-        "--cut", action="store_true", help="keep the longest part without a longer gap instead"
+        "--cut", action="store_true", help="keep only the longest part without a longer gap"
+    )
+    inputs = parser.add_argument_group("further inputs of the model")
+    inputs.add_argument(
+        "--input",
+        dest="inputs",
+        action="append",
+        default=[],
+        metavar="NAME=COLUMN",
+        help="such as temperature=Ta or radiation=GHI; a column of every file; repeatable",
+    )
+    inputs.add_argument(
+        "--input-unit",
+        dest="units",
+        action="append",
+        default=[],
+        metavar="NAME=UNIT",
+        help="such as temperature=°F (converted) or radiation=W/m² (named only); repeatable",
     )
     layout = parser.add_argument_group("layout, where it is not found out")
     layout.add_argument("--header", type=int, metavar="LINE", help="line of the header")
@@ -121,6 +153,13 @@ def run_import(options: argparse.Namespace) -> None:
     from plfl.data.importing import Options, import_meters
 
     given = {key: value for key, value in vars(options).items() if key in Options.__annotations__}
+    zones = [zone for zone in given.pop("timezone") if "=" not in zone]
+    if len(zones) > 1:
+        raise DataError(f"--timezone: {' and '.join(zones)} for all meters; name the meters of one")
+    given["timezone"] = zones[0] if zones else None
+    given["timezones"] = [zone for zone in options.timezone if "=" in zone]
+    for key, option in (("timezones", "timezone"), ("inputs", "input"), ("units", "input-unit")):
+        given[key] = [_pair(option, text) for text in given[key]]
     given = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
     imported = import_meters(options.raw, options.to, Options(**given))
     for source in imported.sources:
@@ -135,6 +174,18 @@ def run_import(options: argparse.Namespace) -> None:
     print(
         f"  plfl data check {options.to / 'data.yaml'}\n\nfor a study:\n\n{imported.block}", end=""
     )
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    """The two parts of `NAME=VALUE`.
+
+    Raises:
+        DataError: there are no two.
+    """
+    name, _, value = text.rpartition("=") if option == "timezone" else text.partition("=")
+    if not (name and value):
+        raise DataError(f"--{option}: {text!r} is not NAME=VALUE")
+    return name, value
 
 
 def run(options: argparse.Namespace) -> None:

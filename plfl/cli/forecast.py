@@ -5,17 +5,19 @@ import sys
 from pathlib import Path
 
 from plfl.cli.common import Commands, add_parser
+from plfl.errors import DataError
 from plfl.files import atomic
 
 EXAMPLES = """
 plfl forecast results/own/models/all-P2.safetensors school.csv
 plfl forecast results/own/models/all-P2.safetensors export.csv --client school --all --out next.csv
+plfl forecast results/own/models/all-P1.safetensors museum.csv --new --save museum.safetensors
 """
 
 
 def add(commands: Commands) -> None:
     """Add `forecast` to the commands of `plfl`."""
-    about = "forecast the next hours of a meter that took part in a study"
+    about = "forecast the next hours of a meter, with the models of a study"
     parser = add_parser(commands, "forecast", about, EXAMPLES, run)
     parser.add_argument(
         "file", type=Path, metavar="MODEL", help="a file of results/NAME/models/*.safetensors"
@@ -26,6 +28,18 @@ def add(commands: Commands) -> None:
     parser.add_argument("--client", help="name of the meter; default: the name of the file")
     parser.add_argument(
         "--model", choices=["local", "global"], default="local", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--new",
+        dest="newcomer",
+        action="store_true",
+        help="the meter did not take part: train a head for it on these readings first",
+    )
+    parser.add_argument(
+        "--epochs", type=int, help="with --new: passes over its windows; default: scarcity.epochs"
+    )
+    parser.add_argument(
+        "--save", type=Path, metavar="FILE", help="with --new: keep its model (safetensors)"
     )
     parser.add_argument(
         "--all", action="store_true", help="also forecast what the file already has readings of"
@@ -39,15 +53,27 @@ def run(options: argparse.Namespace) -> None:
     from plfl.forecast.model import load
 
     model = load(options.file)
-    readings = model.read(options.new)
-    name = options.client or client_name(options.new)
-    client = None if options.client is None and len(model.clients) == 1 else name
+    client = options.client
+    if client is None:
+        alone = len(model.clients) == 1 and not options.newcomer
+        client = model.clients[0] if alone else client_name(options.new)
+    readings = model.read(options.new, client)
+    if options.newcomer:
+        model = model.adapt(readings, client, options.epochs)
+        weeks = len(readings) * model.interval / (7 * 24 * 60)
+        print(f"{client}: head trained on {weeks:.1f} weeks of readings", file=sys.stderr)
+        if options.save is not None:
+            model.save(options.save)
+            print(f"wrote {options.save}", file=sys.stderr)
+    elif options.save is not None or options.epochs is not None:
+        raise DataError("--save and --epochs: only with --new, for a meter that did not take part")
     forecasts = model.predict(readings, client, options.model)
     if not options.all:
         forecasts = forecasts[forecasts.index > readings.index[-1]]
     suffix = model.study.sample_suffix
     print(f"{model.cell}{suffix}: kWh per {model.interval} min", file=sys.stderr)
-    text = model.with_offsets(forecasts).to_csv(float_format="%.6g", lineterminator="\n")
+    forecasts = model.with_offsets(forecasts, client)
+    text = forecasts.to_csv(float_format="%.6g", lineterminator="\n")
     if options.out is None:
         print(text, end="")
         return

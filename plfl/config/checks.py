@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from plfl.config import search
 from plfl.config.algorithms import available
-from plfl.config.features import CALENDAR, FEATURES
+from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.messages import allowed
 from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
@@ -15,6 +15,7 @@ from plfl.config.sections import (
     Data,
     Grid,
     Lags,
+    Meters,
     Simulation,
     Tuning,
     Windows,
@@ -89,6 +90,7 @@ def of_data(data: Data) -> Iterator[str]:
             yield f"{key}: {str(folder)!r} is not a valid folder name; remove the NUL character"
     yield from _of_features(data)
     yield from _of_columns(data.meters.columns, data.features)
+    yield from _of_units(data.meters)
 
 
 def _of_features(data: Data) -> Iterator[str]:
@@ -119,6 +121,19 @@ def _of_columns(columns: dict[str, str], features: list[str]) -> Iterator[str]:
     for role in ("timestamp", "load"):
         if role not in columns:
             yield f"data.meters.columns: {role!r} is missing; add the name of its column"
+
+
+def _of_units(meters: Meters) -> Iterator[str]:
+    roles = [role for role in meters.columns if role not in ("timestamp", "load")]
+    for role, unit in meters.units.items():
+        if role not in roles:
+            remedy = "; the unit of the load is data.meters.unit" if role == "load" else ""
+            yield (
+                f"data.meters.units: {role!r} is not one of the inputs in data.meters.columns; "
+                f"{allowed(role, roles)}{remedy}"
+            )
+        elif role in UNITS and unit not in UNITS[role]:
+            yield f"data.meters.units.{role}: {unit!r} is unknown; {allowed(unit, UNITS[role])}"
 
 
 def of_windows(windows: Windows) -> Iterator[str]:

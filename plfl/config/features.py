@@ -28,3 +28,18 @@ FEATURES: dict[str, Feature] = {
 
 CALENDAR = ("time_index", "weekday")
 """The features that are derived from the timestamps, for every source."""
+
+
+UNITS: dict[str, dict[str, tuple[float, float]]] = {
+    "temperature": {"°C": (1, 0), "°F": (5 / 9, -160 / 9), "K": (1, -273.15)},
+    "wind_speed": {
+        "m/s": (1, 0),
+        "km/h": (1 / 3.6, 0),
+        "mph": (0.44704, 0),
+        "kn": (1852 / 3600, 0),
+    },
+    "floor_area": {"ft²": (1, 0), "m²": (1 / 0.3048**2, 0)},
+    "wall_area": {"m²": (1, 0), "ft²": (0.3048**2, 0)},
+    "window_area": {"m²": (1, 0), "ft²": (0.3048**2, 0)},
+}
+"""Factor and summand from each unit that a column of a file may have to that of its feature."""

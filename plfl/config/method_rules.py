@@ -27,6 +27,8 @@ class Training(Protocol):
     @property
     def ema(self) -> float | None: ...
     @property
+    def keep(self) -> str: ...
+    @property
     def has_constant_rate(self) -> bool: ...
 
 
@@ -36,14 +38,13 @@ class MethodRules(Algorithm):
     ignores_sharing: ClassVar[bool] = False
     """Whether the method has an effect even if the sharing scheme shares nothing."""
 
-    pulls: ClassVar[str | None] = None
-    """What the method itself pulls local steps towards, so that a proximal ClientOpt, which pulls
-    them towards the received parameters, is refused; None: it works with one."""
+    no_proximal: ClassVar[str | None] = None
+    """Why it does not work with a proximal ClientOpt; None: it does."""
 
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         """Why the method does not work with these optimisers; None if it does."""
-        if self.pulls and client_opt.proximal:
-            return f"{self.pulls}; use sgd for prox, adam for proxadam"
+        if self.no_proximal and client_opt.proximal:
+            return f"{self.no_proximal}; use sgd for prox, adam for proxadam"
         return None
 
     def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
@@ -63,6 +64,9 @@ class MethodRules(Algorithm):
 
     adapts: ClassVar[bool] = False
     """Whether clients adapt the models that they forecast with (`Method.adapt`)."""
+
+    mixes: ClassVar[bool] = False
+    """Whether clients forecast with something other than a model (`Method.mixed`)."""
 
     def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> str | None:
         """Why the method cannot train this model, or with these settings; None if it can."""
@@ -87,6 +91,16 @@ class MethodRules(Algorithm):
             return (
                 "forecasts with models that clients adapt when they need them, which have no "
                 "average; remove the method, or federation.ema"
+            )
+        if self.mixes and task.name != "forecast":
+            return (
+                "mixes forecasts with measured loads, so that the task has to be forecast, not "
+                f"{task.name}; remove the method"
+            )
+        if self.mixes and (federation.keep == "best" or federation.ema is not None):
+            return (
+                "forecasts with more than a model, of which there is no best one and no average; "
+                "remove the method, or federation.keep and federation.ema"
             )
         return None
 

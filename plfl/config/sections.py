@@ -6,6 +6,7 @@ together.
 """
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -60,9 +61,28 @@ class Meters(Section):
     touch a longer gap are left out."""
     allow_negative: bool = False
     """Accept negative load, as of a meter with generation behind it."""
+    missing: list[float] = []
+    """Numbers that stand for a missing reading, such as -9999, in any column."""
+    zero_run: float | None = Field(None, gt=0)
+    """Zero load for so many hours or longer is an outage: a gap. null: zeros are readings."""
+    max_jump: float | None = Field(None, gt=0)
+    """A load that is farther than this multiple of the meter's median load from the median of the
+    five readings before it is a fault: a gap. null: every load is a reading."""
+    units: dict[str, str] = {}
+    """Units of the columns other than the load, by role, where they are not those of `columns`:
+    `temperature` may be in `°F` or `K`, `wind_speed` in `km/h`, `mph` or `kn`, areas in `m²` or
+    `ft²`. They are converted. A column of your own may have any unit; it is only named."""
+    timezones: dict[str, str] = {}
+    """Zones of single meters, by the name of the client (`*` and `?` are wildcards), where they are
+    not `timezone`. The first one that fits counts."""
     about: Path | None = None
     """CSV file with further information about the meters: a column `client` (the name of a meter)
     and columns of your own. Figures use `building type` and `climate zone`. null: no file."""
+
+    def timezone_of(self, client: str) -> str:
+        """The zone of a meter."""
+        zones = (zone for name, zone in self.timezones.items() if fnmatchcase(client, name))
+        return next(zones, self.timezone)
 
 
 class Sample(Section):

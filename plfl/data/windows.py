@@ -243,8 +243,35 @@ def scalings(tables: Mapping[str, pd.DataFrame], windows: Windows) -> list[Scali
     ]
 
 
-def build_later(client: str, table: pd.DataFrame, windows: Windows, scaling: Scaling) -> Dataset:
-    """The windows of readings of a client that was trained before, none of which is for training.
+def scaling_of_new(client: str, table: pd.DataFrame, windows: Windows, trained: Scaling) -> Scaling:
+    """The scaling of a client that did not take part, all of whose readings are for training.
+
+    Args:
+        client: its name.
+        table: its readings.
+        windows: those of the training.
+        trained: the scaling of a client that took part; with pooled scaling all have the same.
+    """
+    tables, raw = {client: table}, [table.to_numpy(float)]
+    everything = np.array([[0, *3 * [len(table)]]])
+    offset, scale = _scales(raw, everything, windows)
+    if windows.scaling == "pooled":
+        first = 1 if windows.target == "change" else 0  # that of the load is its own
+        offset[0, first:], scale[0, first:] = trained.offset[first:], trained.scale[first:]
+    low, high = _limits(raw, everything, "per_client")
+    (part,) = _series(tables, windows, _training(raw, everything), offset, scale)
+    return Scaling(offset[0], scale[0], low[0], high[0], context.estimate(part, windows.context))
+
+
+def build_later(
+    client: str,
+    table: pd.DataFrame,
+    windows: Windows,
+    scaling: Scaling,
+    *,
+    training: bool = False,
+) -> Dataset:
+    """The windows of further readings of a client whose scaling is known.
 
     Args:
         client: its name.
@@ -252,13 +279,14 @@ def build_later(client: str, table: pd.DataFrame, windows: Windows, scaling: Sca
             are the windows that read them.
         windows: those of the training.
         scaling: what was estimated then.
+        training: whether all windows are for training; otherwise all are for test.
     """
     tables = {client: table}
     parts = _series(
         *(tables, windows, [slice(0, len(table))]), scaling.offset[None], scaling.scale[None]
     )
     columns = [context.compute(part, windows.context, scaling.context) for part in parts]
-    edges = np.array([[0, 0, 0, len(table)]])
+    edges = np.array([[0, *3 * [len(table)]] if training else [0, 0, 0, len(table)]])
     return _dataset(tables, windows, parts, columns, edges)
 
 

@@ -87,8 +87,11 @@ def _taught(
         torch.from_numpy(client_data.dataset.starts(i, "train")) for i in clients.tolist()
     ]
     forecasts = client_data.engine.predict(models, [s.to(models.device) for s in all_starts])
-    # A client's windows start at consecutive rows.
-    taught = [f[own - s[0]] for f, own, s in zip(forecasts, starts, all_starts, strict=True)]
+    # Start rows are ascending, and not consecutive where windows touch a gap.
+    taught = [
+        f[torch.searchsorted(s.to(own), own)]
+        for f, own, s in zip(forecasts, starts, all_starts, strict=True)
+    ]
     term = CorrectedDistillation(lam, *agreed_bins(client_data, bins))
     own = client_data.targets(starts)
     return client_data.task.taught(term, torch.stack(taught), own, clients)

@@ -40,23 +40,40 @@ class Evaluator:
         Clients that keep their best models compare these with them; in the last round (`is_last`)
         the best ones are scored.
         """
+        if not f.keeps_best:
+            return self.score(f, received)
         own = f.own_models(received)
         examined = self.evaluate(own, received)
-        if not f.keeps_best:
-            return examined
         scores = examined.scores
         local = scores[(scores["model"] == "local") & (scores["split"] == "validation")]
         errors = local[self.task.own_selection].to_list()
         f.keep_best(own, torch.tensor(errors, dtype=torch.float64))
         return self.evaluate(f.best["rows"], received) if is_last else examined
 
+    def score(self, f: Federation, received: torch.Tensor | None) -> Evaluation:
+        """Score what the clients forecast with, and `received` as `evaluate` does."""
+        if received is not None:
+            mixed = f.method.mixed(f, received, self.starts)
+            if mixed is not None:
+                return self._examined(mixed, self.engine.predict(received, self.starts))
+        return self.evaluate(f.own_models(received), received)
+
     def evaluate(self, local: torch.Tensor, received: torch.Tensor | None) -> Evaluation:
         """Score the models (N, P) as the clients hold them, and as the server would send them.
 
         Where nothing is shared (None) the two are the same.
         """
-        found = {"local": self._predict(local)}
-        found["global"] = found["local"] if received is None else self._predict(received)
+        return self._examined(
+            self.engine.predict(local, self.starts),
+            None if received is None else self.engine.predict(received, self.starts),
+        )
+
+    def _examined(
+        self, local: list[torch.Tensor], received: list[torch.Tensor] | None
+    ) -> Evaluation:
+        """Scores of the outputs of both models of every client."""
+        found = {"local": self._predictions(local)}
+        found["global"] = found["local"] if received is None else self._predictions(received)
         rows = [
             {"client": str(self.dataset.clients[i]), "split": split, "model": model}
             | self.task.scores(self.dataset, i, split, self._part(i, split, predictions[i]))
@@ -67,13 +84,13 @@ class Evaluator:
         week = pd.concat(self._shown(i, found) for i in self.clients)
         return Evaluation(pd.DataFrame(rows), week)
 
-    def _predict(self, rows: torch.Tensor) -> list[NDArray[np.float64]]:
+    def _predictions(self, outputs: list[torch.Tensor]) -> list[NDArray[np.float64]]:
         """Predictions for a client's validation windows, then for its test windows."""
         return [
             self.task.predictions(
-                *(self.dataset, i, self.starts[i].cpu().numpy()), outputs.double().cpu().numpy()
+                *(self.dataset, i, self.starts[i].cpu().numpy()), own.double().cpu().numpy()
             )
-            for i, outputs in enumerate(self.engine.predict(rows, self.starts))
+            for i, own in enumerate(outputs)
         ]
 
     def _part(self, i: int, split: Split, predictions: NDArray[np.float64]) -> NDArray[np.float64]:

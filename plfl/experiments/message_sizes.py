@@ -56,6 +56,9 @@ class Random:
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         return [torch.zeros(len(some)) for some in starts]
 
+    def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        raise AssertionError("nothing is forecast here")
+
 
 @dataclass(frozen=True)
 class Sizes:

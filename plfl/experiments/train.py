@@ -214,7 +214,9 @@ def _results(
 def _models(federations: Mapping[Model, Federation]) -> Models:
     """The models that were scored in the last round, as their users get them."""
     own, received = (federations[model] for model in MODELS)
-    rows = {"local": own.best["rows"] if own.keeps_best else own.own_models()}
+    rows = {}
+    if not own.method.mixes:  # what such clients forecast with is no model
+        rows["local"] = own.best["rows"] if own.keeps_best else own.own_models()
     if received.has_global:
         rows["global"] = received.global_models
     return {

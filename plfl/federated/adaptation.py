@@ -58,7 +58,7 @@ def fine_tuned(
     models: Tensor,
     client_data: ClientData,
     optimiser: ClientOpt,
-    epochs: int,
+    epochs: float,
     *,
     purpose: str = "fine_tuning",
     frozen: Tensor | None = None,

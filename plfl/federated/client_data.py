@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
-from plfl.data.windows import Dataset
+from plfl.data.windows import Dataset, Split
 from plfl.errors import DataError
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
@@ -84,15 +84,15 @@ class ClientData:
         return starts[batches.draw(self.seed, name, t, len(starts), steps, size)]
 
     def passes(
-        self, purpose: str, clients: Tensor, epochs: int, most: int | None = None
+        self, purpose: str, clients: Tensor, epochs: float, most: int | None = None
     ) -> tuple[Tensor, Tensor]:
         """Minibatches of shuffled passes over the clients' training windows, outside of any round.
 
         Args:
             purpose: name of the random stream; the same passes in every call.
             clients: their indices (n,).
-            epochs: number of passes. Windows that do not fill a minibatch at the end of a pass are
-                left out of that pass.
+            epochs: number of passes; at least one minibatch is drawn. Windows that do not fill a
+                minibatch at the end of a pass are left out of that pass.
             most: minibatches after which a client stops, even within a pass.
 
         Returns:
@@ -101,7 +101,7 @@ class ClientData:
         size, drawn = self.settings.batch_size, []
         for i in clients.tolist():
             starts, name = self._starts[i], f"/{purpose}/{self.names[i]}"
-            steps = epochs * (len(starts) // size)
+            steps = max(1, int(epochs * (len(starts) // size)))
             steps = steps if most is None else min(steps, most)
             drawn.append(starts[batches.epoch(self.seed, name, 0, len(starts), steps, size)])
         longest = max(map(len, drawn))
@@ -112,6 +112,10 @@ class ClientData:
     def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
         return [batches.stream(self.seed, f"/{purpose}/{self.names[i]}", t) for i in clients]
+
+    def starts(self, client: int, split: Split) -> Tensor:
+        """Start rows of all windows of a part of a client's data."""
+        return torch.from_numpy(self.dataset.starts(client, split))
 
     def targets(self, starts: Tensor) -> Tensor:
         """Targets, in scaled units, of the windows that begin at `starts`."""

@@ -85,13 +85,30 @@ class Session:
         self._run(replace(task, frozen=frozen, rates=rates), steps)
         return task.rows
 
-    def gradient(self, rows: Tensor, number: int) -> Tensor:
-        """Gradients (n, P) of the models `rows` (n, P) on minibatch `number`, from 0."""
-        batches = self._batches[:, number : number + 1]
-        gradients = torch.zeros_like(rows)
-        task = self._task(rows, batches, Sgd.model_construct(lr=0.0))
-        self._run(replace(task, gradients=gradients), 1)
-        return gradients
+    def gradient(self, rows: Tensor, minibatch: int | Tensor, who: Tensor | None = None) -> Tensor:
+        """Gradients (n, P) of the models `rows` (n, P), 0 for others than `who`.
+
+        Args:
+            rows: one model per client.
+            minibatch: its number in the round, from 0, or the start rows (n, B) of its windows.
+            who: mask (n,) of the clients that compute one; None: all.
+        """
+        if isinstance(minibatch, int):
+            minibatch = self._batches[:, minibatch]
+        some = torch.ones_like(self.clients, dtype=torch.bool) if who is None else who
+        found, gradients = torch.zeros_like(rows), torch.zeros_like(rows[some])
+        if len(gradients):
+            task = self._task(rows[some], minibatch[some][:, None], Sgd.model_construct(lr=0.0))
+            self._run(replace(task, gradients=gradients), 1, some)
+            found[some] = gradients
+        return found
+
+    def passes(self, purpose: str, epochs: float, most: int | None) -> tuple[Tensor, Tensor]:
+        """Minibatches (n, K, B) of passes over the training windows, others in every round.
+
+        See `ClientData.passes`, also for the number (n,) of each client's own.
+        """
+        return self.f.client_data.passes(f"{purpose}/{self.t}", self.clients, epochs, most)
 
     def optimiser(self, rows: Tensor) -> Steps:
         """The ClientOpt with fresh moments, for gradients that the routine has computed."""
@@ -110,9 +127,9 @@ class Session:
             clip=settings.clip,
         )
 
-    def _run(self, task: LocalTask, steps: int) -> None:
-        self._losses += steps * self.engine.train(task).to(self._losses)
-        self.steps += steps
+    def _run(self, task: LocalTask, steps: int, who: Tensor | slice = slice(None)) -> None:
+        self._losses[who] += steps * self.engine.train(task).to(self._losses)
+        self.steps[who] += steps
 
 
 class Steps:

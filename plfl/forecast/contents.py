@@ -6,7 +6,7 @@ settings that determine the cell's numbers), `parameters` (shapes by name, in th
 order of the rows, the client's `plfl.data.windows.Scaling`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -31,7 +31,19 @@ def describe(
         tables: the tables of its clients, which their windows were made of.
         interval: minutes between their rows.
     """
-    scalings = windows.scalings(tables, study.windows)
+    scalings = dict(zip(tables, windows.scalings(tables, study.windows), strict=True))
+    columns = [str(column) for column in next(iter(tables.values()))]
+    return describe_scaled(study, cell, columns, interval, scalings)
+
+
+def describe_scaled(
+    study: Study,
+    cell: Cell,
+    columns: Sequence[str],
+    interval: int,
+    scalings: Mapping[str, Scaling],
+) -> dict[str, Any]:
+    """The same as `describe`, given the `columns` of the tables and the clients' scalings."""
     return {
         "format": FORMAT,
         "version": __version__,
@@ -40,11 +52,9 @@ def describe(
         "digest": digest(study.settings(cell)),
         "parameters": {name: list(shape) for name, shape in study.layout.shapes.items()},
         "model": study.model.settings,
-        "columns": [str(column) for column in next(iter(tables.values()))],
+        "columns": list(columns),
         "interval": interval,
-        "clients": {
-            name: _as_lists(scaling) for name, scaling in zip(tables, scalings, strict=True)
-        },
+        "clients": {name: _as_lists(scaling) for name, scaling in scalings.items()},
     }
 
 

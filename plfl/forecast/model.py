@@ -1,9 +1,9 @@
-"""A trained model that forecasts for the clients it was trained with."""
+"""A trained model that forecasts for the clients it was trained with, and for new ones."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timezone
 from os import PathLike
 from pathlib import Path
@@ -21,12 +21,12 @@ from plfl.data import context, meters
 from plfl.data.checks import check_finite, check_stamps
 from plfl.data.features import assemble
 from plfl.data.meters.stamps import standard_offset, zone_named
-from plfl.data.windows import Scaling, build_later
+from plfl.data.windows import WEEK, Scaling, build_later
 from plfl.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.experiments.trainer import network_of
-from plfl.forecast.contents import scaling_of
+from plfl.forecast.contents import describe_scaled, scaling_of
 from plfl.layout import WindowShape
-from plfl.results.models import read_models
+from plfl.results.models import read_models, write_models
 from plfl.results.records import Model, Models
 from plfl.training.engines import make_engine
 
@@ -65,16 +65,20 @@ class ForecastModel:
         sizes = windows.look_back, windows.look_ahead, self.interval
         return context.reach(windows.context, *sizes)
 
-    def read(self, path: Path) -> pd.DataFrame:
+    def read(self, path: Path, client: str | None = None) -> pd.DataFrame:
         """The readings of a meter's file, read as the study reads own meters.
 
         Models of other sources expect columns with the names of the inputs, the load in kWh per
         interval, and a column `timestamp` with the standard time at the ends of the intervals.
 
+        Args:
+            path: the file.
+            client: the name of the meter, for its time zone; None: that of the file.
+
         Raises:
             DataError: see `plfl.data.meters.read_file`.
         """
-        return meters.read_file(path, self._layout)
+        return meters.read_file(path, self._layout, client)
 
     @property
     def _layout(self) -> Meters:
@@ -83,7 +87,8 @@ class ForecastModel:
         if self.study.data.source == "meters":
             given = self.study.data.meters
             columns = {role: given.columns[role] for role in wanted}
-            return given.model_copy(update={"columns": columns})
+            units = {role: unit for role, unit in given.units.items() if role in columns}
+            return given.model_copy(update={"columns": columns, "units": units})
         columns = {role: role for role in wanted}
         return Meters.model_validate({"columns": columns, "interval": self.interval})
 
@@ -91,11 +96,11 @@ class ForecastModel:
     def _ahead(self) -> bool:
         return any(isinstance(one, Ahead) for one in self.study.windows.context)
 
-    def with_offsets(self, forecasts: pd.DataFrame) -> pd.DataFrame:
+    def with_offsets(self, forecasts: pd.DataFrame, client: str) -> pd.DataFrame:
         """What `predict` returned, with UTC offsets in its stamps where the time zone is known."""
         if self.study.data.source != "meters" or forecasts.empty:
             return forecasts
-        zone = zone_named(self._layout.timezone)
+        zone = zone_named(self._layout.timezone_of(client))
         fixed = timezone(standard_offset(zone, forecasts["made_at"].iloc[0].year))
         made_at = pd.DatetimeIndex(forecasts["made_at"]).tz_localize(fixed)
         localized = forecasts.tz_localize(fixed)
@@ -159,6 +164,45 @@ class ForecastModel:
         }
         return pd.DataFrame(columns, index=stamps[last + ahead].rename("timestamp"))
 
+    def adapt(self, frame: pd.DataFrame, client: str, epochs: int | None = None) -> ForecastModel:
+        """The model of a meter that did not take part, trained on its readings.
+
+        It begins with what the server sends, and trains its own part on all windows of the
+        readings; see `plfl.forecast.newcomer`. A few weeks are enough, fewer than one is little.
+
+        Args:
+            frame: its readings, see `predict`.
+            client: its name.
+            epochs: passes over its windows; None: `scarcity.epochs` of the study.
+
+        Returns:
+            A model that knows only this meter. Its `local` model is the trained one, its `global`
+            model the one that it began with.
+
+        Raises:
+            DataError: a client of the study has this name, its clients shared nothing, too few
+                readings, or see `predict`.
+        """
+        from plfl.forecast.newcomer import train_head
+
+        if client in self.clients:
+            raise DataError(f"{client}: took part and has a model; a new meter needs another name")
+        self._check(frame, client)
+        table = assemble(frame[self.readings], self.columns)
+        passes = self.study.scarcity.epochs if epochs is None else epochs
+        scaling, models = train_head(
+            *(self.study, self.cell, self.models, self.scalings, client, table, passes)
+        )
+        weeks = len(table) * self.interval / WEEK
+        if weeks < 1:
+            log.warning("%s: has only %.1f days of readings to train on", client, 7 * weeks)
+        return replace(self, scalings={client: scaling}, models=models)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model as a file that `load` and `plfl forecast` read."""
+        about = describe_scaled(self.study, self.cell, self.columns, self.interval, self.scalings)
+        write_models(Path(path), self.models, about)
+
     def _client(self, client: str | None) -> str:
         if client is None and len(self.clients) == 1:
             return self.clients[0]
@@ -166,7 +210,14 @@ class ForecastModel:
             listed = ", ".join(self.clients[:12]) + (", …" if len(self.clients) > 12 else "")
             asked = "name the client" if client is None else f"client {client!r} did not take part"
             hint = "" if client is None else did_you_mean(client, self.clients)
-            raise DataError(f"{asked}; the model was trained with {listed}{hint}")
+            raise DataError(
+                f"{asked}; the model was trained with {listed}{hint}"
+                + (
+                    ""
+                    if client is None
+                    else "; of a new meter, train its head first (--new, adapt)"
+                )
+            )
         return client
 
     def _check(self, frame: pd.DataFrame, client: str) -> None:

@@ -108,5 +108,13 @@ class Method(MethodRules):
         """
         return None
 
+    def mixed(self, f: Federation, rows: Tensor, starts: list[Tensor]) -> list[Tensor] | None:
+        """Outputs of client i for the windows `starts[i]`, if they are not those of a model.
+
+        `rows` are those of `adapt`. A method that returns any sets `mixes`. None: they are those of
+        `adapt` or `scored`.
+        """
+        return None
+
 
 available = partial(algorithms, __name__)

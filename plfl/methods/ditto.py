@@ -48,7 +48,7 @@ class Ditto(FedOpt):
 
     name = "ditto"
     own_steps = True
-    pulls = "it draws the personal models towards x itself"
+    no_proximal = "it draws the personal models towards x itself"
 
     lam: float = Field(1.0, ge=0)
     """λ of the term that draws v_i towards x (authors: the best of 0.1, 1 and 2)."""

@@ -46,7 +46,7 @@ class FedBABU(FedOpt):
     (`last`)."""
     tune: Literal["all", "head", "body"] = "all"
     """Parameters that are fine-tuned."""
-    epochs: int = Field(5, ge=0)
+    epochs: float = Field(5, ge=0)
     """Passes E over the client's training windows (authors' notebook: 5)."""
     most_steps: int | None = Field(None, ge=1)
     """Steps of the fine-tuning after which a client stops, even within a pass; null: no limit."""

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import resources
 from itertools import product
 from pathlib import Path
 from typing import Literal
@@ -22,6 +23,7 @@ from plfl.baselines import BASELINE
 from plfl.config.study import Cell, Study
 from plfl.errors import ResultsError
 from plfl.files import atomic
+from plfl.report.chart_data import chart_data
 from plfl.report.clients import HEIGHT, LEFT, MOST, WIDTH, baseline_mase, clients_shown, load, score
 from plfl.report.extras import EXTRAS, extras
 from plfl.report.figures import available, caption
@@ -117,6 +119,8 @@ def write(results: Path, figures: Path, out: Path) -> None:
             gaps=_gaps(tables),
             clients_shown=clients_shown(tables),
             figures=[figure for figure in drawn if figure.drawings],
+            chart_data=Markup(chart_data(tables)),
+            scripts=_scripts(),
             empty=[figure.name for figure in drawn if not figure.drawings],
             audit=_audit(extra.get("audit.csv")),
             scarcity=_scarcity(tables.study, extra.get("scarcity.csv"), figures),
@@ -457,6 +461,15 @@ def _scarcity(study: Study, table: pd.DataFrame | None, figures: Path) -> Scarci
     )
 
 
+def _scripts() -> dict[str, Markup]:
+    """The script of the charts and the library that it uses."""
+    folder = resources.files("plfl.report") / "charts"
+    return {
+        name: Markup((folder / f"{name}.js").read_text(encoding="utf-8"))
+        for name in ("plot", "charts")
+    }
+
+
 def _figures(study: Study, folder: Path) -> Iterator[Shown]:
     for name, stems in available(study).items():
         text = caption(name, study)
@@ -466,6 +479,8 @@ def _figures(study: Study, folder: Path) -> Iterator[Shown]:
 
 _RULES = re.compile(r"<defs>\s*<style.*?</defs>\s*", re.DOTALL)
 _NAME = re.compile(r'(\bid="|url\(#|href="#)')
+_BETWEEN = re.compile(r">\s*(?:<!--.*?-->\s*)*<", re.DOTALL)
+_BREAK = re.compile(r"\s*\n\s*")
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
 
 
@@ -485,6 +500,7 @@ def _drawing(path: Path, text: str) -> Markup:
     svg = content[content.index("<svg") :]  # HTML allows no XML prolog
     svg = _RULES.sub("", svg, count=1)  # they would apply to the whole page, which has its own
     svg = _NAME.sub(rf"\g<1>{path.stem}-", svg)
+    svg = _BREAK.sub(" ", _BETWEEN.sub("><", svg))
     size = _SIZE.search(svg)
     assert size is not None, "matplotlib writes the size of every SVG"
     width, height = (round(ZOOM * float(points)) for points in size.groups())

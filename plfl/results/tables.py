@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 
 from plfl import __version__, baselines, methods
 from plfl.config.study import Cell, Study
@@ -119,6 +120,13 @@ class Tables:
     def records(self, columns: list[str], **equal: object) -> pd.DataFrame:
         """`columns` of the rows of records.parquet that match the values of `equal`."""
         return self._rows("records.parquet", columns, equal)
+
+    @cached_property
+    def record_columns(self) -> list[str]:
+        """The columns of records.parquet."""
+        path = self._file("records.parquet")
+        with _readable(path):
+            return list(pq.read_schema(path).names)
 
     def test_scores(self, cell: Cell) -> pd.Series[float]:
         """Test MASE of every client's local model in `cell` at the last round."""

@@ -176,6 +176,10 @@ class Fused:
         )
         return list(forecasts.split(sizes))
 
+    def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        """What the last layer of row s reads for the windows `starts[s]`, by `Stacked`."""
+        return self._stacked.penultimate(rows, starts)
+
     def _layer_of(self, contrast: Contrast | None) -> int:
         """The layer of the MLP whose inputs are the features that are contrasted."""
         states = contrast is None or contrast.features == "states"

@@ -199,6 +199,14 @@ class Reference:
             forecasts.append(self.module(*self._inputs(windows)))
         return forecasts
 
+    @torch.inference_mode()
+    def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        found = []
+        for row, windows in zip(rows, starts, strict=True):
+            nn.utils.vector_to_parameters(row, self.module.parameters())
+            found.append(self.module.features(self._inputs(windows)[0], "penultimate"))
+        return found
+
 
 def _grad(parameter: nn.Parameter) -> Tensor:
     assert parameter.grad is not None

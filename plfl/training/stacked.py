@@ -19,6 +19,8 @@ CHUNK = 12
 """Most rows that are trained together on a CPU: as many as its caches like."""
 WINDOWS = 2**20
 """About as many windows are forecast together on a GPU, which takes some gigabytes."""
+FEATURES = 4096
+"""Most windows of which the features are computed together; a forward pass keeps all of theirs."""
 CLOSE = 1e-6
 """What PyTorch adds to the norm of a gradient that it clips."""
 
@@ -177,6 +179,17 @@ class Stacked:
             padded = self.network.forecasts(rows[first : first + most], *inputs)
             forecasts += [f[: len(own)] for f, own in zip(padded, some, strict=True)]
         return forecasts
+
+    @torch.inference_mode()
+    def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        found = []
+        for s, windows in enumerate(starts):
+            parts = [
+                self.network.forward_pass(rows[s : s + 1], *self._inputs(some[None]))[1]
+                for some in windows.split(FEATURES)
+            ]
+            found.append(torch.cat([part.penultimate[0].mT for part in parts]))
+        return found
 
 
 def _norms(rows: Tensor) -> Tensor:

@@ -210,3 +210,9 @@ class Engine(Protocol):
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """Outputs (W,) or (W, O), in scaled units, of row s for the windows `starts[s]`."""
+
+    def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        """What the last layer of row s reads for the W windows `starts[s]`, (W, D) each.
+
+        Only of models that have features (`ModelRules.has_features`).
+        """

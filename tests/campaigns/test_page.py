@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from plfl.report import figures, page
-from plfl.results.tables import Tables
+from plfl.results.tables import Tables, client_label, server_label
 from tests.helpers import fake_results
 
 LOST = "CA-P1-fedopt-prox-fedavg-10"
@@ -47,12 +47,20 @@ def opened(browser, written):
     context.close()
 
 
+CHARTS = ("convergence", "fig3_mase", "pareto", "ranks", "week")
+
+
 def test_it_fits_the_screen_with_every_figure(opened):
     drawings = opened.locator("figure > .drawing > svg")
     # No method of this study forms clusters.
     stems = [s for name, stems in figures.available().items() if name != "clusters" for s in stems]
     assert drawings.count() == len(stems)
+    for name in CHARTS:
+        assert chart(opened, name).bounding_box()["height"] > 80
+        assert not opened.locator(f"#{name} > .drawing").first.is_visible()
     for drawing in drawings.all():
+        if drawing.evaluate("e => e.closest('figure').classList.contains('drawn')"):
+            continue
         box = drawing.bounding_box()
         assert box["width"] > 300 and box["height"] > 80
         assert drawing.locator("path").count() > 5
@@ -160,7 +168,7 @@ def test_it_is_legible_on_a_phone(opened):
     )
     assert min(sizes) >= 12
     # Drawings are scrolled instead of shrunk.
-    for drawing in opened.locator("figure > .drawing > svg").all():
+    for drawing in opened.locator("figure:not(.drawn) > .drawing > svg").all():
         assert drawing.bounding_box()["width"] == float(drawing.get_attribute("width"))
     assert not opened.get_by_role("link", name="Whole grid").is_visible()
     opened.get_by_text("Contents", exact=True).click()
@@ -227,8 +235,114 @@ def test_a_week_tells_its_loads(opened, written):
         assert abs(shown - value) <= top / 200, "as exact as the drawing"
 
 
+def chart(tab, name):
+    return tab.locator(f"#{name} .live svg[tabindex]").first
+
+
+def told(tab, name):
+    # Charts of several panels answer in the next frame.
+    tab.evaluate("() => new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)))")
+    return tab.locator(f"#{name} .told").first.inner_text()
+
+
+def test_charts_tell_their_values(opened, written):
+    tables, texts = Tables(written.parent), {}
+    for name, mark in (
+        ("convergence", "[aria-label=dot] path"),
+        ("fig3_mase", "[aria-label=cell] rect"),
+        ("pareto", "[aria-label=dot] path"),
+        ("ranks", "[aria-label=dot] circle"),
+    ):
+        second = chart(opened, name).locator(mark).nth(1)
+        second.evaluate("e => e.scrollIntoView({block: 'center'})")
+        second.hover(force=True)
+        texts[name] = told(opened, name)
+        assert re.search(r"(MASE|rank) \d", texts[name]), name
+        assert chart(opened, name).locator("[aria-label=tip] text").count() == 1
+    names = r"(\w+): (\w+), (.+) \+ (.+), local model, test MASE ([\d.]+)"
+    found = re.match(names, texts["fig3_mase"])
+    state, scheme, client_opt, server_opt, mase = found.groups()
+    scores = tables.scores("local", "last").reset_index()
+    here = scores[(scores["state"] == state) & (scores["sharing"] == scheme)]
+    labels = here["client_opt"].map(client_label), here["server_opt"].map(server_label)
+    row = here[(labels[0] == client_opt) & (labels[1] == server_opt)]
+    assert float(mase) == pytest.approx(row["mase_mean"].item(), rel=1e-3)
+
+
+def test_charts_answer_to_the_arrow_keys(opened):
+    for name in CHARTS:
+        chart(opened, name).focus()
+        opened.keyboard.press("ArrowRight")
+        first = told(opened, name)
+        assert first, name
+        for _ in range(3):
+            opened.keyboard.press("ArrowRight")
+        assert told(opened, name) not in ("", first), name
+
+
+def test_filters_apply_to_the_charts(opened):
+    squares = chart(opened, "fig3_mase").locator("[aria-label=cell]").first.locator("rect")
+    every = squares.count()
+    assert every == 3 * (4 + 4 + 2)
+    controls = opened.locator("#controls")
+    controls.get_by_label("State").select_option("IL")
+    assert squares.count() == every / 3
+    controls.get_by_label("Sharing scheme").select_option("P3")
+    assert squares.count() == 2
+    controls.get_by_label("Client", exact=True).select_option("il137")
+    assert squares.count() == 2
+    chart(opened, "fig3_mase").focus()
+    opened.keyboard.press("ArrowRight")
+    assert told(opened, "fig3_mase").endswith("client il137")
+    controls.get_by_label("Score").select_option("rmse")
+    opened.keyboard.press("Tab")
+    chart(opened, "pareto").focus()
+    opened.keyboard.press("ArrowRight")
+    assert "RMSE" in told(opened, "fig3_mase")
+
+
+def test_two_cells_are_compared(opened, written):
+    box = opened.locator("#compare")
+    a, b = (box.get_by_label(side, exact=True) for side in "AB")
+    names = {
+        name: a.locator("option", has_text=f"IL: {name}").first
+        for name in ("P2, Adam + FedAvg", "P2, Prox + FedAvg")
+    }
+    ids = [option.get_attribute("value") for option in names.values()]
+    a.select_option(ids[0])
+    b.select_option(ids[1])
+    text = box.get_by_text("Test MASE, B − A").inner_text()
+    scores = Tables(written.parent).scores("local", "last")["mase_mean"]
+    effect = (
+        scores["IL", "P2", "fedopt", "prox", "fedavg"]
+        - scores["IL", "P2", "fedopt", "adam", "fedavg"]
+    )
+    shown = float(re.search(r"clients: ([+−][\d.]+)", text)[1].replace("−", "-"))
+    assert shown == pytest.approx(effect, rel=0.01, abs=1e-3)
+    assert box.locator(".sides > div svg[tabindex]").count() == 2
+    chart(opened, "fig3_mase").locator("[aria-label=cell] rect").first.click(force=True)
+    assert told(opened, "fig3_mase").startswith("A of the comparison: CA")
+    assert a.locator("option:checked").inner_text().startswith("CA: P1")
+    assert b.locator("option:checked").inner_text().startswith("CA: ")
+    chart(opened, "pareto").focus()
+    opened.keyboard.press("ArrowRight")
+    opened.keyboard.press("Enter")
+    assert told(opened, "pareto").startswith("B of the comparison: CA")
+
+
+def test_without_scripts_the_drawings_are_there(browser, written):
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(written.as_uri())
+    for drawing in tab.locator("figure > .drawing").all():
+        assert drawing.is_visible()
+    assert not tab.locator("#compare").is_visible()
+    context.close()
+
+
 def test_it_can_be_printed(opened):
     opened.emulate_media(media="print")
+    assert not opened.locator(".live").first.is_visible()
     assert not opened.locator("nav").is_visible()
     opened.set_viewport_size({"width": 700, "height": 1000})  # A4 within its margins
     for drawing in opened.locator("figure > .drawing > svg").all():

@@ -36,11 +36,21 @@ def test_the_next_hour_or_everything(model: str, capsys: pytest.CaptureFixture[s
         assert not printed(capsys, model, "meters/a.csv", *other).equals(following)
 
 
+def test_a_new_meter(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("d.csv").write_bytes(Path("meters/a.csv").read_bytes())
+    first = printed(capsys, model, "d.csv", "--new", "--epochs", "1", "--save", "d.safetensors")
+    assert len(first) == 4
+    pd.testing.assert_frame_equal(printed(capsys, "d.safetensors", "d.csv"), first)
+    assert not printed(capsys, model, "d.csv", "--new", "--epochs", "5").equals(first)
+
+
 def test_mistakes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("d.csv").write_bytes(Path("meters/a.csv").read_bytes())
     pd.read_csv("d.csv")[:5].to_csv("a.csv", index=False)
     mistakes = {
         (model, "d.csv"): "client 'd' did not take part; the model was trained with a, b, c",
+        (model, "d.csv", "--save", "x"): "--save and --epochs: only with --new",
+        (model, "a.csv", "--new"): "a: took part and has a model",
         (model, "none.csv"): "none.csv: cannot be read",
         (model, "a.csv"): "a: has 5 readings, but a forecast needs 12",
         ("my.yaml", "d.csv"): "my.yaml: is no model that can be read",

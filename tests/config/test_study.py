@@ -87,6 +87,21 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
             "'temprature' is unknown; allowed: timestamp, load, temperature",
         ),
         (
+            {"data": {"meters": {"units": {"load": "MWh"}}}},
+            "data.meters.units: 'load' is not one of the inputs in data.meters.columns",
+        ),
+        (
+            {
+                "data": {
+                    "meters": {
+                        "columns": {"timestamp": "t", "load": "kWh", "temperature": "T"},
+                        "units": {"temperature": "F"},
+                    }
+                }
+            },
+            "data.meters.units.temperature: 'F' is unknown; allowed: °C, °F, K",
+        ),
+        (
             {"data": {"source": "meters", "features": ["load", "humidity"]}},
             "'humidity' is unknown; allowed: load, time_index, weekday, temperature, wind_speed, "
             "floor_area, wall_area, window_area; for a column of your own, add it to",

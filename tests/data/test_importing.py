@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import yaml
 
 from plfl.cli.main import main
 from plfl.config.study import Study
-from plfl.data import meters
+from plfl.data import meters, source
 from plfl.data.importing import Imported, Options, import_meters
 from plfl.errors import DataError
 from plfl.files import sha256
@@ -141,7 +142,6 @@ def test_parquet_with_and_without_zone(tmp_path: Path) -> None:
 
 
 def test_spreadsheets(tmp_path: Path) -> None:
-    pytest.importorskip("openpyxl")
     frame = pd.DataFrame({"Zeit": hours(), "x": loads(), "y": loads(seed=1)})
     frame.to_excel(tmp_path / "a.xlsx", index=False, startrow=3)
     imported = import_meters([tmp_path / "a.xlsx"], tmp_path / "m", Options(timezone="UTC"))
@@ -500,26 +500,128 @@ def test_a_missing_duplicate_does_not_hide_a_reading(bring: Callable[..., Import
     same(load(bring("a.csv", ["t,load", *lines])), hours(), loads())
 
 
-def test_long_gaps_need_a_decision(bring: Callable[..., Imported], tmp_path: Path) -> None:
+def test_long_gaps_stay_or_are_cut(bring: Callable[..., Imported], tmp_path: Path) -> None:
     lines = text(hours(), loads())
     del lines[100:103]
     lines = ["t,load", *lines]
-    with pytest.raises(
-        DataError, match=r"line 101: a: 1 gaps longer than 60 minutes, the longest 180.*--cut"
-    ):
-        bring("a.csv", lines)
+    imported = bring("a.csv", lines)
+    assert list(np.flatnonzero(load(imported).isna())) == [100, 101, 102]
+    assert imported.meters["a"].done == {"missing": 3, "gaps": 1}
+    shutil.rmtree(tmp_path / "meters")
     imported = bring("a.csv", lines, cut=True)
     same(load(imported), hours()[103:], loads()[103:])
     assert imported.meters["a"].done == {"readings outside of the longest part cut off": 100}
 
 
-def test_a_long_gap_does_not_hide_negative_load(bring: Callable[..., Imported]) -> None:
+def test_a_negative_load_is_told_with_its_line(bring: Callable[..., Imported]) -> None:
     values = loads()
     values[50] = -3
     lines = text(hours(), values)
-    del lines[100:103]
-    with pytest.raises(DataError, match=r"2 problems.*\n.*gaps longer than.*\n.*1 negative values"):
+    del lines[30:33]
+    with pytest.raises(DataError, match=r"a\.csv: line 49: a: 1 negative values, first -3 kWh"):
         bring("a.csv", ["t,load", *lines])
+
+
+def test_jumps_become_gaps(bring: Callable[..., Imported]) -> None:
+    values = loads()
+    values[[100, 300]] = 900, 0  # a spike, and a zero that is near enough
+    values[200:] += 5  # a lasting change
+    lines = ["t,load", *text(hours(), values)]
+    imported = bring("a.csv", lines, max_jump=3)
+    assert list(np.flatnonzero(load(imported).isna())) == [100]
+    assert imported.meters["a"].done["jumps made gaps"] == 1
+
+
+def test_only_the_chosen_span_is_written(bring: Callable[..., Imported]) -> None:
+    imported = bring(
+        *("a.csv", ["t,load", *text(hours(), loads())]),
+        **{"timezone": "Europe/Berlin", "since": "2020-02-03", "until": "2020-02-04T06:00"},
+    )
+    local = load(imported).tz_convert("Europe/Berlin").index
+    assert local[0] == pd.Timestamp("2020-02-03 01:00", tz="Europe/Berlin")
+    assert local[-1] == pd.Timestamp("2020-02-04 06:00", tz="Europe/Berlin")
+    assert imported.meters["a"].done["readings before --from or after --until"] == ROWS - 30
+
+
+def test_meters_may_have_zones_of_their_own(tmp_path: Path) -> None:
+    for name in ("north-1", "north-2", "south"):
+        lines = ["t,load", *text(hours(), loads())]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines), encoding="utf-8")
+    options = Options(timezones=(("north*", "Europe/Berlin"), ("south", "Etc/GMT+5")))
+    imported = import_meters([tmp_path], tmp_path / "m", options)
+    assert load(imported, "north-2").index[0].hour == 0
+    assert load(imported, "south").index[0].hour == 6
+    found = yaml.safe_load(imported.block)["data"]["meters"]
+    assert found["timezone"] == "Europe/Berlin"
+    assert found["timezones"] == {"south": "Etc/GMT+5"}
+    tables = read_block(imported)
+    # The model sees each meter's own time of day, in standard time.
+    assert all(table.index[0] == hours()[0] for table in tables.values())
+    with pytest.raises(DataError, match="--timezone west: there is no such meter"):
+        import_meters([tmp_path], tmp_path / "n", Options(timezones=(("west", "UTC"),)))
+
+
+def read_block(imported: Imported) -> dict[str, pd.DataFrame]:
+    """What a study with the printed configuration reads."""
+    study = Study.parse(yaml.safe_load(imported.block), "data.yaml")
+    return source.load(study.data, "all")
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_further_columns_become_inputs(bring: Callable[..., Imported], format: Any) -> None:
+    lines = text(hours(), loads(), np.arange(ROWS), 32.0 + np.arange(ROWS) % 18)
+    lines[7] = lines[7].replace(",7,", ",-9999,")
+    del lines[20:30]
+    imported = bring(
+        *("a.csv", ["t,x,GHI,Ta", *lines]),
+        **{"inputs": (("radiation", "GHI"), ("temperature", "Ta")), "missing": ("-9999",)},
+        **{"units": (("radiation", "W/m²"), ("temperature", "°F")), "format": format},
+    )
+    assert imported.sources[0]["inputs"] == {"radiation": "GHI", "temperature": "Ta"}
+    found = yaml.safe_load(imported.block)["data"]
+    assert found["features"] == ["load", "time_index", "weekday", "temperature", "radiation"]
+    assert found["meters"]["units"] == {"radiation": "W/m²"}
+    (table,) = read_block(imported).values()
+    assert list(table) == found["features"]
+    np.testing.assert_allclose(table["temperature"].iloc[:20], (np.arange(20) % 18) / 1.8)
+    assert table["radiation"].iloc[7] == 6, "one missing value is filled"
+    assert table["radiation"].iloc[20:30].isna().all()
+    assert table["radiation"].iloc[30] == 30
+
+
+def test_inputs_are_means_over_longer_intervals(tmp_path: Path) -> None:
+    stamps = pd.date_range("2020-01-01 00:15", periods=400, freq="15min")
+    lines = text(stamps, loads(400), np.arange(400) % 4)
+    (tmp_path / "a.csv").write_text("\n".join(["t,load,people", *lines]), encoding="utf-8")
+    options = Options(timezone="UTC", interval=60, inputs=(("occupancy", "people"),))
+    imported = import_meters([tmp_path / "a.csv"], tmp_path / "m", options)
+    np.testing.assert_array_equal(imported.meters["a"].inputs["occupancy"], 1.5)
+
+
+def test_options_that_cannot_be_followed_are_all_told(tmp_path: Path) -> None:
+    options = Options(
+        **{"timezone": "Moon", "since": "soon", "inputs": (("load", "x"), ("temperature", "y"))},
+        **{"units": (("wind_speed", "kn"), ("temperature", "°R"))},
+    )
+    with pytest.raises(DataError) as raised:
+        import_meters([tmp_path], tmp_path / "m", options)
+    problems = str(raised.value).splitlines()
+    assert len(problems) == 5
+    for problem, words in zip(
+        problems,
+        ["--timezone: 'Moon'", "--from: 'soon'", "--input load", "wind_speed", "'°R' is unknown"],
+        strict=True,
+    ):
+        assert words in problem
+
+
+def test_a_missing_column_of_inputs_is_named(bring: Callable[..., Imported]) -> None:
+    with pytest.raises(DataError, match=r"has no column 'GHJ' \(--input radiation\)"):
+        bring(
+            "a.csv",
+            ["t,load,GHI", *text(hours(), loads(), loads())],
+            inputs=(("radiation", "GHJ"),),
+        )
 
 
 def test_a_meter_without_readings_is_told(bring: Callable[..., Imported]) -> None:

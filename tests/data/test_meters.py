@@ -562,6 +562,50 @@ def test_incomplete_ends_are_cut_off_and_reported(
     assert "3 incomplete rows cut off at the beginning or end" in caplog.text
 
 
+def test_sentinels_jumps_and_outages_become_gaps(
+    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    content = frame(stamps(rows=200))
+    content.loc[[50, 51], "load"] = -9999.0
+    content.loc[100, "load"] = 1e6
+    content.loc[120:135, "load"] = 0.0
+    content.loc[150:152, "load"] = 0.0
+    path = meter(content)
+    faults = {"missing": [-9999], "max_jump": 10, "zero_run": 4}
+    with caplog.at_level(logging.WARNING, "plfl"):
+        table = read(path, max_gap=0, **faults)
+    assert np.flatnonzero(table["load"].isna()).tolist() == [50, 51, 100, *range(120, 136)]
+    assert f"{path}: load: 17 readings are faults" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("role", "unit", "given", "expected"),
+    [
+        ("temperature", "°F", 212.0, 100.0),
+        ("temperature", "K", 273.15, 0.0),
+        ("wind_speed", "km/h", 36.0, 10.0),
+        ("wind_speed", "mph", 1.0, 0.44704),
+        ("floor_area", "m²", 1.0, 10.7639104),
+        ("radiation", "W/m²", 7.0, 7.0),
+    ],
+)
+def test_units_of_other_columns(
+    meter: Callable[..., Path], role: str, unit: str, given: float, expected: float
+) -> None:
+    columns = {name: name for name in ("timestamp", "load", role)}
+    path = meter(frame(stamps(), **{role: given}))
+    table = read(path, columns=columns, units={role: unit})
+    np.testing.assert_allclose(table[role], expected, atol=1e-12)
+
+
+def test_a_meter_has_the_zone_of_its_name(meter: Callable[..., Path]) -> None:
+    path = meter(frame(stamps()), "north-1.csv")
+    assert read(path, timezone="UTC", timezones={"south*": "Etc/GMT+5"}).index[0] == stamps()[0]
+    aware = meter(frame(stamps().tz_localize("UTC")), "north-1.csv")
+    table = read(aware, timezone="UTC", timezones={"north*": "Etc/GMT+5"})
+    assert table.index[0] == stamps()[0] - pd.Timedelta(hours=5)
+
+
 # -- messages ------------------------------------------------------------------------------------
 
 GOOD = frame(stamps())

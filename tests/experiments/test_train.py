@@ -157,7 +157,8 @@ def test_an_average_is_scored_and_changes_nothing_else(sharing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", sorted(n for n, m in methods.available().items() if not (m.own_steps or m.adapts))
+    "method",
+    sorted(n for n, m in methods.available().items() if not (m.own_steps or m.adapts or m.mixes)),
 )
 def test_an_average_without_a_memory_is_the_last_model(method: str) -> None:
     """Also where a method moves the models while they train."""

@@ -37,6 +37,7 @@ def study_of(**blocks: Any) -> Study:
     meters = {"columns": {"timestamp": "timestamp", "load": "kWh", "temperature": "out"}}
     data = {"source": "meters", "states": ["XX"], "meters": {"timezone": "Etc/GMT+5", **meters}}
     grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2"]}
+    grid |= blocks.pop("grid", {})
     return tiny.study(data=data, grid=grid, **blocks)
 
 
@@ -102,7 +103,7 @@ def test_the_last_forecasts_lie_after_the_last_reading(model: ForecastModel) -> 
     one = model.predict(readings[588:600], "a")
     np.testing.assert_allclose(one["forecast"], earlier["forecast"].iloc[-1:], rtol=1e-6)
     assert not one.equals(model.predict(readings[588:600], "b"))
-    offsets = model.with_offsets(one)
+    offsets = model.with_offsets(one, "a")
     assert offsets.index[0].isoformat() == one.index[0].isoformat() + "-05:00"
 
 

@@ -91,8 +91,9 @@ class QuadraticData(ClientData):
         return clients[:, None, None].expand(-1, steps, 1)
 
     def passes(
-        self, purpose: str, clients: Tensor, epochs: int, most: int | None = None
+        self, purpose: str, clients: Tensor, epochs: float, most: int | None = None
     ) -> tuple[Tensor, Tensor]:
+        epochs = max(1, int(epochs))
         steps = epochs if most is None else min(epochs, most)
         return self.minibatches(clients, 0, steps), torch.full((len(clients),), steps)
 

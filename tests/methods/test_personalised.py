@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -12,10 +13,17 @@ from plfl.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
 from plfl.methods import Method
+from plfl.methods.apfl import APFL
 from plfl.methods.ditto import Ditto
+from plfl.methods.fedala import FedALA
+from plfl.methods.fedamp import FedAMP
 from plfl.methods.fedbabu import FedBABU
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedrep import FedRep
+from plfl.methods.fine_tuning import FineTuning
+from plfl.methods.knn_per import KnnPer, best_share, neighbours_mean
+from plfl.methods.per_fedavg import PerFedAvg
+from plfl.methods.pfedme import PFedMe
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
@@ -135,6 +143,260 @@ def test_fine_tuning_of_fedbabu():
     assert torch.equal(after(FedBABU(epochs=0), **BODY).scored, heads.global_models)
 
 
+def test_fine_tuning_before_a_forecast():
+    assert after(FineTuning()).scored[:, 0].tolist() == near([0.8238633525, 1.00616149])
+    federations: list[Any] = []
+    trajectory(SGD, AVG, FineTuning(), made=federations.append)
+    (f,) = federations
+    f.client_opt = ADAM
+    assert f.own_models()[:, 0].tolist() == near([0.817517804, 0.9764489719])
+
+
+def test_probing_the_head_before_fine_tuning():
+    seen = after(FineTuning(head_epochs=2, epochs=2), **WHOLE)
+    assert seen.x.tolist() == near([0.4439891815, 1.2219945908])
+    first, second = seen.scored.tolist()
+    assert first == near([0.2559460841, 1.0237931275])
+    assert second == near([0.4172657537, 1.1877380157])
+    first, second = after(FineTuning(epochs=2), **WHOLE).scored.tolist()
+    assert first == near([0.2461792171, 1.1230896086])
+    assert second == near([0.4109972954, 1.2054986477])
+    probed = after(FineTuning(head_epochs=2, epochs=0), **WHOLE)
+    assert torch.equal(probed.scored[:, 0], probed.global_models[:, 0])
+    assert (probed.scored[:, 1] != probed.global_models[:, 1]).all()
+    none = after(FineTuning(epochs=0), **WHOLE)
+    assert torch.equal(none.scored, none.global_models)
+
+
+HF = PerFedAvg(alpha=0.1, order="hf")
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "expected", "adapted"),
+    [
+        (
+            PerFedAvg(alpha=0.1),
+            {},
+            [2, 1.6169, 1.347638165, 1.1583874843],
+            [1.0425487358, 1.0950324906],
+        ),
+        (HF, {}, [2, 1.710929, 1.4829535895, 1.3031611239], [1.1728450115, 1.1818966743]),
+        (
+            in_turns(PerFedAvg(alpha=0.1), *TURNS),
+            {},
+            [2, 1.6562, 1.37902112, 1.1419673895],
+            [1.0277706505, 1.0851804337],
+        ),
+        (PerFedAvg(alpha=0.1), BODY, [2, 1.4018554688, 0.99874928, 0.7261077704], None),
+    ],
+    ids=["first order", "hessian", "in turns", "personal head"],
+)
+def test_a_start_that_adapts_fast(method, options, expected, adapted):
+    seen = trajectory(SGD, AVG, method, **options)
+    assert [one.x.item() for one in seen] == near(expected)
+    if adapted:
+        assert seen[-1].scored[:, 0].tolist() == near(adapted)
+
+
+def test_per_fedavg_without_an_inner_step_and_in_the_long_run():
+    for one, other in zip(
+        trajectory(SGD, AVG, PerFedAvg(alpha=0)), trajectory(SGD, AVG), strict=True
+    ):
+        assert torch.equal(one.x, other.x)
+        assert torch.equal(one.local, other.local)
+    limits = [path(m, steps=1, rounds=300)[-1] for m in (PerFedAvg(alpha=0.1), HF)]
+    assert limits == near([0.7272727273, 0.64])
+
+
+FIXED = APFL(adapt_alpha="never")
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "expected"),
+    [
+        (FIXED, {"rounds": 1}, [1.71375, 1.51]),
+        (FIXED, {"rounds": 2}, [1.4276554688, 1.31875]),
+        (FIXED, {}, [1.2381992769, 1.20686875]),
+        (APFL(alpha=0.25, adapt_alpha="never"), {}, [1.1645136466, 1.2204100374]),
+        (APFL(), {}, [1.1873516711, 1.1968530026]),
+        (in_turns(FIXED, *TURNS), {}, [1.3258545937, 1.4701]),
+    ],
+)
+def test_mixtures_of_two_models(method, options, expected):
+    assert after(method, **options).scored[:, 0].tolist() == near(expected)
+
+
+def test_apfls_shares_and_its_mixture_of_personal_parts():
+    federations: list[Any] = []
+    trajectory(SGD, AVG, APFL(), made=federations.append)
+    assert federations[0].state.share.tolist() == near([0.3824507726, 0.4253726303])
+    first, second = after(FIXED, **BODY).scored.tolist()
+    assert first == near([0.86216023, 1.5258115603])
+    assert second == near([0.6815095215, 1.2460233154])
+
+
+@pytest.mark.parametrize("client_opt", [SGD, ADAM], ids=str)
+def test_apfl_between_federated_and_local_training(client_opt):
+    plain = after(FedOpt(), client_opt, **BODY)
+    none = after(APFL(alpha=0, adapt_alpha="never"), client_opt, **BODY)
+    assert torch.equal(none.x, plain.x)
+    assert torch.equal(none.scored, plain.local)
+    whole = after(APFL(alpha=1, adapt_alpha="never"), SGD, **BODY)
+    alone = after(FedOpt(), SGD, **BODY | {"shared": (False, False)})
+    torch.testing.assert_close(whole.scored, alone.local, rtol=0, atol=1e-12)
+
+
+A = PFedMe(lam=1, inner_steps=5, eta=0.1, minibatches=2)
+
+
+@pytest.mark.parametrize(
+    ("method", "rates", "options", "expected", "personal"),
+    [
+        (
+            A,
+            (0.1, 1),
+            {},
+            [1.8483975549, 1.7140163262, 1.594900077],
+            [[0.9296597217], [1.1326396891]],
+        ),
+        (
+            PFedMe(lam=15, inner_steps=5, eta=0.005, minibatches=3),
+            (0.05, 1),
+            {},
+            [1.8914364277],
+            [[1.7892220881], [1.7085439069]],
+        ),
+        (
+            PFedMe(lam=2, inner_steps=3, eta=0.1, minibatches=2),
+            (0.1, 2),
+            {},
+            [1.0847980433],
+            [[0.8760386562], [1.0819252133]],
+        ),
+        (in_turns(A, *TURNS), (0.1, 1), {}, [1.5890480361], [[0.9327849004], [1.1575234072]]),
+        (
+            A,
+            (0.1, 1),
+            BODY,
+            [1.5218284265],
+            [[0.9090426663, -0.3009903184], [1.1825130682, -0.2001274417]],
+        ),
+    ],
+    ids=["A", "strong", "beta 2", "in turns", "personal head"],
+)
+def test_moreau_envelopes(method, rates, options, expected, personal):
+    eta_p, beta = rates
+    seen = trajectory(Sgd(lr=eta_p), FedAvg(lr=beta), method, **options)
+    assert [one.x.item() for one in seen[-len(expected) :]] == near(expected)
+    for row, wanted in zip(seen[-1].scored.tolist(), personal, strict=True):
+        assert row == near(wanted)
+
+
+def test_pfedme_with_exact_proximal_points():
+    """With K → ∞, R = 1, λ = 1, η = 0.5, and where η λ = 1."""
+    exact = {"inner_steps": 300, "minibatches": 1}
+    found = path(PFedMe(lam=1, eta=0.5, **exact), rounds=100)
+    assert found[1:4] == near([1.55, 1.24625, 1.04121875])
+    assert found[-1] == near(0.6153846154)
+    seen = after(PFedMe(lam=1, eta=1, **exact), rounds=1)
+    points = [(a * c + 2) / (a + 1) for a, c in ((1, 0), (4, 1))]
+    assert seen.scored[:, 0].tolist() == near(points)
+    assert seen.x.item() == near(sum(points) / 2)
+
+
+def fedala(**options: Any) -> FedALA:
+    return FedALA(subset="shared", **options)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "x", "local", "weights"),
+    [
+        (
+            fedala(eta_w=1, first=10),
+            {},
+            [1.49, 1.16825, 0.99646925, 0.9108670411],
+            [0.8051071408, 1.0166269414],
+            [0.9499904469, 0.009366052],
+        ),
+        (
+            fedala(eta_w=0.5, first=1),
+            {},
+            [0.9144137708],
+            [0.8209778852, 1.0078496565],
+            [0.9735564135, 0.8680902319],
+        ),
+        (
+            in_turns(fedala(eta_w=0.5, first=2), [0, 1], [1], [0], [0, 1]),
+            {},
+            [0.881880609],
+            [0.7641445052, 0.9996167129],
+            [1, 0.748983755],
+        ),
+    ],
+    ids=["fast", "slow", "in turns"],
+)
+def test_learned_starts(method, options, x, local, weights):
+    federations: list[Any] = []
+    seen = trajectory(SGD, AVG, method, rounds=4, made=federations.append, **options)
+    assert [one.x.item() for one in seen[-len(x) :]] == near(x)
+    assert seen[-1].scored[:, 0].tolist() == near(local)
+    assert federations[0].state.W[:, 0].tolist() == near(weights)
+
+
+def test_fedala_learns_the_start_of_the_head_alone():
+    federations: list[Any] = []
+    method = FedALA(subset="last", eta_w=0.5, first=1)
+    seen = trajectory(SGD, AVG, method, rounds=4, made=federations.append, **WHOLE)
+    assert seen[-1].x.tolist() == near([0.3342258398, 1.151873293])
+    assert federations[0].state.W[:, 0].tolist() == near([0.9978280093, 0.8387503878])
+
+
+def test_fedala_that_learns_nothing_and_for_one_client():
+    assert path(fedala(eta_w=0), rounds=6) == near(path(FedOpt(), rounds=6))
+    one = Quadratic([4], [1], [1])
+    found = path(fedala(), problem=one, rounds=6)
+    assert found == near(path(FedOpt(), problem=one, rounds=6))
+
+
+def apart(f: Any) -> None:
+    """The models of the clients start at 2 and 1."""
+    f.local = torch.tensor([[2.0], [1.0]], dtype=torch.float64)
+    f.state.w = f.local.clone()
+
+
+FEDAMP = FedAMP(attention="distance", sigma=2)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "expected"),
+    [
+        (FEDAMP, {"rounds": 1}, [1.5854122406, 1.0454897995]),
+        (FEDAMP, {"rounds": 2}, [1.2580358468, 1.0531977452]),
+        (FEDAMP, {}, [1.0135366993, 1.0363230107]),
+        (in_turns(FEDAMP, *TURNS), {}, [1.2575715953, 1.0369917669]),
+        (FEDAMP, {"steps": 400}, [0.3508447684, 0.9531516248]),
+        (FedAMP(), {}, [0.99252875, 1.038446875]),
+        (FedAMP(attention="distance", sigma=1e12), {}, [1.102736, 1]),
+        (FedAMP(attention="distance", sigma=2, lam=0), {}, [1.062882, 1]),
+        (FEDAMP, {"rounds": 200}, [0.2668589787, 0.9332852553]),
+    ],
+)
+def test_means_of_similar_models(method, options, expected):
+    seen = after(method, made=apart, **options)
+    assert seen.scored[:, 0].tolist() == near(expected)
+
+
+def test_what_fedamps_server_sends():
+    federations: list[Any] = []
+    first = trajectory(SGD, AVG, FEDAMP, rounds=1, made=lambda f: (apart(f), federations.append(f)))
+    assert first[0].global_models[:, 0].tolist() == near([1.6967346701, 1.3032653299])
+    half = FedAMP(attention="distance", sigma=1e12, alpha=5e11)
+    mean = trajectory(SGD, AVG, half, rounds=1, made=apart)[0].global_models
+    assert mean[:, 0].tolist() == near([1.5, 1.5])
+    with pytest.raises(ConfigError, match="raise sigma to at least 1"):
+        after(FedAMP(attention="distance", sigma=0.9))
+
+
 @pytest.mark.parametrize("mean", [[0, 1], [1], []], ids=str)
 def test_rows_of_absent_clients_stay(mean):
     before, last = trajectory(SGD, AVG, in_turns(Ditto(), [0, 1], mean), rounds=2)[1:]
@@ -143,15 +405,29 @@ def test_rows_of_absent_clients_stay(mean):
     assert not torch.equal(before.scored[mean], last.scored[mean]) or not mean
 
 
-def cells(method: str, **blocks: Any) -> Any:
+def study_of(name: str, **blocks: Any) -> Any:
     """A tiny study of one method with every sharing scheme that it accepts."""
-    grid = {"method": [method], "client_opt": ["adam"], "server_opt": ["fedavg"]}
-    blocks["method"] = {"fedbabu": {"epochs": 1, "most_steps": 3}} | blocks.get("method", {})
+    grid = {"method": [name], "client_opt": ["adam"], "server_opt": ["fedavg"]}
+    few = {"epochs": 1, "most_steps": 3}
+    fedala = {"subset": "shared", "first": 2, "most_steps": 2}
+    method_blocks = {"fedbabu": few, "fine_tuning": few, "fedala": fedala}
+    blocks["method"] = method_blocks | blocks.get("method", {})
     blocks["grid"] = grid | {"sharing": ["P1", "P2"], "refused": "skip"} | blocks.get("grid", {})
     return tiny.study(**blocks)
 
 
-PERSONAL = ["ditto", "fedbabu", "fedrep"]
+PERSONAL = [
+    "apfl",
+    "ditto",
+    "fedala",
+    "fedamp",
+    "fedbabu",
+    "fedrep",
+    "fine_tuning",
+    "knn_per",
+    "per_fedavg",
+    "pfedme",
+]
 
 
 @pytest.mark.parametrize("method", PERSONAL)
@@ -159,7 +435,7 @@ def test_engines_agree(method):
     tables = []
     for engine in ("stacked", "reference", "auto"):
         federation = {"rounds": 2, "local_steps": 3, "clip": 0.5}
-        study = cells(method, compute={"engine": engine}, federation=federation)
+        study = study_of(method, compute={"engine": engine}, federation=federation)
         results = train(study, study.cells, tiny.dataset())
         tables.append(pd.concat([r.records for r in results.values()]))
     for other in tables[1:]:
@@ -168,18 +444,60 @@ def test_engines_agree(method):
 
 @pytest.mark.parametrize("method", PERSONAL)
 def test_the_same_bits_in_any_company(method):
-    study = cells(method, grid={"seeds": [1, 2]})
+    study = study_of(method, grid={"seeds": [1, 2]})
     together = train(study, study.cells, tiny.dataset())
     for cell in study.cells[::3]:
         (alone,) = train(study, [cell], tiny.dataset()).values()
         pd.testing.assert_frame_equal(alone.records, together[cell].records)
 
 
+STORE = np.array([[0.0, 0], [1, 0], [0, 2], [3, 3]])
+FOLLOWED = np.array([1.0, 2, 4, 8])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "k", "expected"),
+    [("scaled", 3, 1.8769070891), ("plain", 3, 1.8874489361), ("scaled", 1, 1.0)],
+)
+def test_a_mean_of_neighbours(kernel, k, expected):
+    method = KnnPer(kernel=kernel)
+    query = np.array([[0.25, 0.5]])
+    (found,) = neighbours_mean(STORE, FOLLOWED, query, k, method._exponents)
+    assert found == near(expected)
+
+
+def test_each_client_chooses_its_share_of_memory_by_the_absolute_error():
+    queries = np.array([[0, 0.2], [1, 0.4], [0.2, 1.8]])
+    close = neighbours_mean(STORE, FOLLOWED, queries, 3, KnnPer()._exponents)
+    assert close.tolist() == near([1.6703174054, 1.8652125532, 3.3304845478])
+    assert best_share(close, np.array([2, 2, 3.5]), np.array([1.9, 1.8, 3.45])) == 0.3
+
+
+def test_memory_far_away_still_has_weights_and_is_mixed_into_local_alone():
+    far = neighbours_mean(STORE, FOLLOWED, np.array([[1e4, 0.0]]), 2, KnnPer()._exponents)
+    assert np.isfinite(far).all()
+    tables = {}
+    for name in ("fedopt", "knn_per"):
+        study = study_of(name, grid={"sharing": ["P2", "P3"]})
+        for cell, result in train(study, study.cells, tiny.dataset()).items():
+            tables[name, cell.sharing] = result.records.query("split == 'validation'")
+            found = {*(result.models or {})}
+            assert found == ({"global"} if name == "knn_per" else set(result.models or {}))
+    for scheme in ("P2", "P3"):
+        plain, mixed = (tables[name, scheme] for name in ("fedopt", "knn_per"))
+        (a, b) = (t.query("model == 'global'")["mae"].tolist() for t in (plain, mixed))
+        assert a == b
+        local = mixed.query("model == 'local'")["mae"].to_numpy()
+        assert (local <= np.array(b) * (1 + 1e-6)).all()
+        assert (local < np.array(b)).any()
+
+
 @pytest.mark.parametrize("method", PERSONAL)
 def test_resuming_with_dropouts_a_schedule_and_the_best_models(method, tmp_path):
-    federation = {"rounds": 5, "evaluate_every": 1, "keep": "best", "schedule": "cosine"}
+    keep = "last" if method == "knn_per" else "best"
+    federation = {"rounds": 5, "evaluate_every": 1, "keep": keep, "schedule": "cosine"}
     simulation = {"dropout": 0.3, "availability": 0.8}
-    study = cells(method, federation=federation | {"simulation": simulation})
+    study = study_of(method, federation=federation | {"simulation": simulation})
     whole = train(study, study.cells, tiny.dataset())
 
     def stop(t: int) -> None:
@@ -203,18 +521,27 @@ def test_resuming_with_dropouts_a_schedule_and_the_best_models(method, tmp_path)
         ("fedrep", {"grid": {"sharing": ["P1", "P3"]}}, "fedrep does not work with .* P1"),
         ("fedbabu", {"sharing": {"LG": ["head"]}, "grid": {"sharing": ["LG"]}}, "only parameters"),
         ("fedbabu", {"federation": {"ema": 0.9}}, "federation.ema"),
+        ("per_fedavg", {"grid": {"client_opt": ["prox"]}}, "proximal term refers"),
+        ("apfl", {"grid": {"client_opt": ["prox"]}}, "the term twice"),
+        ("pfedme", {"grid": {"client_opt": ["prox"]}}, "towards w"),
+        ("fedala", {"grid": {"client_opt": ["prox"]}}, "anchor"),
+        ("fedala", {"method": {"fedala": {"subset": "mlp"}}}, "have to be shared"),
+        ("fedamp", {"grid": {"client_opt": ["prox"]}}, "towards u_i"),
+        ("knn_per", {"federation": {"keep": "best"}}, "federation.keep"),
+        ("knn_per", {"model": {"name": "gru"}}, "hidden features"),
+        ("fedamp", {"grid": {"server_opt": ["fedadam"]}}, "use fedavg with lr 1"),
     ],
 )
 def test_refusals(method, blocks, expected):
     refused = {"grid": {"refused": "error", "sharing": ["P2"]} | blocks.get("grid", {})}
     with pytest.raises(ConfigError, match=expected):
-        cells(method, **(blocks | refused))
+        study_of(method, **(blocks | refused))
 
 
 def test_schemes_that_do_not_work_are_skipped_unless_all_are():
-    assert {cell.sharing for cell in cells("fedrep").cells} == {"P2"}
+    assert {cell.sharing for cell in study_of("fedrep").cells} == {"P2"}
     with pytest.raises(ConfigError, match="fedrep does not work with any of the sharing schemes"):
-        cells("fedrep", grid={"sharing": ["P1"]})
+        study_of("fedrep", grid={"sharing": ["P1"]})
 
 
 class Counted(FedOpt):

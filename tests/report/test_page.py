@@ -242,7 +242,8 @@ def test_the_page_says_what_the_data_are(data: dict[str, Any], told: str, tmp_pa
 
 
 def test_it_is_one_file_that_asks_nothing_of_the_network(small: Path, parsed: Page) -> None:
-    assert parsed.all("script") == [{}], "a single one, without a source"
+    data = {"type": "application/json", "id": "chart-data"}
+    assert parsed.all("script") == [data, {}, {}, {}], "none with a source"
     assert not re.findall(r"url\((?!#)|@import", small.read_text(encoding="utf-8"))
     assert [link["href"] for link in parsed.all("link")] == ["data:,"]
     assert not parsed.all("img")
@@ -395,7 +396,7 @@ def test_names_cannot_write_html(tmp_path: Path) -> None:
         table.to_parquet(out.parent / f"{name}.parquet")
     page.write(out.parent, tmp_path / "figures", out)
     parsed = Page(out.read_text(encoding="utf-8"))
-    assert len(parsed.all("script")) == 1 and not parsed.all("i")
+    assert len(parsed.all("script")) == 4 and not parsed.all("i")
     assert evil in parsed.text and "folder <i>x" in parsed.text
 
 

@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pandas as pd
+
+from plfl.config.features import CALENDAR, UNITS
+from plfl.config.messages import allowed
 from plfl.data.importing import folder, layout, numbers, tables, times
 from plfl.data.importing.options import Options
 from plfl.data.importing.series import Meter, Piece, clean
@@ -51,12 +55,12 @@ def import_meters(raw: Iterable[Path], to: Path, options: Options) -> Imported:
             and nothing has been written.
     """
     folder.check_free(to)
-    zone = _zone(options)
+    _check(options)
     problems: list[str] = []
     sources: list[dict[str, Any]] = []
     pieces: dict[str, list[Piece]] = {}
     seen: list[str] = []
-    naive: list[Path] = []
+    naive: dict[str, Path] = {}
     for path in _files(raw):
         try:
             table = tables.read(path, options.header)
@@ -67,9 +71,9 @@ def import_meters(raw: Iterable[Path], to: Path, options: Options) -> Imported:
         parts = _parts(table, found, options, seen, problems)
         if parts is None:
             continue
-        if parts and next(iter(parts.values())).times.stamps.dt.tz is None:
-            naive.append(path)
         for name, piece in parts.items():
+            if piece.times.stamps.dt.tz is None:
+                naive.setdefault(name, path)
             pieces.setdefault(name, []).append(piece)
         sources.append(
             {
@@ -81,33 +85,63 @@ def import_meters(raw: Iterable[Path], to: Path, options: Options) -> Imported:
                 **{key: value for key, value in asdict(found).items() if key != "readings"},
             }
         )
-    if naive and zone is None:
+    if unknown := [name for name in naive if options.timezone_of(name) is None]:
+        files = {naive[name] for name in unknown}
         problems.append(
-            f"{naive[0]}: the stamps have no UTC offset ({len(naive)} such files); set --timezone, "
-            "such as America/New_York, or a fixed zone such as Etc/GMT+5 or UTC if the clock never "
-            "changes"
+            f"{naive[unknown[0]]}: the stamps have no UTC offset ({len(files)} such files); set "
+            "--timezone, such as America/New_York, or a fixed zone such as Etc/GMT+5 or UTC if the "
+            "clock never changes"
         )
     try:
         layout.check_chosen(seen, options)
     except DataError as error:
         problems.append(str(error))
-    meters = _clean(pieces, zone or ZoneInfo("UTC"), options, problems)
+    zones = {name: zone_named(options.timezone_of(name) or "UTC") for name in pieces}
+    meters = _clean(pieces, zones, options, problems)
     if problems:
         count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
         raise DataError(f"{count}, nothing was written\n" + "\n".join(problems))
-    text = folder.write(to, meters, sources, options, (zone or ZoneInfo("UTC")).key)
+    text = folder.write(to, meters, sources, options, {name: zones[name].key for name in meters})
     return Imported(meters, sources, text)
 
 
-def _zone(options: Options) -> ZoneInfo | None:
+def _check(options: Options) -> None:
+    """Refuse options that cannot be followed.
+
+    Raises:
+        DataError: the message lists all of them.
+    """
+    problems = []
     if options.register and (options.stamp == "start" or options.unit in ("kW", "W")):
-        raise DataError("--register needs readings in kWh or Wh, at the end of each interval")
-    if options.timezone is None:
-        return None
-    try:
-        return zone_named(options.timezone)
-    except DataError as error:
-        raise DataError(str(error).replace("data.meters.timezone", "--timezone")) from None
+        problems.append("--register needs readings in kWh or Wh, at the end of each interval")
+    for zone in [options.timezone, *(zone for _, zone in options.timezones)]:
+        try:
+            zone_named(zone or "UTC")
+        except DataError as error:
+            problems.append(str(error).replace("data.meters.timezone", "--timezone"))
+    for option, date in (("--from", options.since), ("--until", options.until)):
+        if date is not None and pd.isna(pd.to_datetime(date, format="ISO8601", errors="coerce")):
+            problems.append(
+                f"{option}: {date!r} is not a time; write 2017-01-31 or 2017-01-31T06:00"
+            )
+    names = [name for name, _ in options.inputs]
+    reserved = ("timestamp", "load", *CALENDAR)
+    problems += [
+        f"--input {name}: cannot be the name of an input; choose another"
+        for name in names
+        if name in reserved
+    ]
+    for name in {name for name in names if names.count(name) > 1}:
+        problems.append(f"--input {name}: is given twice")
+    for name, unit in options.units:
+        if name not in names:
+            problems.append(f"--input-unit {name}: there is no --input {name}=COLUMN")
+        elif unit not in UNITS.get(name, {unit}):
+            problems.append(
+                f"--input-unit {name}: {unit!r} is unknown; {allowed(unit, UNITS[name])}"
+            )
+    if problems:
+        raise DataError("\n".join(problems))
 
 
 def _files(raw: Iterable[Path]) -> list[Path]:
@@ -162,11 +196,11 @@ def _parts(
         readings = [name for name in readings if layout.is_chosen(name, options)]
     values = {}
     try:
-        mark = numbers.decimal(table, readings, options)
+        mark = numbers.decimal(table, [*readings, *found.inputs.values()], options)
     except DataError as error:
         problems.append(str(error))
         return None
-    for column in readings:
+    for column in [*readings, *found.inputs.values()]:
         values[column] = numbers.numbers(table.cells[column], mark, options.missing)
         wrong = ~numbers.whole(values[column])
         if wrong.any():
@@ -179,27 +213,44 @@ def _parts(
             )
     if stamps is None or len(problems) > before:
         return None
+    inputs = pd.DataFrame(
+        {
+            name: _converted(name, values.pop(column), options)
+            for name, column in found.inputs.items()
+        },
+        index=table.cells.index,
+    )
     if found.name is not None:
         readings_of = values[readings[0]]
         names = table.cells[found.name].astype(str).str.strip()
         groups = names.groupby(names, sort=False).groups
         seen += map(str, groups)
         return {
-            str(group): Piece(table, stamps, readings_of.loc[lines])
+            str(group): Piece(table, stamps, readings_of.loc[lines], inputs.loc[lines])
             for group, lines in groups.items()
             if layout.is_chosen(str(group), options)
         }
     if found.kind == "wide":
-        return {name: Piece(table, stamps, column) for name, column in values.items()}
+        return {name: Piece(table, stamps, column, inputs) for name, column in values.items()}
     stem = re.sub(r"\.(gz|csv|txt|tsv|parquet|xlsx)$", "", table.path.name, flags=re.IGNORECASE)
     stem = re.sub(r"\.csv$", "", stem, flags=re.IGNORECASE)
     seen.append(stem)
-    piece = Piece(table, stamps, values[readings[0]])
+    piece = Piece(table, stamps, values[readings[0]], inputs)
     return {stem: piece} if layout.is_chosen(stem, options) else {}
 
 
+def _converted(name: str, values: pd.Series, options: Options) -> pd.Series:
+    """An input in the unit of its feature."""
+    unit = dict(options.units).get(name)
+    factor, summand = UNITS[name][unit] if unit is not None and name in UNITS else (1.0, 0.0)
+    return values * factor + summand
+
+
 def _clean(
-    pieces: dict[str, list[Piece]], zone: ZoneInfo, options: Options, problems: list[str]
+    pieces: dict[str, list[Piece]],
+    zones: dict[str, ZoneInfo],
+    options: Options,
+    problems: list[str],
 ) -> dict[str, Meter]:
     meters: dict[str, Meter] = {}
     names = list(pieces)
@@ -209,7 +260,7 @@ def _clean(
         problems.append(str(error))
     for name in names:
         try:
-            meters[name] = clean(name, pieces[name], zone, options)
+            meters[name] = clean(name, pieces[name], zones[name], options)
         except DataError as error:
             problems += str(error).splitlines()
     lengths = {meter.minutes for meter in meters.values()}

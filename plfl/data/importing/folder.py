@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import tempfile
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pandas as pd
 import yaml
 
 from plfl import __version__
+from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.data.importing.options import Options
 from plfl.data.importing.series import Meter
 from plfl.errors import DataError
@@ -42,12 +44,17 @@ def file_names(names: list[str], ending: str) -> dict[str, str]:
     return {name: f"{stem}{ending}" for stem, name in files.items()}
 
 
-def block(folder: Path, meters: dict[str, Meter], options: Options, zone: str) -> str:
-    """The configuration of the imported folder, in YAML."""
-    interval = next(iter(meters.values())).minutes
+def block(folder: Path, meters: dict[str, Meter], options: Options, zones: dict[str, str]) -> str:
+    """The configuration of the imported folder, in YAML; `zones` are those of the clients."""
+    first = next(iter(meters.values()))
+    interval, inputs = first.minutes, list(map(str, first.inputs))
+    usual = Counter(zones.values()).most_common(1)[0][0]
+    others = {name: zone for name, zone in zones.items() if zone != usual}
     keys: dict[str, Any] = {
         "folder": folder.as_posix(),
-        "timezone": zone,
+        **({"columns": {name: name for name in ("timestamp", "load", *inputs)}} if inputs else {}),
+        "timezone": usual,
+        **({"timezones": others} if others else {}),
         "interval": interval,
         "stamp": "end",
         "unit": "kWh",
@@ -55,7 +62,13 @@ def block(folder: Path, meters: dict[str, Meter], options: Options, zone: str) -
     }
     if options.allow_negative:
         keys["allow_negative"] = True
-    data = {"source": "meters", "states": ["all"], "clients": len(meters), "meters": keys}
+    if named := {name: unit for name, unit in options.units if name not in UNITS}:
+        keys["units"] = named
+    data = {"source": "meters", "states": ["all"], "clients": len(meters)}
+    if own := [name for name in inputs if name not in FEATURES]:
+        known = [name for name in FEATURES if name in ("load", *CALENDAR, *inputs)]
+        data["features"] = [*known, *own]
+    data["meters"] = keys
     study = {"data": data, "windows": {"scaling": "per_client"}}
     return yaml.safe_dump(study, sort_keys=False, allow_unicode=True)
 
@@ -75,7 +88,7 @@ def write(
     meters: dict[str, Meter],
     sources: list[dict[str, Any]],
     options: Options,
-    zone: str,
+    zones: dict[str, str],
 ) -> str:
     """Write the folder in one step and return its configuration.
 
@@ -84,16 +97,17 @@ def write(
         meters: the series by name.
         sources: what the receipt says about the raw files.
         options: what the user said.
-        zone: IANA time zone of the study.
+        zones: the IANA time zone of each meter.
 
     Raises:
         DataError: the folder cannot be written.
     """
     files = file_names(list(meters), f".{options.format}")
-    text = block(folder, meters, options, zone)
+    stems = {files[name].removesuffix(f".{options.format}"): zone for name, zone in zones.items()}
+    text = block(folder, meters, options, stems)
     receipt: dict[str, Any] = {
         "plfl": __version__,
-        "options": asdict(options) | {"timezone": zone},
+        "options": asdict(options),
         "sources": sources,
         "meters": {},
     }
@@ -103,9 +117,10 @@ def write(
         temporary = Path(tempfile.mkdtemp(prefix=".tmp-", dir=folder.parent))
         for name, meter in meters.items():
             path = temporary / files[name]
-            _write_meter(path, meter.load)
+            _write_meter(path, meter.load.to_frame().join(meter.inputs))
             receipt["meters"][name] = {
                 "file": path.name,
+                "timezone": zones[name],
                 "sha256": sha256(path),
                 "rows": len(meter.load),
                 "first": meter.load.index[0].isoformat(),
@@ -128,9 +143,9 @@ def write(
     return text
 
 
-def _write_meter(path: Path, load: pd.Series) -> None:
+def _write_meter(path: Path, table: pd.DataFrame) -> None:
     if path.suffix == ".parquet":
-        load.reset_index().to_parquet(path, index=False)
+        table.reset_index().to_parquet(path, index=False)
     else:
-        ends = np.datetime_as_string(pd.DatetimeIndex(load.index).tz_localize(None), unit="m")
-        load.set_axis(pd.Index(ends, name="timestamp").astype(str) + "Z").to_csv(path)
+        ends = np.datetime_as_string(pd.DatetimeIndex(table.index).tz_localize(None), unit="m")
+        table.set_axis(pd.Index(ends, name="timestamp").astype(str) + "Z").to_csv(path)

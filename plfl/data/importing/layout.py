@@ -22,6 +22,8 @@ class Layout:
     """Columns of readings."""
     name: str | None
     """Column with the names of meters, of long files."""
+    inputs: dict[str, str]
+    """Columns of inputs, by the name of the input."""
     ignored: tuple[str, ...]
     """Columns that are not read."""
 
@@ -44,6 +46,7 @@ def find(table: Table, options: Options) -> Layout:
         *(("--time", name) for name in options.time),
         *(("--name", name) for name in (options.name,) if name),
         *(("--load", name) for name in (options.load,) if name),
+        *((f"--input {name}", column) for name, column in options.inputs),
     ):
         if given not in cells:
             raise DataError(
@@ -53,7 +56,8 @@ def find(table: Table, options: Options) -> Layout:
     if not len(cells):
         raise DataError(f"{table.path}: holds no readings; export it again")
     time = options.time or _time(table)
-    rest = [str(name) for name in cells if name not in (*time, options.name)]
+    inputs = dict(options.inputs)
+    rest = [str(name) for name in cells if name not in (*time, options.name, *inputs.values())]
     # Of several columns with a time, such as start and end, one was chosen.
     times = [name for name in rest if _is_time(cells[name], name) or _is_clock(cells[name])]
     readings = [name for name in rest if name not in times and is_number(cells[name])]
@@ -71,10 +75,9 @@ def find(table: Table, options: Options) -> Layout:
             f"{table.path}: has several columns of numbers beside {name!r}; choose that of the "
             f"readings with --load: {', '.join(map(repr, readings))}"
         )
-    used = {*time, *readings, name}
-    return Layout(
-        tuple(time), tuple(readings), name, tuple(n for n in map(str, cells) if n not in used)
-    )
+    used = {*time, *readings, *inputs.values(), name}
+    ignored = tuple(n for n in map(str, cells) if n not in used)
+    return Layout(tuple(time), tuple(readings), name, inputs, ignored)
 
 
 def _time(table: Table) -> tuple[str, ...]:
@@ -162,7 +165,12 @@ def check_chosen(names: list[str], options: Options) -> None:
     Raises:
         DataError: a pattern fits none of the names, or no meter is left.
     """
-    for option, patterns in (("--only", options.only), ("--leave-out", options.leave_out)):
+    zoned = tuple(name for name, _ in options.timezones)
+    for option, patterns in (
+        ("--only", options.only),
+        ("--leave-out", options.leave_out),
+        ("--timezone", zoned),
+    ):
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise DataError(

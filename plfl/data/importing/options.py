@@ -1,6 +1,7 @@
 """What a user can say about raw exports. The names are those of the command's options."""
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Literal
 
 
@@ -10,6 +11,12 @@ class Options:
 
     timezone: str | None = None
     """IANA zone of stamps without a UTC offset, and of the time of day in the study."""
+    timezones: tuple[tuple[str, str], ...] = ()
+    """Names of meters, with wildcards, and their zone; the first one that fits counts."""
+    since: str | None = None
+    """Intervals that end by this local time are left out; None: none."""
+    until: str | None = None
+    """Intervals that end after this local time are left out; None: none."""
     stamp: Literal["end", "start"] = "end"
     """Whether a stamp marks the end or the start of its interval."""
     unit: Literal["kWh", "Wh", "kW", "W"] = "kWh"
@@ -30,6 +37,10 @@ class Options:
     """Column with the name of the meter (long files)."""
     load: str | None = None
     """The only column of readings; None: all columns of numbers."""
+    inputs: tuple[tuple[str, str], ...] = ()
+    """Names of inputs of the model, and the columns that hold them."""
+    units: tuple[tuple[str, str], ...] = ()
+    """Names of inputs, and the units of their columns."""
     only: tuple[str, ...] = ()
     """Names of the meters to import, with wildcards; empty: all."""
     leave_out: tuple[str, ...] = ()
@@ -38,13 +49,22 @@ class Options:
     """Values that stand for a missing reading."""
     zero_run: float | None = None
     """Zeros for this many hours or longer are an outage: a gap."""
+    max_jump: float | None = None
+    """A load farther than this multiple of the meter's median load from the median of the five
+    readings before it is a fault: a gap."""
     duplicates: Literal["first", "last", "mean"] | None = None
     """Which of several different readings of the same time counts; None: an error."""
     max_gap: int = 60
-    """Longest gap, in minutes, that a study may fill."""
+    """Longest gap, in minutes, that the study fills; windows that touch a longer one are left out.
+    """
     cut: bool = False
-    """Keep the longest part of a meter without a longer gap; otherwise such a gap is an error."""
+    """Keep only the longest part of a meter without a longer gap."""
     allow_negative: bool = False
     """Accept negative load."""
     format: Literal["csv", "parquet"] = "csv"
     """Format of the written files."""
+
+    def timezone_of(self, meter: str) -> str | None:
+        """The zone of a meter."""
+        zones = (zone for name, zone in self.timezones if fnmatchcase(meter, name))
+        return next(zones, self.timezone)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from plfl.data.importing.options import Options
 from plfl.data.importing.tables import Table
 from plfl.data.importing.times import Times, instants
+from plfl.data.meters.faults import without_jumps, without_outages
 from plfl.data.meters.gaps import runs
 from plfl.data.meters.stamps import clock_change, fixed_zone
 from plfl.errors import DataError
@@ -28,6 +29,8 @@ class Piece:
     times: Times
     readings: pd.Series
     """Numbers, indexed by line; NaN where a reading is missing."""
+    inputs: pd.DataFrame
+    """Inputs of the model in the same form, in the units of their features."""
 
 
 @dataclass
@@ -36,6 +39,8 @@ class Meter:
 
     load: pd.Series
     """kWh in each interval, indexed by its end in UTC; regular, NaN in gaps."""
+    inputs: pd.DataFrame
+    """The inputs of the model, their means over the intervals, in the same rows."""
     minutes: int
     """Length of the intervals."""
     done: dict[str, int] = field(default_factory=dict)
@@ -52,6 +57,7 @@ def clean(name: str, pieces: list[Piece], zone: ZoneInfo, options: Options) -> M
     """
     done: dict[str, int] = {}
     readings = pd.concat([_in_utc(piece, zone, options, done) for piece in pieces])
+    readings = _in_range(readings, zone, options, done)
     if readings.empty:
         raise DataError(f"{pieces[0].table.path}: {name}: no readings; --leave-out {name!r}")
     readings = _in_order(name, readings, options, done, len(pieces))
@@ -65,41 +71,65 @@ def clean(name: str, pieces: list[Piece], zone: ZoneInfo, options: Options) -> M
         )
     _note_clocks(readings, raw, zone, done)
     load = _energy(name, readings, raw, options, done)
+    if options.max_jump is not None:
+        load = _faults(load, without_jumps(load, options.max_jump), "jumps made gaps", done)
     load = _sums(load, raw, target)
     if options.zero_run is not None:
-        load = _without_outages(load, target, options.zero_run, done)
+        kept = without_outages(load, target, options.zero_run)
+        load = _faults(load, kept, "zeros of outages made gaps", done)
     load = load.loc[load.first_valid_index() : load.last_valid_index()]
     if load.notna().sum() < 2:
         raise DataError(
             f"{_where(name, readings, 0)}: fewer than two readings; --leave-out {name!r}"
         )
-    problems = []
-    try:
-        load = _without_long_gaps(name, readings, load, target, options, done)
-    except DataError as error:
-        problems.append(str(error))
-    try:
-        _check_values(name, load, options)
-    except DataError as error:
-        problems.append(str(error))
-    if problems:
-        raise DataError("\n".join(problems))
+    if options.cut:
+        load = _without_long_gaps(load, target, options, done)
+    _check_values(name, readings, load, options)
+    inputs = _means(readings[list(pieces[0].inputs)], raw, target).reindex(load.index)
     gaps = runs(load.isna().to_numpy())[1]
     if missing := int(gaps.sum()):
         done["missing"] = missing
         done["gaps"] = len(gaps)
-    return Meter(load, target, done, int(gaps.max(initial=0)) * target)
+    return Meter(load, inputs, target, done, int(gaps.max(initial=0)) * target)
+
+
+def _in_range(
+    readings: pd.DataFrame, zone: ZoneInfo, options: Options, done: dict[str, int]
+) -> pd.DataFrame:
+    """The readings of the intervals between `options.since` and `until`."""
+    keep = np.ones(len(readings), dtype=bool)
+    if options.since is not None:
+        keep &= readings.index > pd.Timestamp(options.since, tz=zone)
+    if options.until is not None:
+        keep &= readings.index <= pd.Timestamp(options.until, tz=zone)
+    _count(done, "readings before --from or after --until", int((~keep).sum()))
+    return readings[keep]
+
+
+def _faults(load: pd.Series, kept: pd.Series, what: str, done: dict[str, int]) -> pd.Series:
+    """The load without its faults, which are counted."""
+    _count(done, what, int(kept.isna().sum() - load.isna().sum()))
+    return kept
+
+
+def _means(inputs: pd.DataFrame, raw: int, target: int) -> pd.DataFrame:
+    """Means over longer intervals, of what is known there."""
+    if raw == target:
+        return inputs
+    ends = pd.DatetimeIndex(inputs.index).ceil(f"{target}min")
+    return inputs.groupby(ends).mean()
 
 
 def _in_utc(piece: Piece, zone: ZoneInfo, options: Options, done: dict[str, int]) -> pd.DataFrame:
     """Columns `value`, `line`, `path` of a piece, indexed by interval ends in UTC."""
     stamps = piece.times.stamps.loc[piece.readings.index]
     values, lines = piece.readings.to_numpy(), stamps.index.to_numpy()
+    inputs = piece.inputs.to_numpy(float)
     index = pd.DatetimeIndex(stamps)
     steps = np.diff(index.asi8)
     if (steps < 0).sum() > (steps > 0).sum():
         _count(done, "newest first", len(index))
-        index, values, lines = index[::-1], values[::-1], lines[::-1]
+        index, values, lines, inputs = index[::-1], values[::-1], lines[::-1], inputs[::-1]
     length = pd.Timedelta(minutes=_usual(index) or 0)
     shift = length if options.stamp == "start" else pd.Timedelta(0)
     keep = np.ones(len(index), dtype=bool)
@@ -129,6 +159,7 @@ def _in_utc(piece: Piece, zone: ZoneInfo, options: Options, done: dict[str, int]
             "wall": wall.tz_localize(None),
             "local": wall.tz is None,
             "at": piece.table.at(""),
+            **dict(zip(piece.inputs, inputs.T, strict=True)),
         },
         index=index + shift,
     )[keep]
@@ -268,38 +299,12 @@ def _sums(load: pd.Series, raw: int, target: int) -> pd.Series:
     )
 
 
-def _without_outages(
-    load: pd.Series, minutes: int, hours: float, done: dict[str, int]
-) -> pd.Series:
-    starts, lengths = runs((load == 0).to_numpy())
-    long = lengths * minutes >= hours * 60
-    for start, length in zip(starts[long], lengths[long], strict=True):
-        load.iloc[start : start + length] = np.nan
-    _count(done, "zeros of outages made gaps", int(lengths[long].sum()))
-    return load
-
-
 def _without_long_gaps(
-    name: str,
-    readings: pd.DataFrame,
-    load: pd.Series,
-    minutes: int,
-    options: Options,
-    done: dict[str, int],
+    load: pd.Series, minutes: int, options: Options, done: dict[str, int]
 ) -> pd.Series:
+    """The longest part without a gap that the study would not fill."""
     starts, lengths = runs(load.isna().to_numpy())
     long = lengths * minutes > options.max_gap
-    if not long.any():
-        return load
-    if not options.cut:
-        since = load.index[starts[long][0]]
-        before = int(np.asarray(readings.index < since).sum()) - 1
-        raise DataError(
-            f"{_where(name, readings, max(before, 0))}: {int(long.sum())} gaps longer than "
-            f"{options.max_gap} minutes, the longest {int(lengths.max()) * minutes}, the first "
-            f"after this line; keep the longest part without one with --cut, raise --max-gap, or "
-            f"--leave-out {name!r}"
-        )
     edges = [0]
     for start, length in zip(starts[long], lengths[long], strict=True):
         edges += [int(start), int(start + length)]
@@ -315,16 +320,19 @@ def _without_long_gaps(
     return kept
 
 
-def _check_values(name: str, load: pd.Series, options: Options) -> None:
+def _check_values(name: str, readings: pd.DataFrame, load: pd.Series, options: Options) -> None:
     negative = np.asarray(load < 0)
     if negative.any() and not options.allow_negative:
+        first = load.index[negative][0]
+        where = _where(name, readings, int(readings.index.searchsorted(first)))
         raise DataError(
-            f"{name}: {int(negative.sum())} negative values, first {load[negative].iloc[0]:g} kWh "
-            f"at {load.index[negative][0]}; set --allow-negative, --missing VALUE, or "
-            f"--leave-out {name!r}"
+            f"{where}: {int(negative.sum())} negative values, first {load[first]:g} kWh; set "
+            f"--allow-negative, --missing VALUE, or --leave-out {name!r}"
         )
     if load.nunique() < 2:
-        raise DataError(f"{name}: all values are {load.iloc[0]:g} kWh; --leave-out {name!r}")
+        raise DataError(
+            f"{name}: all values are {load.dropna().iloc[0]:g} kWh; --leave-out {name!r}"
+        )
 
 
 def _where(name: str, readings: pd.DataFrame, at: int) -> str:

@@ -6,14 +6,16 @@ is UTC plus a constant offset. That grid is regular, too, and the time of day ke
 except for the hour of daylight saving time.
 """
 
+import logging
 from pathlib import Path
 
 import pandas as pd
 
-from plfl.config.features import FEATURES
+from plfl.config.features import FEATURES, UNITS
 from plfl.config.sections import Data, Meters
 from plfl.data.checks import check_finite, check_load
 from plfl.data.meters.columns import constant, numbers, read_columns
+from plfl.data.meters.faults import without_jumps, without_outages
 from plfl.data.meters.folder import SUFFIXES, client_name, files, is_series, known
 from plfl.data.meters.gaps import fill_gaps
 from plfl.data.meters.stamps import check_grid, interval_ends, parse, standard_offset, zone_named
@@ -23,6 +25,8 @@ __all__ = ["SUFFIXES", "client_name", "files", "is_series", "known", "read", "re
 
 STATIC = ("floor_area", "wall_area", "window_area")
 """Columns that hold one number per building."""
+
+logger = logging.getLogger(__name__)
 
 _KWH = {"kWh": 1.0, "Wh": 1e-3, "kW": 1.0, "W": 1e-3}
 
@@ -45,12 +49,18 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
     return found
 
 
-def read_file(path: Path, meters: Meters) -> pd.DataFrame:
+def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataFrame:
     """The series of one meter.
 
-    In gaps of up to `meters.max_gap` minutes, the last reading before the gap is carried forward,
-    so that no value depends on a later one. Longer gaps stay NaN. Warnings report both. Rows before
-    the first complete row and after the last one are removed.
+    Faults that the configuration names (`missing`, `zero_run`, `max_jump`) become gaps. In gaps of
+    up to `meters.max_gap` minutes, the last reading before the gap is carried forward, so that no
+    value depends on a later one. Longer gaps stay NaN. Warnings report all of this. Rows before the
+    first complete row and after the last one are removed.
+
+    Args:
+        path: the file.
+        meters: how it is laid out.
+        client: the name of the meter; None: that of the file.
 
     Returns:
         `load` (kWh in the interval) and the other mapped columns, float64, indexed by `timestamp`:
@@ -65,17 +75,18 @@ def read_file(path: Path, meters: Meters) -> pd.DataFrame:
         raise DataError(
             f"{path}: holds {len(raw)} readings; a series needs at least two; replace the file"
         )
-    zone = zone_named(meters.timezone)
+    zone = zone_named(meters.timezone_of(client or client_name(path)))
     stamps = parse(path, raw["timestamp"])
     ends = interval_ends(path, raw.index, stamps, meters, zone)
-    check_grid(path, raw.index, stamps, ends, meters)
+    check_grid(path, raw.index, stamps, ends, meters, zone)
 
     # Known features first, in their order.
     roles = [role for role in dict.fromkeys([*FEATURES, *map(str, raw)]) if role in raw]
-    series = {role: numbers(path, raw[role]) for role in roles if role != "timestamp"}
+    series = {role: _values(path, raw[role], meters) for role in roles if role != "timestamp"}
     constants = {role: constant(path, series.pop(role)) for role in STATIC if role in raw}
     grid = pd.date_range(ends[0], ends[-1], freq=f"{meters.interval}min", name="timestamp")
     table = pd.DataFrame(series).set_axis(ends).reindex(grid)
+    table["load"] = _without_faults(path, table["load"], meters)
     table = fill_gaps(path, table, meters, zone).assign(**constants)
     hours = meters.interval / 60 if meters.unit in ("kW", "W") else 1.0
     table["load"] *= _KWH[meters.unit] * hours
@@ -87,3 +98,29 @@ def read_file(path: Path, meters: Meters) -> pd.DataFrame:
     load = table["load"].rename(meters.columns["load"])
     check_load(str(path), load, allow_negative=meters.allow_negative, gaps=True)
     return table
+
+
+def _values(path: Path, column: pd.Series, meters: Meters) -> pd.Series:
+    """A column as numbers in the unit of its feature, NaN where a reading is missing."""
+    role = str(column.name)
+    values = numbers(path, column)
+    values = values.mask(values.isin(meters.missing))
+    if role in meters.units and role in UNITS:
+        factor, summand = UNITS[role][meters.units[role]]
+        values = values * factor + summand
+    return values
+
+
+def _without_faults(path: Path, load: pd.Series, meters: Meters) -> pd.Series:
+    """The load with gaps where it jumps and in outages; a warning reports them."""
+    cleaned = load
+    if meters.max_jump is not None:
+        cleaned = without_jumps(cleaned, meters.max_jump)
+    if meters.zero_run is not None:
+        cleaned = without_outages(cleaned, meters.interval, meters.zero_run)
+    if faults := int(cleaned.isna().sum() - load.isna().sum()):
+        logger.warning(
+            "%s: load: %d readings are faults (data.meters.max_jump, zero_run) and become gaps",
+            *(path, faults),
+        )
+    return cleaned

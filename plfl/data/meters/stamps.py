@@ -143,7 +143,12 @@ def _out_of_order(lines: pd.Index, stamps: pd.DatetimeIndex, at: int) -> str:
 
 
 def check_grid(
-    path: Path, lines: pd.Index, stamps: pd.DatetimeIndex, ends: pd.DatetimeIndex, meters: Meters
+    path: Path,
+    lines: pd.Index,
+    stamps: pd.DatetimeIndex,
+    ends: pd.DatetimeIndex,
+    meters: Meters,
+    zone: ZoneInfo,
 ) -> None:
     """Refuse instants that are not an ascending part of a regular grid.
 
@@ -153,6 +158,7 @@ def check_grid(
         stamps: the timestamps as they are written.
         ends: the same as ends of intervals in UTC, in the order of the file.
         meters: `interval` is the step of the grid.
+        zone: the zone of the meter.
 
     Raises:
         DataError: the interval differs, a timestamp is unsorted, duplicate or off the grid, or
@@ -176,7 +182,7 @@ def check_grid(
         if stamps.tz is None and (clock := clock_change(stamps[at])):
             raise DataError(
                 f"{path}: {lines[at]}: the stamps jump from {stamps[at - 1]} to {stamps[at]}, as "
-                f"clocks do in {clock}, but not in data.meters.timezone {meters.timezone}; set the "
+                f"clocks do in {clock}, but not in data.meters.timezone {zone.key}; set the "
                 "meter's own zone, or write UTC offsets into the stamps if this is a real gap"
             )
     if (wrong := steps < 0).any():

@@ -170,7 +170,7 @@ class Client:
         elif f.has_global:
             received = f.global_models
         evaluator = self.trainer.evaluator
-        scores = evaluator.evaluate(f.own_models(received), received).scores
+        scores = evaluator.score(f, received).scores
         return Message({"scores": scores.to_dict("records")})
 
     @staticmethod

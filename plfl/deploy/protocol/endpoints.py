@@ -99,6 +99,9 @@ class NoEngine:
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         raise AssertionError("a server does not forecast")
 
+    def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        raise AssertionError("a server does not forecast")
+
 
 class Roster(ClientData):
     """What the server knows of the clients: their names and their numbers of training windows.

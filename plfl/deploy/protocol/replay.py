@@ -62,7 +62,7 @@ def replay(
         recorder.train(result.t, numbers[stayed], losses, steps, counts, None)
         if settings.evaluates(result.t):
             received = f.global_models if f.has_global else None
-            evaluation = evaluator.evaluate(f.own_models(received), received)
+            evaluation = evaluator.score(f, received)
             recorder.evaluate(result.t, evaluation, result.bytes[0], clusters_of(f))
 
     windows = client_data.windows.clone()

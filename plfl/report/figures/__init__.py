@@ -85,12 +85,32 @@ def draw(name: str, tables: Tables) -> dict[str, Figure]:
     known, added = available(tables.study), _added(tables.study)
     if name not in known:
         raise PlflError(f"unknown figure {name!r}; available: {', '.join(known)}")
-    module = added[name].module if name in added else importlib.import_module(f"{__name__}.{name}")
     with style(), fitting(tables.folder):
-        figures: dict[str, Figure] = module.draw(tables)
+        figures: dict[str, Figure]
+        if name in added:
+            figures = _drawn_by(added[name], tables)
+        else:
+            figures = importlib.import_module(f"{__name__}.{name}").draw(tables)
         if tables.is_sample:
             for figure in figures.values():
                 mark_sample(figure)
+    return figures
+
+
+def _drawn_by(plugin: Plugin, tables: Tables) -> dict[str, Figure]:
+    from matplotlib.figure import Figure
+
+    try:
+        figures: dict[str, Figure] = plugin.module.draw(tables)
+        given = {stem: isinstance(figure, Figure) for stem, figure in figures.items()}
+    except Exception as error:  # whatever a plug-in raises
+        raise PlflError(f"{plugin.blame(error)}: its figure cannot be drawn") from error
+    if given != dict.fromkeys(plugin.module.OUTPUTS, True):
+        wanted = ", ".join(map(repr, plugin.module.OUTPUTS))
+        raise PlflError(
+            f"{plugin.origin}: `draw` must return one matplotlib figure for each name in OUTPUTS: "
+            f"{wanted}"
+        )
     return figures
 
 

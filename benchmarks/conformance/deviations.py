@@ -1,0 +1,381 @@
+"""How libraries deviate from the papers, and where in their code.
+
+Each deviation comes with a variant of the reference that has this one change. A deviation counts as
+explained if the variant gives the library's numbers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.conformance.probes import Result, fedamp, of, per_fedavg, pfedme
+from tests.helpers import personalised as reference
+from tests.helpers.personalised import Array, Mask, Problem, Seen, descend
+
+Variant = Callable[..., Result]
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """A way in which a library deviates."""
+
+    library: str
+    probes: tuple[str, ...]
+    """The probes that show it."""
+    what: str
+    """What the library does, and what the paper does."""
+    where: tuple[str, ...]
+    """Files and lines at the pinned commit."""
+    variant: Variant
+    """The reference with this change, with the arguments of the probe."""
+    script: str
+    """The file in reproductions/ that shows the deviation by itself."""
+
+
+def local_ditto(problem: Problem, own_steps: float) -> Result:
+    """λ = 0."""
+    return of(problem, reference.ditto(problem, 0, int(own_steps)))
+
+
+def trained_twice(problem: Problem, alpha: float) -> Result:
+    """Twice the local steps."""
+    return per_fedavg(replace(problem, steps=2 * problem.steps), alpha)
+
+
+def replaced_by_mixture(problem: Problem, alpha: float, adaptive: bool = False) -> Result:
+    """v steps on its own gradient, and becomes the mixture after every round."""
+    x, rows, own = problem.x0, problem.rows0, problem.rows0
+    share, lr = np.full(len(rows), alpha), problem.optimiser.lr
+    seen = [Seen(x, own.copy(), rows.copy())]
+    for present in problem.present:
+        updates = {}
+        for i in present:
+            w, v = problem.received(x, rows[i]), own[i]
+            for _ in range(problem.steps):
+                gw, gv = problem.gradient(i, w), problem.gradient(i, v)
+                w, v = w - lr * gw, v - lr * gv
+                if adaptive:
+                    slope = (v - w) @ (share[i] * gv + (1 - share[i]) * gw) + 0.02 * share[i]
+                    share[i] = np.clip(share[i] - lr * slope, 0, 1)
+            own[i] = (1 - share[i]) * w + share[i] * v
+            updates[i] = problem.upload(w, x)
+        x = x + problem.mean(updates)
+        seen.append(Seen(x, own.copy(), rows.copy()))
+    return of(problem, seen)
+
+
+def replaced_by_adaptive_mixture(problem: Problem, alpha: float) -> Result:
+    """The same with α that learns at every step, from gradients at other points than v̄."""
+    return replaced_by_mixture(problem, alpha, adaptive=True)
+
+
+def decayed_pfedme(
+    problem: Problem, lam: float, outer_steps: float, eta: float, beta: float = 0
+) -> Result:
+    """Inner steps with a weight decay of 0.001; the server's model is scored; β is 0 by default.
+
+    θ of a client's first round starts from the initial model, not from the one received.
+    """
+    trained: set[int] = set()
+    x = problem.x0
+    seen = [Seen(x, problem.rows0, problem.rows0)]
+    for present in problem.present:
+        updates = {}
+        for i in present:
+            w, theta = x.copy(), x.copy() if i in trained else problem.x0
+            trained.add(i)
+            for _ in range(int(outer_steps)):
+                for _ in range(problem.steps):
+                    g = problem.gradient(i, theta) + lam * (theta - w) + 0.001 * theta
+                    theta = theta - problem.optimiser.lr * g
+                w = w - eta * lam * (w - theta)
+            updates[i] = w - x
+        x = x + beta * problem.mean(updates)
+        seen.append(Seen(x, problem.rows0, problem.rows0))
+    return of(problem, seen, np.stack([x] * len(problem.a)))
+
+
+def unattended(problem: Problem, sigma: float, alpha_k: float, lam: float) -> Result:
+    """λ = 0."""
+    return fedamp(problem, sigma, alpha_k, 0)
+
+
+def learned_by_all(problem: Problem, weight_lr: float, first: float) -> Result:
+    """Absent clients, too, learn W in every round, and go on from the start that it gives."""
+    x, rows = problem.x0, problem.rows0
+    W, learned = np.ones_like(rows), [False] * len(rows)
+    seen = [Seen(x, rows.copy(), rows.copy())]
+    for present in problem.present:
+        updates = {}
+        for i in range(len(rows)):
+            gap = x - rows[i]
+            if gap[0] == 0:
+                continue
+            for _ in range(1 if learned[i] else int(first)):
+                W[i] = np.clip(
+                    W[i] - weight_lr * problem.gradient(i, rows[i] + gap * W[i]) * gap, 0, 1
+                )
+            rows[i], learned[i] = rows[i] + gap * W[i], True
+        for i in present:
+            rows[i] = descend(problem, i, rows[i], problem.steps)
+            updates[i] = problem.upload(rows[i], x)
+        x = x + problem.mean(updates)
+        seen.append(Seen(x, rows.copy(), rows.copy()))
+    return of(problem, seen)
+
+
+def tuned_from_own_body(problem: Problem, finetune: float) -> Result:
+    """Fine-tuning starts from what a client holds: its own body of the last round."""
+    seen = reference.fedbabu(problem, ~problem.mask)
+    before = reference.global_models(problem, seen[-2])
+    rows = [seen[-1].rows[i] if i in problem.present[-1] else before[i] for i in range(len(before))]
+    return of(problem, seen, reference.fine_tuned(problem, np.stack(rows), int(finetune)))
+
+
+def averaged_personal_part(
+    problem: Problem, phases: list[tuple[int, Mask | None]], mask: Mask | None = None
+) -> Result:
+    """All parameters are averaged. A client's first round starts from the mean personal part."""
+    mask = problem.mask if mask is None else mask
+    x = problem.x0
+    own: dict[int, Array] = {}
+    seen = [Seen(x, problem.rows0, problem.rows0)]
+    for present in problem.present:
+        updates = {}
+        for i in present:
+            y = np.where(mask, x, own.get(i, x))
+            for steps, free in phases:
+                y = descend(problem, i, y, steps, free=free)
+            own[i], updates[i] = y, y - x
+        x = x + problem.mean(updates)
+        seen.append(Seen(x, problem.rows0, problem.rows0))
+    clients = range(len(problem.a))
+    return of(problem, seen, np.stack([np.where(mask, x, own.get(i, x)) for i in clients]))
+
+
+def averaged_head(problem: Problem) -> Result:
+    return averaged_personal_part(problem, [(problem.steps, None)])
+
+
+def averaged_head_in_phases(problem: Problem, head_steps: float, body_steps: float) -> Result:
+    phases = [(int(head_steps), ~problem.mask), (int(body_steps), problem.mask)]
+    return averaged_personal_part(problem, phases)
+
+
+def body_for_head(problem: Problem) -> Result:
+    """The body is shared and the head stays, as in FedPer."""
+    return averaged_personal_part(problem, [(problem.steps, None)], ~problem.mask)
+
+
+def stepped_twice(problem: Problem, alpha: float, adaptive: bool = False) -> Result:
+    """w takes every step twice with one gradient; v sees w after the first of the two."""
+    x, own = problem.x0, problem.rows0
+    share, lr = np.full(len(own), alpha), problem.optimiser.lr
+    seen = [Seen(x, own.copy(), own.copy())]
+    for present in problem.present:
+        updates = {}
+        for i in present:
+            w, v = x, own[i]
+            for k in range(problem.steps):
+                gw = problem.gradient(i, w)
+                gv = share[i] * problem.gradient(i, share[i] * v + (1 - share[i]) * (w - lr * gw))
+                w, v = w - 2 * lr * gw, v - lr * gv
+                if adaptive and k == 0:
+                    slope = (v - w) @ (share[i] * gv + (1 - share[i]) * gw) + 0.02 * share[i]
+                    share[i] = np.clip(share[i] - lr * slope, 0, 1)
+            own[i], updates[i] = v, w - x
+        x = x + problem.mean(updates)
+        seen.append(Seen(x, own.copy(), own.copy()))
+    mixed = [a * v + (1 - a) * x for a, v in zip(share, own, strict=True)]
+    return of(problem, seen, np.stack(mixed))
+
+
+def stepped_twice_adaptive(problem: Problem, alpha: float) -> Result:
+    return stepped_twice(problem, alpha, adaptive=True)
+
+
+def initial_scored(
+    problem: Problem, lam: float, outer_steps: float, eta: float, beta: float = 1
+) -> Result:
+    """The initial model is scored."""
+    return replace(pfedme(problem, lam, outer_steps, eta, beta), personal=problem.rows0)
+
+
+def one_client_for_all(problem: Problem, weight_lr: float, first: float) -> Result:
+    """W, its first passes and the last model belong to whichever client trained before."""
+    x, row = problem.x0, problem.x0
+    W, learned = np.ones_like(row), False
+    trained = problem.rows0
+    seen = [Seen(x, trained.copy(), trained.copy())]
+    for present in problem.present:
+        updates = {}
+        for i in present:
+            gap = x - row
+            for _ in range(1 if learned else int(first)):
+                W = np.clip(W - weight_lr * problem.gradient(i, row + gap * W) * gap, 0, 1)
+            learned = True
+            row = descend(problem, i, row + gap * W, problem.steps)
+            trained[i], updates[i] = row, row - x
+        x = x + problem.mean(updates)
+        seen.append(Seen(x, trained.copy(), trained.copy()))
+    return of(problem, seen)
+
+
+DEVIATIONS: tuple[Deviation, ...] = (
+    Deviation(
+        "PFLlib",
+        ("ditto, library's λ",),
+        "λ (`-mu`) is 0 by default, which turns Ditto into local training. The authors try 0.1, 1 "
+        "and 2.",
+        ("system/main.py:449",),
+        local_ditto,
+        "pfllib_ditto.py",
+    ),
+    Deviation(
+        "PFLlib",
+        ("fedbabu", "fedbabu, alternating"),
+        "Fine-tuning starts from the body that each client itself trained in the last round, since "
+        "nothing is sent after the last aggregation. In the paper it starts from the aggregated "
+        "body.",
+        ("system/flcore/servers/serverbabu.py:60",),
+        tuned_from_own_body,
+        "pfllib_fedbabu.py",
+    ),
+    Deviation(
+        "PFLlib",
+        ("per-fedavg (FO)", "per-fedavg (FO), alternating"),
+        "Each client trains twice in a round: `train()` is called twice in a row, so K local steps "
+        "are 2 K. The rate β of the outer step also always equals that of the inner step.",
+        ("system/flcore/servers/serverperavg.py:35", "system/flcore/clients/clientperavg.py:14"),
+        trained_twice,
+        "pfllib_per_fedavg.py",
+    ),
+    Deviation(
+        "PFLlib",
+        ("apfl", "apfl, alternating"),
+        "The personal model v steps on its own gradient ∇f(v), not on that of the mixture, and the "
+        "mixture overwrites v after every round. In the paper v persists and is mixed anew.",
+        ("system/flcore/clients/clientapfl.py:50", "system/flcore/clients/clientapfl.py:59"),
+        replaced_by_mixture,
+        "pfllib_apfl.py",
+    ),
+    Deviation(
+        "PFLlib",
+        ("apfl, adaptive",),
+        "As above. The gradient of α is also taken at the wrong points, α ∇f(v) + (1 − α) ∇f(w) in "
+        "place of ∇f(αv + (1 − α)w), with v and w already moved, and 0.02 α is added to it.",
+        ("system/flcore/clients/clientapfl.py:73", "system/flcore/clients/clientapfl.py:76"),
+        replaced_by_adaptive_mixture,
+        "pfllib_apfl_adaptive.py",
+    ),
+    Deviation(
+        "PFLlib",
+        ("pfedme", "pfedme, alternating"),
+        "The model that is scored as personalised is the server's: `personalized_params` are the "
+        "parameters of the model itself, into which w and then the server's model are written. The "
+        "inner step also has a weight decay of 0.001, which is in the authors' code but not in the "
+        "paper. And θ of a client's first round starts from the initial model, since every "
+        "evaluation writes `personalized_params` into the model.",
+        (
+            "system/flcore/clients/clientpFedMe.py:56",
+            "system/flcore/clients/clientpFedMe.py:68",
+            "system/flcore/clients/clientpFedMe.py:81",
+            "system/flcore/optimizers/fedoptimizer.py:34",
+        ),
+        decayed_pfedme,
+        "pfllib_pfedme.py",
+    ),
+    Deviation(
+        "PFLlib",
+        ("pfedme, library's β",),
+        "As above. β is 0 by default, so the server's model never moves. The paper takes 1 and "
+        "more.",
+        ("system/main.py:446",),
+        decayed_pfedme,
+        "pfllib_pfedme.py",
+    ),
+    Deviation(
+        "PFLlib",
+        ("fedala, some absent",),
+        "All clients initialise in every round, also those that do not take part: each of them "
+        "learns W and replaces its last model by the start that follows from it.",
+        ("system/flcore/servers/serverala.py:73",),
+        learned_by_all,
+        "pfllib_fedala.py",
+    ),
+    Deviation(
+        "PFLlib",
+        ("fedamp", "fedamp, alternating"),
+        "The term that pulls a client to its u has no gradient: it is computed from `p.data`. So "
+        "FedAMP is local training. The norm in it is not squared either.",
+        ("system/flcore/clients/clientamp.py:40", "system/flcore/clients/clientamp.py:42"),
+        unattended,
+        "pfllib_fedamp.py",
+    ),
+    Deviation(
+        "FL-bench",
+        ("fedper, alternating",),
+        "Clients upload their heads, too, and the server averages them. A client that takes part "
+        "for the first time after round 1 starts from the mean head of others, not from its own.",
+        ("src/client/fedavg.py:37", "src/client/fedper.py:7"),
+        averaged_head,
+        "fl_bench_fedper.py",
+    ),
+    Deviation(
+        "FL-bench",
+        ("fedrep, alternating",),
+        "As FedPer, which it extends.",
+        ("src/client/fedavg.py:37", "src/client/fedrep.py:4"),
+        averaged_head_in_phases,
+        "fl_bench_fedper.py",
+    ),
+    Deviation(
+        "FL-bench",
+        ("lg-fedavg", "lg-fedavg, alternating"),
+        "The first layers are shared and the last ones stay with the client, which is FedPer. In "
+        "the paper the representation is local and the last layers are global. The personal part "
+        "is averaged, too, as with FedPer.",
+        ("src/client/lgfedavg.py:17",),
+        body_for_head,
+        "fl_bench_lgfedavg.py",
+    ),
+    Deviation(
+        "FL-bench",
+        ("apfl", "apfl, alternating"),
+        "w takes two steps with one gradient per minibatch: one optimiser holds both models, and "
+        "the gradients are not cleared before the second step. The step of v sees w after its "
+        "first step, and the mixture that is scored has the server's new model for w.",
+        ("src/client/apfl.py:27", "src/client/apfl.py:65"),
+        stepped_twice,
+        "fl_bench_apfl.py",
+    ),
+    Deviation(
+        "FL-bench",
+        ("apfl, adaptive",),
+        "As above. The gradient of α is composed of α² ∇f(mixture) and (1 − α) ∇f(w), with v and w "
+        "already moved, and 0.02 α is added to it.",
+        ("src/client/apfl.py:81", "src/client/apfl.py:87"),
+        stepped_twice_adaptive,
+        "fl_bench_apfl_adaptive.py",
+    ),
+    Deviation(
+        "FL-bench",
+        ("pfedme", "pfedme, library's β", "pfedme, alternating"),
+        "The model that is scored as personalised is the initial one: nothing ever writes "
+        "`personalized_params_dict`. The server's model is right with `mu=0`; the default 0.001 is "
+        "a weight decay that is in the authors' code but not in the paper.",
+        ("src/client/pfedme.py:28", "src/client/pfedme.py:67", "src/server/pfedme.py:24"),
+        initial_scored,
+        "fl_bench_pfedme.py",
+    ),
+    Deviation(
+        "FL-bench",
+        ("fedala", "fedala, some absent"),
+        "One client object serves all clients of a serial run. So W, the flag of the first passes, "
+        "and the last model belong to whichever client came before.",
+        ("src/utils/trainer.py:19", "src/client/fedala.py:16", "src/client/fedala.py:50"),
+        one_client_for_all,
+        "fl_bench_fedala.py",
+    ),
+)

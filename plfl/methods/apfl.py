@@ -1,0 +1,104 @@
+"""APFL lets each client forecast with a mixture of two models: the one that it trains for the
+server, and a personal one. The personal model learns what the mixture lacks, and the share of each
+model can be learned, too.
+
+Source: Yuyang Deng, Mohammad Mahdi Kamani and Mehrdad Mahdavi, "Adaptive Personalized Federated
+Learning", 2020, https://arxiv.org/abs/2003.13461.
+
+Client i keeps v_i, at first the initial model, and its share α_i.
+
+down: x;  client: w = [x; p_i], then K times, all from the values before the step:
+    v̄ = α v + (1 − α) w
+    a step of its ClientOpt on w along g(w), and one on v along α g(v̄)
+    adaptive: α ← clip(α − η_α ⟨v − w, g(v̄)⟩, 0, 1)
+up: D = w − x;  server: x ← ServerOpt(x, D̄)
+
+`local` is the mixture of v_i and the client's w. x is what FedOpt makes it. Of a round's steps, α
+changes in the first (`round`) or in all (`step`). A step computes two gradients on one minibatch.
+
+Deviations: the mixture and v_i are of all parameters, personal ones included (ours). With Adam the
+factor α of v's gradient cancels, so that v takes steps of full size for every α > 0. Published
+programs mix forecasts instead of parameters, or add a term that draws α to 0; the paper does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.methods import MethodState
+from plfl.methods.fedopt import FedOpt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from plfl.federated.federation import Federation
+    from plfl.federated.session import Session
+
+
+@dataclass
+class State(MethodState):
+    v: Tensor
+    """Personal model v_i (N, P) of each client."""
+    share: Tensor
+    """Share α_i (N,) of v_i in the client's mixture."""
+
+
+class APFL(FedOpt):
+    """A mixture of the model for the server and a personal one."""
+
+    name = "apfl"
+    own_steps = True
+    no_proximal = "its steps would have the term twice, for two models with one anchor"
+
+    alpha: float = Field(0.5, ge=0, le=1)
+    """Share α of the personal model, at first if it is learned."""
+    adapt_alpha: Literal["never", "round", "step"] = "round"
+    """When a client learns its share: never, in the first step of a round, or in every step."""
+    alpha_lr: float | None = Field(None, gt=0)
+    """Rate η_α of the share; null: the rate of the ClientOpt."""
+    steps: int | None = Field(None, ge=0)
+    """Steps K of a round, each with two gradients; null: `federation.local_steps`."""
+
+    def init(self, f: Federation) -> State:
+        return State(v=f.local.clone(), share=f.local.new_full((len(f.local),), self.alpha))
+
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        instructions = super().broadcast(f, t, clients)
+        K = f.client_data.settings.local_steps if self.steps is None else self.steps
+        rate = f.client_opt.lr if self.alpha_lr is None else self.alpha_lr
+
+        def run(session: Session) -> Trained:
+            state, clients = State.of(f), session.clients
+            w, v, share = session.start, state.v[clients], state.share[clients]
+            of_w, of_v = session.optimiser(w), session.optimiser(v)
+            for k in range(K):
+                by_mixture = session.gradient(_mixed(share, v, w), k)
+                by_w = session.gradient(w, k)
+                slope = _products(v - w, by_mixture)
+                v, w = of_v.step(v, share[:, None] * by_mixture), of_w.step(w, by_w)
+                if self.adapt_alpha == "step" or (self.adapt_alpha == "round" and not k):
+                    share = (share - rate * slope).clamp(0, 1)
+            return Trained(w, kept={"v": v, "share": share})
+
+        instructions.routine = Routine(run, minibatches=K)
+        return instructions
+
+    def scored(self, f: Federation) -> Tensor:
+        state = State.of(f)
+        return _mixed(state.share, state.v, f.local)
+
+
+def _mixed(share: Tensor, v: Tensor, w: Tensor) -> Tensor:
+    return share[:, None] * v + (1 - share[:, None]) * w
+
+
+def _products(one: Tensor, other: Tensor) -> Tensor:
+    """Inner products (n,) of rows, with the same bits beside any other rows."""
+    import torch
+
+    rows = zip(one.double(), other.double(), strict=True)
+    return torch.stack([(a * b).sum() for a, b in rows]).to(one.dtype)

@@ -1,0 +1,125 @@
+"""FedALA lets each client take from the server's model only what helps it. Before a client trains,
+it learns for every parameter how far to go from its own last model to the server's, and starts
+where that leads.
+
+Source: Jianqing Zhang, Yang Hua, Hao Wang, Tao Song, Zhengui Xue, Ruhui Ma and Haibing Guan,
+"FedALA: Adaptive Local Aggregation for Personalized Federated Learning", AAAI 2023,
+https://arxiv.org/abs/2212.01197; authors' code: https://github.com/TsingZ0/FedALA.
+
+Client i keeps its last model y_i and weights W_i, all 1 at first, for a subset of the shared
+parameters (paper: the last layers).
+
+down: x;  client: gap = x − y_i on the subset;  s = y_i + gap W_i there, elsewhere x
+    for each minibatch of a pass over a part of its windows, s formed anew each time:
+        W_i ← clip(W_i − η_W g(s) gap, 0, 1)
+    K steps of its ClientOpt from s
+up: D = y − x;  server: x ← ServerOpt(x, D̄)
+
+In the first round in which a client takes part, s = x; in the second there are `first` passes, and
+one in every later round.
+
+Deviations: the authors' second round goes on until the standard deviation of the last ten losses
+is below 0.1, which is absolute; for the loss of scaled loads that is always after the eleventh
+pass. Here the number of passes is given. `most_steps` limits a pass (ours): a pass over a year of
+data costs many times the local steps of a round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.layout import head_mask
+from plfl.methods import MethodState
+from plfl.methods.fedopt import FedOpt
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from plfl.federated.federation import Federation
+    from plfl.federated.session import Session
+    from plfl.layout import ParameterLayout
+
+
+@dataclass
+class State(MethodState):
+    W: Tensor
+    """Weights W_i (N, d) of each client, for the parameters of the subset."""
+    rounds: Tensor
+    """Rounds (N,) in which each client has taken part."""
+
+
+class FedALA(FedOpt):
+    """A start between a client's own model and the server's."""
+
+    name = "fedala"
+    own_steps = True
+    no_proximal = "its anchor would be the start of the steps, which is not x"
+
+    subset: Literal["shared", "mlp", "last"] = "last"
+    """Parameters whose start is learned: all that are shared, the head of the model, in the paper
+    the whole MLP (`mlp`), or its last layer (`last`)."""
+    eta_w: float = Field(1.0, ge=0)
+    """Rate η_W of the weights (authors: 1)."""
+    first: int = Field(10, ge=0)
+    """Passes in the second round in which a client takes part."""
+    sample: float = Field(0.8, gt=0, le=1)
+    """Share of the training windows that a pass goes over (authors: 0.8)."""
+    most_steps: int | None = Field(None, ge=1)
+    """Minibatches after which a pass ends; null: no limit."""
+    steps: int | None = Field(None, ge=0)
+    """Local steps K of a round; null: `federation.local_steps`."""
+
+    def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
+        if (self._subset(shared, layout) & ~shared).any():
+            return (
+                f"the parameters of subset {self.subset!r} have to be shared; set "
+                "hyperparameters.method.fedala.subset to shared"
+            )
+        return None
+
+    def _subset(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> NDArray[np.bool_]:
+        return shared if self.subset == "shared" else head_mask(layout, self.subset)
+
+    def init(self, f: Federation) -> State:
+        import torch
+
+        width = int(self._subset(f.shared.cpu().numpy(), f.layout).sum())
+        return State(W=f.local.new_ones(len(f.local), width), rounds=torch.zeros_like(f.everyone))
+
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        import torch
+
+        instructions = super().broadcast(f, t, clients)
+        K = f.client_data.settings.local_steps if self.steps is None else self.steps
+        mask = self._subset(f.shared.cpu().numpy(), f.layout)
+        subset = torch.from_numpy(mask).to(f.local.device)
+
+        def run(session: Session) -> Trained:
+            state, clients = State.of(f), session.clients
+            W, rounds, own = state.W[clients], state.rounds[clients], f.local[clients]
+            # Whoever takes part for the first time starts at x.
+            own = torch.where((rounds > 0)[:, None], own, session.start)
+            s, gap = session.start.clone(), (session.start - own)[:, subset]
+
+            def mix() -> None:
+                s[:, subset] = own[:, subset] + gap * W
+
+            passes = torch.where(rounds == 1, self.first, (rounds > 1).long())
+            batches, number = session.passes("fedala", self.sample, self.most_steps)
+            for n in range(int(passes.max())):
+                for b in range(batches.shape[1]):
+                    mix()
+                    who = (passes > n) & (number > b)
+                    slope = session.gradient(s, batches[:, b], who)[:, subset] * gap
+                    W = torch.where(who[:, None], (W - self.eta_w * slope).clamp(0, 1), W)
+            mix()
+            return Trained(session.train(s, 0, K), kept={"W": W, "rounds": rounds + 1})
+
+        instructions.routine = Routine(run, minibatches=K)
+        return instructions

@@ -1,0 +1,109 @@
+"""FedAMP gives every client a model of its own on the server: a mean of all clients' models in
+which similar models weigh more. Clients whose data are alike thereby pull each other along, without
+being told who is like whom.
+
+Source: Yutao Huang, Lingyang Chu, Zirui Zhou, Lanjun Wang, Jiangchuan Liu, Jian Pei and Yong Zhang,
+"Personalized Cross-Silo Federated Learning on Non-IID Data", AAAI 2021,
+https://arxiv.org/abs/2007.03797.
+
+The server keeps every client's w_i, at first the initial model.
+
+server: u_i = (1 − Σ_j ξ_ij) w_i + Σ_j ξ_ij w_j, over all j ≠ i
+    `cosine`: ξ_ij = (1 − ξ_ii) softmax_{j ≠ i}(σ cos(w_i, w_j))
+    `distance`: ξ_ij = α e^(−‖w_i − w_j‖²/σ) / σ
+down: u_i;  client: K steps of its ClientOpt from its own w_i along g + (λ/α) (y − u_i)
+up: D = y − w_i;  server: w_i ← w_i + D
+
+`global` is [u_i; p_i]; `local` is [w_i; p_i]. Clients start from w_i: a start at u_i has another
+fixed point. All that clients share are their own models, so that no server optimiser has a part.
+
+Deviations: ‖·‖² grows with the number of parameters, and so must σ. Before round 1 all w_i are
+equal, so that the first u_i are the initial model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from plfl.errors import ConfigError
+from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.methods import Method, MethodState
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from plfl.federated.federation import Federation
+    from plfl.optimizers.client import ClientOpt
+    from plfl.optimizers.server import ServerOpt
+
+
+@dataclass
+class State(MethodState):
+    w: Tensor
+    """Shared parameters w_i (N, d_s) of every client, as the server knows them."""
+
+
+class FedAMP(Method):
+    """A mean of all models for each client, in which similar ones weigh more."""
+
+    name = "fedamp"
+    no_proximal = "it draws the models itself, towards u_i"
+
+    attention: Literal["distance", "cosine"] = "cosine"
+    """What the weights follow: distances between models, or, as the paper does for deep networks
+    (HeurFedAMP), their cosines."""
+    sigma: float = Field(1.0, gt=0)
+    """σ, the scale of squared distances, or of cosines."""
+    alpha: float = Field(1.0, gt=0)
+    """α (paper: α_k), the size of the server's step, and 1/α that of the clients' pull."""
+    lam: float = Field(1.0, ge=0)
+    """λ of the term that draws models towards u_i."""
+    self_weight: float = Field(0.5, ge=0, le=1)
+    """ξ_ii of the heuristic, the weight of a client's own model."""
+
+    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
+        if server_opt.name != "fedavg" or server_opt.lr != 1:
+            return "its server keeps the clients' own models; use fedavg with lr 1"
+        return super().refuses(client_opt, server_opt)
+
+    def init(self, f: Federation) -> State:
+        clients = len(f.local)
+        if self.attention == "distance" and (clients - 1) * self.alpha > self.sigma:
+            problem = (
+                f"({clients} clients − 1) · alpha {self.alpha:g} / sigma {self.sigma:g} is more "
+                "than 1, so that a client's own model could have a negative weight; raise sigma "
+                f"to at least {(clients - 1) * self.alpha:g}, or lower alpha"
+            )
+            raise ConfigError("hyperparameters.method.fedamp.sigma", [problem])
+        return State(w=f.x0.expand(clients, -1).clone())
+
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        u, _ = f.channel.send("down", clients, self.global_parameters(f)[clients])
+        w = f.local[clients][:, f.columns]
+        pull = self.lam / self.alpha
+        return TrainInstructions(start=w, pull=pull, constant=pull * (w - u))
+
+    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+        D, _ = f.channel.send("up", clients, result.update)
+        State.of(f).w[clients] += D
+
+    def global_parameters(self, f: Federation) -> Tensor:
+        w = State.of(f).w
+        others = self._weights(w.double())
+        u = (1 - others.sum(1, keepdim=True)) * w.double() + others @ w.double()
+        return u.to(w.dtype)
+
+    def _weights(self, w: Tensor) -> Tensor:
+        """Weights ξ (N, N) of the other clients' models; 0 on the diagonal."""
+        import torch
+
+        if self.attention == "cosine":
+            unit = torch.nn.functional.normalize(w, dim=1)
+            cosines = (self.sigma * unit @ unit.T).fill_diagonal_(-torch.inf)
+            weights = (1 - self.self_weight) * cosines.softmax(1)
+            return weights.nan_to_num(nan=0.0) if len(w) == 1 else weights
+        squares = torch.stack([(w - own).square().sum(1) for own in w])
+        return (self.alpha / self.sigma * (-squares / self.sigma).exp()).fill_diagonal_(0.0)

@@ -1,0 +1,71 @@
+"""Fine-tuning is the simplest personalisation: clients train together as in FedOpt, and before it
+forecasts, each client trains the model further on its own data. A client may first train the head
+alone and then the whole model (LP-FT), which changes the learned features less.
+
+Source: Kangkang Wang, Rajiv Mathews, Chloé Kiddon, Hubert Eichner, Françoise Beaufays and Daniel
+Ramage, "Federated Evaluation of On-device Personalization", 2019, https://arxiv.org/abs/1910.10252;
+Gary Cheng, Karan Chadha and John Duchi, "Fine-tuning is Fine in Federated Learning", 2021,
+https://arxiv.org/abs/2108.07313; LP-FT: Ananya Kumar, Aditi Raghunathan, Robbie Jones, Tengyu Ma
+and Percy Liang, "Fine-Tuning can Distort Pretrained Features and Underperform
+Out-of-Distribution", ICLR 2022, https://arxiv.org/abs/2202.10054.
+
+rounds: as FedOpt
+forecast: with [x; p_i] after `head_epochs` of the ClientOpt on the head alone, then `epochs` on all
+
+`global` is [x; p_i]; `local` is the fine-tuned model, of which nothing is kept. Where nothing is
+shared, clients fine-tune the models that they have trained alone.
+
+Deviations: none of FT. The ClientOpt has fresh moments in each of the two phases (ours).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from plfl.layout import Head, head_mask
+from plfl.methods.fedopt import FedOpt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from plfl.federated.federation import Federation
+
+
+class FineTuning(FedOpt):
+    """FedOpt, and fine-tuning before a client forecasts: FT or LP-FT."""
+
+    name = "fine_tuning"
+    label = "FT"
+    ignores_sharing = True
+    adapts = True
+
+    epochs: float = Field(2, ge=0)
+    """Passes E over the client's training windows on all parameters (the papers: 1 to 10)."""
+    head_epochs: float = Field(0, ge=0)
+    """Passes before these on the head alone; above 0 this is LP-FT."""
+    head: Head = "mlp"
+    """The head: the head of the model, in the paper the whole MLP (`mlp`), or its last layer
+    (`last`)."""
+    most_steps: int | None = Field(None, ge=1)
+    """Steps after which a client stops, in each of the two phases; null: no limit."""
+
+    def adapt(self, f: Federation, rows: Tensor) -> Tensor:
+        import torch
+
+        from plfl.federated.adaptation import fine_tuned
+
+        head = torch.from_numpy(head_mask(f.layout, self.head)).to(rows.device)
+        probed = fine_tuned(
+            rows,
+            f.client_data,
+            f.client_opt,
+            self.head_epochs,
+            purpose="head_tuning",
+            frozen=~head,
+            most_steps=self.most_steps,
+        )
+        return fine_tuned(
+            probed, f.client_data, f.client_opt, self.epochs, most_steps=self.most_steps
+        )

@@ -1,0 +1,121 @@
+"""kNN-Per personalises forecasts instead of parameters. Each client remembers its training windows
+as the global model sees them, and mixes the model's forecast with what followed the most similar
+windows in its own past.
+
+Source: Othmane Marfoq, Giovanni Neglia, Laetitia Kameni and Richard Vidal, "Personalized Federated
+Learning through Local Memorization", ICML 2022, https://arxiv.org/abs/2111.09360; authors' code:
+https://github.com/omarfoq/knn-per.
+
+rounds: as FedOpt
+forecast: φ are the penultimate features of [x; p_i]. Of the k training windows with the least
+distances d between their φ and that of the window to forecast, with targets y_j:
+    y_k = Σ_j κ(d_j) y_j / Σ_j κ(d_j);  forecast λ_i y_k + (1 − λ_i) ŷ
+    `scaled`: κ = e^(−d² / (dim φ · scale));  `plain`: κ = e^(−d)
+
+Each client chooses its λ_i from 0, 0.01, …, 1 by its mean absolute error on validation. `global` is
+ŷ, `local` is the mixed forecast. The store is rebuilt whenever the client forecasts, and nothing
+of it is sent. Where nothing is shared, the model is the one that the client has trained alone.
+
+Deviations: the authors' code chooses λ on the test part. `windows` limits the store to evenly
+spaced training windows (ours).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import Field
+
+from plfl.methods.fedopt import FedOpt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from plfl.federated.federation import Federation
+
+    Numbers = NDArray[np.float64]
+
+
+class KnnPer(FedOpt):
+    """Forecasts mixed with what followed similar windows of the client's own past."""
+
+    name = "knn_per"
+    label = "kNN-Per"
+    ignores_sharing = True
+    reads_features = True
+    mixes = True
+
+    k: int = Field(10, ge=1)
+    """Neighbours of a window."""
+    kernel: Literal["scaled", "plain"] = "scaled"
+    """How their weights fall with the distance: as in the authors' code, or e^(−d)."""
+    scale: float = Field(1.0, gt=0)
+    """Scale of the squared distances, for the kernel `scaled`."""
+    windows: int | None = Field(None, ge=1)
+    """Most training windows that a client remembers; null: all."""
+
+    def mixed(self, f: Federation, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+        import torch
+
+        data, engine = f.client_data, f.client_data.engine
+        stored = [self._some(data.starts(i, "train")) for i in range(len(rows))]
+        checked = [data.starts(i, "validation") for i in range(len(rows))]
+        found = []
+        for i, queries in enumerate(starts):
+            row = rows[i : i + 1]
+            parts = [x.to(engine.device) for x in (stored[i], checked[i], queries)]
+            features = [engine.penultimate(row, [part])[0].double().cpu().numpy() for part in parts]
+            outputs = [engine.predict(row, [part])[0].double().cpu().numpy() for part in parts[1:]]
+            targets = [data.targets(part).double().cpu().numpy() for part in parts[:2]]
+            if not all(np.isfinite(some).all() for some in (*features, *outputs)):
+                found.append(torch.from_numpy(outputs[1]).to(rows))
+                continue
+            near = [
+                neighbours_mean(features[0], targets[0], some, self.k, self._exponents)
+                for some in features[1:]
+            ]
+            share = best_share(near[0], outputs[0], targets[1])
+            found.append(torch.from_numpy(share * near[1] + (1 - share) * outputs[1]).to(rows))
+        return found
+
+    def _some(self, starts: Tensor) -> Tensor:
+        if self.windows is None or len(starts) <= self.windows:
+            return starts
+        return starts[np.linspace(0, len(starts) - 1, self.windows).round().astype(np.int64)]
+
+    def _exponents(self, distances: Numbers, width: int) -> Numbers:
+        """−log κ of distances (n, k) between features of `width` numbers."""
+        if self.kernel == "plain":
+            return distances
+        return np.square(distances) / (width * self.scale)
+
+
+def neighbours_mean(
+    store: Numbers,
+    targets: Numbers,
+    queries: Numbers,
+    k: int,
+    exponents: Callable[[Numbers, int], Numbers],
+) -> Numbers:
+    """Weighted means (m,) of the `targets` (n,) of the `k` points of `store` (n, d) nearest to each
+    of `queries` (m, d)."""
+    from sklearn.neighbors import NearestNeighbors
+
+    nearest = NearestNeighbors(n_neighbors=min(k, len(store)), algorithm="brute").fit(store)
+    distances, which = nearest.kneighbors(queries)
+    powers = exponents(distances, store.shape[1])
+    # The least exponent cancels; without it, all weights could be too small for a number.
+    weights = np.exp(powers.min(1, keepdims=True) - powers)
+    means: Numbers = (weights * targets[which]).sum(1) / weights.sum(1)
+    return means
+
+
+def best_share(near: Numbers, outputs: Numbers, targets: Numbers) -> float:
+    """λ of the grid 0, 0.01, …, 1 with the least mean absolute error of λ y_k + (1 − λ) ŷ."""
+    grid = np.arange(101) / 100
+    errors = [np.abs(share * near + (1 - share) * outputs - targets).mean() for share in grid]
+    return float(grid[int(np.argmin(errors))])

@@ -1,0 +1,83 @@
+"""Per-FedAvg looks for parameters from which every client gets far with a step or two on its own
+data. A local step follows the gradient at the point to which one step on another minibatch leads
+(meta-learning, MAML), and before it forecasts a client takes such steps.
+
+Source: Alireza Fallah, Aryan Mokhtari and Asuman Ozdaglar, "Personalized Federated Learning: A
+Meta-Learning Approach", NeurIPS 2020, https://arxiv.org/abs/2002.07948.
+
+down: x;  client, K times, with minibatches B, B′, B″:
+    d = g(y − α g(y; B′); B)
+    `hf`: d ← d − α [g(y + δ d; B″) − g(y − δ d; B″)] / (2 δ)
+    a step of its ClientOpt along d
+up: D = y − x;  server: x ← ServerOpt(x, D̄)
+forecast: with [x; p_i] after `adapt_steps` steps of SGD with rate α
+
+`fo` leaves the Hessian out, `hf` estimates its product by differences. The paper's β is the rate of
+the ClientOpt. A step computes two gradients (`fo`) or four (`hf`). `global` is [x; p_i]; `local` is
+the model after the last steps, of which nothing is kept. With α = 0 the rounds are FedOpt's.
+
+Deviations: the inner step moves all parameters, personal ones included, and all are adapted
+(ours). The paper's d is a step of SGD; any ClientOpt may take it (ours).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.methods.fedopt import FedOpt
+from plfl.optimizers.client.sgd import Sgd
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from plfl.federated.federation import Federation
+    from plfl.federated.session import Session
+
+
+class PerFedAvg(FedOpt):
+    """A start from which a step of the client's own leads far."""
+
+    name = "per_fedavg"
+    label = "Per-FedAvg"
+    own_steps = True
+    adapts = True
+    no_proximal = "the point to which a proximal term refers would be unclear"
+
+    alpha: float = Field(0.01, ge=0)
+    """Rate α of the inner step and of the adaptation (paper: 0.01)."""
+    order: Literal["fo", "hf"] = "fo"
+    """First order, or with the Hessian by differences."""
+    delta: float = Field(1e-3, gt=0)
+    """δ of the differences."""
+    steps: int | None = Field(None, ge=0)
+    """Steps K of a round, each with two or four gradients; null: `federation.local_steps`."""
+    adapt_steps: int = Field(1, ge=0)
+    """Steps of the adaptation (paper: 1)."""
+
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        instructions = super().broadcast(f, t, clients)
+        K = f.client_data.settings.local_steps if self.steps is None else self.steps
+
+        def run(session: Session) -> Trained:
+            y, optimiser = session.start, session.optimiser(session.start)
+            for k in range(K):
+                d = session.gradient(y - self.alpha * session.gradient(y, K + k), k)
+                if self.order == "hf":
+                    ahead, behind = y + self.delta * d, y - self.delta * d
+                    change = session.gradient(ahead, 2 * K + k)
+                    change = change - session.gradient(behind, 2 * K + k)
+                    d = d - self.alpha / (2 * self.delta) * change
+                y = optimiser.step(y, d)
+            return Trained(y)
+
+        instructions.routine = Routine(run, minibatches=(2 if self.order == "fo" else 3) * K)
+        return instructions
+
+    def adapt(self, f: Federation, rows: Tensor) -> Tensor:
+        from plfl.federated.adaptation import fine_tuned
+
+        sgd, n = Sgd.model_construct(lr=self.alpha), self.adapt_steps
+        return fine_tuned(rows, f.client_data, sgd, epochs=n, most_steps=n)

@@ -1,0 +1,72 @@
+"""pFedMe separates the personal model of a client from the shared one by an optimisation of its
+own: the personal model minimises the client's loss near the client's copy of the shared model, and
+that copy moves towards the personal model. The server thereby minimises the mean of the clients'
+Moreau envelopes.
+
+Source: Canh T. Dinh, Nguyen H. Tran and Tuan Dung Nguyen, "Personalized Federated Learning with
+Moreau Envelopes", NeurIPS 2020, https://arxiv.org/abs/2006.08848; authors' code:
+https://github.com/CharlieDinh/pFedMe.
+
+down: x;  client: θ = w = x, then R times, each with one minibatch:
+    K steps of its ClientOpt along g(θ) + λ (θ − w);  w ← w − η λ (w − θ)
+up: D = w − x;  server: x ← ServerOpt(x, D̄); β is the rate of `fedavg`
+
+`local` is θ. The rate of the ClientOpt is η_p; SGD needs η_p (a + λ) < 2 where a is the curvature.
+Personal parameters are in θ only, and nothing draws them. θ goes on from one minibatch to the next,
+as in the authors' code.
+
+Deviations: the moments of the ClientOpt start afresh for each minibatch (ours). The authors' code
+has a weight decay of 0.001 that the paper lacks, and lets all clients train before it draws those
+that take part.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.methods.fedopt import FedOpt
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from plfl.federated.federation import Federation
+    from plfl.federated.session import Session
+
+
+class PFedMe(FedOpt):
+    """Personal models near a shared one, by Moreau envelopes."""
+
+    name = "pfedme"
+    label = "pFedMe"
+    own_steps = True
+    no_proximal = "it draws the personal models itself, towards w"
+
+    lam: float = Field(15.0, ge=0)
+    """λ of the term that draws θ towards w (authors: 15)."""
+    eta: float = Field(0.005, gt=0)
+    """Rate η of w (authors: 0.005)."""
+    inner_steps: int = Field(5, ge=1)
+    """Steps K of θ on one minibatch (authors: 5)."""
+    minibatches: int | None = Field(None, ge=0)
+    """Minibatches R of a round (authors: 20); null: `federation.local_steps`. A round computes R
+    times K gradients."""
+
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        instructions = super().broadcast(f, t, clients)
+        settings = f.client_data.settings
+        R = settings.local_steps if self.minibatches is None else self.minibatches
+
+        def run(session: Session) -> Trained:
+            theta = w = session.start
+            for r in range(R):
+                theta = session.train(
+                    theta, r, self.inner_steps, pull=self.lam, towards=w, repeat=True
+                )
+                w = w - self.eta * self.lam * (w - theta)
+            return Trained(theta, shared=w[:, f.columns])
+
+        instructions.routine = Routine(run, minibatches=R)
+        return instructions

@@ -1,0 +1,314 @@
+"""What the charts of the page are drawn from: the study's tables as one JSON object.
+
+The charts (`charts/charts.js`) know no name of an axis or score; they find them here. The object is
+small enough to be part of the page: scores of every client at the last round, curves that are means
+over clients, and forecasts of one week for some clients.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from plfl.baselines import BASELINE
+from plfl.config.study import Cell
+from plfl.report.standings import without_seed
+from plfl.results.records import CELL, MODELS
+from plfl.results.statistics import ALPHA
+from plfl.results.tables import (
+    Tables,
+    baseline_label,
+    client_label,
+    method_label,
+    server_label,
+)
+
+AXES = [axis for axis in CELL if axis != "seed"]
+"""Columns that name a cell with all its seeds."""
+AXIS_LABELS = {
+    "state": "State",
+    "sharing": "Sharing scheme",
+    "method": "Method",
+    "client_opt": "ClientOpt",
+    "server_opt": "ServerOpt",
+}
+"""Labels of axes; another axis is called as in the tables."""
+VALUE_LABELS = {"method": method_label, "client_opt": client_label, "server_opt": server_label}
+"""Functions that give the label of a value on an axis; elsewhere a value is its own label."""
+SCORES = {"mase": "MASE", "mae": "MAE", "rmse": "RMSE"}
+"""Columns of records and baselines that the charts can show, if the tables have them."""
+MOST_ROUNDS = 60
+"""Largest number of rounds of a curve; of more, evenly spaced ones are kept."""
+MOST_POINTS = 130_000
+"""Largest number of forecasts in the page, about two bytes each; one week of a client is 672."""
+_LEVELS = 64 * 64 - 1
+_DIGITS = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"))
+
+
+def chart_data(tables: Tables) -> str:
+    """The JSON object, safe to be placed in a `script` element of a page.
+
+    Raises:
+        ResultsError: the results are incomplete or have another format.
+    """
+    forecasters: list[dict[str, Any]] = []
+    for state in tables.study.data.states:
+        forecasters += _cells(tables, state)
+        forecasters += _baselines(tables, state)
+    scores = _scores(tables)
+    data = {
+        "axes": [{"key": axis, "label": AXIS_LABELS.get(axis, axis)} for axis in AXES],
+        "labels": _labels(tables),
+        "scores": [
+            {"key": key, "label": SCORES[key], "unit": "" if key == "mase" else tables.load_unit}
+            for key in scores
+        ],
+        "models": list(MODELS),
+        "seeds": len(tables.study.grid.seeds),
+        "first_seed": tables.study.grid.seeds[0],
+        "rounds": tables.study.federation.rounds,
+        "clients": {
+            state: tables.clients.loc[tables.clients["state"] == state, "client"].tolist()
+            for state in tables.study.data.states
+        },
+        "forecasters": forecasters,
+        "weeks": _weeks(tables, forecasters),
+        "unit": tables.load_unit,
+        "sample": tables.is_sample,
+        "t": _t(tables),
+        "q": _q(len(forecasters)),
+    }
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def _scores(tables: Tables) -> list[str]:
+    """The keys of `SCORES` that the table of records has."""
+    present = tables.record_columns
+    return [key for key in SCORES if key in present]
+
+
+def _labels(tables: Tables) -> dict[str, dict[str, str]]:
+    """Labels of the values of the axes, where they differ from the values."""
+    used = pd.DataFrame([without_seed(cell) for cell in tables.study.cells])
+    return {
+        axis: {value: label(value) for value in used[axis].unique()}
+        for axis, label in VALUE_LABELS.items()
+    }
+
+
+def _cells(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
+    """The cells of a state with all their seeds; those that repeat another one are left out."""
+    study, keys = tables.study, _scores(tables)
+    columns = [*CELL, "model", "round", "client", *keys]
+    last = tables.records(columns, split="test", state=state, round=study.federation.rounds)
+    sound = np.isfinite(last["mae"]).groupby([last[axis] for axis in AXES]).all()
+    clients = tables.clients.loc[tables.clients["state"] == state, "client"].tolist()
+    tests = _along(last, "client", clients, keys)
+    by_seed = _along(last, "seed", study.grid.seeds, keys)
+    curves = _curves(tables, state, keys)
+    summary = tables.summary
+    summary = summary[(summary["state"] == state) & (summary["chosen"] == "last")]
+    by_axes = summary.groupby([*AXES, "model"])
+    validation = by_axes["validation_mase"].mean()
+    sent = by_axes[["bytes_down", "bytes_up"]].mean().sum(axis=1) / len(clients) / 1e6
+    seconds = by_axes["seconds"].mean() if "seconds" in summary else None
+    for values in dict.fromkeys(tuple(without_seed(cell).values()) for cell in study.cells):
+        if values[0] != state or study.repeats(*values[1:]):
+            continue
+        cell = Cell(**dict(zip(AXES, values, strict=True)), seed=study.grid.seeds[0])
+        alone = study.is_alone(cell)
+        local = (*values, "local")
+        found: dict[str, Any] = {
+            "axes": list(values),
+            "name": f"{cell.sharing}, {tables.optimisers(cell)}",
+            "kind": "alone" if alone else "federated",
+            "mb": _short(sent[local]),
+            "validation": _short(validation[local]),
+        }
+        if seconds is not None:
+            found["hours"] = _short(seconds[local] / 3600)
+        if not sound[values]:
+            found["diverged"] = True
+        for model in MODELS[:1] if alone else MODELS:
+            found[model] = tests[(*values, model)]
+            if len(study.grid.seeds) > 1:
+                found[f"{model}_seeds"] = by_seed[(*values, model)]
+            found[f"{model}_curve"] = curves[(*values, model)]
+        yield found
+
+
+def _curves(tables: Tables, state: str, keys: Sequence[str]) -> dict[Any, dict[str, Any]]:
+    """Validation scores over the rounds, means over clients and seeds, by cell and model."""
+    table = tables.records([*CELL, "model", "round", *keys], split="validation", state=state)
+    table = table.replace([np.inf, -np.inf], np.nan)
+    lost = table["mae"].isna().groupby([table[c] for c in (*AXES, "model", "round")])
+    table.loc[lost.transform("any"), list(keys)] = np.nan
+    rounds = sorted(table["round"].unique().tolist())
+    kept = [rounds[i] for i in _spaced(len(rounds), MOST_ROUNDS)]
+    curves = _along(table, "round", kept, keys)
+    return {name: {"round": kept} | curve for name, curve in curves.items()}
+
+
+def _along(
+    table: pd.DataFrame, column: str, order: Sequence[Any], keys: Sequence[str]
+) -> dict[Any, dict[str, list[float | None]]]:
+    """Mean scores for each of the values `order` of a column, by cell and model."""
+    means = table.groupby([*AXES, "model", column], sort=False)[list(keys)].mean()
+    found: dict[Any, dict[str, list[float | None]]] = {}
+    for key in keys:
+        wide = means[key].unstack(column).reindex(columns=list(order))
+        for name, row in zip(wide.index, wide.to_numpy(float), strict=True):
+            found.setdefault(name, {})[key] = _list(row)
+    return found
+
+
+def _spaced(count: int, most: int) -> list[int]:
+    """Indices of all of `count` things, or of `most` evenly spaced ones with both ends."""
+    wanted = np.linspace(0, count - 1, min(count, most)).round().astype(int)
+    return list(dict.fromkeys(wanted.tolist()))
+
+
+def _baselines(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
+    """The baselines of a state; their single model has the place of the local one."""
+    table, means = tables.baselines, tables.baseline_scores
+    clients = tables.clients.loc[tables.clients["state"] == state, "client"].tolist()
+    keys = [key for key in _scores(tables) if key in table]
+    test = table[(table["state"] == state) & (table["split"] == "test")]
+    for name, rows in test.groupby("baseline", sort=False):
+        here = rows.set_index("client").reindex(clients)
+        (row,) = means.loc[[(state, str(name))]].to_dict("records")
+        axes = dict.fromkeys(AXES, "none")
+        axes |= {"state": state, "sharing": BASELINE, "method": str(name)}
+        yield {
+            "axes": list(axes.values()),
+            "name": baseline_label(str(name)),
+            "kind": BASELINE,
+            "mb": _short(row["bytes"] / len(clients) / 1e6),
+            "validation": _short(row["validation_mase"]),
+            "local": {key: _list(here[key]) for key in keys},
+        }
+
+
+def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Forecasts of the first week of the test part, by state.
+
+    Each state has as many clients as fit into `MOST_POINTS`, at evenly spaced ranks of test MASE,
+    of which a single one is the median. If not even one fits, it has the forecasters of lowest
+    validation MASE.
+    """
+    found = {}
+    states = tables.study.data.states
+    for state in states:
+        cell = tables.shown_cell(state)
+        if cell is None:
+            continue
+        own = _forecasts(tables, state)
+        length = max(int(own.groupby("client")["stamp"].nunique().max()), 1)
+        lines = MOST_POINTS // len(states) // length
+        here = [i for i, one in enumerate(forecasters) if one["axes"][0] == state]
+        here = [i for i in here if "diverged" not in forecasters[i]]
+        count = max((lines - 2) // max(len(here), 1), 1)
+        here = sorted(here, key=lambda i: _last_if_none(forecasters[i]["validation"]))
+        here = here[: max(lines - 2, 2)]
+        ranked = tables.test_scores(cell).sort_values(kind="stable").index.tolist()
+        chosen = [ranked[i] for i in _ranks(len(ranked), count)]
+        week = _week(tables, state, own, chosen, [(i, forecasters[i]) for i in here])
+        found[state] = week | {"shown": _index(forecasters, cell)}
+    return found
+
+
+def _ranks(count: int, wanted: int) -> list[int]:
+    """`wanted` evenly spaced ranks of `count`; a single one is the lower median."""
+    return [(count - 1) // 2] if wanted == 1 else _spaced(count, wanted)
+
+
+def _last_if_none(value: float | None) -> float:
+    return np.inf if value is None else value
+
+
+def _index(forecasters: Sequence[dict[str, Any]], cell: Cell) -> int:
+    axes = list(without_seed(cell).values())
+    return next(i for i, one in enumerate(forecasters) if one["axes"] == axes)
+
+
+def _forecasts(tables: Tables, state: str) -> pd.DataFrame:
+    columns = [*AXES, "client", "stamp", "truth", "persistence", "local"]
+    seed = tables.study.grid.seeds[0]
+    return tables.forecasts(columns, state=state, seed=seed)
+
+
+def _week(
+    tables: Tables,
+    state: str,
+    own: pd.DataFrame,
+    clients: Sequence[str],
+    forecasters: Sequence[tuple[int, dict[str, Any]]],
+) -> dict[str, Any]:
+    other = tables.baseline_forecasts(["baseline", "client", "stamp", "forecast"], state=state)
+    weeks: dict[str, Any] = {"clients": {}}
+    for client in clients:
+        mine = own[own["client"] == client]
+        truth = mine.drop_duplicates("stamp").sort_values("stamp")
+        cells = mine.pivot(index="stamp", columns=AXES, values="local")
+        rest = other[other["client"] == client]
+        baselines = rest.pivot(index="stamp", columns="baseline", values="forecast")
+        stamps = pd.DatetimeIndex(truth["stamp"])
+        minutes = ((stamps - stamps[0]) / pd.Timedelta(minutes=1)).astype(int).tolist()
+        steps = set(np.diff(minutes).tolist())
+        lines = {"load": truth["truth"], "persistence": truth["persistence"]}
+        for i, one in forecasters:
+            if one["kind"] == BASELINE:
+                name = one["axes"][AXES.index("method")]
+                lines[str(i)] = baselines.reindex(index=stamps, columns=[name])[name]
+            elif (key := tuple(one["axes"])) in cells:
+                lines[str(i)] = cells[key]
+        weeks["clients"][client] = {
+            "start": f"{stamps[0]:%Y-%m-%dT%H:%M}",
+            "minutes": steps.pop() if len(steps) == 1 else minutes,
+            "lines": {name: packed(line.to_numpy(float)) for name, line in lines.items()},
+        }
+    return weeks
+
+
+def packed(values: NDArray[np.float64]) -> list[Any]:
+    """Numbers as [offset, step, digits]: value = offset + step × n, two digits to base 64 per n.
+
+    The largest n stands for a number that is not finite.
+    """
+    finite = np.isfinite(values)
+    low, high = (values[finite].min(), values[finite].max()) if finite.any() else (0.0, 0.0)
+    step = (high - low) / (_LEVELS - 1) or 1.0
+    n = np.full(len(values), _LEVELS)
+    n[finite] = np.round((values[finite] - low) / step).astype(int)
+    digits = np.column_stack([_DIGITS[n // 64], _DIGITS[n % 64]])
+    return [float(f"{low:.6g}"), float(f"{step:.6g}"), "".join(digits.ravel().tolist())]
+
+
+def _t(tables: Tables) -> list[float | None]:
+    """Quantiles of Student's t for 95 % intervals of a mean of 0, 1, … clients."""
+    most = int(tables.clients["state"].value_counts().max())
+    freedom = np.arange(-1, most)
+    return [None if df < 1 else _short(stats.t.ppf(1 - ALPHA / 2, df)) for df in freedom.tolist()]
+
+
+def _q(most: int) -> list[float | None]:
+    """Quantiles of Nemenyi's test for 0, 1, … forecasters (Demšar 2006, table 5)."""
+    counts = np.arange(2, max(most, 2) + 1)
+    values = stats.studentized_range.ppf(1 - ALPHA, counts, np.inf) / np.sqrt(2)
+    return [None, None, *map(_short, values.tolist())]
+
+
+def _list(values: Iterable[float]) -> list[float | None]:
+    return [_short(value) for value in values]
+
+
+def _short(value: float) -> float | None:
+    """A number of four digits; None if it is not finite."""
+    return float(f"{value:.4g}") if np.isfinite(value) else None

@@ -1,0 +1,112 @@
+"""A meter that did not take part gets the shared part and trains a part of its own."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.config.study import Study
+from plfl.errors import DataError
+from plfl.forecast.model import ForecastModel, load
+from tests.forecast.test_model import MLP, RECIPE, study_of, trained
+from tests.helpers import tiny
+
+
+def model_of(study: Study) -> ForecastModel:
+    trained(study, Path("m.safetensors"))
+    return load("m.safetensors")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def newcomer(factor: float = 3.0, rows: int = 96 * 8) -> pd.DataFrame:
+    """Eight days of a meter like the others, but larger."""
+    table = tiny.tables(4, 96 * 14)["d"].iloc[:rows].rename_axis("timestamp")
+    table["load"] *= factor
+    return table
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        {"sharing": "P1"},
+        {"sharing": "P2"},
+        {"sharing": "P2", "windows": {"scaling": "per_client"}},
+        {"sharing": "P1", "windows": RECIPE, "model": MLP},
+    ],
+)
+def test_only_the_head_is_trained_and_helps(blocks: dict[str, Any]) -> None:
+    others = {name: block for name, block in blocks.items() if name != "sharing"}
+    study = study_of(
+        **{**others, "scarcity": {"epochs": 20}}, grid={"sharing": [blocks["sharing"]]}
+    )
+    model, readings = model_of(study), newcomer()
+    new = model.adapt(readings, "d")
+    assert new.clients == ["d"] and model.clients == ["a", "b", "c"]
+    (before,), (after,) = new.models["global"], new.models["local"]
+    np.testing.assert_array_equal(before, model.models["global"].mean(axis=0))
+    head = study.layout.mask(["head"])
+    np.testing.assert_array_equal(before[~head], after[~head])
+    assert (before[head] != after[head]).mean() > 0.5
+    errors = {}
+    for kind in ("global", "local"):
+        found = new.predict(readings, model=kind)  # type: ignore[arg-type]
+        truth = readings["load"].reindex(found.index)
+        errors[kind] = (found["forecast"] - truth).abs().mean()
+    assert errors["local"] < errors["global"]
+
+
+def test_its_scaling_is_its_own_or_that_of_the_federation() -> None:
+    readings = newcomer()
+    own = model_of(study_of(windows={"scaling": "per_client"})).adapt(readings, "d")
+    load, temperature = readings["load"], readings["temperature"]
+    assert own.scalings["d"].offset[0] == load.min()
+    assert own.scalings["d"].scale[0] == load.max() - load.min()
+    pooled = model_of(study_of())
+    new, old = pooled.adapt(readings, "d").scalings["d"], pooled.scalings["a"]
+    np.testing.assert_array_equal(new.offset, old.offset)
+    np.testing.assert_array_equal(new.scale, old.scale)
+    # The range of what it was trained on is always its own.
+    assert new.high[0] == load.max() and new.low[3] == temperature.min()
+
+
+def test_its_model_is_kept_in_a_file() -> None:
+    model, readings = model_of(study_of()), newcomer()
+    new = model.adapt(readings[:-10], "d", epochs=1)
+    new.save("d.safetensors")
+    again = load("d.safetensors")
+    assert again.clients == ["d"]
+    pd.testing.assert_frame_equal(again.predict(readings), new.predict(readings, "d"))
+    # The same readings give the same bits.
+    np.testing.assert_array_equal(
+        model.adapt(readings[:-10], "d", epochs=1).models["local"], new.models["local"]
+    )
+
+
+def test_gaps_do_not_matter(caplog: pytest.LogCaptureFixture) -> None:
+    readings = newcomer(rows=96 * 3)
+    readings.iloc[40:60, 0] = np.nan
+    with caplog.at_level(logging.WARNING):
+        new = model_of(study_of()).adapt(readings, "d")
+    assert "d: has only 3.0 days of readings to train on" in caplog.text
+    assert np.isfinite(new.models["local"]).all()
+    assert np.isfinite(new.predict(readings)["forecast"]).all()
+
+
+def test_what_is_refused() -> None:
+    model = model_of(study_of())
+    with pytest.raises(DataError, match="a: took part and has a model"):
+        model.adapt(newcomer(), "a")
+    with pytest.raises(DataError, match="d: has 11 readings, but a forecast needs 12"):
+        model.adapt(newcomer(rows=11), "d")
+    with pytest.raises(DataError, match="client d: 5 training windows are fewer than federation"):
+        model.adapt(newcomer(rows=20), "d")
+    alone = model_of(study_of(grid={"sharing": ["P3"]}))
+    with pytest.raises(DataError, match="its clients shared nothing that a new meter could begin"):
+        alone.adapt(newcomer(), "d")

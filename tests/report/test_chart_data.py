@@ -1,0 +1,146 @@
+"""The charts of the page get the numbers of the tables, and the library that is vendored."""
+
+import hashlib
+import json
+from dataclasses import asdict
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from plfl.report import chart_data
+from plfl.report.figures.ranks import blocks
+from plfl.results.statistics import ranking, scores
+from plfl.results.tables import Tables
+from tests.helpers import fake_results
+
+LOST = "CA-P1-fedopt-prox-fedavg-1"
+DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+SEEDS = fake_results.SMALL | {"grid": fake_results.SMALL["grid"] | {"seeds": [1, 2]}}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    folder = tmp_path_factory.mktemp("results")
+    fake_results.write(folder, SEEDS, (LOST,))
+    return Tables(folder)
+
+
+@pytest.fixture(scope="module")
+def data(tables: Tables) -> Any:
+    return json.loads(chart_data.chart_data(tables))
+
+
+def _cells(data: Any) -> list[Any]:
+    return [one for one in data["forecasters"] if one["kind"] != "baseline"]
+
+
+def test_every_training_is_there_once(tables: Tables, data: Any) -> None:
+    per_state = 2 * 2 * 2 + 2  # P1 and P2 with all optimisers, P3 without a server
+    assert len(_cells(data)) == 3 * per_state
+    assert len(data["forecasters"]) == 3 * (per_state + len(fake_results.BASELINES))
+    assert {one["kind"] for one in data["forecasters"]} == {"alone", "federated", "baseline"}
+    assert [axis["key"] for axis in data["axes"]] == chart_data.AXES
+    diverged = [one["name"] for one in data["forecasters"] if "diverged" in one]
+    assert diverged == ["P1, Prox + FedAvg"]
+
+
+def test_scores_are_means_over_the_seeds(tables: Tables, data: Any) -> None:
+    summary = tables.summary
+    for one in _cells(data):
+        if "diverged" in one:
+            continue
+        of = dict(zip(chart_data.AXES, one["axes"], strict=True))
+        for model in data["models"]:
+            rows = summary[(summary[list(of)] == pd.Series(of)).all(axis=1)]
+            rows = rows[(rows["model"] == model) & (rows["chosen"] == "last")]
+            shown = one.get(model, one["local"])
+            assert np.mean(shown["mase"]) == pytest.approx(rows["mase_mean"].mean(), rel=1e-3)
+            seeds = one.get(f"{model}_seeds", one["local_seeds"])
+            assert seeds["mase"] == pytest.approx(rows["mase_mean"].tolist(), rel=1e-3)
+        assert one["validation"] == pytest.approx(rows["validation_mase"].mean(), rel=0.2)
+        assert one["local_curve"]["round"] == [2, 4]
+
+
+def test_baselines_have_their_scores_and_bytes(tables: Tables, data: Any) -> None:
+    means = tables.baseline_scores
+    for one in data["forecasters"]:
+        if one["kind"] == "baseline":
+            state, _, name, *_ = one["axes"]
+            row = means.loc[(state, name)]
+            assert np.mean(one["local"]["mase"]) == pytest.approx(row["mase_mean"], rel=1e-3)
+            assert one["mb"] == pytest.approx(row["bytes"] / 3 / 1e6, rel=1e-3)
+
+
+def test_a_score_that_the_tables_lack_is_not_offered(tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.TINY)
+    table = pd.read_parquet(tmp_path / "records.parquet").drop(columns="rmse")
+    table.to_parquet(tmp_path / "records.parquet")
+    found = json.loads(chart_data.chart_data(Tables(tmp_path)))
+    assert [score["key"] for score in found["scores"]] == ["mase", "mae"]
+
+
+def _unpacked(packed: list[Any]) -> list[float]:
+    offset, step, digits = packed
+    pairs = zip(digits[::2], digits[1::2], strict=True)
+    return [offset + step * (64 * DIGITS.index(a) + DIGITS.index(b)) for a, b in pairs]
+
+
+def test_weeks_are_those_of_the_table(tables: Tables, data: Any) -> None:
+    cell = tables.shown_cell("IL")
+    assert cell is not None
+    week = data["weeks"]["IL"]
+    assert list(data["forecasters"][week["shown"]]["axes"]) == [*asdict(cell).values()][:-1]
+    (client, own), *_ = week["clients"].items()
+    rows = tables.forecasts(["stamp", "truth", "local"], client=client, **asdict(cell))
+    assert own["start"] == f"{rows['stamp'].iloc[0]:%Y-%m-%dT%H:%M}" and own["minutes"] == 15
+    span = np.ptp(rows["local"]) / 4000
+    for name, line in (("load", "truth"), (str(week["shown"]), "local")):
+        assert _unpacked(own["lines"][name]) == pytest.approx(rows[line].tolist(), abs=span)
+
+
+def test_a_large_study_has_fewer_weeks(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = json.loads(chart_data.chart_data(tables))["weeks"]["CA"]["clients"]
+    assert len(whole) == 3, "all clients of a small study"
+    monkeypatch.setattr(chart_data, "MOST_POINTS", 3 * 672 * 7)
+    small = json.loads(chart_data.chart_data(tables))["weeks"]["CA"]
+    (client,) = small["clients"]
+    cell = tables.shown_cell("CA")
+    assert cell is not None
+    assert tables.test_scores(cell).median() == tables.test_scores(cell)[client]
+    assert len(small["clients"][client]["lines"]) == 7
+
+
+def test_numbers_that_are_none_have_a_sign_of_their_own() -> None:
+    offset, step, digits = chart_data.packed(np.array([1.0, np.nan, 3.0]))
+    assert (offset, digits[2:4]) == (1.0, "__")
+    assert offset + step * 4094 == pytest.approx(3.0) and digits[4:] == "_-"
+    assert chart_data.packed(np.array([2.0, 2.0]))[0] == 2.0
+    assert chart_data.packed(np.array([np.nan]))[2] == "__"
+
+
+def test_the_critical_difference_is_that_of_the_figure(tables: Tables, data: Any) -> None:
+    ranked = ranking(blocks(tables.study, scores(tables, "local")))
+    k = len(ranked.ranks)
+    distance = data["q"][k] * np.sqrt(k * (k + 1) / (6 * ranked.clients))
+    assert distance == pytest.approx(ranked.critical_difference, rel=1e-3)
+    assert data["t"][3] == pytest.approx(stats.t.ppf(0.975, 2), rel=1e-3)
+    # Demšar (2006), table 5a.
+    assert [round(q, 3) for q in data["q"][2:6]] == [1.96, 2.344, 2.569, 2.728]
+
+
+def test_the_library_is_the_one_that_was_built() -> None:
+    folder = resources.files("plfl.report") / "charts"
+    digest, name = (folder / "plot.js.sha256").read_text().split()
+    content = (folder / name).read_bytes()
+    assert hashlib.sha256(content).hexdigest() == digest
+    text = content.decode()
+    assert "ISC" in text or "Permission to use, copy, modify" in text
+    wanted = json.loads((folder / "package.json").read_text())["dependencies"]["@observablehq/plot"]
+    assert f"@observablehq/plot {wanted}." in text
+    for script in ("plot.js", "charts.js"):
+        assert "</script" not in (folder / script).read_text(encoding="utf-8")

@@ -1,0 +1,85 @@
+"""benchmarks/conformance: plfl agrees with the reference, and the page shows what is stored."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.conformance import own, quadratics, report
+from benchmarks.conformance.adapter import NotThere
+from benchmarks.conformance.deviations import DEVIATIONS
+from benchmarks.conformance.libraries import LIBRARIES
+from benchmarks.conformance.probes import BODY, PROBES
+from benchmarks.conformance.reproduce import SCRIPTS
+
+STORED = report.stored()
+RESULTS = [(library, name) for library, probes in STORED["results"].items() for name in probes]
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_plfl_agrees_with_the_reference(name: str) -> None:
+    probe = PROBES[name]
+    try:
+        found = own.run(Path(), probe)
+    except NotThere:
+        assert STORED["results"]["plfl"][name] == "not there"
+        return
+    assert report.difference(vars(found), probe.expected()) < 1e-12
+    stored = STORED["results"]["plfl"][name]
+    np.testing.assert_allclose(stored["x"], found.x, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(stored["personal"], found.personal, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("library", "name"), RESULTS)
+def test_every_stored_result_agrees_or_is_explained(library: str, name: str) -> None:
+    given = report.verdict(library, name, STORED["results"][library][name])
+    assert given.state in ("agrees", "deviates", "not there")
+    if given.state == "deviates":
+        assert given.deviation is not None
+        assert given.unexplained < report.TOLERANCE
+
+
+@pytest.mark.parametrize("deviation", DEVIATIONS, ids=lambda d: f"{d.library}: {d.probes[0]}")
+def test_every_deviation_is_seen_in_each_of_its_probes(deviation: SimpleNamespace) -> None:
+    for name in deviation.probes:
+        found = STORED["results"][deviation.library][name]
+        assert report.verdict(deviation.library, name, found).deviation is deviation
+    assert deviation.script in STORED["reproductions"]
+
+
+def test_all_is_stored_and_the_page_shows_it() -> None:
+    assert set(STORED["results"]) <= {library.name for library in LIBRARIES}
+    assert all(set(found) == set(PROBES) for found in STORED["results"].values())
+    assert set(STORED["reproductions"]) == {path.name for path in SCRIPTS.glob("*.py")}
+    text = report.PAGE.read_text(encoding="utf-8")
+    assert report.page(text, STORED) == text
+
+
+def test_other_numbers_deviate_unexplained() -> None:
+    name = "ditto"
+    expected = PROBES[name].expected()
+    found = {"x": expected.x, "personal": expected.personal + 1e-6}
+    given = report.verdict("PFLlib", name, found)
+    assert (given.state, given.deviation) == ("deviates", None)
+    assert report.cell(given) == "**deviates** by 1e-06 unexplained"
+
+
+def test_the_model_for_libraries_has_the_gradients_of_the_quadratics() -> None:
+    model = quadratics.Model((2.0, 3.0)).double()
+    for client in range(2):
+        row, label = quadratics.row(BODY, client)
+        loss = quadratics.HalfSquare()(model(row[None]), label[None])
+        found = torch.autograd.grad(loss, list(model.parameters()))
+        expected = BODY.gradient(client, np.array([2.0, 3.0]))
+        np.testing.assert_allclose([g.item() for g in found], expected, rtol=1e-15)
+
+
+def test_the_model_notes_what_is_scored_and_only_that() -> None:
+    quadratics.scored.clear()
+    model = quadratics.Model((2.0, 3.0)).double()
+    model(quadratics.row(BODY, 1)[0][None])
+    assert quadratics.scored == []
+    model(quadratics.row(BODY, 1, test=True)[0][None])
+    assert quadratics.scored == [(1, 2.0, 3.0)]
