@@ -35,7 +35,7 @@ class WindowShape(NamedTuple):
 
 
 class KernelForm(NamedTuple):
-    """A model in the terms of the native kernel: an LSTM, if any, and an MLP with one output.
+    """A model in the terms of the native kernel: an LSTM, if any, and an MLP.
 
     The MLP reads the LSTM's hidden states of all steps. Without an LSTM it reads the window: the
     sequence row by row, then the context. A row has the parameters of `nn.LSTM`, and then weight,

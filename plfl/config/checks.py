@@ -209,16 +209,11 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
                 yield f"{where}: {name!r} is matched twice, by {hits}; keep one of them"
 
 
-def of_engine(compute: Compute, model: ModelRules, outputs: int) -> Iterator[str]:
-    """Report an engine that does not know the model, or one with so many outputs."""
+def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
+    """Report an engine that does not know the model."""
     if compute.engine == "fused" and model.kernel_form is None:
         yield (
             f"compute.engine: 'fused' does not know the model {model.summary}; set auto or stacked"
-        )
-    elif compute.engine == "fused" and outputs > 1:
-        yield (
-            f"compute.engine: 'fused' knows models with one output, but task and windows need "
-            f"{outputs}; set auto or stacked"
         )
 
 

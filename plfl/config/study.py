@@ -35,7 +35,7 @@ from plfl.config.sections import (
 from plfl.config.task_rules import ChosenTask
 from plfl.errors import ConfigError, DataError, did_you_mean
 from plfl.files import sha256
-from plfl.layout import KernelForm, ParameterLayout, WindowShape
+from plfl.layout import ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.registry import Algorithm, Section
@@ -156,7 +156,7 @@ class Study(Section):
         yield from broken
         if not broken:
             yield from checks.of_sharing(self.sharing, self.layout)
-        yield from checks.of_engine(self.compute, self.model, self.window_shape.outputs)
+        yield from checks.of_engine(self.compute, self.model)
         yield from checks.of_unfit(self.unfit)
         yield from checks.of_simulation(self.federation.simulation, self.data.clients)
         yield from checks.of_combinations(self.grid, self.refused)
@@ -259,11 +259,6 @@ class Study(Section):
         windows = self.windows
         sizes = len(self.data.inputs), windows.look_back, windows.context_width
         return WindowShape(*sizes, self.task.outputs(windows.horizons))
-
-    @property
-    def kernel_form(self) -> KernelForm | None:
-        """The model as the fused engine's kernel knows it; None if not, as with several outputs."""
-        return self.model.kernel_form if self.window_shape.outputs == 1 else None
 
     @property
     def layout(self) -> ParameterLayout:

@@ -147,5 +147,6 @@ class Steps:
         optimiser = self._optimiser if rates is None else self._optimiser.slowed(rates[0])
         self._taken += 1
         stepped = rows.clone()
-        optimiser.step(stepped, gradient.clone(), self._state, self._taken)
+        g = optimiser.decayed(rows, gradient.clone())
+        optimiser.step(stepped, g, self._state, self._taken)
         return stepped

@@ -82,7 +82,7 @@ def _saving_on_interrupt(checkpoint: Checkpoint, label: str) -> Iterator[None]:
 
 def _digests(study: Study, cells: Iterable[Cell], dataset: Path) -> dict[Cell, str]:
     """For every cell, the digest of everything that determines its results."""
-    shared = [sha256(dataset), *choose(study.compute, study.kernel_form)]
+    shared = [sha256(dataset), *choose(study.compute, study.model.kernel_form)]
     return {
         cell: digest(str(cell), study.settings(cell), training_code(study, [cell]), *shared)
         for cell in cells

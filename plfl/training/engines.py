@@ -36,11 +36,7 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
     if device == "cuda":
         reason: str | None = "it works on the CPU only"
     else:
-        reason = (
-            unavailable_reason()
-            if form
-            else "it does not know the model, or not with several outputs"
-        )
+        reason = unavailable_reason() if form else "it does not know the model"
     if reason is None:
         return "fused", device
     if compute.engine == "fused":

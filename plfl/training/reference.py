@@ -39,6 +39,7 @@ def optimiser(settings: ClientOpt, parameters: list[nn.Parameter]) -> torch.opti
                 settings.lr,
                 (settings.beta1, settings.beta2),
                 settings.eps,
+                settings.coupled_decay,
                 amsgrad=isinstance(settings, AdamAMS),
             )
         case AdamW():
@@ -50,13 +51,14 @@ def optimiser(settings: ClientOpt, parameters: list[nn.Parameter]) -> torch.opti
                 settings.weight_decay,
             )
         case Sgd():
-            return torch.optim.SGD(parameters, settings.lr)
+            return torch.optim.SGD(parameters, settings.lr, weight_decay=settings.coupled_decay)
         case SgdMomentum():
             return torch.optim.SGD(
                 parameters,
                 settings.lr,
                 settings.momentum,
                 settings.dampening,
+                settings.coupled_decay,
                 nesterov=settings.nesterov,
             )
     return None
@@ -131,7 +133,7 @@ class Reference:
             else:
                 state = {name: rows[s : s + 1] for name, rows in task.state.items()}
                 paced = task.optimiser if task.rates is None else task.optimiser.slowed(factor)
-                paced.step(y[None], g[None], state, k)
+                paced.step(y[None], paced.decayed(y, g)[None], state, k)
             if task.storm is not None:
                 y = torch.where(task.shared, ahead, y)
             if task.step_offset is not None:

@@ -116,6 +116,7 @@ class Stacked:
                 g += pull * (y - start)
             if task.constant is not None:
                 g += task.constant
+            optimiser.decayed(y, g)
             total += losses if active is None else losses * active
             now = slice(None) if always else longest_first[: sum(n >= k for n in taken)]
             paced = optimiser if task.rates is None else optimiser.slowed(task.rates[k - 1])
