@@ -22,6 +22,7 @@ from plfl.config.model_rules import DEFAULT, ChosenModel, find
 from plfl.config.plugged import with_plugins
 from plfl.config.search import Candidate
 from plfl.config.sections import (
+    IMAGES,
     Baselines,
     Compute,
     Data,
@@ -35,7 +36,7 @@ from plfl.config.sections import (
 from plfl.config.task_rules import ChosenTask
 from plfl.errors import ConfigError, DataError, did_you_mean
 from plfl.files import sha256
-from plfl.layout import ParameterLayout, WindowShape
+from plfl.layout import ParameterLayout, WindowShape, image_shape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.registry import Algorithm, Section
@@ -148,6 +149,9 @@ class Study(Section):
         named = list(checks.of_grid(self.grid, self.sharing))
         yield from named
         yield from checks.of_data(self.data)
+        yield from checks.of_task(self.task.name, self.data)
+        if self.data.is_images:
+            yield from checks.of_images(self.data, self.windows, self.federation, self.tuning)
         yield from checks.of_windows(self.windows)
         yield from checks.of_context(self.windows, self.data)
         yield from checks.of_target(self.windows, self.model)
@@ -255,7 +259,9 @@ class Study(Section):
 
     @property
     def window_shape(self) -> WindowShape:
-        """What the model reads of a window and returns."""
+        """What the model reads of a window and returns; a window may be an image."""
+        if self.data.is_images:
+            return image_shape(*IMAGES[self.data.source])
         windows = self.windows
         sizes = len(self.data.inputs), windows.look_back, windows.context_width
         return WindowShape(*sizes, self.task.outputs(windows.horizons))
@@ -470,6 +476,8 @@ class Study(Section):
             settings["trace"] = _digest_of(path)
         if self.task.name != task_rules.DEFAULT:
             settings["task"] = self.task.settings
+        if self.data.is_images:  # files hold images before they are dealt
+            settings["clients"] = [self.data.clients, self.data.skew.model_dump(mode="json")]
         alone = self.is_alone(cell)
         if self.trials(cell) > 1:
             settings["tuning"] = [self.tuning.of(alone), self.tuning.trials, self.grid.seeds]

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from plfl.data.windows import Dataset
+from plfl.data.examples import Examples
 from plfl.errors import ConfigError
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
@@ -70,7 +70,7 @@ class Reference:
     def __init__(
         self,
         network: Network,
-        dataset: Dataset,
+        dataset: Examples,
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ):

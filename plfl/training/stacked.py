@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from plfl.data.windows import Dataset
+from plfl.data.examples import Examples
 from plfl.models.network import Network
 from plfl.training.losses import contrastive
 from plfl.training.task import Contrast, LocalTask, Storm
@@ -31,7 +31,7 @@ class Stacked:
     def __init__(
         self,
         network: Network,
-        dataset: Dataset,
+        dataset: Examples,
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ):

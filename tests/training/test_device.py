@@ -21,7 +21,7 @@ DATASET = tiny.dataset(rows=200)
 SERVERS = ["fedavg", "fedavgadaptive", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "slowmo"]
 CLIENTS = ["sgd", "sgdm", "adam", "adamams", "prox", "proxadam"]
 # The gradient of MOON's term is PyTorch's own, which a disguise cannot follow in inference mode.
-METHODS = sorted(set(methods.available()) - {"moon"})
+METHODS = sorted(n for n, m in methods.available().items() if n != "moon" and not m.only_task)
 
 
 def options(method: str, steps: int) -> dict[str, Any]:

@@ -1,4 +1,11 @@
-STEMS = [stem for stems in figures.available(study).values() for stem in stems]
+if study.data.is_images:
+    CAPTIONS = classifiers.CAPTIONS
+    STEMS = list(CAPTIONS)
+else:
+    CAPTIONS = {
+        name: figures.caption(name, study) for name in figures.available(study)
+    }
+    STEMS = [stem for stems in figures.available(study).values() for stem in stems]
 PICTURES = [local(f"{FIGURES}/{stem}.png") for stem in STEMS]
 DRAWINGS = [local(f"{FIGURES}/{stem}.svg") for stem in STEMS]
 
@@ -27,11 +34,13 @@ rule figures:
     conda:
         "../../environment.yml"
     params:
-        captions={
-            name: figures.caption(name, study) for name in figures.available(study)
-        },
+        captions=CAPTIONS,
         plugins={plugin.name: plugin.digest for plugin in active(study.plugins)},
-        code=code_digest("plfl.report.figures"),
+        code=code_digest(
+            "plfl.report.classifiers.figures"
+            if study.data.is_images
+            else "plfl.report.figures"
+        ),
     message:
         "Draw the figures"
     script:
@@ -58,7 +67,11 @@ rule page:
     conda:
         "../../environment.yml"
     params:
-        code=code_digest("plfl.report.page"),
+        code=code_digest(
+            "plfl.report.classifiers.page"
+            if study.data.is_images
+            else "plfl.report.page"
+        ),
     message:
         "Write the page of the study"
     script:

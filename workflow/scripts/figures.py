@@ -4,6 +4,7 @@ import logging
 
 from plfl.config.study import Study
 from plfl.pipeline.jobs import job
+from plfl.report import classifiers
 from plfl.report.figures import available, render_all
 
 log = logging.getLogger("plfl.figures")
@@ -15,6 +16,17 @@ def draw_figures(study: Study) -> None:
         log.info("figure %d of %d: %s", number, len(available(study)), name)
 
 
+def draw_classifiers(study: Study) -> None:
+    """The same for a study of classifiers."""
+    from plfl.report.classifiers.figures import render_all  # other studies do not need it
+
+    for number, name in enumerate(render_all(study.results, study.figures), 1):
+        log.info("figure %d of %d: %s", number, len(classifiers.CAPTIONS), name)
+
+
 if __name__ == "__main__":
     with job(snakemake) as study:
-        draw_figures(study)
+        if study.data.is_images:
+            draw_classifiers(study)
+        else:
+            draw_figures(study)
