@@ -1,6 +1,7 @@
 """The wheel, installed beside nothing but its dependencies, is the whole product."""
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ import venv
 from pathlib import Path
 
 import pytest
+
+from plfl.training.native import flags
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILDS = re.compile(r"/charts/(build|package|.*\.sha256)")
@@ -28,7 +31,7 @@ def tracked(*paths: str) -> list[str]:
 class Installed:
     """A virtual environment with the wheel, and a folder outside the clone to work in."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, compiler: str | None = None):
         source, self.bin, self.work = folder / "source", folder / "venv" / "bin", folder / "work"
         self.work.mkdir()
         for file in tracked():
@@ -39,7 +42,8 @@ class Installed:
         (self.packages / "dependencies.pth").write_text("\n".join(filter(is_packages, sys.path)))
         pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install"]
         pip += ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", str(source)]
-        done = subprocess.run(pip, capture_output=True, text=True, check=False)
+        environment = os.environ | ({"CXX": compiler} if compiler else {})
+        done = subprocess.run(pip, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr
 
     @property
@@ -103,7 +107,11 @@ def is_packages(path: str) -> bool:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    return Installed(tmp_path_factory.mktemp("installed"))
+    folder = tmp_path_factory.mktemp("installed")
+    compiler = folder / "compiler"  # takes no time; the campaign `wheel` uses a true one
+    compiler.write_text('#!/bin/sh\nfor last; do :; done; echo "$@" > "$last"\n')
+    compiler.chmod(0o755)
+    return Installed(folder, str(compiler))
 
 
 def test_it_has_every_file_that_the_product_needs(installed: Installed) -> None:
@@ -113,6 +121,18 @@ def test_it_has_every_file_that_the_product_needs(installed: Installed) -> None:
     wanted = {package / "shipped" / file for file in shipped}
     wanted |= {package.parent / file for file in tracked("plfl") if not BUILDS.search(file)}
     assert {path for path in wanted if not path.is_file()} == set()
+
+
+def test_it_has_the_kernel_for_every_instruction_set(installed: Installed) -> None:
+    folder = installed.packages / "plfl" / "training" / "native"
+    names = flags.INSTRUCTIONS if platform.machine() == "x86_64" else ["plain"]
+    # A compiler of the machine is not used where the wheel has brought a build of this source.
+    builds = {folder / f"{flags.stem(name)}.so": flags.INSTRUCTIONS[name] for name in names}
+    assert set(folder.glob("*.so")) == builds.keys()
+    for build, options in builds.items():
+        assert {*flags.FLAGS, *options} < set(build.read_text().split())
+    (about,) = installed.packages.glob("plfl-*.dist-info/WHEEL")
+    assert re.search(r"^Tag: py3-none-(?!any)", about.read_text(), re.MULTILINE)
 
 
 def test_a_ready_study_can_run_in_an_empty_folder(installed: Installed) -> None:
