@@ -90,6 +90,11 @@ def of_data(data: Data) -> Iterator[str]:
     for key, folder in (("data.folder", data.folder), ("data.meters.folder", data.meters.folder)):
         if "\0" in str(folder):
             yield f"{key}: {str(folder)!r} is not a valid folder name; remove the NUL character"
+    if data.resample and data.resample <= data.read_interval:
+        yield (
+            f"data.resample: {data.resample} minutes are not more than the {data.read_interval} "
+            "between readings; remove it, or choose a longer interval"
+        )
     yield from _of_features(data)
     yield from _of_columns(data.meters.columns, data.features)
     yield from _of_units(data.meters)

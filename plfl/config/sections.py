@@ -147,6 +147,9 @@ class Data(Section):
     features: list[str] = Field(list(FEATURES), min_length=1)
     """Inputs of the model, in order. The first must be `load`. The paper uses all eight. With
     `meters`, columns of your own are possible, too: see `data.meters.columns`."""
+    resample: Literal[30, 60] | None = None
+    """Minutes between the rows of a series, more than between its readings, whose loads are added
+    up and whose other values are averaged. null: a row for each reading."""
     comstock: Comstock = Comstock()
     meters: Meters = Meters()
     sample: Sample = Sample()
@@ -165,6 +168,11 @@ class Data(Section):
     @property
     def interval(self) -> int:
         """Minutes between the rows of a series."""
+        return self.resample or self.read_interval
+
+    @property
+    def read_interval(self) -> int:
+        """Minutes between the readings of the source."""
         return self.meters.interval if self.source == "meters" else 15
 
     @property

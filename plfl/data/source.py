@@ -77,6 +77,8 @@ def settings(data: Data, state: str) -> dict[str, Any]:
     blocks = {"meters"} if data.source == "meters" else {"comstock", data.source}
     ids = [] if data.source == "meters" else buildings(data, state)
     keys = {"source", "folder", "clients", "features", *blocks}
+    if data.resample:
+        keys.add("resample")
     chosen = data.model_dump(mode="json", include=keys) | {"buildings": ids}
     if data.source == "meters" and readers.available():
         used = {reader for file in own_files(data, state) if (reader := readers.reader_of(file))}
@@ -147,7 +149,7 @@ def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
     Raises:
         DataError: a file is missing or unreadable, or contains invalid values.
     """
-    from plfl.data.features import assemble
+    from plfl.data.features import assemble, resampled
 
     if data.source == "meters":
         from plfl.data import meters
@@ -157,6 +159,8 @@ def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
         from plfl.data.comstock import series as comstock
 
         series = comstock.read(_root(data), data, state, buildings(data, state))
+    if minutes := data.resample:
+        series = {name: resampled(table, minutes) for name, table in series.items()}
     return {name: assemble(table, data.features) for name, table in series.items()}
 
 

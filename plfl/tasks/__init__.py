@@ -158,3 +158,7 @@ class Task(TaskRules):
     ) -> pd.DataFrame:
         """Predictions for windows of a client, by model, beside the truth."""
         raise NotImplementedError
+
+    def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
+        """Predictions as columns of a table, which begin with a `name`."""
+        raise NotImplementedError
