@@ -151,7 +151,19 @@ class Tables:
     @cached_property
     def record_columns(self) -> list[str]:
         """The columns of records.parquet."""
-        path = self._file("records.parquet")
+        return self._columns("records.parquet")
+
+    def has_score(self, name: str) -> bool:
+        """Whether the records have a score; older ones lack some."""
+        return name in self.record_columns
+
+    @cached_property
+    def forecast_columns(self) -> list[str]:
+        """The columns of forecasts.parquet."""
+        return self._columns("forecasts.parquet")
+
+    def _columns(self, name: str) -> list[str]:
+        path = self._file(name)
         with _readable(path):
             return list(pq.read_schema(path).names)
 
