@@ -1,5 +1,7 @@
 """A study: buildings → windows → federations → tables → figures, page and MLflow."""
 
+import re
+
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
@@ -30,8 +32,13 @@ try:
 except PlflError as error:
     raise WorkflowError(str(error)) from None
 
-RESULTS = str(study.results)
-FIGURES = str(study.figures)
+# A study with further axes has variants (docs/axes.md). Each is a study in a folder of its own; those
+# that differ in no axis of the data share their datasets.
+VARIANT = "/{variant}" if study.axes else ""
+INPUT = "/{inputs}" if any(study.inputs.values()) else ""
+RESULTS = f"{study.results}{VARIANT}"
+FIGURES = f"{study.figures}{VARIANT}"
+INPUTS = f"{study.results}{INPUT}"
 
 
 wildcard_constraints:
@@ -41,6 +48,8 @@ wildcard_constraints:
     client_opt="[a-z0-9_]+",
     server_opt="[a-z0-9_]+",
     seed="[0-9]+",
+    variant="|".join(map(re.escape, study.variants)),
+    inputs="|".join(map(re.escape, set(study.inputs.values()))),
 
 
 include: "workflow/rules/common.smk"
@@ -49,6 +58,16 @@ include: "workflow/rules/baselines.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/track.smk"
+include: "workflow/rules/overview.smk"
+
+
+# What a study without further axes, or each variant, consists of.
+OWN_FILES = [
+    *TABLES.values(),
+    *PICTURES,
+    local(f"{RESULTS}/index.html"),
+    local(f"{RESULTS}/models/index.csv"),
+]
 
 
 report: "workflow/report/workflow.rst"
@@ -57,13 +76,19 @@ report: "workflow/report/workflow.rst"
 rule all:
     default_target: True
     input:
-        TABLES.values(),
-        PICTURES,
-        local(f"{RESULTS}/index.html"),
-        local(f"{RESULTS}/models/index.csv"),
-        local(f"{RESULTS}/tracked.json") if study.tracking.enabled else [],
+        OVERVIEW.values() if study.axes else OWN_FILES,
+        local(f"{study.results}/tracked.json") if study.tracking.enabled else [],
     message:
         f"The study {study.name!r} is complete"
+
+
+# The page, figures and models of every variant.
+rule variants:
+    input:
+        rules.all.input,
+        of_all_variants(OWN_FILES),
+    message:
+        f"All variants of the study {study.name!r} have a page"
 
 
 onstart:

@@ -272,3 +272,20 @@ def test_refused_combinations_are_left_out(project: Project, stack: str) -> None
     records = pd.read_parquet(project.results / "records.parquet")
     found = set(records[["method", "server_opt"]].itertuples(index=False, name=None))
     assert found == {("fedopt", "fedavg"), ("fedopt", "fedyogi"), ("scaffold", "fedavg")}
+
+
+def test_variants_use_the_datasets_and_cells_that_exist(project: Project) -> None:
+    name = "North-P2-fedopt-adam-fedavg-10.parquet"
+    before = pd.read_parquet(project.results / "cells" / name)
+    project.config["grid"]["federation.local_steps"] = [3, 4]
+    expected = {"train": 8, "train_local": 4, "collect": 2, "overview": 1, "track": 1}
+    assert project.jobs() == expected
+    run = project.snakemake(f"results/own/local_steps=3/cells/{name}")
+    assert run.returncode == 0, run.stdout + run.stderr
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(project.results / "local_steps=3" / "cells" / name), before
+    )
+    logs = project.results / "local_steps=3" / "logs" / "train"
+    assert "round" not in (logs / "North-P2.log").read_text()  # nothing was trained again
+    project.config["grid"]["windows.history"] = [1, None]
+    assert {"windows": 4, "baselines": 4, "collect": 4}.items() <= project.jobs().items()

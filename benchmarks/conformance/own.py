@@ -6,35 +6,53 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from benchmarks.conformance.adapter import Found, NotThere, main
 from benchmarks.conformance.probes import Probe
+from plfl.federated.federation import Federation
 from plfl.methods import Method
+from plfl.methods.apfl import APFL
 from plfl.methods.ditto import Ditto
+from plfl.methods.fedala import FedALA
+from plfl.methods.fedamp import FedAMP
+from plfl.methods.fedamp import State as FedAMPState
 from plfl.methods.fedbabu import FedBABU
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedrep import FedRep
 from plfl.methods.fine_tuning import FineTuning
 from plfl.methods.per_fedavg import PerFedAvg
+from plfl.methods.pfedme import PFedMe
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers.problems import Quadratic, in_turns, trajectory
 
-METHODS: dict[str, Callable[[Mapping[str, Any]], Method]] = {
-    "fedavg": lambda given: FedOpt(),
-    "fedavg_ft": lambda given: FineTuning(epochs=given["finetune"]),
-    "fedper": lambda given: FedOpt(),
-    "lg_fedavg": lambda given: FedOpt(),
-    "fedrep": lambda given: FedRep(**given),
-    "fedbabu": lambda given: FedBABU(epochs=given["finetune"]),
-    "ditto": lambda given: Ditto(
-        personal_steps=given["own_steps"], **{k: v for k, v in given.items() if k == "lam"}
+METHODS: dict[str, Callable[[Mapping[str, Any], int], Method]] = {
+    "fedavg": lambda given, K: FedOpt(),
+    "fedavg_ft": lambda given, K: FineTuning(epochs=given["finetune"]),
+    "fedper": lambda given, K: FedOpt(),
+    "lg_fedavg": lambda given, K: FedOpt(),
+    "fedrep": lambda given, K: FedRep(**given),
+    "fedbabu": lambda given, K: FedBABU(epochs=given["finetune"]),
+    "ditto": lambda given, K: Ditto(**renamed(given, own_steps="personal_steps")),
+    "per_fedavg": lambda given, K: PerFedAvg(**given),
+    "per_fedavg_hf": lambda given, K: PerFedAvg(**given, order="hf"),
+    "apfl": lambda given, K: APFL(**given, adapt_alpha="never"),
+    "apfl_adaptive": lambda given, K: APFL(**given, adapt_alpha="round"),
+    "pfedme": lambda given, K: PFedMe(
+        lam=given["lam"], eta=given["eta"], inner_steps=K, minibatches=given["outer_steps"]
     ),
-    "per_fedavg": lambda given: PerFedAvg(**given),
-    "per_fedavg_hf": lambda given: PerFedAvg(**given, order="hf"),
+    "fedala": lambda given, K: FedALA(subset="shared", **renamed(given, weight_lr="eta_w")),
+    "fedamp": lambda given, K: FedAMP(attention="distance", **renamed(given, alpha_k="alpha")),
 }
-"""plfl's methods with a probe's hyperparameters."""
+"""plfl's methods with a probe's hyperparameters and its local steps K."""
 FROM_THE_SERVER = ("fedavg", "fedper", "lg_fedavg", "fedrep")
 """Methods whose personalised model is [x; p_i]."""
+
+
+def renamed(given: Mapping[str, Any], **names: str) -> dict[str, Any]:
+    """Hyperparameters under the names that plfl gives them."""
+    return {names.get(name, name): value for name, value in given.items()}
 
 
 def run(folder: Path, probe: Probe) -> Found:
@@ -42,19 +60,28 @@ def run(folder: Path, probe: Probe) -> Found:
     if probe.method not in METHODS:
         raise NotThere
     problem = probe.problem
+    method = METHODS[probe.method](probe.arguments, problem.steps)
+
+    def start(f: Federation) -> None:
+        f.local = torch.from_numpy(problem.rows0)
+        if isinstance(f.state, FedAMPState):
+            f.state.w = f.local[:, f.columns].clone()
+
     seen = trajectory(
         Sgd(lr=problem.optimiser.lr),
-        FedAvg(),
-        in_turns(METHODS[probe.method](probe.arguments), *map(list, problem.present)),
+        FedAvg(lr=probe.arguments.get("beta", 1)),
+        in_turns(method, *map(list, problem.present)),
         problem=Quadratic(list(problem.a), list(problem.c), list(problem.mix)),
         shared=tuple(problem.shared),
         start=tuple(problem.x0.tolist()),
         rounds=len(problem.present),
         steps=problem.steps,
+        made=start,
     )
     last = seen[-1]
     personal = last.global_models if probe.method in FROM_THE_SERVER else last.scored
-    return Found([s.x.tolist() for s in seen], personal.tolist())
+    x = [[] if probe.method == "fedamp" else s.x.tolist() for s in seen]
+    return Found(x, personal.tolist())
 
 
 if __name__ == "__main__":

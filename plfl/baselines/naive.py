@@ -11,7 +11,7 @@ DAY = WEEK // 7
 
 def persistence(dataset: Dataset) -> Predict:
     """The load of the last input row."""
-    return lambda client, starts: dataset.load[dataset.persistence_rows(starts)]
+    return lambda client, starts: dataset.persistence(starts)
 
 
 def seasonal(*seasons: int) -> Fit:
@@ -28,14 +28,14 @@ def seasonal(*seasons: int) -> Fit:
 
 
 def last_season(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
-    """The loads a `season` (minutes) before the targets of a client's windows.
+    """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets.
 
     Where that reading is missing, the load a season earlier takes its place, and so on. NaN as in
     `before`.
     """
     loads = before(dataset, client, starts, season)
     rows = dataset.target_rows(starts) - season // dataset.interval
-    gaps = np.isnan(loads) & (rows <= dataset.persistence_rows(starts))
+    gaps = np.isnan(loads) & (rows <= _last(dataset, starts))
     earlier = season
     while (gaps & (rows >= dataset.bounds[client, 0])).any():
         earlier, rows = earlier + season, rows - season // dataset.interval
@@ -45,10 +45,17 @@ def last_season(dataset: Dataset, client: int, starts: Rows, season: int) -> Flo
 
 
 def before(dataset: Dataset, client: int, starts: Rows, season: int) -> Floats:
-    """The loads a `season` (minutes) before the targets of a client's windows.
+    """The loads, in the shape of `Dataset.truth`, a `season` (minutes) before the targets.
 
     NaN where this is after the last input row, before the client's first row, or in a gap.
     """
     rows = dataset.target_rows(starts) - season // dataset.interval
-    known = (rows >= dataset.bounds[client, 0]) & (rows <= dataset.persistence_rows(starts))
-    return np.where(known, dataset.load[np.where(known, rows, starts)], np.nan)
+    last = _last(dataset, starts)
+    known = (rows >= dataset.bounds[client, 0]) & (rows <= last)
+    return np.where(known, dataset.load[np.where(known, rows, last)], np.nan)
+
+
+def _last(dataset: Dataset, starts: Rows) -> Rows:
+    """The last input rows (W,), or (W, 1) if windows have several targets."""
+    last = dataset.persistence_rows(starts)
+    return last if dataset.horizons == 1 else last[:, None]

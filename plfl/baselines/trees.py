@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from plfl.baselines import features
-from plfl.baselines.model import Floats, Predict, Rows, per_client
+from plfl.baselines.model import Floats, Predict, Rows
 from plfl.data.units import Unit
 from plfl.data.windows import Dataset, Split
 
@@ -27,7 +27,11 @@ PARAMETERS: dict[str, Any] = {
 }
 """All other parameters have LightGBM's defaults."""
 PATIENCE = 30
-"""Training stops after this many trees without a smaller L1 error on validation."""
+"""Training stops after this many trees without a smaller error on validation: the L1 error, or the
+pinball loss of a quantile."""
+MOST = 20_000
+"""Pairs of a window and a target on which the model of a client is trained, about as many at most.
+Of windows with several targets every second, third, … is used."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +45,13 @@ class Boosting:
     """Maximum number of histogram bins per feature."""
     early_stopping: bool = True
     """Keep the number of trees that is best on validation; otherwise validation is not used."""
+    levels: tuple[float, ...] = ()
+    """Levels of the quantiles to forecast, with one model for each; none: a single forecast."""
 
 
 DEFAULT = Boosting()
 Design: TypeAlias = Callable[[Dataset, int, Rows, Unit], Floats]
-"""Features (W, K) of windows of a client, given its number, their start rows and its units."""
+"""Features (W, K) of windows with one target, given the client's number, start rows and units."""
 
 
 def own_inputs(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
@@ -53,20 +59,7 @@ def own_inputs(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
 
     The inputs are the loads of the look-back and the other features at the last input row.
     """
-    return per_client(lambda data, client: _own_inputs(data, client, boosting))(dataset)
-
-
-def _own_inputs(dataset: Dataset, client: int, boosting: Boosting) -> Callable[[Rows], Floats]:
-    def design(starts: Rows) -> Floats:
-        others = features.inputs(dataset, starts, range(1, len(dataset.columns)))
-        return np.concatenate([features.look_back(dataset, starts), others], axis=1)
-
-    def part(split: Split) -> tuple[Floats, Floats]:
-        starts = dataset.starts(client, split)
-        return design(starts), features.truth(dataset, starts)
-
-    model = _train(part, boosting)
-    return lambda starts: model(design(starts))
+    return _of_each_client(dataset, boosting, _own_inputs, changes=False)
 
 
 def with_lags(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
@@ -87,41 +80,74 @@ def with_context(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
 
 def pooled(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     """Like `with_lags`, but one model for all clients."""
-    return _of_changes(dataset, range(len(dataset.clients)), boosting, _lagged)
+    return _of_clients(dataset, range(len(dataset.clients)), boosting, _lagged)
 
 
-def _of_each_client(dataset: Dataset, boosting: Boosting, design: Design) -> Predict:
-    models = [_of_changes(dataset, [i], boosting, design) for i in range(len(dataset.clients))]
+def _of_each_client(
+    dataset: Dataset, boosting: Boosting, design: Design, changes: bool = True
+) -> Predict:
+    models = [
+        _of_clients(dataset, [i], boosting, design, changes) for i in range(len(dataset.clients))
+    ]
     return lambda client, starts: models[client](client, starts)
 
 
-def _of_changes(
-    dataset: Dataset, clients: Sequence[int], boosting: Boosting, design: Design
+def _of_clients(
+    dataset: Dataset,
+    clients: Sequence[int],
+    boosting: Boosting,
+    design: Design,
+    changes: bool = True,
 ) -> Predict:
-    """One model for some clients, which forecasts the change in the units of each."""
+    """One model for some clients, which forecasts the load, or `changes` in the units of each.
+
+    If windows have several targets, the number of the target is a further feature.
+    """
     units = {client: _unit(dataset, client) for client in clients}
+    views = [dataset.at(h) for h in range(dataset.horizons)]
+
+    def read(h: int, client: int, starts: Rows) -> Floats:
+        found = design(views[h], client, starts, units[client])
+        return found if len(views) == 1 else np.insert(found, 0, h, axis=1)
+
+    def target(h: int, client: int, starts: Rows) -> Floats:
+        load = features.truth(views[h], starts)
+        if not changes:
+            return load
+        return np.asarray((load - features.last(dataset, starts)) / units[client].change, float)
 
     def part(split: Split) -> tuple[Floats, Floats]:
         starts = {client: dataset.starts(client, split) for client in clients}
-        designs = [design(dataset, c, s, units[c]) for c, s in starts.items()]
-        targets = [
-            (features.truth(dataset, s) - features.last(dataset, s)) / units[c].change
-            for c, s in starts.items()
-        ]
-        return np.concatenate(designs), np.concatenate(targets)
+        if len(views) > 1:
+            starts = {c: s[:: -(-len(s) * len(views) // MOST)] for c, s in starts.items()}
+        pairs = [(h, *own) for h in range(len(views)) for own in starts.items()]
+        return (
+            np.concatenate([read(*pair) for pair in pairs]),
+            np.concatenate([target(*pair) for pair in pairs]),
+        )
 
     model = _train(part, boosting)
 
     def predict(client: int, starts: Rows) -> Floats:
-        change = model(design(dataset, client, starts, units[client]))
-        return features.last(dataset, starts) + units[client].change * change
+        found = [model(read(h, client, starts)) for h in range(len(views))]
+        loads = found[0] if len(found) == 1 and not boosting.levels else np.stack(found, axis=1)
+        if changes:
+            last = features.last(dataset, starts).reshape(-1, *[1] * (loads.ndim - 1))
+            loads = last + units[client].change * loads
+        return np.sort(loads, axis=-1) if boosting.levels else loads
 
     return predict
 
 
 def _unit(dataset: Dataset, client: int) -> Unit:
     first, end = dataset.bounds[client, :2]
-    return Unit.of(dataset.load[first:end], dataset.look_ahead)
+    return Unit.of(dataset.load[first:end], dataset.look_ahead, dataset.horizons)
+
+
+def _own_inputs(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
+    """The loads of the look-back, and the other features at the last input row."""
+    others = features.inputs(dataset, starts, range(1, len(dataset.columns)))
+    return np.concatenate([features.look_back(dataset, starts), others], axis=1)
 
 
 def _lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
@@ -153,15 +179,34 @@ def _in_context(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floa
 def _train(
     part: Callable[[Split], tuple[Floats, Floats]], boosting: Boosting
 ) -> Callable[[Floats], Floats]:
-    """A model trained on the features and targets that `part` returns for each split."""
+    """A model trained on the features and targets that `part` returns for each split.
+
+    It returns forecasts (W,), or quantiles (W, Q) of `boosting.levels`.
+    """
     import lightgbm  # here, because it takes a second to load
 
-    rate = {"learning_rate": boosting.learning_rate, "max_bin": boosting.max_bin}
-    parameters = PARAMETERS | rate
-    data = lightgbm.Dataset(*part("train"), params=parameters)
-    stopping: dict[str, Any] = {}
-    if boosting.early_stopping:
-        stopping["valid_sets"] = [data.create_valid(*part("validation"))]
-        stopping["callbacks"] = [lightgbm.early_stopping(PATIENCE, verbose=False)]
-    booster = lightgbm.train(parameters, data, num_boost_round=boosting.trees, **stopping)
-    return lambda design: np.asarray(booster.predict(design, num_threads=1), float)
+    parameters = PARAMETERS | {
+        "learning_rate": boosting.learning_rate,
+        "max_bin": boosting.max_bin,
+    }
+    training = part("train")
+    validation = part("validation") if boosting.early_stopping else None
+
+    def train(**objective: Any) -> Any:
+        given = parameters | objective
+        data = lightgbm.Dataset(*training, params=given)
+        stopping: dict[str, Any] = {}
+        if validation is not None:
+            stopping["valid_sets"] = [data.create_valid(*validation)]
+            stopping["callbacks"] = [lightgbm.early_stopping(PATIENCE, verbose=False)]
+        return lightgbm.train(given, data, num_boost_round=boosting.trees, **stopping)
+
+    if not boosting.levels:
+        booster = train()
+        return lambda design: np.asarray(booster.predict(design, num_threads=1), float)
+    # The gradients of a quantile are not whole numbers.
+    exact = {"objective": "quantile", "use_quantized_grad": False}
+    boosters = [train(alpha=level, **exact) for level in boosting.levels]
+    return lambda design: np.stack(
+        [np.asarray(one.predict(design, num_threads=1), float) for one in boosters], axis=1
+    )

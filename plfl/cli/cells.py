@@ -32,23 +32,44 @@ def run(options: argparse.Namespace) -> None:
     """Print the workload of a study by state and sharing scheme, or the names of its cells."""
     study = Study.load(options.config)
     if options.list:
-        print("\n".join(map(str, study.cells)))
+        for label, variant in study.variants.items():
+            print("\n".join(f"{label}/{cell}" if label else str(cell) for cell in variant.cells))
         return
-    from plfl.experiments.workload import measure, workload
+    import pandas as pd
+
+    from plfl.experiments.workload import Speed, measure, workload
+    from plfl.files import digest
     from plfl.pipeline.jobs import duration
     from plfl.training.engines import choose
 
-    work = workload(study)
-    total = work.drop(columns=["state", "sharing"]).sum()
+    works = {label: workload(variant) for label, variant in study.variants.items()}
+    parts = [
+        work if not label else pd.concat({label: work}, names=["variant"]).reset_index(level=0)
+        for label, work in works.items()
+    ]
+    work = pd.concat(parts, ignore_index=True)
+    total = work.drop(columns=["variant", "state", "sharing"], errors="ignore").sum()
     print(as_text(work.drop(columns="evaluations")))
-    speed = measure(study)
-    seconds = speed.seconds(work)
+    speeds: dict[str, Speed] = {}
+    seconds = 0.0
+    for label, variant in study.variants.items():
+        f = variant.federation
+        sizes = (variant.data.clients, f.local_steps, f.batch_size, f.loss)
+        same = digest(variant.model.settings, variant.window_shape, *sizes)
+        if same not in speeds:
+            speeds[same] = measure(variant)
+        seconds += speeds[same].seconds(works[label])
     cores = max(1, (os.cpu_count() or 1) // study.compute.threads)
-    engine, device = choose(study.compute, study.model.kernel_form)
+    engines = {choose(study.compute, v.model.kernel_form) for v in study.variants.values()}
+    trained_by = " and ".join(f"{engine} engine on {device}" for engine, device in sorted(engines))
+    per_second = " to ".join(
+        f"{limit(speed.client_steps for speed in speeds.values()):,.0f}"
+        for limit in ((min, max) if len(speeds) > 1 else (min,))
+    )
     print(
         f"\n{study.name}: {total['cells']:.0f} cells, {total['trainings']:.0f} trainings, "
         f"{total['client_steps']:,.0f} client-steps, at least {total['megabytes']:,.0f} MB between "
         f"clients and servers\nthe training itself takes about {duration(seconds)} in one job, "
-        f"{duration(seconds / cores)} on {cores} cores ({engine} engine on {device}, "
-        f"{speed.client_steps:,.0f} client-steps/s measured now, for a year of data per client)"
+        f"{duration(seconds / cores)} on {cores} cores ({trained_by}, "
+        f"{per_second} client-steps/s measured now, for a year of data per client)"
     )

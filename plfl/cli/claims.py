@@ -3,6 +3,7 @@
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from plfl.cli.common import Commands, add_parser, add_round
 
@@ -25,11 +26,17 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the verdict on each claim."""
     from plfl.results import claims
+    from plfl.results.records import read_about
     from plfl.results.tables import Tables
 
-    tables = Tables(options.results)
-    found = claims.verdicts(tables, options.round)
+    variants = read_about(options.results).get("variants", [""])
+    judged: dict[str, Any] = {}
+    for label in variants:
+        tables = Tables(options.results / label)
+        found = claims.verdicts(tables, options.round)
+        if options.json:
+            judged[label] = claims.as_json(tables, found, options.round)
+        else:
+            print(f"{label}\n" * bool(label) + claims.as_text(tables, found, options.round))
     if options.json:
-        print(json.dumps(claims.as_json(tables, found, options.round), indent=1))
-    else:
-        print(claims.as_text(tables, found, options.round))
+        print(json.dumps(judged.get("", judged), indent=1))

@@ -26,16 +26,19 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Draw the figures, write the page, print its path, and open it if asked."""
-    from plfl.report import figures, page
-    from plfl.results.tables import Tables
+    from plfl.report import figures, overview, page
+    from plfl.results.overview import is_overview, study_of
 
     results = options.results or latest_study("study.json")
-    name = Tables(results).study.figures.name
-    drawn = results.resolve().parents[1] / "figures" / name
-    for _ in figures.render_all(results, drawn):
-        pass
-    path = results / "index.html"
-    page.write(results, drawn, path)
+    study, path = study_of(results), results / "index.html"
+    drawn = results.resolve().parents[len(Path(study.name).parts)] / study.figures
+    if is_overview(results):
+        overview.illustrate(results, drawn)
+        overview.write(results, drawn, path)
+    else:
+        for _ in figures.render_all(results, drawn):
+            pass
+        page.write(results, drawn, path)
     print(path)
     if options.open:
         import webbrowser

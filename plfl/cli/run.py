@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from plfl.cli.common import Commands, add_parser
 from plfl.config.study import Cell, Study
-from plfl.errors import ConfigError, PlflError, did_you_mean
+from plfl.errors import PlflError
 
 if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
@@ -37,8 +37,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Train a cell, with all its seeds if it is tuned, and print its test scores."""
-    study = Study.load(options.config)
-    cell = _cell(study, options)
+    study, cell = Study.load(options.config).find(options.cell)
     for file in filter(None, (options.records, options.models)):
         if not file.parent.is_dir():
             raise PlflError(f"{file}: the folder {file.parent} does not exist; create it")
@@ -72,15 +71,6 @@ def _write_models(path: Path, study: Study, cell: Cell, result: CellResult, inte
         raise PlflError(f"{cell}: has diverged, so no models were written")
     tables = source.load(study.data, cell.state)
     write_models(path, result.models, describe(study, cell, tables, interval))
-
-
-def _cell(study: Study, options: argparse.Namespace) -> Cell:
-    cells = {str(cell): cell for cell in study.cells}
-    if options.cell not in cells:
-        hint = did_you_mean(options.cell, cells)
-        problem = f"the study has no cell {options.cell!r}{hint}; see `plfl cells --list`"
-        raise ConfigError(str(options.config), [problem])
-    return cells[options.cell]
 
 
 def _scores(study: Study, cell: Cell, records: pd.DataFrame) -> str:

@@ -149,7 +149,7 @@ def of_context(windows: Windows, data: Data) -> Iterator[str]:
     for i, transform in enumerate(windows.context):
         where = f"windows.context.{i}.{transform.name}"
         if isinstance(transform, Lags):
-            yield from _of_lags(f"{where}.days", transform, windows.look_ahead, data.interval)
+            yield from _of_lags(f"{where}.days", transform, windows.farthest, data.interval)
         if isinstance(transform, Ahead):
             known = [name for name in data.inputs if name != "load"]
             for name in transform.features:
@@ -163,14 +163,14 @@ def of_context(windows: Windows, data: Data) -> Iterator[str]:
             yield from duplicates(f"{where}.features", transform.features)
 
 
-def _of_lags(where: str, lags: Lags, look_ahead: int, interval: int) -> Iterator[str]:
+def _of_lags(where: str, lags: Lags, farthest: int, interval: int) -> Iterator[str]:
     yield from duplicates(where, lags.days)
-    least = -(-(look_ahead + lags.around) * interval // DAY)
+    least = -(-(farthest + lags.around) * interval // DAY)
     for days in lags.days:
         if days < least:
             yield (
                 f"{where}: {days} days before the target and {lags.around} rows after that is "
-                f"after the last input row, {look_ahead} rows before the target; use at least "
+                f"after the last input row, {farthest} rows before the target; use at least "
                 f"{least} days"
             )
 
@@ -236,6 +236,18 @@ def of_simulation(simulation: Simulation, clients: int) -> Iterator[str]:
                 f"federation.simulation.{key}: {len(value)} numbers for {clients} clients "
                 "(data.clients); give one number per client, or a single number for all"
             )
+
+
+def of_variants(cells: Mapping[str, object]) -> Iterator[str]:
+    """Report variants of a study with different `cells`, given by the labels of the variants."""
+    (first, expected), *others = cells.items()
+    for label, found in others:
+        if found != expected:
+            yield (
+                f"grid: the variants {first} and {label} have different cells, because one of them "
+                "refuses a combination or shares other parameters; make studies of their own"
+            )
+            return
 
 
 def of_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:

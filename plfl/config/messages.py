@@ -63,7 +63,7 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
     if kind == "extra_forbidden" and path in RENAMED:
         return [f"{path}: the key is now `{RENAMED[path]}`; move its content there"]
     if kind == "extra_forbidden":
-        blocks = _blocks_at(error["loc"][:-1], model)
+        blocks = blocks_at(error["loc"][:-1], model)
         known = list(dict.fromkeys(key for block in blocks for key in block.model_fields))
         return [f"{path}: unknown key; {allowed(str(error['loc'][-1]), known)}"]
     message = error["msg"][0].lower() + error["msg"][1:]
@@ -74,7 +74,7 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
         tag, known = error["ctx"]["tag"], re.findall(r"'([^']+)'", error["ctx"]["expected_tags"])
         return [f"{path}.name: {tag!r} is unknown; {allowed(tag, known)}"]
     if kind == "union_tag_not_found":
-        known = [name for block in _blocks_at(error["loc"], model) for name in _names(block)]
+        known = [name for block in blocks_at(error["loc"], model) for name in _names(block)]
         return [f"{path}: {_SHORT.repr(error['input'])} has no name; allowed: {', '.join(known)}"]
     if kind == "literal_error" and isinstance(error["input"], str):
         line += did_you_mean(error["input"], re.findall(r"'([^']+)'", error["ctx"]["expected"]))
@@ -88,7 +88,7 @@ def sections_in(annotation: Any) -> list[type[Section]]:
     return [found for part in get_args(annotation) for found in sections_in(part)]
 
 
-def _blocks_at(location: Iterable[Any], model: type[Section]) -> list[type[Section]]:
+def blocks_at(location: Iterable[Any], model: type[Section]) -> list[type[Section]]:
     """The blocks of keys that may be at a location: several until a `name` selects one."""
     blocks = [model]
     for part in location:

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.search import Value
@@ -142,20 +142,19 @@ class Data(Section):
 
 
 class Lags(Section):
-    """Loads around the target's time on earlier days. One before the client's first row counts as
-    the load of the last input row."""
+    """Loads around the times of the targets on earlier days. One before the client's first row
+    counts as the load of the last input row."""
 
     name: Literal["lags"]
     """This transform."""
     days: list[Annotated[int, Field(ge=1)]] = Field([1, 2, 7], min_length=1)
     """How many days before the target."""
     around: int = Field(2, ge=0)
-    """Rows before and after that time that are read, too."""
+    """Rows before the first and after the last of these times that are read, too."""
 
-    @property
-    def width(self) -> int:
-        """Number of its columns."""
-        return len(self.days) * (2 * self.around + 1)
+    def width(self, horizons: int) -> int:
+        """Number of its columns, for windows with so many targets."""
+        return len(self.days) * (2 * self.around + horizons)
 
 
 class Level(Section):
@@ -165,14 +164,13 @@ class Level(Section):
     name: Literal["level"]
     """This transform."""
 
-    @property
-    def width(self) -> int:
-        """Number of its columns."""
+    def width(self, horizons: int) -> int:
+        """Number of its columns, for windows with so many targets."""
         return 2
 
 
 class Calendar(Section):
-    """Time of day and day of the week of the target."""
+    """Time of day and day of the week of the target, the first one if there are several."""
 
     name: Literal["calendar"]
     """This transform."""
@@ -181,9 +179,8 @@ class Calendar(Section):
     weekday: bool = True
     """Whether to add the day of the week, one column per day (one-hot)."""
 
-    @property
-    def width(self) -> int:
-        """Number of its columns."""
+    def width(self, horizons: int) -> int:
+        """Number of its columns, for windows with so many targets."""
         return 2 * self.harmonics + 7 * self.weekday
 
 
@@ -196,14 +193,13 @@ class Encoding(Section):
     bins: int = Field(16, ge=1)
     """Bins of each number, at the quantiles of the client's own training windows."""
 
-    @property
-    def width(self) -> int:
-        """Number of its columns."""
+    def width(self, horizons: int) -> int:
+        """Number of its columns, for windows with so many targets."""
         return 4 * self.bins
 
 
 class Ahead(Section):
-    """Features that are known ahead, at the target: a temperature, as if its forecast were exact,
+    """Features that are known ahead, at every target: a temperature, as if its forecast were exact,
     or the calendar as an integer."""
 
     name: Literal["ahead"]
@@ -211,10 +207,9 @@ class Ahead(Section):
     features: list[str] = Field(["temperature"], min_length=1)
     """Which of `data.features`, other than the load."""
 
-    @property
-    def width(self) -> int:
-        """Number of its columns."""
-        return len(self.features)
+    def width(self, horizons: int) -> int:
+        """Number of its columns, for windows with so many targets."""
+        return horizons * len(self.features)
 
 
 Transform = Lags | Level | Calendar | Encoding | Ahead
@@ -227,7 +222,11 @@ class Windows(Section):
     look_back: int = Field(12, ge=1)
     """Input rows per window (paper: 12 rows of 15 minutes, 3 h)."""
     look_ahead: int = Field(4, ge=1)
-    """Rows from the last input row to the target (paper: 4 rows of 15 minutes, 1 h)."""
+    """Rows from the last input row to the target (paper: 4 rows of 15 minutes, 1 h), or to the
+    first of several."""
+    horizons: int = Field(1, ge=1)
+    """Targets of a window (paper: 1): that after `look_ahead` rows, and the rows that follow it. A
+    look-ahead of 1 and 24 horizons are the next 24 rows."""
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)
     """Shares of training, validation and test, in the order of time (paper: 0.8, 0.1, 0.1)."""
     history: int | None = Field(None, ge=1)
@@ -237,26 +236,40 @@ class Windows(Section):
     (`pooled`, authors' code), or of each client's own training part (`per_client`)."""
     target: Literal["load", "change"] = "load"
     """What is predicted: the load, scaled as above (`load`, paper), or its change from the last
-    input row, in units of the client's mean absolute change over the look-ahead in its training
-    part (`change`). With `change`, loads among the inputs are given in the same way."""
+    input row, in units of the client's mean absolute change up to a target in its training part
+    (`change`). With `change`, loads among the inputs are given in the same way."""
     context: list[Annotated[Transform, Field(discriminator="name")]] = []
     """Further inputs, which the model reads once per window, beside the look-back: a list of
     transforms (`lags`, `level`, `calendar`, `encoding`, `ahead`) such as `{name: lags, days: [1,
     7]}`. What a transform estimates is each client's own and is never sent. Empty (paper): none."""
 
     @property
-    def horizons(self) -> tuple[int, ...]:
-        """Rows from the last input row to each target of a window."""
-        return (self.look_ahead,)
+    def farthest(self) -> int:
+        """Rows from the last input row to the last target of a window."""
+        return self.look_ahead + self.horizons - 1
 
     @property
     def context_width(self) -> int:
         """G, number of columns of the context."""
-        return sum(transform.width for transform in self.context)
+        return sum(transform.width(self.horizons) for transform in self.context)
+
+
+_AXIS = r"^(data|windows|task|model|sharing|federation|hyperparameters)(\.|$)"
 
 
 class Grid(Section):
-    """The cells of the study: every combination of these axes, in every state."""
+    """The cells of the study: every combination of these axes, in every state. Any other key of the
+    study is an axis, too, if it is listed here with its values, such as `federation.participation:
+    [0.1, 0.2]` (docs/axes.md)."""
+
+    # `plfl.config.axes` checks further keys; the schema for editors knows their first words.
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "additionalProperties": False,
+            "patternProperties": {_AXIS: {"type": ["array", "object"]}},
+        },
+    )
 
     method: list[str] = Field(["fedopt"], min_length=1)
     """Methods. `fedopt` is the plain round of the paper."""

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from plfl.config import checks, search, task_rules
+from plfl.config import axes, checks, search, task_rules
 from plfl.config.algorithms import Hyperparameters, available
+from plfl.config.axes import Axis
 from plfl.config.loading import read
 from plfl.config.messages import explain, without
 from plfl.config.method_rules import MethodRules
@@ -30,7 +31,7 @@ from plfl.config.sections import (
     Windows,
 )
 from plfl.config.task_rules import ChosenTask
-from plfl.errors import ConfigError, DataError
+from plfl.errors import ConfigError, DataError, did_you_mean
 from plfl.files import sha256
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
@@ -64,9 +65,13 @@ class Cell:
 class Study(Section):
     """A study: its data, its model, its grid of cells, and how they are trained."""
 
-    name: str = Field("study", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=LONGEST_NAME)
+    name: str = Field(
+        "study",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9_.+=,-]+)?$",
+        max_length=LONGEST_NAME,
+    )
     """Name of the study, of its folders in `results/` and `figures/`, and of its MLflow
-    experiment."""
+    experiment. A variant of a study with further axes is named STUDY/VARIANT (docs/axes.md)."""
     data: Data = Data()
     windows: Windows = Windows()
     task: ChosenTask = Field(default_factory=task_rules.find(task_rules.DEFAULT))
@@ -87,12 +92,15 @@ class Study(Section):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a study from a YAML file.
+        """Read a study from a YAML file, or a variant of it from `FILE:VARIANT` (docs/axes.md).
 
         Raises:
             ConfigError: the file is missing, is not YAML, or contains errors. The message lists
                 every error with its path, the value, what is allowed and the most similar name.
         """
+        file, colon, label = str(path).rpartition(":")
+        if colon and not Path(path).exists() and Path(file).exists():
+            return cls.parse(read(file), file).variant(label)
         return cls.parse(read(path), str(path))
 
     @classmethod
@@ -117,7 +125,7 @@ class Study(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        problems = list(self._problems())
+        problems = list(self._problems_of_axes() if self.grid.model_extra else self._problems())
         if problems:
             raise ValueError("\n".join(problems))
         return self
@@ -143,12 +151,100 @@ class Study(Section):
         if not named:
             yield from checks.of_budgets(self.tuning, self._untuned_cells)
 
+    def _problems_of_axes(self) -> Iterator[str]:
+        """Problems of the axes beside those that every grid has, then those of the variants."""
+        found = list(axes.problems(self.grid, self.tuning, type(self)))
+        yield from found
+        if found:
+            return
+        of_variants: dict[str, list[str]] = {}
+        for label in self.places:
+            try:
+                self._variant(label)
+            except ValidationError as error:
+                for problem in explain(error, type(self)):
+                    of_variants.setdefault(problem, []).append(label)
+        for problem, labels in of_variants.items():
+            yield problem if len(labels) == len(self.places) else f"{problem} (in {_some(labels)})"
+        if not of_variants:
+            yield from checks.of_variants(
+                {v: [(c, s.is_alone(c)) for c in s.cells] for v, s in self.variants.items()}
+            )
+
+    @cached_property
+    def axes(self) -> list[Axis]:
+        """The axes beside those that every grid has."""
+        return axes.axes(self.grid)
+
+    @cached_property
+    def places(self) -> dict[str, dict[str, str]]:
+        """Where each variant lies on the axes: the label on each axis, by the key of the axis."""
+        return axes.variants(self.axes)
+
+    @cached_property
+    def variants(self) -> dict[str, Self]:
+        """The studies that the axes span, by label, such as `participation=0.1,model=mlp`.
+
+        A study without axes is its own only variant, with an empty label.
+        """
+        if not self.axes:
+            return {"": self}
+        return {label: self._variant(label) for label in self.places}
+
+    def _variant(self, label: str) -> Self:
+        raw = axes.at(self, self.axes, self.places[label]) | {"name": f"{self.name}/{label}"}
+        return type(self).model_validate(raw)
+
+    @cached_property
+    def inputs(self) -> dict[str, str]:
+        """Which datasets each variant reads: its labels on the axes of `data` and `windows`.
+
+        Variants with the same text read the same datasets; empty without such axes.
+        """
+        of_data = [axis.key for axis in self.axes if axis.is_of_data]
+        return {
+            label: axes.text({key: place[key] for key in of_data}, self.axes)
+            for label, place in (self.places if self.axes else {"": {}}).items()
+        }
+
+    def variant(self, label: str) -> Self:
+        """The variant with this label.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        if label not in self.variants:
+            hint = did_you_mean(label, self.variants)
+            known = _some(list(self.variants)) if self.axes else "none, as its grid has no axes"
+            problem = f"the study has no variant {label!r}{hint}; its variants: {known}"
+            raise ConfigError(self.name, [problem])
+        return self.variants[label]
+
+    def find(self, name: str) -> tuple[Self, Cell]:
+        """The cell of this name, with its study: the variant where the name begins with one.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        label, slash, cell = name.rpartition("/")
+        known = [(f"{v}/" if v else "") for v in self.variants]
+        if (label + slash) in known:
+            study = self.variants[label]
+            found = {str(one): one for one in study.cells}
+            if cell in found:
+                return study, found[cell]
+            hint = did_you_mean(cell, found)
+        else:
+            hint = did_you_mean(label, self.variants) if self.axes else ""
+        problem = f"the study has no cell {name!r}{hint}; see `plfl cells --list`"
+        raise ConfigError(self.name, [problem])
+
     @property
     def window_shape(self) -> WindowShape:
         """What the model reads of a window and returns."""
         windows = self.windows
         sizes = len(self.data.inputs), windows.look_back, windows.context_width
-        return WindowShape(*sizes, self.task.outputs(len(windows.horizons)))
+        return WindowShape(*sizes, self.task.outputs(windows.horizons))
 
     @property
     def kernel_form(self) -> KernelForm | None:
@@ -230,9 +326,22 @@ class Study(Section):
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """All cells in the order of the configuration, without refused combinations."""
+        """All cells in the order of the configuration, without refused combinations.
+
+        Raises:
+            ConfigError: the grid has further axes, so that only its variants have cells.
+        """
         grid = self.grid
-        axes = (
+        if self.axes:
+            keys = ", ".join(axis.key for axis in self.axes)
+            raise ConfigError(
+                self.name,
+                [
+                    f"has variants, one for each value of {keys}; name one of them, as in "
+                    f"FILE.yaml:{next(iter(self.places))} (docs/axes.md)"
+                ],
+            )
+        choices = (
             self.data.states,
             grid.sharing,
             grid.method,
@@ -240,7 +349,7 @@ class Study(Section):
             grid.server_opt,
             grid.seeds,
         )
-        cells = [Cell(*values) for values in itertools.product(*axes)]
+        cells = [Cell(*values) for values in itertools.product(*choices)]
         return [
             cell
             for cell in cells
@@ -312,8 +421,8 @@ class Study(Section):
         Hyperparameters are chosen once for all seeds of a cell, so all its seeds train together.
         """
         wanted = set(cells)
-        axes = {astuple(cell)[:-1] for cell in wanted if self.trials(cell) > 1}
-        return [cell for cell in self.cells if cell in wanted or astuple(cell)[:-1] in axes]
+        tuned = {astuple(cell)[:-1] for cell in wanted if self.trials(cell) > 1}
+        return [cell for cell in self.cells if cell in wanted or astuple(cell)[:-1] in tuned]
 
     def is_alone(self, cell: Cell) -> bool:
         """Whether the clients of a cell train alone, without a server."""
@@ -367,13 +476,20 @@ class Study(Section):
     def description(self) -> dict[str, Any]:
         """The study as its results record it, without the settings that do not affect them."""
         return self.model_dump(
-            mode="json", exclude={"compute": {"threads", "stack", "checkpoint_seconds"}}
+            mode="json",
+            exclude={"compute": {"threads", "stack", "checkpoint_seconds"}},
+            exclude_unset=bool(self.axes),  # keys that an axis replaces, as those of a model
         )
 
     @property
     def results(self) -> Path:
         """The folder of the study's tables, cells and MLflow database."""
         return Path("results") / self.name
+
+    @property
+    def root(self) -> Path:
+        """The results folder of the study, for a variant the one of the study that it is of."""
+        return Path("results") / self.name.split("/")[0]
 
     @property
     def figures(self) -> Path:
@@ -389,6 +505,12 @@ class Study(Section):
     def sample_suffix(self) -> str:
         """What a title adds if the data are sample data; otherwise empty."""
         return " (sample data)" if self.is_sample else ""
+
+
+def _some(labels: list[str], most: int = 3) -> str:
+    """The first labels, and how many more there are."""
+    rest = f" and {len(labels) - most} more" if len(labels) > most else ""
+    return ", ".join(labels[:most]) + rest
 
 
 def _digest_of(path: Path) -> str:

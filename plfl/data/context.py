@@ -48,6 +48,8 @@ class Series:
     """Whether loads are given relative to row l."""
     look_back: int
     look_ahead: int
+    horizons: int
+    """H, targets of a window: rows l + L to l + L + H − 1."""
     interval: int
     """Minutes between rows."""
 
@@ -58,8 +60,12 @@ class Series:
 
     @property
     def targets(self) -> NDArray[np.int64]:
-        """The target row g = l + L of each row; the last row where the series ends before g."""
-        return np.minimum(self.rows + self.look_ahead, len(self.load) - 1)
+        """The first target row g = l + L of each row; the last row where the series ends before."""
+        return self.target(0)
+
+    def target(self, h: int) -> NDArray[np.int64]:
+        """The target row g + h of each row; the last row where the series ends before."""
+        return np.minimum(self.rows + self.look_ahead + h, len(self.load) - 1)
 
     def back(self, steps: int) -> Floats:
         """The load (R,) a number of rows before l; that of l itself if the series begins later."""
@@ -77,11 +83,14 @@ def compute(
     """
     if estimated is None:
         estimated = estimate(series, transforms)
-    found = np.empty((len(series.load), sum(one.width for one in transforms)), np.float32)
+    found = np.empty(
+        (len(series.load), sum(one.width(series.horizons) for one in transforms)), np.float32
+    )
     first = 0
     for one, own in zip(transforms, estimated, strict=True):
-        found[:, first : first + one.width] = _columns(series, one, own)
-        first += one.width
+        width = one.width(series.horizons)
+        found[:, first : first + width] = _columns(series, one, own)
+        first += width
     return found
 
 
@@ -104,7 +113,7 @@ def reach(transforms: Sequence[Transform], look_back: int, look_ahead: int, inte
 def _estimate(series: Series, transform: Transform) -> Floats:
     match transform:
         case Level():
-            unit = Unit.of(series.load[series.training], series.look_ahead)
+            unit = Unit.of(series.load[series.training], series.look_ahead, series.horizons)
             return np.array([unit.change, unit.mean, unit.deviation])
         case Encoding():
             return _quantiles(series, transform.bins)
@@ -131,13 +140,14 @@ def _columns(
 
 
 def lags(series: Series, days: Sequence[int], around: int) -> Floats:
-    """Loads y_(g−d+j), j = −around … around, of each number of days d before the target g.
+    """Loads y_(g−d+j), j = −around … H − 1 + around, of each number of days d before the target g.
 
     They are scaled as the loads of the look-back are. A load that is unknown counts as y_l: one
     before the client's first row, or after row l.
     """
     per_day = MINUTES // series.interval
-    steps = [d * per_day - series.look_ahead - j for d in days for j in range(-around, around + 1)]
+    rows = range(-around, series.horizons + around)
+    steps = [d * per_day - series.look_ahead - j for d in days for j in rows]
     loads = np.stack([series.back(n) for n in steps], axis=1)
     zero = series.load[:, None] if series.relative else series.offset
     return np.asarray((loads - zero) / series.scale, float)
@@ -184,7 +194,7 @@ def _quantiles(series: Series, bins: int) -> Floats:
     """The edges (4, bins + 1) of `encoding`, from the client's training windows."""
     # The last input rows of these windows.
     first = series.training.start + series.look_back - 1
-    trained = slice(first, series.training.stop - series.look_ahead)
+    trained = slice(first, series.training.stop - series.look_ahead - series.horizons + 1)
     shares = np.linspace(0, 1, bins + 1)
     return np.stack([_quantile(known(z[trained]), shares) for z in _encoded(series)])
 
@@ -202,7 +212,9 @@ def _encode(z: Floats, edges: Floats) -> Floats:
 
 
 def ahead(series: Series, features: Sequence[str]) -> NDArray[np.float32]:
-    """The scaled features at the target row g, as if they had been forecast without error.
+    """The scaled features at every target, as if they had been forecast without error.
+
+    The columns are those of the first target, then those of the next.
 
     Raises:
         DataError: the series have no such feature.
@@ -212,4 +224,6 @@ def ahead(series: Series, features: Sequence[str]) -> NDArray[np.float32]:
             f"windows.context: ahead: the clients have no {', '.join(missing)}; remove it, or add "
             "it to data.features and to the series"
         )
-    return series.features[series.targets][:, [series.columns.index(name) for name in features]]
+    columns = [series.columns.index(name) for name in features]
+    parts = [series.features[series.target(h)][:, columns] for h in range(series.horizons)]
+    return np.concatenate(parts, axis=1)

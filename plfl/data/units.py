@@ -24,20 +24,22 @@ class Unit:
     """The units of a client's loads, from its training part; 1 instead of 0."""
 
     change: float
-    """Mean absolute change over the look-ahead, kWh: the error of persistence."""
+    """Mean absolute change up to a target, kWh: the error of persistence."""
     mean: float
     """Mean load, kWh; its absolute value where loads are negative."""
     deviation: float
     """Standard deviation of the load, kWh."""
 
     @classmethod
-    def of(cls, load: Floats, look_ahead: int) -> Unit:
+    def of(cls, load: Floats, look_ahead: int, horizons: int = 1) -> Unit:
         """The units of a client, given the loads (R,) of its training part in kWh.
 
         NaN, in gaps, is left out.
         """
-        changes, load = known(load[look_ahead:] - load[:-look_ahead]), known(load)
-        change = np.abs(changes).mean() if len(changes) else 0.0
+        steps = range(look_ahead, look_ahead + horizons)
+        errors = [np.abs(known(load[step:] - load[:-step])) for step in steps]
+        means = [own.mean() for own in errors if len(own)]
+        change, load = np.mean(means) if means else 0.0, known(load)
         if not len(load):
             return cls(1.0, 1.0, 1.0)
         found = (change, abs(load.mean()), load.std() if np.ptp(load) > 0 else 0.0)

@@ -1,7 +1,8 @@
 """From series to supervised windows: split by time, scale, and index.
 
 A window is represented by its start row s: its inputs are the rows s … s+T−1, its target is the
-load of row s+T−1+L, and its persistence forecast is the load of row s+T−1. Windows are never
+load of row s+T−1+L, or there are H targets from this row on, and its persistence forecast is the
+load of row s+T−1. Windows are never
 copied; a year of one building at 15 minutes takes less than 2 MB, and 0.14 MB more for each column
 of a context.
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike
 from tokenize import TokenError
@@ -56,8 +57,8 @@ class Dataset:
     context: NDArray[np.float32]
     """Further inputs (R, G) of the window whose last input row this is, read once per window."""
     targets: NDArray[np.float32]
-    """Target (R,), in scaled units, of the window whose last input row this is; NaN where the
-    client's series ends before the target."""
+    """Target (R,), in scaled units, of the window whose last input row this is, or (R, H) if there
+    are several; NaN where the client's series ends before the target."""
     load: NDArray[np.float64]
     """Load (R,) in kWh per interval."""
     stamps: NDArray[np.datetime64]
@@ -76,9 +77,11 @@ class Dataset:
     look_back: int
     """T, input rows of a window."""
     look_ahead: int
-    """L, steps from the last input row to the target."""
+    """L, steps from the last input row to the first target."""
     interval: int
     """Minutes between rows."""
+    horizons: int = 1
+    """H, targets of a window."""
 
     def starts(self, client: int, split: Split) -> NDArray[np.int64]:
         """Start rows of all windows that lie entirely in one split of a client.
@@ -87,20 +90,37 @@ class Dataset:
         """
         every = self._every(client, split)
         last = self.persistence_rows(every)
-        return every[self.readable[last] & ~np.isnan(self.targets[last])]
+        missing = np.isnan(self.targets[last])
+        return every[self.readable[last] & ~(missing if missing.ndim == 1 else missing.any(axis=1))]
 
     def skipped(self, client: int, split: Split) -> int:
         """Number of windows in one split of a client that touch a gap."""
         return len(self._every(client, split)) - len(self.starts(client, split))
 
     def first_week(self, client: int) -> NDArray[np.int64]:
-        """Start rows of the windows in the week that begins with the first one of the test part."""
+        """Start rows of the windows in the week that begins with the first one of the test part.
+
+        If windows have several targets, these are windows whose targets follow each other, from the
+        first one on that forecasts at midnight, if there is one on the first day.
+        """
         starts = self.starts(client, "test")
+        if self.horizons > 1:
+            starts = self._one_after_the_other(starts)
         return starts[: np.searchsorted(starts, starts[0] + WEEK // self.interval)]
+
+    def _one_after_the_other(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        made_at = self.stamps[self.persistence_rows(starts)]
+        midnight = np.flatnonzero(made_at == made_at.astype("datetime64[D]"))
+        first = int(midnight[0]) if len(midnight) and midnight[0] * self.interval < WEEK // 7 else 0
+        kept = [first]
+        for i, start in enumerate(starts):
+            if start >= starts[kept[-1]] + self.horizons:
+                kept.append(i)
+        return starts[kept]
 
     def _every(self, client: int, split: Split) -> NDArray[np.int64]:
         first, end = self.bounds[client, SPLITS.index(split) :][:2]
-        return np.arange(first, end - self.look_back - self.look_ahead + 1)
+        return np.arange(first, end - self.length + 1)
 
     @cached_property
     def readable(self) -> NDArray[np.bool_]:
@@ -115,12 +135,34 @@ class Dataset:
         return found & ~np.isnan(self.context).any(axis=1)
 
     def target_rows(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows of the targets of windows."""
-        return starts + self.look_back - 1 + self.look_ahead
+        """Rows (W,) of the targets of windows, or (W, H) if there are several."""
+        first = starts + self.look_back - 1 + self.look_ahead
+        return first if self.horizons == 1 else first[:, None] + np.arange(self.horizons)
 
     def persistence_rows(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Last input rows of windows; their load is the persistence forecast."""
         return starts + self.look_back - 1
+
+    def truth(self, starts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Loads (W,) or (W, H) of the targets of windows."""
+        return self.load[self.target_rows(starts)]
+
+    def persistence(self, starts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The load of each window's last input row as a forecast, in the shape of `truth`."""
+        last = self.load[self.persistence_rows(starts)]
+        return last if self.horizons == 1 else np.repeat(last[:, None], self.horizons, axis=1)
+
+    def at(self, h: int) -> Dataset:
+        """The same series with the target `h`, from 0, of each window alone."""
+        if self.horizons == 1:
+            return self
+        targets = np.ascontiguousarray(self.targets[:, h])
+        return replace(self, targets=targets, look_ahead=self.look_ahead + h, horizons=1)
+
+    @property
+    def length(self) -> int:
+        """Rows from the first input row to the last target."""
+        return self.look_back + self.look_ahead + self.horizons - 1
 
     @property
     def shape(self) -> WindowShape:
@@ -130,14 +172,14 @@ class Dataset:
     def in_kwh(
         self, client: int, starts: NDArray[np.int64], outputs: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Forecasts (W,) in kWh per interval, given a model's outputs (W,) in scaled units.
+        """Forecasts in kWh per interval, given a model's outputs (W, ...) in scaled units.
 
         Args:
             client: number of the client.
             starts: start rows (W,) of its windows.
             outputs: what the model makes of these windows.
         """
-        last = self.load[self.persistence_rows(starts)]
+        last = self.load[self.persistence_rows(starts)].reshape(-1, *[1] * (outputs.ndim - 1))
         level = last if self.relative else self.load_offset[client]
         return np.asarray(level + self.load_scale[client] * outputs, float)
 
@@ -156,7 +198,7 @@ class Dataset:
         try:
             with np.load(path, allow_pickle=False) as arrays:
                 fields: dict[str, Any] = {name: arrays[name] for name in arrays.files}
-            for name in ("look_back", "look_ahead", "interval"):
+            for name in ("look_back", "look_ahead", "horizons", "interval"):
                 fields[name] = int(fields[name])
             fields["relative"] = bool(fields["relative"])
             return cls(**fields)
@@ -305,7 +347,7 @@ def _scales(
     offset, scale = np.where(spread > 0, low, low - 1), np.where(spread > 0, spread, 1)
     if windows.target == "change":
         units = [
-            Unit.of(r[part, 0], windows.look_ahead)
+            Unit.of(r[part, 0], windows.look_ahead, windows.horizons)
             for r, part in zip(raw, _training(raw, edges), strict=True)
         ]
         offset[:, 0], scale[:, 0] = [u.mean for u in units], [u.change for u in units]
@@ -337,6 +379,7 @@ def _series(
                 relative=windows.target == "change",
                 look_back=windows.look_back,
                 look_ahead=windows.look_ahead,
+                horizons=windows.horizons,
                 interval=interval,
             )
         )
@@ -365,6 +408,7 @@ def _dataset(
         relative=parts[0].relative,
         look_back=windows.look_back,
         look_ahead=windows.look_ahead,
+        horizons=windows.horizons,
         interval=parts[0].interval,
     )
 
@@ -384,7 +428,15 @@ def limits_of(name: str, table: pd.DataFrame, windows: Windows) -> Limits:
 
 def _targets(series: context.Series) -> NDArray[np.float32]:
     """`Dataset.targets` of one client."""
-    steps, found = series.look_ahead, np.full(len(series.load), np.nan, np.float32)
+    if series.horizons == 1:
+        return _target(series, series.look_ahead)
+    steps = range(series.look_ahead, series.look_ahead + series.horizons)
+    return np.stack([_target(series, one) for one in steps], axis=1)
+
+
+def _target(series: context.Series, steps: int) -> NDArray[np.float32]:
+    """The target (R,) so many rows after the last input row."""
+    found = np.full(len(series.load), np.nan, np.float32)
     if series.relative:
         found[:-steps] = (series.load[steps:] - series.load[:-steps]) / series.scale
     else:
@@ -435,14 +487,15 @@ def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
     """Rows at which the training, validation and test parts of a client start, and its end."""
     shares = np.cumsum([0.0, *windows.split[:2], 1.0 - sum(windows.split[:2])])
     cuts = np.round(shares * rows).astype(np.int64)
-    needed = windows.look_back + windows.look_ahead
+    needed = windows.look_back + windows.farthest
+    several = f" + windows.horizons {windows.horizons} - 1" if windows.horizons > 1 else ""
     for split, length in zip(SPLITS, np.diff(cuts), strict=True):
         if length < needed:
             raise DataError(
                 f"client {name}: its {split} part has {length} of {rows} rows, but one window "
                 f"needs {needed} (windows.look_back {windows.look_back} + windows.look_ahead "
-                f"{windows.look_ahead}); use a longer series, a larger share in windows.split or "
-                "a shorter window"
+                f"{windows.look_ahead}{several}); use a longer series, a larger share in "
+                "windows.split or a shorter window"
             )
     return cuts
 

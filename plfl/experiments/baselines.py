@@ -2,17 +2,19 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import catalogue, features, linear, naive, trees
+from plfl.baselines import catalogue, features, linear, naive, targets, trees
 from plfl.baselines.model import Fit, Predict
 from plfl.data.windows import SPLITS, WEEK, Dataset
-from plfl.tasks import metrics as scores
+from plfl.tasks import Task
+from plfl.tasks.forecast import Forecast
+from plfl.tasks.quantiles import Quantiles
 
 log = logging.getLogger(__name__)
 
@@ -22,9 +24,9 @@ FITS: dict[str, Fit] = {
     "naive_week": naive.seasonal(WEEK),
     "naive_mean": naive.seasonal(naive.DAY, WEEK),
     "naive_weeks": naive.seasonal(*(weeks * WEEK for weeks in (1, 2, 3, 4))),
-    "linear": linear.linear,
-    "ridge": linear.ridge,
-    "ridge_lags": linear.ridge_lags,
+    "linear": targets.of_each(linear.linear),
+    "ridge": targets.of_each(linear.ridge),
+    "ridge_lags": targets.of_each(linear.ridge_lags),
 }
 BOOSTED = {
     "lightgbm": trees.own_inputs,
@@ -34,9 +36,14 @@ BOOSTED = {
 }
 
 
-def fits(boosting: trees.Boosting = trees.DEFAULT) -> dict[str, Fit]:
-    """How each baseline of the catalogue is trained."""
-    return FITS | {name: partial(fit, boosting=boosting) for name, fit in BOOSTED.items()}
+def fits(
+    boosting: trees.Boosting = trees.DEFAULT, levels: tuple[float, ...] = ()
+) -> dict[str, Fit]:
+    """How each baseline of the catalogue is trained; with `levels`, to forecast quantiles."""
+    simple = {name: targets.with_residuals(fit, levels) for name, fit in FITS.items()}
+    boosting = replace(boosting, levels=levels)
+    boosted = {name: partial(fit, boosting=boosting) for name, fit in BOOSTED.items()}
+    return (simple if levels else FITS) | boosted
 
 
 @dataclass(frozen=True)
@@ -44,28 +51,44 @@ class Evaluation:
     """What the baselines of a state leave behind."""
 
     scores: pd.DataFrame
-    """One row per baseline, evaluated split and client: `state`, `baseline`, `split`, `client`,
-    `mae`, `rmse` (kWh per interval), `mase`, and `bytes` that the client would have to send."""
+    """One row per baseline, evaluated split and client: `state`, `baseline`, `split`, `client`, the
+    scores of the task, and `bytes` that the client would have to send."""
     forecasts: pd.DataFrame
-    """First week of the test part: `state`, `baseline`, `client`, `stamp`, `forecast` in kWh."""
+    """First week of the test part: `state`, `baseline`, `client`, `stamp`, `forecast` in kWh, and
+    quantiles if these are forecast."""
 
 
-def evaluate(state: str, dataset: Dataset, boosting: trees.Boosting = trees.DEFAULT) -> Evaluation:
+def evaluate(
+    state: str,
+    dataset: Dataset,
+    boosting: trees.Boosting = trees.DEFAULT,
+    task: Task | None = None,
+) -> Evaluation:
     """Train every baseline on the dataset of a state and score it on validation and test.
 
     A baseline that cannot forecast every window of a client's split has no score there, so none
     picks its windows.
+
+    Args:
+        state: its name.
+        dataset: its clients.
+        boosting: how LightGBM is trained.
+        task: what is predicted; by default a forecast of the load.
     """
-    rows, weeks, trained = [], [], fits(boosting)
+    task = task or Forecast()
+    levels = task.levels if isinstance(task, Quantiles) else ()
+    rows, weeks, trained = [], [], fits(boosting, levels)
     for name, baseline in catalogue(context=dataset.context.shape[1] > 0).items():
         predict = trained[name](dataset)
         sent = raw_bytes(dataset) if baseline.pooled else [0] * len(dataset.clients)
         keys = {"state": state, "baseline": name}
-        rows += [keys | row | {"bytes": sent[i]} for i, row in _scores(dataset, predict)]
-        weeks += [week.assign(**keys) for week in _weeks(dataset, predict)]
+        rows += [keys | row | {"bytes": sent[i]} for i, row in _scores(dataset, predict, task)]
+        weeks += [week.assign(**keys) for week in _weeks(dataset, predict, task)]
         log.info("%s: %s is scored", state, name)
+    week = pd.concat(weeks, ignore_index=True)
     order = ["state", "baseline", "client", "stamp", "forecast"]
-    return Evaluation(pd.DataFrame(rows), pd.concat(weeks, ignore_index=True)[order])
+    further = [column for column in week if column not in order]
+    return Evaluation(pd.DataFrame(rows), week[[*order, *further]])
 
 
 def raw_bytes(dataset: Dataset) -> list[int]:
@@ -86,19 +109,15 @@ def raw_bytes(dataset: Dataset) -> list[int]:
     return sent
 
 
-def _scores(dataset: Dataset, predict: Predict) -> Iterator[tuple[int, dict[str, Any]]]:
+def _scores(dataset: Dataset, predict: Predict, task: Task) -> Iterator[tuple[int, dict[str, Any]]]:
     for split in SPLITS[1:]:
         for i, name in enumerate(dataset.clients.tolist()):
             forecast = predict(i, dataset.starts(i, split))
-            yield i, {"split": split, "client": name} | scores.of_split(dataset, i, split, forecast)
+            yield i, {"split": split, "client": name} | task.scores(dataset, i, split, forecast)
 
 
-def _weeks(dataset: Dataset, predict: Predict) -> Iterator[pd.DataFrame]:
-    for i, name in enumerate(dataset.clients.tolist()):
-        shown = dataset.first_week(i)
-        columns = {
-            "client": name,
-            "stamp": dataset.stamps[dataset.target_rows(shown)],
-            "forecast": predict(i, shown).astype(np.float32),
-        }
-        yield pd.DataFrame(columns)
+def _weeks(dataset: Dataset, predict: Predict, task: Task) -> Iterator[pd.DataFrame]:
+    for i in range(len(dataset.clients)):
+        starts = task.week(dataset, i)
+        week = task.shown(dataset, i, starts, {"forecast": predict(i, starts)})
+        yield week.drop(columns=["truth", "persistence"])

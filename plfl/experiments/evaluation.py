@@ -98,5 +98,7 @@ class Evaluator:
         return predictions[:windows] if split == "validation" else predictions[-windows:]
 
     def _shown(self, i: int, found: dict[str, list[NDArray[np.float64]]]) -> pd.DataFrame:
-        test = {model: self._part(i, "test", of[i]) for model, of in found.items()}
-        return self.task.shown(self.dataset, i, test)
+        starts = self.task.week(self.dataset, i)
+        rows = np.searchsorted(self.dataset.starts(i, "test"), starts)
+        shown = {model: self._part(i, "test", of[i])[rows] for model, of in found.items()}
+        return self.task.shown(self.dataset, i, starts, shown)

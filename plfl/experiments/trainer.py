@@ -61,7 +61,7 @@ class Trainer:
 
 def network_of(study: Study, shape: WindowShape) -> Network:
     """The study's model for windows of some shape, with the outputs that its task needs."""
-    outputs = study.task.outputs(len(study.windows.horizons))
+    outputs = study.task.outputs(study.windows.horizons)
     return cast(Model, study.model).network(shape._replace(outputs=outputs))
 
 

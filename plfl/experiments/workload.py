@@ -95,7 +95,7 @@ def measure(study: Study) -> Speed:
     clients = study.data.clients
     rows = trainer.network.initial(0).repeat(clients, 1).to(engine.device)
     first, end = (study.windows.split[0] * len(dataset.features), len(dataset.features))
-    evaluated = torch.arange(int(first), end - dataset.look_back - dataset.look_ahead + 1)
+    evaluated = torch.arange(int(first), end - dataset.length + 1)
 
     def train(optimiser: ClientOpt) -> float:
         engine.train(_task(trainer, optimiser, rows))
@@ -136,15 +136,16 @@ def _rate(work: Callable[[], float]) -> float:
 def _noise(study: Study) -> Dataset:
     """A year of one client's made-up numbers, or what ten windows need if that is more."""
     minutes = study.data.interval
-    window = study.windows.look_back + study.windows.look_ahead
+    window = study.windows.look_back + study.windows.farthest
     rows, columns = max(YEAR // minutes, 10 * window), study.data.inputs
     random = np.random.default_rng(0)
+    targets = rows if study.windows.horizons == 1 else (rows, study.windows.horizons)
     return Dataset(
         clients=np.array(["noise"]),
         columns=np.array(columns),
         features=random.random((rows, len(columns)), dtype=np.float32),
         context=random.random((rows, study.windows.context_width), dtype=np.float32),
-        targets=random.random(rows, dtype=np.float32),
+        targets=random.random(targets, dtype=np.float32),
         load=np.ones(rows),
         stamps=np.arange(rows).astype("datetime64[s]"),
         bounds=np.array([[0, rows, rows, rows]]),
@@ -153,5 +154,6 @@ def _noise(study: Study) -> Dataset:
         relative=study.windows.target == "change",
         look_back=study.windows.look_back,
         look_ahead=study.windows.look_ahead,
+        horizons=study.windows.horizons,
         interval=minutes,
     )

@@ -42,7 +42,7 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
         for cell in filter(None, best):
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
             about = describe(study, cell, series, interval)
-            models = CellCache(study.results / TRAINED).models(tables.about["cells"][str(cell)])
+            models = CellCache(study.root / TRAINED).models(tables.about["cells"][str(cell)])
             write_models(file, models or _trained_again(study, cell, dataset), about)
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
             rows.append({**names, "file": file.name})

@@ -34,7 +34,7 @@ def train_cells(
         label: name of the job in its log.
     """
     digests = _digests(study, cells, dataset)
-    folder = study.results / TRAINED
+    folder = study.root / TRAINED  # variants may share cells
     cache = CellCache(folder)
     name = digest(list(digests.values()))
     with hold(folder / f".{name}.lock"):

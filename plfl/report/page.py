@@ -77,15 +77,8 @@ def write(results: Path, figures: Path, out: Path) -> None:
         ResultsError: the results or figures are incomplete or have another format.
     """
     tables = Tables(results)
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("plfl.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates()
     environment.globals |= {"LEFT": LEFT, "WIDTH": WIDTH, "HEIGHT": HEIGHT, "MOST": MOST}
-    environment.globals["number"] = spaced
     with fitting(results):
         extra = {
             path.name: own_table(tables, path.name, MARKS[path.name]) for path in extras(results)
@@ -99,7 +92,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             tables=tables,
             study=tables.study,
             about=tables.about,
-            source=_source(tables.study),
+            source=source_of(tables.study),
             sources=_sources(tables),
             configuration=configuration,
             encoded=base64.b64encode(configuration.encode()).decode("ascii"),
@@ -132,6 +125,19 @@ def write(results: Path, figures: Path, out: Path) -> None:
         )
     with atomic(out) as temporary:
         temporary.write_text(page, encoding="utf-8")
+
+
+def templates() -> jinja2.Environment:
+    """The templates of the pages."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("plfl.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["number"] = spaced
+    return environment
 
 
 @dataclass(frozen=True)
@@ -233,7 +239,8 @@ class Shown:
     """Without those that have nothing to show in this study."""
 
 
-def _source(study: Study) -> str:
+def source_of(study: Study) -> str:
+    """Where the data of a study come from, in one phrase."""
     data = study.data
     if data.source == "comstock":
         of = f"release {data.comstock.release}, upgrade {data.comstock.upgrade}"
@@ -439,8 +446,8 @@ def _scarcity(study: Study, table: pd.DataFrame | None, figures: Path) -> Scarci
     # Imported here because most pages need no figure from it, and matplotlib is slow to import.
     from plfl.report import scarcity as figure
 
-    drawing = figures / "scarcity.svg"
-    if not drawing.is_file():
+    picture = figures / "scarcity.svg"
+    if not picture.is_file():
         figure.illustrate(study, table, figures)
     summary = scarcity.summarise(table)
     weeks = sorted(summary["weeks"].dropna().unique())
@@ -453,7 +460,7 @@ def _scarcity(study: Study, table: pd.DataFrame | None, figures: Path) -> Scarci
         values = [by_weeks.get(w, otherwise) for w in weeks]
         rows.append((state, scarcity.label(forecaster), model, [score(value) for value in values]))
     return Scarcity(
-        _drawing(drawing, figure.CAPTION),
+        drawing(picture, figure.CAPTION),
         figure.CAPTION,
         scarcity.crossings(table),
         [f"{w:g}" for w in weeks],
@@ -472,8 +479,8 @@ def _scripts() -> dict[str, Markup]:
 
 def _figures(folder: Path) -> Iterator[Shown]:
     for name, stems in available().items():
-        drawings = [_drawing(folder / f"{stem}.svg", caption(name)) for stem in stems]
-        yield Shown(name, caption(name), [drawing for drawing in drawings if drawing])
+        drawings = [drawing(folder / f"{stem}.svg", caption(name)) for stem in stems]
+        yield Shown(name, caption(name), [shown for shown in drawings if shown])
 
 
 _RULES = re.compile(r"<defs>\s*<style.*?</defs>\s*", re.DOTALL)
@@ -483,7 +490,7 @@ _BREAK = re.compile(r"\s*\n\s*")
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
 
 
-def _drawing(path: Path, text: str) -> Markup:
+def drawing(path: Path, text: str) -> Markup:
     """An SVG to embed in the page, with unique ids and a label for screen readers.
 
     Empty if the figure has nothing to show.

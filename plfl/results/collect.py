@@ -3,6 +3,7 @@
 import json
 import logging
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -57,8 +58,7 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
         }
         for split in SPLITS[1:]:
             starts = dataset.starts(i, split)
-            truth = dataset.load[dataset.target_rows(starts)]
-            error = scores.mae(truth, dataset.load[dataset.persistence_rows(starts)])
+            error = scores.mae(dataset.truth(starts), dataset.persistence(starts))
             row[f"persistence_mae_{split}"] = error
             for season, minutes in SEASONS.items():
                 forecast = naive.last_season(dataset, i, starts, minutes)
@@ -119,13 +119,44 @@ def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
         mase_clients=("mase", "count"),
         mae_mean=("mae", "mean"),
         rmse_mean=("rmse", "mean"),
+        **{f"{name}_mean": (name, "mean") for name in further_scores(evaluated)},
+        mase_worst_tenth=("mase", lambda mase: scores.worst_tenth(mase.to_numpy(float))),
         # Unlike a mean, this does not skip NaN, so it detects a forecast that is not finite.
         worst=("rmse", lambda rmse: np.max(rmse.to_numpy())),
         **{name: (name, "first") for name in GIVEN},
     )
-    scores_only = ["mase_mean", "mase_median", "mae_mean", "rmse_mean"]
+    further = [f"{name}_mean" for name in further_scores(evaluated)]
+    scores_only = ["mase_mean", "mase_median", "mae_mean", "rmse_mean", *further]
+    scores_only.append("mase_worst_tenth")
     table.loc[~np.isfinite(table.pop("worst")), scores_only] = np.nan
     return table.reset_index()
+
+
+def further_scores(table: pd.DataFrame) -> list[str]:
+    """The scores over all targets that a table has beside `mase`, `mae` and `rmse`."""
+    wanted = re.compile(r"nrmse|seasonal_mase|crps|scaled_crps|(coverage|width)_[\d.]+")
+    return [str(column) for column in table if wanted.fullmatch(str(column))]
+
+
+def by_target(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Scores of each target, one row per target and combination of `keys`, means over clients.
+
+    Columns `keys`, `rows_ahead`, and those scores that the table has for single targets; empty if
+    windows have one. See `plfl.tasks.metrics.of_split`.
+    """
+    found = [re.fullmatch(r"(.+)_h(\d+)", str(column)) for column in scored]
+    columns = [match for match in found if match]
+    means = scored.groupby(keys, sort=False)[[match[0] for match in columns]].mean()
+    tables = [
+        means[[match[0] for match in columns if int(match[2]) == rows]]
+        .rename(columns=lambda name: str(name).rpartition("_h")[0])
+        .assign(rows_ahead=rows)
+        for rows in dict.fromkeys(int(match[2]) for match in columns)
+    ]
+    if not tables:
+        return pd.DataFrame()
+    table = pd.concat(tables).sort_index(kind="stable").reset_index()
+    return table[[*keys, "rows_ahead", *(c for c in table if c not in (*keys, "rows_ahead"))]]
 
 
 def summarise_baselines(baselines: pd.DataFrame, source: str) -> pd.DataFrame:
@@ -148,6 +179,8 @@ def summarise_baselines(baselines: pd.DataFrame, source: str) -> pd.DataFrame:
         if test["mae"].notna().all():
             row |= {"mase_mean": test["mase"].mean(), "mase_median": test["mase"].median()}
             row |= {"mae_mean": test["mae"].mean(), "rmse_mean": test["rmse"].mean()}
+            row |= {f"{score}_mean": test[score].mean() for score in further_scores(test)}
+            row["mase_worst_tenth"] = scores.worst_tenth(test["mase"].to_numpy(float))
         row["mase_clients"] = test["mase"].count()
         if validation["mae"].notna().all():
             row["validation_mase"] = validation["mase"].mean()
@@ -185,15 +218,23 @@ def collect(
     """
     source, target = study.data.source, study.tracking.target_mase
     summaries: list[pd.DataFrame] = []
-    join_tables(
-        [records for records, _ in cells.values()],
-        folder / "records.parquet",
-        lambda records: summaries.append(summarise(records, source, target)),
-    )
+    targets: list[pd.DataFrame] = []
+
+    def take(records: pd.DataFrame) -> None:
+        summaries.append(summarise(records, source, target))
+        is_last = records["round"] == study.federation.rounds
+        scored = records[is_last & (records["split"] == "test")]
+        targets.append(by_target(scored, [*CELL, "model"]))
+
+    join_tables([records for records, _ in cells.values()], folder / "records.parquet", take)
     join_tables([forecasts for _, forecasts in cells.values()], folder / "forecasts.parquet")
     compared: list[pd.DataFrame] = []
     join_tables([own for own, _ in baselines], folder / "baselines.parquet", compared.append)
     join_tables([week for _, week in baselines], folder / "baseline_forecasts.parquet")
+    if study.windows.horizons > 1:
+        test = pd.concat(compared).query("split == 'test'").rename(columns={"baseline": "method"})
+        own = by_target(test, ["state", "method"]).assign(sharing=BASELINE, model=BASELINE)
+        write_csv(pd.concat([*targets, own], ignore_index=True), folder / "targets.csv")
     clients = [describe_clients(s, Dataset.load_file(p)) for s, p in datasets.items()]
     write_table(pd.concat(clients, ignore_index=True), folder / "clients.parquet")
     about = {

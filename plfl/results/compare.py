@@ -63,8 +63,9 @@ def compare(a: str, b: str, chosen: Chosen = "last") -> Compared:
 
     Args:
         a: a results folder, or `FOLDER:CELL` with the name of a cell as `plfl cells --list` prints
-            it. A name without the seed (`CA-P2-fedopt-adam-fedyogi`) stands for all seeds. The name
-            of a baseline is, for example, `CA-baseline-lightgbm_lags`.
+            it, with its variant if the study has any. A name without the seed
+            (`CA-P2-fedopt-adam-fedyogi`) stands for all seeds. The name of a baseline is, for
+            example, `CA-baseline-lightgbm_lags`.
         b: the other side, of the same kind.
         chosen: the round that is scored on both sides.
 
@@ -106,10 +107,11 @@ def compare(a: str, b: str, chosen: Chosen = "last") -> Compared:
 
 
 def _side(text: str) -> _Side:
-    folder, colon, cell = text.rpartition(":")
+    folder, colon, name = text.rpartition(":")
     if not colon or Path(text).is_dir():
         return _Side(text, Tables(Path(text)), None)
-    return _Side(text, Tables(Path(folder)), cell)
+    variant, _, cell = name.rpartition("/")
+    return _Side(text, Tables(Path(folder) / variant), cell)
 
 
 def _cells(side: _Side, model: Model, chosen: Chosen) -> dict[str, _Cell]:

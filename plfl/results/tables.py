@@ -69,7 +69,13 @@ class Tables:
     @cached_property
     def about(self) -> dict[str, Any]:
         """Content of study.json: format, version, git, study and cells."""
-        return read_about(Path(self.folder))
+        about = read_about(Path(self.folder))
+        if variants := about.get("variants"):
+            raise ResultsError(
+                f"{self.folder}: holds {len(variants)} variants of a study; name the folder of "
+                f"one, such as {Path(self.folder) / next(iter(variants))}"
+            )
+        return about
 
     @cached_property
     def study(self) -> Study:
@@ -88,10 +94,18 @@ class Tables:
         """Whether the data are sample data; everything that shows the results then says so."""
         return self.study.is_sample
 
+    @property
+    def whole_summary(self) -> pd.DataFrame:
+        """All rows of summary.csv, those of baselines included, as they are written."""
+        path = self._file("summary.csv")
+        with _readable(path):
+            return pd.read_csv(path, keep_default_na=False, dtype=str)
+
     @cached_property
     def summary(self) -> pd.DataFrame:
         """One row per cell, model and choice of round, without the rows of baselines."""
         path = self._file("summary.csv")
+        _ = self.about  # refuses the summary of several variants
         # These are empty for baselines.
         optional = _SUMMARY | dict.fromkeys(["seed", "round", "trials"], "Int64")
         with _readable(path):

@@ -115,14 +115,16 @@ class Task(TaskRules):
         """Scores of the predictions for all windows in one split of a client."""
         raise NotImplementedError
 
-    def shown(
-        self, dataset: Dataset, client: int, predictions: Mapping[str, Floats]
-    ) -> pd.DataFrame:
-        """Some predictions for the test part of a client, beside the truth, to look at.
+    def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
+        """Start rows of windows of a client's test part whose predictions are kept to look at."""
+        raise NotImplementedError
 
-        Args:
-            dataset: the data.
-            client: number of the client.
-            predictions: those for all windows of its test part, by model.
-        """
+    def shown(
+        self,
+        dataset: Dataset,
+        client: int,
+        starts: NDArray[np.int64],
+        predictions: Mapping[str, Floats],
+    ) -> pd.DataFrame:
+        """Predictions for windows of a client, by model, beside the truth."""
         raise NotImplementedError

@@ -88,23 +88,31 @@ class Forecast(Task):
 
         return metrics.of_split(dataset, client, split, predictions)
 
+    def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
+        return dataset.first_week(client)
+
     def shown(
-        self, dataset: Dataset, client: int, predictions: Mapping[str, Floats]
+        self,
+        dataset: Dataset,
+        client: int,
+        starts: NDArray[np.int64],
+        predictions: Mapping[str, Floats],
     ) -> pd.DataFrame:
-        """The first week: `stamp`, `truth`, `persistence`, and the forecasts of each model."""
+        """A row per target: `client`, `stamp`, `truth`, `persistence`, the forecasts by model."""
         import pandas as pd
 
-        shown = dataset.first_week(client)
-        columns = {
-            "truth": dataset.load[dataset.target_rows(shown)],
-            "persistence": dataset.load[dataset.persistence_rows(shown)],
-            **{model: loads[: len(shown)] for model, loads in predictions.items()},
-        }
+        columns = {"truth": dataset.truth(starts), "persistence": dataset.persistence(starts)}
+        for model, found in predictions.items():
+            columns |= self.columns(model, found)
         keys = {
             "client": str(dataset.clients[client]),
-            "stamp": dataset.stamps[dataset.target_rows(shown)],
+            "stamp": dataset.stamps[dataset.target_rows(starts)].ravel(),
         }
-        return pd.DataFrame(keys | {n: c.astype(np.float32) for n, c in columns.items()})
+        return pd.DataFrame(keys | {n: c.ravel().astype(np.float32) for n, c in columns.items()})
+
+    def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
+        """Predictions (W, ...) as columns (W,) or (W, H) of a table, which begin with a `name`."""
+        return {name: predictions}
 
 
 def _corrected(

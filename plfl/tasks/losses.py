@@ -63,3 +63,35 @@ POINT = {
     )
 }
 """The losses of `federation.loss`, for forecasts of a load."""
+
+
+@dataclass(frozen=True)
+class Pinball:
+    """The pinball loss of quantiles (Koenker and Bassett 1978), the mean over levels and targets.
+
+    Outputs are the quantiles of each target, target by target, as many as `levels`.
+    """
+
+    levels: tuple[float, ...]
+    """Levels τ, ascending."""
+    name: str = "pinball"
+
+    def of(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        errors, levels = self._errors(outputs, targets)
+        return torch.maximum(levels * errors, (levels - 1) * errors)
+
+    def slope(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        errors, levels = self._errors(outputs, targets)
+        return torch.where(errors > 0, -levels, 1 - levels).view_as(outputs)
+
+    def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return self.of(outputs.double(), targets.double()).mean()
+
+    def _errors(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """y − q, of shape (..., Q) if there are several levels, and the levels."""
+        levels = torch.tensor(self.levels, dtype=outputs.dtype, device=outputs.device)
+        if len(self.levels) == 1:
+            return targets - outputs, levels
+        if outputs.dim() == targets.dim():  # several targets
+            outputs = outputs.unflatten(-1, (-1, len(self.levels)))
+        return targets[..., None] - outputs, levels

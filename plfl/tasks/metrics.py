@@ -1,9 +1,12 @@
 """Error measures of forecasts."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.data.windows import Dataset, Split
+from plfl.data.units import known
+from plfl.data.windows import WEEK, Dataset, Split
 
 Floats = NDArray[np.float64]
 
@@ -22,8 +25,8 @@ def mase(truth: Floats, forecast: Floats, persistence: Floats) -> float:
     r"""Mean absolute scaled error (PL-FL, arXiv 2404.01517, eq. 6; Hyndman & Koehler 2006).
 
     $\sum |y - \hat y| / \sum |y - \tilde y|$, where $\tilde y$ is the persistence forecast: the
-    load of the last input row, `look_ahead` steps before the target. A forecast with a MASE below 1
-    beats persistence. NaN if the error of persistence is zero.
+    load of the last input row, `look_ahead` rows before the first target. A forecast with a MASE
+    below 1 beats persistence. NaN if the error of persistence is zero.
     """
     scale = mae(truth, persistence)
     return mae(truth, forecast) / scale if scale > 0 else float("nan")
@@ -45,13 +48,14 @@ def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int
     Args:
         truth: loads (W,).
         forecast: forecasts (W,) of these.
-        training: loads of the training part (R,), in the order of time.
+        training: loads of the training part (R,), in the order of time; NaN are left out.
         season: rows of a season, for example of a day.
 
     Returns:
         The ratio; NaN if the load of the training part repeats itself exactly.
     """
-    scale = mae(training[season:], training[:-season])
+    changes = np.abs(known(training[season:] - training[:-season]))
+    scale = float(changes.mean()) if len(changes) else 0.0
     return mae(truth, forecast) / scale if scale > 0 else float("nan")
 
 
@@ -61,12 +65,69 @@ def worst_tenth(scores: Floats) -> float:
     return float(known[-max(1, round(len(known) / 10)) :].mean()) if len(known) else float("nan")
 
 
+def pinball(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> float:
+    r"""Mean of $\max(\tau (y - q_\tau), (\tau - 1)(y - q_\tau))$ over forecasts and levels τ.
+
+    `truth` is (...), `quantiles` (..., Q) and `levels` (Q,). Source: Roger Koenker and Gilbert
+    Bassett, "Regression Quantiles", Econometrica 1978.
+    """
+    errors, shares = truth[..., None] - quantiles, np.asarray(levels)
+    return float(np.maximum(shares * errors, (shares - 1) * errors).mean())
+
+
+def crps(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> float:
+    """Continuous ranked probability score from quantiles: twice the mean pinball loss.
+
+    The score is the integral of twice the pinball loss over all levels. The mean over the levels
+    that are forecast stands for it, so it depends on them: compare scores of the same levels only.
+    For the median alone it is the mean absolute error.
+    """
+    return 2 * pinball(truth, quantiles, levels)
+
+
+def coverage(truth: Floats, low: Floats, high: Floats) -> float:
+    """Share of the loads that lie in their interval, ends included; NaN if an end is missing."""
+    if np.isnan(low).any() or np.isnan(high).any():
+        return float("nan")
+    return float(((low <= truth) & (truth <= high)).mean())
+
+
+def width(low: Floats, high: Floats) -> float:
+    """Mean width of intervals, in the unit of the load."""
+    return float((high - low).mean())
+
+
 def of_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> dict[str, float]:
-    """`mae`, `rmse` and `mase` of forecasts (kWh) of all windows in one split of a client."""
+    """Scores of forecasts (kWh) of all windows in one split of a client.
+
+    `mae`, `rmse`, `mase`, `nrmse` and `seasonal_mase`, whose season is a day, are over all targets.
+    If windows have several, `mae_h3` is that of the target three rows after the last input row, and
+    so on; the same for `rmse` and `mase`.
+    """
     starts = dataset.starts(client, split)
-    truth = dataset.load[dataset.target_rows(starts)]
+    truth, persistence = dataset.truth(starts), dataset.persistence(starts)
+    first, end = dataset.bounds[client, :2]
+    found = _of(truth, forecast, persistence) | {
+        "nrmse": nrmse(truth, forecast),
+        "seasonal_mase": seasonal_mase(
+            truth, forecast, dataset.load[first:end], WEEK // 7 // dataset.interval
+        ),
+    }
+    for h, column in enumerate(columns_of(dataset)):
+        own = _of(truth[:, h], forecast[:, h], persistence[:, h])
+        found |= {f"{name}{column}": score for name, score in own.items()}
+    return found
+
+
+def columns_of(dataset: Dataset) -> list[str]:
+    """What is appended to the name of a score for each target; empty if windows have one."""
+    first, horizons = dataset.look_ahead, dataset.horizons
+    return [f"_h{row}" for row in range(first, first + horizons)] if horizons > 1 else []
+
+
+def _of(truth: Floats, forecast: Floats, persistence: Floats) -> dict[str, float]:
     return {
         "mae": mae(truth, forecast),
         "rmse": rmse(truth, forecast),
-        "mase": mase(truth, forecast, dataset.load[dataset.persistence_rows(starts)]),
+        "mase": mase(truth, forecast, persistence),
     }

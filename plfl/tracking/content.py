@@ -250,6 +250,8 @@ def _params(cell: Cell, study: Study, given: Mapping[Any, Any]) -> dict[str, str
         "batch_size": study.federation.batch_size,
         "model": study.model.summary,
     }
+    if variant := study.name.partition("/")[2]:
+        params["variant"] = variant
     return {key: str(value) for key, value in params.items()}
 
 
@@ -294,7 +296,11 @@ def _over_clients(table: pd.DataFrame, by: list[str], how: str) -> pd.DataFrame:
 def _scores(summary: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """The scores of the summary, each at its round, and the costs of the cell."""
     prefix, suffix = summary["chosen"].map(CHOSEN) + "/", "_" + summary["model"]
-    for column, score in SCORES.items():
+    means = [str(c) for c in summary if str(c).endswith("_mean")]
+    further = {column: column.removesuffix("_mean") for column in means}
+    if "mase_worst_tenth" in summary:
+        further["mase_worst_tenth"] = "mase_worst_tenth"
+    for column, score in (further | SCORES).items():
         yield summary.assign(key=prefix + score + suffix, value=summary[column])
     last = summary[summary["chosen"] == "last"]
     for column, unit in PRICES.items():

@@ -23,6 +23,8 @@ from tqdm import tqdm
 from plfl import __version__
 from plfl.errors import ResultsError
 from plfl.files import atomic, digest, sha256
+from plfl.results.overview import is_overview
+from plfl.results.records import read_about
 from plfl.results.tables import Tables
 from plfl.tracking.content import Run, engine, runs, title
 from plfl.tracking.views import OVERVIEW, OWN, TAG, WORKFLOW, presets
@@ -67,6 +69,22 @@ _DONE = ("FINISHED", "FAILED")
 def track(results: Path, figures: Path | None = None, *, progress: bool = True) -> Path:
     """Log the tables in `results` and the figures in `figures`; return the path of the database.
 
+    If the study has further axes, every variant is an experiment of its own in one database.
+
+    Raises:
+        ResultsError: see `track_one`.
+    """
+    if not is_overview(results):
+        return track_one(results, figures, results, progress=progress)
+    for label in read_about(results)["variants"]:
+        pictures = None if figures is None else figures / label
+        track_one(results / label, pictures, results, progress=progress)
+    return results / DATABASE
+
+
+def track_one(results: Path, figures: Path | None, home: Path, *, progress: bool = True) -> Path:
+    """Log a study without further axes into the database in the folder `home`; return its path.
+
     Each cell and each baseline is one run of the study's experiment. The run `overview` holds the
     figures and tables of the whole study. The study need not be finished: all existing results are
     logged. Calling this again updates the experiment: unchanged cells are kept, changed ones and
@@ -79,10 +97,10 @@ def track(results: Path, figures: Path | None = None, *, progress: bool = True) 
     """
     tables = Tables(results)
     wanted = list(runs(tables))
-    with FileLock(results / ".mlflow.lock"), _unlocked(results / DATABASE):
-        client = _open(results)
+    with FileLock(home / ".mlflow.lock"), _unlocked(home / DATABASE):
+        client = _open(home)
         experiment = _experiment(client, tables)
-        log = _Log(client, experiment, results / ARTIFACTS, _logged(client, experiment))
+        log = _Log(client, experiment, home / ARTIFACTS, _logged(client, experiment))
         log.forget_all_but({OVERVIEW, *(run.subject for run in wanted)})
         # None: tqdm shows its bar on a terminal only.
         silent = None if progress else True
@@ -90,7 +108,7 @@ def track(results: Path, figures: Path | None = None, *, progress: bool = True) 
             _log_run(log, run, tables)
         figures_link = _log_overview(log, figures, tables)
         _decorate(client, experiment, tables, wanted, figures_link)
-    return results / DATABASE
+    return home / DATABASE
 
 
 def check(results: Path) -> Path:
@@ -132,11 +150,13 @@ def connect(database: Path) -> MlflowClient:
     return MlflowClient(tracking_uri=f"sqlite:///{database.resolve()}")
 
 
-def find_experiment(client: MlflowClient) -> Experiment | None:
-    """The experiment of the study, even if it is deleted; None without one."""
-    found = client.search_experiments(
-        view_type=ViewType.ALL, filter_string=f"tags.`{_STUDY}` != ''", max_results=1
-    )
+def find_experiment(client: MlflowClient, variant: str | None = None) -> Experiment | None:
+    """The experiment of the study, even if it is deleted; None without one.
+
+    With the name of a `variant`, the one of this variant.
+    """
+    named = f"tags.`{_STUDY}` = '{variant}'" if variant else f"tags.`{_STUDY}` != ''"
+    found = client.search_experiments(view_type=ViewType.ALL, filter_string=named, max_results=1)
     return found[0] if found else None
 
 
@@ -192,13 +212,14 @@ def _quiet() -> Iterator[None]:
 
 
 def _experiment(client: MlflowClient, tables: Tables) -> str:
-    experiment = find_experiment(client)
+    name = tables.study.name
+    experiment = find_experiment(client, name if "/" in name else None)
     if experiment is None:
         return str(
             client.create_experiment(
                 title(tables),
                 artifact_location="mlflow-artifacts:/",
-                tags={_STUDY: tables.study.name},
+                tags={_STUDY: name},
             )
         )
     if experiment.lifecycle_stage == "deleted":

@@ -91,7 +91,7 @@ class Fused:
         self._tables = [torch.from_numpy(table).contiguous() for table in tables]
         addresses = (table.data_ptr() for table in self._tables)
         self._source = _Windows(*addresses, dataset.relative)
-        self._windows = len(dataset.features) - dataset.look_back - dataset.look_ahead + 1
+        self._windows = len(dataset.features) - dataset.length + 1
         self._stacked = Stacked(network, dataset, device, dtype)
 
     def train(self, task: LocalTask) -> Tensor:

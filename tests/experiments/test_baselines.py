@@ -18,7 +18,8 @@ def found() -> Evaluation:
 
 def test_every_baseline_client_and_evaluated_part_has_scores(found: Evaluation) -> None:
     table = found.scores
-    assert list(table) == ["state", "baseline", "split", "client", "mae", "rmse", "mase", "bytes"]
+    scores = ["mae", "rmse", "mase", "nrmse", "seasonal_mase"]
+    assert list(table) == ["state", "baseline", "split", "client", *scores, "bytes"]
     assert len(table) == len(catalogue()) * 2 * 2
     assert set(table["state"]) == {"XX"}
     assert list(table["baseline"].unique()) == list(catalogue())

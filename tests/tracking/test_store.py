@@ -12,8 +12,9 @@ import pytest
 from mlflow.entities import ViewType
 from mlflow.tracking import MlflowClient
 
-from plfl.config.study import FORMAT
+from plfl.config.study import FORMAT, Study
 from plfl.errors import ResultsError
+from plfl.results import overview
 from plfl.results.tables import Tables
 from plfl.tracking import store, track
 from tests.helpers import fake_results
@@ -393,3 +394,23 @@ def test_a_database_that_is_locked_for_a_moment_is_waited_for(results):
     track(results)
     release.join()
     assert dump(results) == before
+
+
+def test_every_variant_is_an_experiment_of_one_database(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    axes = {"federation.batch_size": [8, 16]}
+    study = Study.parse({**TINY, "grid": {**TINY["grid"], "sharing": ["P1"], **axes}}, "swept")
+    for variant in study.variants.values():
+        fake_results.write(variant.results, variant.description())
+    overview.gather(study, study.results, None)
+    assert track(study.results) == study.results / "mlflow.db"
+    client = store.connect(study.results / "mlflow.db")
+    for _ in range(2):
+        found = {one.name: one.experiment_id for one in client.search_experiments()}
+        assert set(found) == {f"tiny/batch_size={size} (sample data)" for size in (8, 16)}
+        runs = client.search_runs([found["tiny/batch_size=16 (sample data)"]])
+        own = [run for run in runs if run.data.params.get("sharing") == "P1"]
+        assert [run.data.params["variant"] for run in own] == ["batch_size=16"]
+        assert own[0].data.params["batch_size"] == "16"
+        track(study.results)  # changes nothing
+    assert not list(study.results.glob("*/mlflow.db"))

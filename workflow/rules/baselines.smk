@@ -1,20 +1,22 @@
 rule baselines:
     input:
-        dataset=f"{RESULTS}/data/{{state}}.npz",
+        dataset=f"{INPUTS}/data/{{state}}.npz",
     output:
-        scores=f"{RESULTS}/baselines/{{state}}.parquet",
-        forecasts=f"{RESULTS}/baselines/{{state}}.forecasts.parquet",
+        scores=f"{INPUTS}/baselines/{{state}}.parquet",
+        forecasts=f"{INPUTS}/baselines/{{state}}.forecasts.parquet",
     log:
-        f"{RESULTS}/logs/baselines/{{state}}.log",
+        f"{INPUTS}/logs/baselines/{{state}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/baselines/{{state}}.tsv"
+        f"{INPUTS}/benchmarks/baselines/{{state}}.tsv"
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=lambda wildcards, attempt: attempt * (2000 + 60 * study.data.clients),
+        mem_mb=lambda wildcards, attempt: attempt
+        * (2000 + 60 * of(wildcards).data.clients),
         runtime=baseline_minutes,
     params:
         baselines=study.baselines.model_dump(),
+        task=study.task.settings,
         code=code_digest("plfl.experiments.baselines"),
     message:
         "{wildcards.state}: train and score the baselines"

@@ -2,9 +2,11 @@ from plfl.report import figures
 from plfl.report.extras import extras
 from plfl.data import source
 from plfl.pipeline.fingerprint import code_digest
-from plfl.pipeline.jobs import training_code
+from plfl.pipeline.jobs import of_job, training_code
 
 AXES = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
+# All variants have the same cells.
+ANY = next(iter(study.variants.values()))
 CELL = "-".join(f"{{{axis}}}" for axis in AXES)
 # Files marked `local` stay on this machine even if jobs exchange files through a bucket.
 TABLES = {
@@ -18,14 +20,43 @@ TABLES = {
 }
 
 
+def of(wildcards):
+    """The study of a job: the variant that its wildcards name, or the whole study."""
+    return of_job(study, wildcards)
+
+
+def of_all_variants(files):
+    """These files of every variant. They are `local`, a mark that `expand` does not take."""
+    every = expand([str(file) for file in files], variant=study.variants)
+    return local(every) if study.axes else list(files)
+
+
+def inputs_of(name):
+    """A file of the datasets that a job reads, by the variant of the job."""
+    return lambda wildcards: f"{INPUTS}/{name}".format(
+        inputs=study.inputs[wildcards.get("variant", "")], **wildcards
+    )
+
+
+def all_inputs_of(name):
+    """Such a file for every state of the study."""
+    return lambda wildcards: [
+        f"{INPUTS}/{name}".format(
+            inputs=study.inputs[wildcards.get("variant", "")], state=state
+        )
+        for state in study.data.states
+    ]
+
+
 def own_files(wildcards):
     """The user's own files that the clients of a state are read from."""
-    return [local(str(file)) for file in source.own_files(study.data, wildcards.state)]
+    files = source.own_files(of(wildcards).data, wildcards.state)
+    return [local(str(file)) for file in files]
 
 
 def data_settings(wildcards):
     """The part of the configuration that determines the series of a state."""
-    return source.settings(study.data, wildcards.state)
+    return source.settings(of(wildcards).data, wildcards.state)
 
 
 def stacked(pattern, spanned):
@@ -33,7 +64,7 @@ def stacked(pattern, spanned):
     if not spanned:
         return [pattern]
     together = dict.fromkeys(
-        tuple(getattr(cell, a) for a in spanned) for cell in study.cells
+        tuple(getattr(cell, a) for a in spanned) for cell in ANY.cells
     )
     values = dict(zip(spanned, zip(*together)))
     return expand(pattern, zip, **values, allow_missing=True)
@@ -48,20 +79,24 @@ def cells_of(wildcards):
     """The cells that a training job trains."""
     return [
         cell
-        for cell in study.cells
-        if all(str(getattr(cell, axis)) == value for axis, value in wildcards.items())
+        for cell in of(wildcards).cells
+        if all(
+            str(getattr(cell, axis)) == value
+            for axis, value in wildcards.items()
+            if axis in AXES
+        )
     ]
 
 
 def training_settings(wildcards):
     """The part of the configuration that determines the results of a training job."""
-    return {str(cell): study.settings(cell) for cell in cells_of(wildcards)}
+    return {str(cell): of(wildcards).settings(cell) for cell in cells_of(wildcards)}
 
 
 def models_of(wildcards):
     """How many models a training job trains side by side at most, all trials included."""
-    tried = sum(study.trials(cell) for cell in cells_of(wildcards))
-    return tried * study.data.clients
+    tried = sum(of(wildcards).trials(cell) for cell in cells_of(wildcards))
+    return tried * of(wildcards).data.clients
 
 
 def training_memory(wildcards, attempt):
@@ -73,20 +108,19 @@ def training_memory(wildcards, attempt):
     requests more.
     """
     models = models_of(wildcards)
-    return attempt * (2000 + 4 * study.data.clients + 3 * models // 4)
+    return attempt * (2000 + 4 * of(wildcards).data.clients + 3 * models // 4)
 
 
 def training_minutes(wildcards, attempt):
     """Time limit of a training job in minutes."""
-    steps = (
-        models_of(wildcards) * study.federation.rounds * study.federation.local_steps
-    )
+    rounds = of(wildcards).federation
+    steps = models_of(wildcards) * rounds.rounds * rounds.local_steps
     return attempt * (10 + steps // 60_000)
 
 
 def training_digest(wildcards):
     """Fingerprint of the code that a training job runs."""
-    return training_code(study, cells_of(wildcards))
+    return training_code(of(wildcards), cells_of(wildcards))
 
 
 def one_of(names):
@@ -99,4 +133,4 @@ def baseline_minutes(wildcards, attempt):
 
     A client with a year of quarter hours takes a few seconds.
     """
-    return attempt * (10 + study.data.clients // 6)
+    return attempt * (10 + of(wildcards).data.clients // 6)

@@ -2,11 +2,11 @@ rule download:
     input:
         own_files,
     output:
-        receipt=local(f"{RESULTS}/data/{{state}}.files.json"),
+        receipt=local(f"{INPUTS}/data/{{state}}.files.json"),
     log:
-        f"{RESULTS}/logs/download/{{state}}.log",
+        f"{INPUTS}/logs/download/{{state}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/download/{{state}}.tsv"
+        f"{INPUTS}/benchmarks/download/{{state}}.tsv"
     localrule: True
     conda:
         "../../environment.yml"
@@ -21,19 +21,19 @@ rule download:
 
 rule windows:
     input:
-        receipt=local(f"{RESULTS}/data/{{state}}.files.json"),
+        receipt=local(f"{INPUTS}/data/{{state}}.files.json"),
     output:
-        dataset=f"{RESULTS}/data/{{state}}.npz",
+        dataset=f"{INPUTS}/data/{{state}}.npz",
     log:
-        f"{RESULTS}/logs/windows/{{state}}.log",
+        f"{INPUTS}/logs/windows/{{state}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/windows/{{state}}.tsv"
+        f"{INPUTS}/benchmarks/windows/{{state}}.tsv"
     localrule: True
     conda:
         "../../environment.yml"
     params:
         data=data_settings,
-        windows=study.windows.model_dump(mode="json"),
+        windows=lambda wildcards: of(wildcards).windows.model_dump(mode="json"),
         code=code_digest("plfl.data.source", "plfl.data.windows"),
     message:
         "{wildcards.state}: make windows"

@@ -39,7 +39,7 @@ rule page:
     input:
         DRAWINGS,
         # The page is written again when one of these is newer than it.
-        [local(str(file)) for file in extras(study.results)],
+        lambda wildcards: [local(str(file)) for file in extras(of(wildcards).results)],
         **TABLES,
     output:
         page=report(

@@ -1,14 +1,14 @@
 rule track:
     input:
-        PICTURES,
-        **TABLES,
+        of_all_variants(TABLES.values()),
+        [] if study.axes else PICTURES,
     output:
         # The database is not an output: Snakemake would delete it, including runs that others logged.
-        done=local(f"{RESULTS}/tracked.json"),
+        done=local(f"{study.results}/tracked.json"),
     log:
-        f"{RESULTS}/logs/track.log",
+        f"{study.results}/logs/track.log",
     benchmark:
-        f"{RESULTS}/benchmarks/track.tsv"
+        f"{study.results}/benchmarks/track.tsv"
     localrule: True
     conda:
         "../../environment.yml"

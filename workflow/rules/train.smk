@@ -1,19 +1,19 @@
-LOCAL = [p for p in study.grid.sharing if study.shares_nothing(p)]
-FEDERATED = [p for p in study.grid.sharing if p not in LOCAL]
+LOCAL = [p for p in ANY.grid.sharing if ANY.shares_nothing(p)]
+FEDERATED = [p for p in ANY.grid.sharing if p not in LOCAL]
 ONE_JOB = study.compute.stack == "sharing"
 # Hyperparameters are selected once for all seeds, so all seeds train in one job.
 SPANNED = ["method", "client_opt", "server_opt", "seed"] if ONE_JOB else ["seed"]
 # Which methods a ServerOpt can be combined with may depend on the ClientOpt.
 SPANNED_LOCAL = SPANNED + [
     axis
-    for axis in ("method", "server_opt", *(["client_opt"] if study.refused else []))
+    for axis in ("method", "server_opt", *(["client_opt"] if ANY.refused else []))
     if axis not in SPANNED
 ]
 
 
 rule train:
     input:
-        dataset=f"{RESULTS}/data/{{state}}.npz",
+        dataset=inputs_of("data/{state}.npz"),
     output:
         records=stacked(f"{RESULTS}/cells/{CELL}.parquet", SPANNED),
         forecasts=stacked(f"{RESULTS}/cells/{CELL}.forecasts.parquet", SPANNED),
@@ -56,19 +56,12 @@ use rule train as train_local with:
 
 rule collect:
     input:
-        records=[f"{RESULTS}/cells/{cell}.parquet" for cell in study.cells],
-        forecasts=[f"{RESULTS}/cells/{cell}.forecasts.parquet" for cell in study.cells],
-        baselines=[
-            f"{RESULTS}/baselines/{state}.parquet" for state in study.data.states
-        ],
-        baseline_forecasts=[
-            f"{RESULTS}/baselines/{state}.forecasts.parquet"
-            for state in study.data.states
-        ],
-        datasets=[f"{RESULTS}/data/{state}.npz" for state in study.data.states],
-        receipts=[
-            local(f"{RESULTS}/data/{state}.files.json") for state in study.data.states
-        ],
+        records=[f"{RESULTS}/cells/{cell}.parquet" for cell in ANY.cells],
+        forecasts=[f"{RESULTS}/cells/{cell}.forecasts.parquet" for cell in ANY.cells],
+        baselines=all_inputs_of("baselines/{state}.parquet"),
+        baseline_forecasts=all_inputs_of("baselines/{state}.forecasts.parquet"),
+        datasets=all_inputs_of("data/{state}.npz"),
+        receipts=local(all_inputs_of("data/{state}.files.json")),
     output:
         **{
             **TABLES,
@@ -84,7 +77,7 @@ rule collect:
     conda:
         "../../environment.yml"
     params:
-        study=study.description(),
+        study=lambda wildcards: of(wildcards).description(),
         code=code_digest("plfl.results.collect"),
     message:
         "Gather the cells into the study's tables"
@@ -95,7 +88,7 @@ rule collect:
 rule models:
     input:
         **TABLES,
-        datasets=[f"{RESULTS}/data/{state}.npz" for state in study.data.states],
+        datasets=all_inputs_of("data/{state}.npz"),
     output:
         # The models themselves lie beside it: which cells they are of is known only now.
         index=local(f"{RESULTS}/models/index.csv"),
@@ -107,7 +100,7 @@ rule models:
     conda:
         "../../environment.yml"
     params:
-        settings={str(cell): study.settings(cell) for cell in study.cells},
+        settings=training_settings,
         code=code_digest("plfl.pipeline.models"),
     message:
         "Keep the models of the best cells"

@@ -1,0 +1,214 @@
+"""Axes: keys of a study that its grid varies.
+
+Beside its own keys, `grid` takes dotted keys of the study, such as `federation.participation: [0.1,
+0.2]`, and whole blocks, such as `model`. Every combination of their values is a *variant*, which is
+a study of its own. Axes of `data` and `windows` change what the clients' datasets contain.
+"""
+
+import copy
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_origin
+
+from plfl.config.messages import RENAMED, allowed, blocks_at
+from plfl.config.sections import Grid, Tuning
+from plfl.errors import did_you_mean
+from plfl.registry import Section
+
+OF_DATA = ("data", "windows")
+"""Blocks that determine the datasets of the clients."""
+FIXED = {
+    "name": "names the results of the whole study",
+    "grid": "lists its axes itself; write its keys directly under `grid`",
+    "tuning": "gives every cell the same trials",
+    "baselines": "describes what all variants are compared with",
+    "scarcity": "is a study of its own (`plfl scarcity`)",
+    "tracking": "does not affect the results",
+    "compute": "does not affect the results",
+    "data.states": "is an axis already; list the states there",
+    "data.source": "says what the data of the whole study are",
+    "data.folder": "does not affect the results",
+}
+"""Keys and blocks that cannot be axes, and why."""
+_HINTS = {"model": "; for models with their own defaults, vary `model.name`"}
+_LABEL = re.compile(r"[A-Za-z0-9_.+-]+")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A key of the study with the values that it takes."""
+
+    key: str
+    """Its dotted path, such as `federation.participation`."""
+    short: str
+    """Its name in the names of variants, such as `participation`."""
+    choices: dict[str, Any]
+    """What the key is set to, by label."""
+
+    @property
+    def is_of_data(self) -> bool:
+        """Whether it changes the datasets of the clients."""
+        return self.key.split(".")[0] in OF_DATA
+
+
+def axes(grid: Grid) -> list[Axis]:
+    """The axes of a grid without `problems`, in its order."""
+    further = grid.model_extra or {}
+    last = [_last(key) for key in further]
+    return [
+        Axis(key, short if last.count(short) == 1 else key, _labelled(values))
+        for (key, values), short in zip(further.items(), last, strict=True)
+    ]
+
+
+def variants(chosen: Sequence[Axis]) -> dict[str, dict[str, str]]:
+    """The label of every variant, such as `participation=0.1,model=mlp`, with its place.
+
+    The place names the label of each axis by its key.
+    """
+    keys = [axis.key for axis in chosen]
+    places = [
+        dict(zip(keys, labels, strict=True))
+        for labels in itertools.product(*(axis.choices for axis in chosen))
+    ]
+    return {text(place, chosen): place for place in places}
+
+
+def text(place: Mapping[str, str], chosen: Sequence[Axis]) -> str:
+    """A place on some of the axes as it stands in names: `participation=0.1,model=mlp`."""
+    return ",".join(f"{axis.short}={place[axis.key]}" for axis in chosen if axis.key in place)
+
+
+def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict[str, Any]:
+    """The configuration of a `study` with the values of the axes at a place, and without axes.
+
+    It has only the keys that are set: those of a model that an axis replaces are no keys of others.
+    """
+    whole = study.model_dump(mode="json", exclude_unset=True)
+    for axis in chosen:
+        whole["grid"].pop(axis.key)
+        *blocks, key = axis.key.split(".")
+        block, defaults = whole, study.model_dump(mode="json")
+        for depth, name in enumerate(blocks, 1):
+            defaults = defaults.get(name, {})
+            is_section = blocks_at(blocks[:depth], type(study))
+            # A mapping with keys of the user's own, such as `sharing`, has no defaults by key.
+            block = block.setdefault(name, {} if is_section else defaults)
+        block[key] = copy.deepcopy(axis.choices[place[axis.key]])
+    return whole
+
+
+def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:
+    """Report axes that are no keys of a `study`, that cannot vary, or whose values have no label.
+
+    The values themselves are checked in the variants.
+    """
+    further = grid.model_extra or {}
+    for key, values in further.items():
+        where = f"grid.{key}"
+        if problem := _unknown(key, study) or _fixed(key):
+            yield f"{where}: {problem}"
+            continue
+        overlapping = [other for other in further if key.startswith(f"{other}.")]
+        if overlapping:
+            yield f"{where}: is a part of the axis {overlapping[0]!r}; keep one of them"
+        searched = (path for search in (tuning.search, tuning.alone) for path in search)
+        for path in filter(None, (_tuned(key, path) for path in searched)):
+            yield f"{where}: `tuning` chooses it, too ({path}); remove one of them"
+        if isinstance(values, Mapping):
+            labels = list(values)
+        elif isinstance(values, list):
+            labels = [_text(value) for value in values]
+        else:
+            yield f"{where}: {values!r} is no list; list its values, such as [{values}]"
+            continue
+        if blocks_at(key.split("."), study):
+            given = values.values() if isinstance(values, Mapping) else values
+            yield from (
+                f"{where}: {value!r} is no block of keys{_HINTS.get(key, '')}"
+                for value in given
+                if not isinstance(value, Mapping)
+            )
+        if not labels:
+            yield f"{where}: has no value; list one or more, or remove the axis"
+        for label in labels:
+            if not isinstance(label, str) or not _LABEL.fullmatch(label):
+                yield (
+                    f"{where}: {label!r} cannot be part of a name; give each value a label of "
+                    "letters, digits and _.+-, as in {label: value}"
+                )
+        if len(set(labels)) < len(labels):
+            yield f"{where}: lists a value twice; remove duplicates"
+
+
+def _last(key: str) -> str:
+    """The last part of a key; `model.name` is `model`."""
+    parts = key.split(".")
+    return parts[-2] if parts[-1] == "name" and len(parts) > 1 else parts[-1]
+
+
+def _labelled(values: Any) -> dict[str, Any]:
+    if isinstance(values, Mapping):
+        return {str(label): value for label, value in values.items()}
+    return {_text(value): value for value in values}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _unknown(key: str, study: type[Section]) -> str | None:
+    """What is wrong with a key that is neither one of the grid nor one of the study."""
+    parts = key.split(".")
+    for depth, part in enumerate(parts):
+        blocks = blocks_at(parts[:depth], study)
+        known = list(dict.fromkeys(name for block in blocks for name in block.model_fields))
+        if part in known:
+            fields = [b.model_fields[part] for b in blocks if part in b.model_fields]
+            # The keys of a mapping are the user's own; those of a model depend on its name.
+            if part == "model" or any(get_origin(field.annotation) is dict for field in fields):
+                return None
+            continue
+        if depth == 0 and f"grid.{key}" in RENAMED:
+            return f"the key is now `{RENAMED[f'grid.{key}']}`; move its content there"
+        if depth == 0 and len(parts) == 1:
+            return f"unknown key; {allowed(key, Grid.model_fields)}{_elsewhere(key, study)}"
+        inside = ".".join(parts[:depth])
+        return (
+            f"is no key of a study; {f'in `{inside}` ' if inside else ''}{allowed(part, known)}"
+            if known
+            else f"is no key of a study; `{inside}` is no block of keys"
+        )
+    return None
+
+
+def _elsewhere(key: str, study: type[Section]) -> str:
+    """A hint at a key of this name in another block of the study."""
+    found = [
+        f"{block}.{key}"
+        for block in study.model_fields
+        if any(key in section.model_fields for section in blocks_at([block], study))
+    ]
+    return (
+        f"; or an axis `{found[0]}`" if found and not did_you_mean(key, Grid.model_fields) else ""
+    )
+
+
+def _fixed(key: str) -> str | None:
+    for fixed, reason in FIXED.items():
+        if key == fixed or key.startswith(f"{fixed}."):
+            return f"cannot be an axis: `{fixed}` {reason}"
+    return None
+
+
+def _tuned(key: str, path: str) -> str | None:
+    """`path` if this path of the search means the key of an axis."""
+    kind, name, last = [*path.split(".", 2), "", ""][:3]
+    parts = key.split(".")
+    means = parts == ["hyperparameters", kind, name, last] or (
+        name == "*" and parts[:2] == ["hyperparameters", kind] and parts[3:] == [last]
+    )
+    return path if means else None

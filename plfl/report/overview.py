@@ -1,0 +1,257 @@
+"""The page and the figure of a study with further axes: all variants side by side."""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+import yaml
+from matplotlib.axes import Axes as Panel
+from matplotlib.figure import Figure
+
+from plfl.baselines import BASELINE, catalogue
+from plfl.config.axes import Axis
+from plfl.config.study import Study
+from plfl.files import atomic
+from plfl.report.clients import score
+from plfl.report.figures.style import (
+    PAGE,
+    colour,
+    fit,
+    log_if_wide,
+    mark_sample,
+    panels,
+    save,
+    style,
+)
+from plfl.report.page import drawing, source_of, templates
+from plfl.results.overview import BEST, EFFECTS, Overview
+from plfl.results.statistics import ALPHA
+from plfl.results.tables import baseline_label, fitting, method_label
+
+STEM = "overview"
+CAPTION = (
+    "Test MASE of the best cell of each variant, sharing scheme and method, chosen on validation:"
+    " mean over clients and seeds of the clients' local models. Error bars are 95 % bootstrap"
+    " intervals over clients. The dashed line is the best baseline that sends no data, chosen on"
+    " validation."
+)
+FILES = {
+    BEST: "the best cell of each variant, state, sharing scheme and method",
+    EFFECTS: "differences between variants",
+    "summary.csv": "scores of every cell of every variant",
+    "records.parquet": "scores, losses and bytes of every client and round of every variant",
+    "study.json": "configuration, versions and variants",
+}
+_POOLED = [name for name, baseline in catalogue(context=True).items() if baseline.pooled]
+MOST = 24
+"""Panels that the figure has at most; a study with more of them shows the first."""
+
+
+def illustrate(results: Path, figures: Path) -> list[Path]:
+    """Draw the figure of the study in folder `results` into folder `figures`.
+
+    Raises:
+        ResultsError: the results are incomplete.
+    """
+    found = Overview(results)
+    with style(), fitting(results):
+        figure = draw(found)
+    return save(figure, figures / STEM)
+
+
+def draw(found: Overview) -> Figure:
+    """The MASE along the axis with most values; a panel for each state and place on other axes."""
+    study, best = found.study, found.best
+    along = max(study.axes, key=lambda axis: len(axis.choices))
+    others = {axis.key: axis.short for axis in study.axes if axis is not along}
+    groups = list(best.groupby(["state", *others], sort=False))[:MOST]
+    columns = min(3, len(groups))
+    rows = -(-len(groups) // columns)
+    figure, axes = panels(rows, columns, (PAGE, 2.2 * rows + 0.5), sharey=True)
+    for panel, (place, part) in zip(axes.flat, groups, strict=False):
+        _lines(panel, along, part)
+        titles = [
+            str(place[0]),
+            *(f"{short}={v}" for short, v in zip(others.values(), place[1:], strict=True)),
+        ]
+        panel.set_title(fit(", ".join(titles), 34), fontsize=7)
+        panel.grid(axis="y")
+    for panel in axes.flat[len(groups) :]:
+        panel.axis("off")
+    log_if_wide(axes.flat[: len(groups)], best[["low", "mase", "high"]].to_numpy(float), 4)
+    for panel in axes[:, 0]:
+        panel.set_ylabel("Test MASE")
+    lines = dict(
+        pair[::-1]
+        for panel in axes.flat
+        for pair in zip(*panel.get_legend_handles_labels(), strict=True)
+    )
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4)
+    if study.is_sample:
+        mark_sample(figure)
+    return figure
+
+
+def _lines(panel: Panel, along: Axis, part: pd.DataFrame) -> None:
+    labels = list(along.choices)
+    numbers = [value for value in along.choices.values() if _is_number(value)]
+    numeric = len(numbers) == len(labels)
+    where: dict[str, float] = dict(
+        zip(labels, numbers if numeric else map(float, range(len(labels))), strict=True)
+    )
+    trained = part[part["model"] == "local"]
+    kinds = list(trained.groupby(["sharing", "method"], sort=False))
+    span = 0.03 * (max(numbers) - min(numbers)) if numeric else 0.5
+    step = span / max(1, len(kinds))  # so that the marks do not cover each other
+    several = len({method for (_, method), _ in kinds}) > 1
+    for i, ((sharing, method), line) in enumerate(kinds):
+        x = line[along.key].map(where) + step * (i - (len(kinds) - 1) / 2)
+        ends = np.abs(line[["low", "high"]].to_numpy(float).T - line["mase"].to_numpy(float))
+        panel.errorbar(
+            x,
+            line["mase"],
+            yerr=ends,
+            label=f"{sharing}, {method_label(str(method))}" if several else str(sharing),
+            linestyle="-" if numeric else "none",
+            elinewidth=0.6,
+            capsize=1.5,
+            **colour(i),
+        )
+    pooled = part["method"].map(lambda name: name in _POOLED)
+    of_baselines = part[(part["sharing"] == BASELINE) & ~pooled].dropna(subset="validation_mase")
+    if len(of_baselines):
+        chosen = of_baselines.loc[
+            of_baselines.groupby(along.key, sort=False)["validation_mase"].idxmin()
+        ]
+        look: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": "--", "zorder": 1}
+        panel.plot(chosen[along.key].map(where), chosen["mase"], label="best baseline", **look)
+    if numeric and min(numbers) > 0 and max(numbers) / min(numbers) > 20:
+        panel.set_xscale("log")
+    rotated = not numeric and max(map(len, labels)) * len(labels) > 30
+    panel.set_xticks(list(where.values()), labels, rotation=60 if rotated else 0)
+    panel.minorticks_off()
+    panel.set_xlabel(along.key)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A best cell, as the page shows it."""
+
+    variant: str
+    place: list[str]
+    state: str
+    kind: str
+    method: str
+    model: str
+    cell: str
+    validation: str
+    mase: str
+    interval: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """An effect, as the page shows it."""
+
+    axis: str
+    change: str
+    elsewhere: str
+    about: str
+    against: str
+    mase: str
+    difference: str
+    interval: str
+    p: list[str]
+    decided: bool
+
+
+def write(results: Path, figures: Path, out: Path) -> None:
+    """Write the page of the study in folder `results`, with its figure, to file `out`.
+
+    Variants whose own pages exist are linked. The same results give the same bytes.
+
+    Raises:
+        ResultsError: the results or the figure are incomplete.
+    """
+    found = Overview(results)
+    with fitting(results):
+        configuration = yaml.safe_dump(
+            found.about["study"], sort_keys=False, allow_unicode=True, width=100
+        )
+        page = (
+            templates()
+            .get_template("overview.html.jinja")
+            .render(
+                study=found.study,
+                about=found.about,
+                source=source_of(found.study),
+                places=found.about["variants"],
+                links={label: _link(results / label, out) for label in found.about["variants"]},
+                picture=drawing(figures / f"{STEM}.svg", CAPTION),
+                caption=CAPTION,
+                best=[_row(found.study, row) for row in found.best.to_dict("records")],
+                effects=[_change(found.study, row) for row in found.effects.to_dict("records")],
+                configuration=configuration,
+                encoded=base64.b64encode(configuration.encode()).decode("ascii"),
+                files={name: (_path(results / name, out), text) for name, text in FILES.items()},
+            )
+        )
+    with atomic(out) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+
+
+def _path(path: Path, out: Path) -> str:
+    return quote(Path(os.path.relpath(path, out.parent)).as_posix())
+
+
+def _link(folder: Path, out: Path) -> str | None:
+    """Where the page of a variant lies, if it has one."""
+    page = folder / "index.html"
+    return _path(page, out) if page.is_file() else None
+
+
+def _row(study: Study, row: dict[Any, Any]) -> Row:
+    is_baseline = row["sharing"] == BASELINE
+    method = str(row["method"])
+    lost = pd.isna(row["mase"])
+    return Row(
+        str(row["variant"]),
+        [str(row[axis.key]) for axis in study.axes],
+        str(row["state"]),
+        str(row["sharing"]),
+        baseline_label(method) if is_baseline else method_label(method),
+        "" if is_baseline else str(row["model"]),
+        "" if pd.isna(row["cell"]) else str(row["cell"]),
+        score(row["validation_mase"]),
+        "diverged" if lost and not is_baseline else score(row["mase"], row["std"]),
+        "" if pd.isna(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}",
+    )
+
+
+def _change(study: Study, row: dict[Any, Any]) -> Change:
+    elsewhere = [str(row[axis.key]) for axis in study.axes if axis.key != row["axis"]]
+    tested = [row["p_clients"], row["p_seeds"]]
+    about = (row["state"], row["sharing"], method_label(str(row["method"])), row["model"])
+    return Change(
+        str(row["axis"]),
+        f"{row['value']} against {row['against']}",
+        ", ".join(elsewhere) or "–",
+        ", ".join(map(str, about)),
+        score(row["mase_against"]),
+        score(row["mase"]),
+        f"{row['difference']:+.3f}",
+        "" if pd.isna(row["low"]) else f"{row['low']:+.3f} to {row['high']:+.3f}",
+        ["–" if pd.isna(p) else f"{p:.2g}" for p in tested],
+        all(p < ALPHA for p in tested),
+    )

@@ -1,0 +1,307 @@
+"""The variants of a study with further axes side by side: their tables, joined and compared.
+
+`records.parquet` and `summary.csv` are those of all variants, with a column `variant` and one
+column for each axis, named after its key, such as `federation.participation`. `best.csv` has the
+best cell of each variant, state, sharing scheme and method, `effects.csv` the differences between
+variants that differ on one axis.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from plfl import __version__
+from plfl.baselines import BASELINE
+from plfl.config.study import FORMAT, Study
+from plfl.errors import ResultsError
+from plfl.files import atomic
+from plfl.results.records import MODELS, Model, read_about, read_table, write_csv
+from plfl.results.statistics import Comparison, Scores, holm, interval, scores, sign_flips
+from plfl.results.tables import Tables, fitting
+
+BEST = "best.csv"
+EFFECTS = "effects.csv"
+_EFFECT = ["state", "sharing", "method", "model"]
+"""Beside the places on the axes, what both sides of an effect have in common."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A variant with the tables of its own."""
+
+    label: str
+    place: dict[str, str]
+    """Its label on each axis, by the key of the axis."""
+    tables: Tables
+
+    @cached_property
+    def scores(self) -> dict[Model, dict[str, Scores]]:
+        """The scores of each model by state, at the last round."""
+        return {model: scores(self.tables, model) for model in MODELS}
+
+    def kinds(self) -> list[tuple[str, str]]:
+        """Pairs of sharing scheme and method; one pair where clients train alone."""
+        study = self.tables.study
+        pairs = dict.fromkeys((cell.sharing, cell.method) for cell in study.cells)
+        first: dict[str, str] = {}
+        for sharing, method in pairs:
+            if study.trains_alone(sharing, method):
+                first.setdefault(sharing, method)
+        return [pair for pair in pairs if first.get(pair[0], pair[1]) == pair[1]]
+
+    def models(self, sharing: str, method: str) -> tuple[Model, ...]:
+        """The models that differ: where clients train alone, there is only one."""
+        return MODELS[:1] if self.tables.study.trains_alone(sharing, method) else MODELS
+
+
+def variants(study: Study) -> list[Variant]:
+    """The variants of a study with their tables, in the order of the study."""
+    return [
+        Variant(label, study.places[label], Tables(variant.results))
+        for label, variant in study.variants.items()
+    ]
+
+
+def gather(study: Study, folder: Path, git: str | None) -> None:
+    """Write the joined tables of all variants and their comparison into `folder`.
+
+    Args:
+        study: the study, whose variants are complete.
+        folder: the folder for the tables.
+        git: commit of the code, if known.
+
+    Raises:
+        ResultsError: a table of a variant is missing or damaged.
+    """
+    found = variants(study)
+    _join(found, "records.parquet", folder / "records.parquet")
+    summaries = [v.tables.whole_summary for v in found]
+    write_csv(_marked(found, summaries), folder / "summary.csv")
+    with fitting(*(v.tables.folder for v in found)):
+        best = pd.concat(map(best_cells, found), ignore_index=True)
+        write_csv(best, folder / BEST)
+        write_csv(effects(study, found), folder / EFFECTS)
+    about = {
+        "format": FORMAT,
+        "version": __version__,
+        "git": git,
+        "versions": {"python": platform.python_version()},
+        "study": study.description(),
+        "variants": study.places,
+    }
+    with atomic(folder / "study.json") as temporary:
+        temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def _columns(variant: Variant) -> dict[str, str]:
+    return {"variant": variant.label, **variant.place}
+
+
+def _marked(found: list[Variant], parts: list[pd.DataFrame]) -> pd.DataFrame:
+    """The tables of all variants as one, with the columns that say where each row belongs."""
+    marked = []
+    for variant, part in zip(found, parts, strict=True):
+        columns = pd.DataFrame(_columns(variant), index=part.index)
+        marked.append(pd.concat([columns, part], axis=1))
+    return pd.concat(marked, ignore_index=True)
+
+
+def _join(found: list[Variant], name: str, out: Path) -> None:
+    """Join a Parquet table of all variants; one variant is in memory at a time."""
+    paths = [variant.tables.folder / name for variant in found]
+    whole = pa.unify_schemas(
+        [pq.read_schema(path).remove_metadata() for path in paths], promote_options="permissive"
+    )
+    columns = [pa.field(column, pa.string()) for column in _columns(found[0])]
+    schema = pa.schema([*columns, *whole])
+    options = {"compression": "zstd", "write_page_checksum": True}
+    with atomic(out) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
+        for variant, path in zip(found, paths, strict=True):
+            table = _marked([variant], [read_table(path)]).reindex(columns=schema.names)
+            writer.write_table(pa.Table.from_pandas(table, schema, preserve_index=False))
+
+
+def best_cells(variant: Variant) -> pd.DataFrame:
+    """The best optimisers of each state, sharing scheme, method and model, by validation MASE.
+
+    Columns: `variant` and the axes; `state`, `sharing`, `method`, `model`; `cell`, its name without
+    the seed; `mase`, its test MASE, mean over clients and seeds, with a 95 % bootstrap interval
+    `low`, `high` over clients and `std`, the standard deviation over seeds; `validation_mase`,
+    `seeds`, `clients`. In the rows of baselines, `sharing` and `model` are `baseline`, and `method`
+    is the baseline. Scores are NaN if every combination diverged.
+    """
+    rows: list[dict[str, Any]] = []
+    states = variant.tables.study.data.states
+    for state in states:
+        for sharing, method in variant.kinds():
+            for model in variant.models(sharing, method):
+                of_state = variant.scores[model][state]
+                row = {"state": state, "sharing": sharing, "method": method, "model": model}
+                k = of_state.best(of_state.where(sharing=sharing, method=method))
+                rows.append(row | ({} if k is None else _scored(of_state, k)))
+    for means in variant.tables.baseline_scores.reset_index().to_dict("records"):
+        state, name = means["state"], means["baseline"]
+        row = {"state": state, "sharing": BASELINE, "method": name, "model": BASELINE}
+        scored = {"mase": means["mase_mean"], "validation_mase": means["validation_mase"]}
+        rows.append(row | scored | {"cell": f"{state}-{BASELINE}-{name}"})
+    return pd.DataFrame([_columns(variant) | row for row in rows])
+
+
+def _scored(of_state: Scores, k: int) -> dict[str, Any]:
+    table = of_state.mase[k]
+    scored = np.isfinite(table).all(axis=0)
+    by_seed = table[:, scored].mean(axis=1)
+    low, high = interval([table[:, scored].mean(axis=0)])
+    return {
+        "cell": of_state.names[k],
+        "mase": by_seed.mean(),
+        "low": low,
+        "high": high,
+        "std": by_seed.std(ddof=1) if len(by_seed) > 1 else np.nan,
+        "validation_mase": of_state.validation[k],
+        "seeds": len(of_state.seeds),
+        "clients": int(scored.sum()),
+    }
+
+
+def effects(study: Study, found: list[Variant]) -> pd.DataFrame:
+    """What a value of an axis changes against the first value of this axis, all else being equal.
+
+    Both sides are the best cells of their variant, state, sharing scheme and method, each chosen on
+    validation; see `best_cells`. Differences are paired client by client and seed by seed.
+
+    Columns: `axis`, `value`, `against`; the axes, of which `axis` itself has the `value`; `state`,
+    `sharing`, `method`, `model`; `mase` and `mase_against`; `difference` (negative: the `value` is
+    better) with its bootstrap interval `low`, `high`; `p_clients` (sign flips over clients) and
+    `p_seeds` (over trainings), both corrected by Holm's method over all rows; `clients`, `seeds`.
+    Pairs without a common client, or in which the error of persistence differs, are left out: their
+    MASE cannot be compared.
+    """
+    by_place = {tuple(variant.place.values()): variant for variant in found}
+    rows: list[dict[str, Any]] = []
+    comparisons: list[Comparison] = []
+    for i, axis in enumerate(study.axes):
+        first = next(iter(axis.choices))
+        for variant in found:
+            if variant.place[axis.key] == first:
+                continue
+            place = list(variant.place.values())
+            other = by_place[(*place[:i], first, *place[i + 1 :])]
+            about = {"axis": axis.key, "value": variant.place[axis.key], "against": first}
+            for row, comparison in _compared(variant, other):
+                rows.append(about | variant.place | row)
+                comparisons.append(comparison)
+    columns = ["axis", "value", "against", *(axis.key for axis in study.axes), *_EFFECT]
+    if not rows:
+        return pd.DataFrame(columns=columns)
+    table = pd.DataFrame(rows)
+    alone, _ = sign_flips(comparisons)
+    table["p_clients"] = holm(alone.tolist())
+    tested = table["p_seeds"].notna()
+    table.loc[tested, "p_seeds"] = holm(table.loc[tested, "p_seeds"].tolist())
+    return table
+
+
+def _compared(one: Variant, other: Variant) -> Iterator[tuple[dict[str, Any], Comparison]]:
+    for sharing, method in one.kinds():
+        for model in one.models(sharing, method):
+            for state, here in one.scores[model].items():
+                there = other.scores[model].get(state)
+                if there is None or not _comparable(one.tables, other.tables, state):
+                    continue
+                k, j = (s.best(s.where(sharing=sharing, method=method)) for s in (here, there))
+                if k is None or j is None:
+                    continue
+                common = [name for name in here.clients if name in there.clients]
+                a, b = (
+                    s.mase[i][:, [s.clients.index(name) for name in common]].T
+                    for s, i in ((there, j), (here, k))
+                )
+                found = Comparison((there.names[j], here.names[k]), {state: b - a})
+                if not found.scored:
+                    continue
+                low, high = found.interval()
+                yield (
+                    {
+                        **dict(zip(_EFFECT, (state, sharing, method, model), strict=True)),
+                        "mase": np.nanmean(b),
+                        "mase_against": np.nanmean(a),
+                        "difference": found.effect,
+                        "low": low,
+                        "high": high,
+                        "p_seeds": found.trainings() if len(here.seeds) > 1 else np.nan,
+                        "clients": len(found.scored[state]),
+                        "seeds": len(here.seeds),
+                    },
+                    found,
+                )
+
+
+def _comparable(one: Tables, other: Tables, state: str) -> bool:
+    """Whether MASE of both means the same: persistence has the same error for common clients."""
+    a, b = (t.clients[t.clients["state"] == state] for t in (one, other))
+    both = a.merge(b, on="client")
+    column = "persistence_mae_test"
+    return len(both) > 0 and np.allclose(both[f"{column}_x"], both[f"{column}_y"], rtol=1e-6)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The joined tables in the results folder of a study with further axes.
+
+    Every access raises ResultsError if its file is missing or damaged.
+    """
+
+    folder: Path
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """Content of study.json: format, version, git, study and variants."""
+        return read_about(self.folder)
+
+    @cached_property
+    def study(self) -> Study:
+        """The study."""
+        return Study.parse(self.about["study"], str(self.folder / "study.json"))
+
+    @cached_property
+    def best(self) -> pd.DataFrame:
+        """See `best_cells`."""
+        return self._table(BEST)
+
+    @cached_property
+    def effects(self) -> pd.DataFrame:
+        """See `effects`."""
+        return self._table(EFFECTS)
+
+    def _table(self, name: str) -> pd.DataFrame:
+        path = self.folder / name
+        text: Mapping[str, Callable[[str], str]] = dict.fromkeys(
+            ["variant", "axis", "value", "against", *_EFFECT, *(a.key for a in self.study.axes)],
+            str,
+        )
+        try:
+            return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=text)  # type: ignore[arg-type]
+        except (OSError, ValueError) as error:
+            raise ResultsError(f"{path}: cannot be read ({error}); run the study again") from None
+
+
+def is_overview(folder: Path) -> bool:
+    """Whether a results folder holds a study with further axes."""
+    return "variants" in read_about(folder)
+
+
+def study_of(folder: Path) -> Study:
+    """The study that made the results in a folder, with or without further axes."""
+    return (Overview(folder) if is_overview(folder) else Tables(folder)).study

@@ -1,0 +1,176 @@
+"""Further axes of the grid: their variants, names and errors."""
+
+import json
+from typing import Any
+
+import pytest
+
+from plfl.config.study import Study
+from plfl.errors import ConfigError
+from plfl.experiments.train import train
+from tests.helpers import tiny
+
+
+def with_axes(**axes: Any) -> Study:
+    """A study whose axes may name any model."""
+    raw = {
+        "name": "tiny",
+        "data": {"source": "sample", "states": ["XX"], "clients": 3},
+        "grid": {"client_opt": ["adam"], "server_opt": ["fedavg"], **axes},
+        "federation": {"rounds": 3, "local_steps": 4, "batch_size": 8},
+    }
+    return Study.parse(raw, "tiny")
+
+
+def test_every_combination_is_a_study_with_a_readable_name() -> None:
+    study = with_axes(
+        **{
+            "federation.participation": [0.5, 1],
+            "model": {"a": {"name": "linear"}, "b": {"hidden": 2, "mlp": [3]}},
+        }
+    )
+    assert list(study.variants) == [
+        "participation=0.5,model=a",
+        "participation=0.5,model=b",
+        "participation=1,model=a",
+        "participation=1,model=b",
+    ]
+    one = study.variants["participation=0.5,model=b"]
+    assert one.federation.participation == 0.5
+    assert one.model.settings["hidden"] == 2
+    assert one.federation.rounds == study.federation.rounds
+    assert not one.axes
+    assert str(one.results) == "results/tiny/participation=0.5,model=b"
+    assert one.root == study.results
+
+
+def test_the_whole_key_stands_where_the_last_word_is_ambiguous() -> None:
+    study = with_axes(
+        **{
+            "hyperparameters.client_opt.adam.lr": [0.1],
+            "hyperparameters.client_opt.sgd.lr": [0.2],
+            "model.name": ["mlp"],
+        }
+    )
+    assert list(study.variants) == [
+        "hyperparameters.client_opt.adam.lr=0.1,hyperparameters.client_opt.sgd.lr=0.2,model=mlp"
+    ]
+
+
+def test_variants_have_the_cells_settings_and_bits_of_the_same_study_without_axes() -> None:
+    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
+    swept = tiny.study(grid=grid | {"federation.local_steps": [2, 4]})
+    variant = swept.variants["local_steps=2"]
+    plain = tiny.study(grid=grid, federation={"local_steps": 2})
+    assert variant.cells == plain.cells
+    assert [variant.settings(c) for c in variant.cells] == [plain.settings(c) for c in plain.cells]
+    cells, dataset = plain.cells[:1], tiny.dataset()
+    one, other = (train(study, cells, dataset)[cells[0]] for study in (variant, plain))
+    assert one.records.equals(other.records)
+
+
+def test_a_description_gives_the_same_variants_again() -> None:
+    study = with_axes(**{"model.name": ["mlp", "gru"], "windows.history": [2, None]})
+    again = Study.parse(json.loads(json.dumps(study.description())), "again")
+    assert list(again.variants) == [
+        "model=mlp,history=2",
+        "model=mlp,history=null",
+        "model=gru,history=2",
+        "model=gru,history=null",
+    ]
+    for label, variant in study.variants.items():
+        assert again.variants[label].description() == variant.description()
+    variant = study.variants["model=gru,history=2"].description()
+    assert Study.parse(variant, "variant").description() == variant
+
+
+def test_only_axes_of_the_data_need_other_datasets() -> None:
+    study = with_axes(**{"federation.participation": [0.5, 1], "windows.history": [2, 6]})
+    assert set(study.inputs.values()) == {"history=2", "history=6"}
+    assert set(with_axes(**{"model.name": ["mlp", "gru"]}).inputs.values()) == {""}
+    assert tiny.study().inputs == {"": ""}
+
+
+def test_a_study_without_axes_is_its_own_variant() -> None:
+    study = tiny.study()
+    assert study.variants == {"": study}
+    assert study.root == study.results
+
+
+def test_cells_are_found_by_name() -> None:
+    study = with_axes(**{"model.name": ["mlp", "gru"]})
+    variant, cell = study.find("model=gru/XX-P1-fedopt-adam-fedavg-10")
+    assert (variant.model.name, cell.sharing) == ("gru", "P1")
+    with pytest.raises(ConfigError, match="did you mean 'model=gru'"):
+        study.find("model=gruu/XX-P1-fedopt-adam-fedavg-10")
+    with pytest.raises(ConfigError, match="did you mean 'XX-P1-fedopt-adam-fedavg-10'"):
+        study.find("model=gru/XX-P1-fedopt-adam-fedavg-1")
+
+
+def test_the_study_itself_has_no_cells() -> None:
+    with pytest.raises(ConfigError, match=r"one for each value of model\.name"):
+        _ = with_axes(**{"model.name": ["mlp", "gru"]}).cells
+
+
+def test_a_variant_is_loaded_by_file_and_name(tmp_path: Any) -> None:
+    file = tmp_path / "my.yaml"
+    file.write_text("data: {source: sample}\ngrid: {model.name: [mlp, gru]}\n")
+    assert Study.load(f"{file}:model=gru").name == "study/model=gru"
+    with pytest.raises(ConfigError, match="no variant 'model=grx'; did you mean 'model=gru'"):
+        Study.load(f"{file}:model=grx")
+
+
+ERRORS: list[tuple[dict[str, Any], str]] = [
+    ({"federation.particpation": [1]}, "is no key of a study; in `federation` allowed: rounds"),
+    ({"federation.particpation": [1]}, "did you mean 'participation'?"),
+    ({"participation": [1]}, "unknown key; allowed: method, client_opt"),
+    ({"participation": [1]}, "or an axis `federation.participation`"),
+    ({"methd": ["fedopt"]}, "grid.methd: unknown key; allowed: method"),
+    ({"federation.rounds.x": [1]}, "`federation.rounds` is no block of keys"),
+    ({"name": ["a"]}, "cannot be an axis: `name` names"),
+    ({"compute.engine": ["fused"]}, "cannot be an axis: `compute` does not affect the results"),
+    ({"data.states": [["NY"]]}, "is an axis already"),
+    ({"federation.rounds": 4}, "4 is no list; list its values, such as [4]"),
+    ({"federation.rounds": []}, "has no value"),
+    ({"federation.rounds": [2, 2]}, "lists a value twice"),
+    ({"windows.split": [[0.8, 0.1, 0.1]]}, "cannot be part of a name; give each value a label"),
+    ({"model": ["mlp"]}, "'mlp' is no block of keys; for models with their own defaults"),
+    ({"federation.rounds": [2], "federation": {"a": {}}}, "is a part of the axis 'federation'"),
+    ({"federation.participation": [0.5, 3]}, "3 is not allowed: input should be less than or"),
+    ({"federation.participation": [0.5, 3]}, "(in participation=3)"),
+    ({"model.name": ["mlpp"]}, "did you mean 'mlp'?"),
+    ({"personalization": ["P1"]}, "the key is now `grid.sharing`"),
+]
+
+
+@pytest.mark.parametrize(("axes", "message"), ERRORS)
+def test_a_wrong_axis_is_an_error(axes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        with_axes(**axes)
+    assert message in str(error.value)
+
+
+def test_all_errors_are_reported_at_once() -> None:
+    with pytest.raises(ConfigError) as error:
+        tiny.study(
+            grid={"federation.participation": [3], "model.name": ["mlpp", "gru"]},
+            windows={"look_back": 0},
+        )
+    keys = [problem.split(":")[0] for problem in error.value.problems]
+    assert sorted(keys) == ["federation.participation", "model.name", "windows.look_back"]
+
+
+@pytest.mark.parametrize("path", ["client_opt.adam.lr", "client_opt.*.lr"])
+def test_what_is_tuned_is_no_axis(path: str) -> None:
+    with pytest.raises(ConfigError, match="`tuning` chooses it, too"):
+        tiny.study(
+            grid={"hyperparameters.client_opt.adam.lr": [0.1]},
+            tuning={"search": {path: [0.1, 0.2]}},
+        )
+
+
+def test_variants_have_the_same_cells() -> None:
+    with pytest.raises(ConfigError, match="the variants P2=body and P2=none have different cells"):
+        with_axes(**{"sharing.P2": {"body": ["body"], "none": []}})
+    study = with_axes(**{"sharing.P2": {"body": ["body"], "head": ["head"]}})
+    assert study.variants["P2=head"].sharing == {"P1": ["*"], "P2": ["head"], "P3": []}

@@ -1,0 +1,164 @@
+"""The variants of a study side by side."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.cli.main import main
+from plfl.config.study import Study
+from plfl.errors import ResultsError
+from plfl.report import overview as page
+from plfl.results.overview import Overview, gather, study_of
+from plfl.results.tables import Tables
+from tests.helpers import fake_results
+
+STATES = ("CA", "NY")
+CONFIG = {
+    "name": "swept",
+    "data": {"states": list(STATES), "clients": 3, "source": "sample"},
+    "grid": {
+        "client_opt": ["adam", "sgd"],
+        "server_opt": ["fedavg"],
+        "method": ["fedopt", "scaffold"],
+        "seeds": [1, 2],
+        "refused": "skip",
+        "federation.batch_size": [8, 16],
+        "model.name": ["lstm_mlp", "gru"],
+    },
+    "federation": {"rounds": 4, "evaluate_every": 2},
+}
+PLACE = ["federation.batch_size", "model.name"]
+
+
+@pytest.fixture(scope="module")
+def gathered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+    """A study whose variants have made-up results, with `results` in the current folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("swept"))
+        study = Study.parse(CONFIG, "swept")
+        for variant in study.variants.values():
+            fake_results.write(variant.results, variant.description())
+        # One variant is better than the others, for all clients and seeds.
+        better(study.variants["batch_size=16,model=gru"].results, 0.5)
+        gather(study, study.results, "0123abc")
+        page.illustrate(study.results, study.figures)
+        page.write(study.results, study.figures, study.results / "index.html")
+        yield study
+
+
+def better(folder: Path, factor: float) -> None:
+    records = pd.read_parquet(folder / "records.parquet")
+    records["mase"] *= factor
+    records.to_parquet(folder / "records.parquet")
+
+
+def test_all_rows_of_all_variants_are_there(gathered: Study) -> None:
+    for name, read in (("records.parquet", pd.read_parquet), ("summary.csv", pd.read_csv)):
+        whole = read(gathered.results / name)
+        assert list(whole.columns[:3]) == ["variant", *PLACE]
+        for label, variant in gathered.variants.items():
+            part = whole[whole["variant"] == label].drop(columns=["variant", *PLACE])
+            own = read(variant.results / name)
+            pd.testing.assert_frame_equal(part.reset_index(drop=True), own, check_dtype=False)
+
+
+def test_best_cells_are_those_of_each_variant(gathered: Study) -> None:
+    best = Overview(gathered.results).best
+    label = "batch_size=8,model=gru"
+    tables = Tables(gathered.variants[label].results)
+    for state in STATES:
+        cell = tables.best("local", state=state, sharing="P2", method="scaffold")
+        assert cell is not None
+        keys = (label, state, "P2", "scaffold", "local")
+        columns = ["variant", "state", "sharing", "method", "model"]
+        (row,) = best.set_index(columns).loc[[keys]].to_dict("records")
+        assert row["cell"] == str(cell).rpartition("-")[0]
+        scores = [
+            tables.records(["mase"], model="local", split="test", round=4, seed=seed, **axes)
+            for seed in (1, 2)
+            for axes in [{"state": state, "sharing": "P2", "method": "scaffold"}]
+            for axes in [axes | {"client_opt": cell.client_opt}]
+        ]
+        assert row["mase"] == pytest.approx(np.mean(pd.concat(scores)["mase"]), rel=1e-5)
+        assert row["low"] <= row["mase"] <= row["high"]
+        assert (row["federation.batch_size"], row["model.name"]) == ("8", "gru")
+    # Without a server, methods are one training, and so are local and global models.
+    alone = best[(best["sharing"] == "P3") & (best["variant"] == label)]
+    assert alone[["method", "model"]].drop_duplicates().to_numpy().tolist() == [["fedopt", "local"]]
+    assert (best.groupby("variant")["method"].apply(lambda m: "lightgbm" in set(m))).all()
+
+
+def test_an_effect_is_the_mean_difference_of_the_best_cells(gathered: Study) -> None:
+    found = Overview(gathered.results)
+    assert set(found.effects["axis"]) == set(PLACE)
+    rows = found.effects[
+        (found.effects["axis"] == "model.name") & (found.effects["federation.batch_size"] == "16")
+    ]
+    # 2 states × (P1, P2 with two methods and two models, P3 with one of each)
+    assert len(rows) == 2 * (2 * 2 * 2 + 1)
+    assert (rows["value"] == "gru").all()
+    assert (rows["against"] == "lstm_mlp").all()
+    np.testing.assert_allclose(
+        rows["difference"], rows["mase"] - rows["mase_against"], rtol=1e-3, atol=1e-5
+    )
+    assert (rows["difference"] < 0).all()
+    # Only variants that differ in one axis are compared, in both directions of the square.
+    assert len(found.effects) == 4 * len(rows)
+
+
+def test_variants_with_other_errors_of_persistence_are_not_compared(gathered: Study) -> None:
+    folder = gathered.variants["batch_size=16,model=gru"].results
+    kept = (folder / "clients.parquet").read_bytes()
+    clients = pd.read_parquet(folder / "clients.parquet")
+    clients["persistence_mae_test"] *= 2
+    clients.to_parquet(folder / "clients.parquet")
+    out = gathered.results / "again"
+    out.mkdir()
+    gather(gathered, out, None)
+    (folder / "clients.parquet").write_bytes(kept)
+    effects = Overview(out).effects
+    assert len(effects) == len(Overview(gathered.results).effects) // 2
+    assert not ((effects["federation.batch_size"] == "16") & (effects["value"] == "gru")).any()
+
+
+def test_the_page_shows_every_variant(gathered: Study) -> None:
+    text = (gathered.results / "index.html").read_text(encoding="utf-8")
+    for label in gathered.variants:
+        assert f">{label}</th>" in text
+    assert "Sample data" in text
+    assert "16 against 8" in text
+    assert "gru against lstm_mlp" in text
+    assert "<svg" in text
+    page.write(gathered.results, gathered.figures, gathered.results / "twice.html")
+    assert (gathered.results / "twice.html").read_text(encoding="utf-8") == text
+    # A variant with a page of its own is linked.
+    own = gathered.variants["batch_size=8,model=gru"].results / "index.html"
+    own.write_text("the page")
+    page.write(gathered.results, gathered.figures, gathered.results / "twice.html")
+    own.unlink()
+    linked = (gathered.results / "twice.html").read_text(encoding="utf-8")
+    assert 'href="batch_size%3D8%2Cmodel%3Dgru/index.html"' in linked
+
+
+def test_commands_take_variants(gathered: Study, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = gathered.results
+    assert study_of(folder) == gathered
+    assert main(["claims", str(folder)]) == 0
+    told = capsys.readouterr().out
+    assert all(f"\n{label}\n" in f"\n{told}" for label in gathered.variants)
+    sides = [f"{folder}:batch_size={size},model=gru/NY-P2-fedopt-adam-fedavg" for size in (8, 16)]
+    assert main(["compare", *sides]) == 0
+    assert "A: NY-P2-fedopt-adam-fedavg" in capsys.readouterr().out
+    for one in (folder, folder / "batch_size=8,model=gru"):
+        (one / "index.html").unlink(missing_ok=True)
+        assert main(["report", str(one)]) == 0
+        assert capsys.readouterr().out.strip() == str(one / "index.html")
+        assert (one / "index.html").is_file()
+    assert (gathered.figures / "batch_size=8,model=gru" / "ranks.png").is_file()
+    assert main(["compare", str(folder), str(folder)]) == 2
+    assert "holds 4 variants of a study; name the folder of one" in capsys.readouterr().err
+    with pytest.raises(ResultsError, match="holds 4 variants"):
+        _ = Tables(folder).summary

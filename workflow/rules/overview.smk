@@ -1,0 +1,33 @@
+# A study with further axes: its variants side by side (docs/axes.md).
+OVERVIEW = {
+    "records": local(f"{study.results}/records.parquet"),
+    "summary": local(f"{study.results}/summary.csv"),
+    "best": local(f"{study.results}/best.csv"),
+    "effects": local(f"{study.results}/effects.csv"),
+    "about": local(f"{study.results}/study.json"),
+    "page": local(f"{study.results}/index.html"),
+    "figure": local(f"{study.figures}/overview.png"),
+}
+
+
+if study.axes:
+
+    rule overview:
+        input:
+            of_all_variants(TABLES.values()),
+        output:
+            **OVERVIEW,
+        log:
+            f"{study.results}/logs/overview.log",
+        benchmark:
+            f"{study.results}/benchmarks/overview.tsv"
+        localrule: True
+        conda:
+            "../../environment.yml"
+        params:
+            study=study.description(),
+            code=code_digest("plfl.results.overview", "plfl.report.overview"),
+        message:
+            "Put the variants side by side"
+        script:
+            "../scripts/overview.py"

@@ -1,0 +1,13 @@
+"""Put the variants of a study side by side: tables, figure and page."""
+
+from pathlib import Path
+
+from plfl.pipeline.jobs import git_commit, job
+from plfl.report import overview
+from plfl.results.overview import gather
+
+if __name__ == "__main__":
+    with job(snakemake) as study:
+        gather(study, study.results, git_commit())
+        overview.illustrate(study.results, study.figures)
+        overview.write(study.results, study.figures, Path(snakemake.output.page))
