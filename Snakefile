@@ -66,8 +66,18 @@ OWN_FILES = [
     *TABLES.values(),
     *PICTURES,
     local(f"{RESULTS}/index.html"),
-    local(f"{RESULTS}/models/index.csv"),
+    # Models that forecast.
+    *([] if study.data.is_images else [local(f"{RESULTS}/models/index.csv")]),
 ]
+
+
+# Variants side by side are compared by MASE, which classifiers do not have.
+if not study.axes:
+    ALL_FILES = OWN_FILES
+elif study.data.is_images:
+    ALL_FILES = of_all_variants(OWN_FILES)
+else:
+    ALL_FILES = [*OVERVIEW.values()]
 
 
 report: "workflow/report/workflow.rst"
@@ -76,8 +86,13 @@ report: "workflow/report/workflow.rst"
 rule all:
     default_target: True
     input:
-        OVERVIEW.values() if study.axes else OWN_FILES,
-        local(f"{study.results}/tracked.json") if study.tracking.enabled else [],
+        ALL_FILES,
+        # MLflow compares forecasters.
+        (
+            local(f"{study.results}/tracked.json")
+            if study.tracking.enabled and not study.data.is_images
+            else []
+        ),
     message:
         f"The study {study.name!r} is complete"
 

@@ -34,8 +34,17 @@ class WindowShape(NamedTuple):
     """O, numbers that a model returns for a window."""
 
 
+def image_shape(classes: int, channels: int, side: int) -> WindowShape:
+    """What a model reads of a square image and returns for it.
+
+    The rows of the window are the rows of the image; a row holds the pixels of all channels, one
+    channel after the other.
+    """
+    return WindowShape(channels * side, side, 0, classes)
+
+
 class KernelForm(NamedTuple):
-    """A model in the terms of the native kernel: an LSTM, if any, and an MLP with one output.
+    """A model in the terms of the native kernel: an LSTM, if any, and an MLP.
 
     The MLP reads the LSTM's hidden states of all steps. Without an LSTM it reads the window: the
     sequence row by row, then the context. A row has the parameters of `nn.LSTM`, and then weight,

@@ -9,7 +9,10 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from unittest.mock import MagicMock
 
 from benchmarks.conformance import quadratics
@@ -30,11 +33,32 @@ class NotThere(Exception):  # noqa: N818
     """The library has no such method."""
 
 
-def stub(name: str) -> None:
-    """Let `import name` succeed if the package is not installed; nothing that runs needs it."""
-    root = name.partition(".")[0]
-    if isinstance(sys.modules.get(root), MagicMock) or importlib.util.find_spec(root) is None:
-        sys.modules[name] = MagicMock(__spec__=None)
+class Stubs(MetaPathFinder, Loader):
+    """Lets packages that are not installed be imported; nothing that runs needs them."""
+
+    def __init__(self) -> None:
+        self.roots: set[str] = set()
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        if name.partition(".")[0] in self.roots:
+            return ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module: ModuleType = MagicMock(__path__=[], __name__=spec.name)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None: ...
+
+
+STUBS = Stubs()
+
+
+def stub(*packages: str) -> None:
+    """Let `import` of these packages and their modules succeed if they are not installed."""
+    if STUBS not in sys.meta_path:
+        sys.meta_path.append(STUBS)
+    STUBS.roots |= {name for name in packages if importlib.util.find_spec(name) is None}
 
 
 def main(set_up: Callable[[Path], None], run: Callable[[Path, Probe], Found]) -> None:

@@ -222,6 +222,53 @@ def one_client_for_all(problem: Problem, weight_lr: float, first: float) -> Resu
     return of(problem, seen)
 
 
+def decayed_fedrep(problem: Problem, head_steps: float, body_steps: float) -> Result:
+    """A weight decay of 1e-4, and one step of the body whatever is asked for."""
+    x, rows = problem.x0, problem.rows0
+    phases = [(int(head_steps), ~problem.mask), (1, problem.mask)]
+    seen = [Seen(x, rows.copy(), rows.copy())]
+    for present in problem.present:
+        updates = {}
+        for i in present:
+            y = problem.received(x, rows[i])
+            for steps, free in phases:
+                for _ in range(steps):
+                    g = problem.gradient(i, y) + 1e-4 * y
+                    y = y - problem.optimiser.lr * np.where(free, g, 0)
+            rows[i], updates[i] = y, problem.upload(y, x)
+        x = x + problem.mean(updates)
+        seen.append(Seen(x, rows.copy(), rows.copy()))
+    return of(problem, seen, reference.global_models(problem, seen[-1]))
+
+
+def mixed_with_moved(problem: Problem, alpha: float, adaptive: bool = False) -> Result:
+    """v's step, and that of α, see w after its step; the server's new model is scored for w."""
+    x, own = problem.x0, problem.rows0
+    share, lr = np.full(len(own), alpha), problem.optimiser.lr
+    seen = [Seen(x, own.copy(), own.copy())]
+    for present in problem.present:
+        updates = {}
+        for i in present:
+            w, v = x, own[i]
+            for k in range(problem.steps):
+                w = w - lr * problem.gradient(i, w)
+                g = problem.gradient(i, share[i] * v + (1 - share[i]) * w)
+                v = v - lr * share[i] * g
+                if adaptive and k == 0:
+                    squares = share[i] ** 2 + (1 - share[i]) ** 2
+                    slope = squares * ((v - w) @ g) + 0.02 * share[i]
+                    share[i] = np.clip(share[i] - lr * slope, 0, 1)
+            own[i], updates[i] = v, w - x
+        x = x + problem.mean(updates)
+        seen.append(Seen(x, own.copy(), own.copy()))
+    mixed = [a * v + (1 - a) * x for a, v in zip(share, own, strict=True)]
+    return of(problem, seen, np.stack(mixed))
+
+
+def mixed_with_moved_adaptive(problem: Problem, alpha: float) -> Result:
+    return mixed_with_moved(problem, alpha, adaptive=True)
+
+
 DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "PFLlib",
@@ -377,5 +424,42 @@ DEVIATIONS: tuple[Deviation, ...] = (
         ("src/utils/trainer.py:19", "src/client/fedala.py:16", "src/client/fedala.py:50"),
         one_client_for_all,
         "fl_bench_fedala.py",
+    ),
+    Deviation(
+        "Flower",
+        ("fedrep", "fedrep, alternating"),
+        "Both phases have a weight decay of 1e-4, as in the authors' code. It is not in the paper, "
+        "and no setting changes it.",
+        ("baselines/fedrep/fedrep/base_model.py:215",),
+        decayed_fedrep,
+        "flower_fedrep.py",
+    ),
+    Deviation(
+        "Flower",
+        ("fedrep, two body steps",),
+        "As above. The setting `num-rep-epochs` has no effect, since its value is looked up as if "
+        "it were a name: the body always trains for one epoch.",
+        ("baselines/fedrep/fedrep/base_model.py:207",),
+        decayed_fedrep,
+        "flower_fedrep_epochs.py",
+    ),
+    Deviation(
+        "FL4Health",
+        ("apfl", "apfl, alternating"),
+        "The step of v sees w after its step, as in FedTorch. In the paper both gradients are "
+        "taken at the points before the step. The mixture that is scored has the server's new "
+        "model for w.",
+        ("fl4health/clients/apfl_client.py:94", "fl4health/clients/apfl_client.py:105"),
+        mixed_with_moved,
+        "fl4health_apfl.py",
+    ),
+    Deviation(
+        "FL4Health",
+        ("apfl, adaptive",),
+        "As above. The gradient of α is multiplied by α² + (1 − α)², v and w have already moved, "
+        "and 0.02 α is added to it, as a comment says.",
+        ("fl4health/model_bases/apfl_base.py:105", "fl4health/model_bases/apfl_base.py:112"),
+        mixed_with_moved_adaptive,
+        "fl4health_apfl_adaptive.py",
     ),
 )

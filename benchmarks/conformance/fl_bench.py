@@ -232,18 +232,15 @@ def personal(server: Any, probe: Probe) -> list[list[float]]:
 def set_up(folder: Path) -> None:
     """Make FL-bench's modules importable."""
     sys.path.insert(0, str(folder))
-    names = ["ray", "ray.actor", "hydra", "hydra.core", "hydra.core.hydra_config", "omegaconf"]
-    names += ["rich", "rich.console", "rich.pretty", "rich.progress", "pynvml", "visdom", "faiss"]
-    names += ["torchvision", "torchvision.transforms", "torchvision.models", "torchvision.io"]
-    for name in [*names, "torchvision.io.image"]:
-        stub(name)
-    sys.modules["omegaconf"].DictConfig = Settings  # type: ignore[attr-defined]
+    import_module("sklearn.metrics")  # before `rich`, which it would use
+    stub("ray", "hydra", "omegaconf", "rich", "pynvml", "visdom", "faiss", "torchvision")
+    import_module("omegaconf").DictConfig = Settings  # type: ignore[attr-defined]
 
     def track(items: Iterable[Any], *_: Any, **__: Any) -> Iterable[Any]:
         return items
 
-    sys.modules["rich.progress"].track = track  # type: ignore[attr-defined]
-    output = sys.modules["hydra.core.hydra_config"].HydraConfig.get().runtime
+    import_module("rich.progress").track = track  # type: ignore[attr-defined]
+    output = import_module("hydra.core.hydra_config").HydraConfig.get().runtime
     output.output_dir = tempfile.gettempdir()
 
 

@@ -34,4 +34,16 @@ LIBRARIES = (
         "https://github.com/KarhouTam/FL-bench",
         "06e658bca5af6ce732e25bb7c0f8be321e14a85e",
     ),
+    Library(
+        "Flower",
+        "flower",
+        "https://github.com/adap/flower",
+        "fdef7afb1dca3030553be302366cfd285ed6632c",
+    ),
+    Library(
+        "FL4Health",
+        "fl4health",
+        "https://github.com/VectorInstitute/FL4Health",
+        "ce141b95d251133e73b1d4faadc9c8bf44b14bb5",
+    ),
 )

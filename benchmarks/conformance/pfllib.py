@@ -194,8 +194,7 @@ class _Record:
 def set_up(folder: Path) -> None:
     """Make PFLlib's modules importable."""
     sys.path.insert(0, str(folder / "system"))
-    for name in ("h5py", "torchvision", "cvxpy", "cvxopt", "calmsize", "ujson"):
-        stub(name)
+    stub("h5py", "torchvision", "cvxpy", "cvxopt", "calmsize", "ujson")
     random.seed(0)
 
 

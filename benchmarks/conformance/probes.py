@@ -154,6 +154,7 @@ PROBES: dict[str, Probe] = {
     "lg-fedavg": Probe("lg_fedavg", HEAD),
     "lg-fedavg, alternating": Probe("lg_fedavg", alternating(HEAD)),
     "fedrep": Probe("fedrep", BODY, TWO_STEPS),
+    "fedrep, two body steps": Probe("fedrep", BODY, {"head_steps": 5, "body_steps": 2}),
     "fedrep, alternating": Probe("fedrep", alternating(BODY), TWO_STEPS),
     "fedbabu": Probe("fedbabu", BODY, {"finetune": 2}),
     "fedbabu, alternating": Probe("fedbabu", alternating(BODY), {"finetune": 2}),

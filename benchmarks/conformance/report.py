@@ -125,7 +125,7 @@ def section(number: int, deviation: Deviation, results: dict[str, Any]) -> tuple
         f"\n### Deviation {number}\n\n**{library.name}: {', '.join(deviation.probes)}.** "
         f"{deviation.what}\n\nWhere: {', '.join(places)}.\n"
     )
-    script = (SCRIPTS / deviation.script).read_text(encoding="utf-8").replace("  # fmt: skip", "")
+    script = (SCRIPTS / deviation.script).read_text(encoding="utf-8")
     printed = results["reproductions"][deviation.script]
     return told, f"```python\n{script}```\n\n```text\n{printed}\n```"
 

@@ -29,7 +29,7 @@ PARAMETERS: dict[str, Any] = {
 PATIENCE = 30
 """Training stops after this many trees without a smaller error on validation: the L1 error, or the
 pinball loss of a quantile."""
-MOST = 20_000
+MOST = 10_000
 """Pairs of a window and a target on which the model of a client is trained, about as many at most.
 Of windows with several targets every second, third, … is used."""
 

@@ -66,10 +66,11 @@ def run(options: argparse.Namespace) -> None:
         f"{limit(speed.client_steps for speed in speeds.values()):,.0f}"
         for limit in ((min, max) if len(speeds) > 1 else (min,))
     )
+    assumed = "" if study.data.is_images else ", for a year of data per client"
     print(
         f"\n{study.name}: {total['cells']:.0f} cells, {total['trainings']:.0f} trainings, "
         f"{total['client_steps']:,.0f} client-steps, at least {total['megabytes']:,.0f} MB between "
         f"clients and servers\nthe training itself takes about {duration(seconds)} in one job, "
         f"{duration(seconds / cores)} on {cores} cores ({trained_by}, "
-        f"{per_second} client-steps/s measured now, for a year of data per client)"
+        f"{per_second} client-steps/s measured now{assumed})"
     )

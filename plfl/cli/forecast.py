@@ -69,7 +69,10 @@ def run(options: argparse.Namespace) -> None:
         raise DataError("--save and --epochs: only with --new, for a meter that did not take part")
     forecasts = model.predict(readings, client, options.model)
     if not options.all:
-        forecasts = forecasts[forecasts.index > readings.index[-1]]
+        last = readings.index[-1]
+        several = model.study.windows.horizons > 1
+        is_new = forecasts["made_at"] == last if several else forecasts.index > last
+        forecasts = forecasts[is_new]
     suffix = model.study.sample_suffix
     print(f"{model.cell}{suffix}: kWh per {model.interval} min", file=sys.stderr)
     forecasts = model.with_offsets(forecasts, client)

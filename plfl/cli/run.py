@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from plfl.cli.common import Commands, add_parser
 from plfl.config.study import Cell, Study
@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
 
     from plfl.results.records import CellResult
+    from plfl.tasks.classify import Classify
 
 EXAMPLES = """
 plfl run config/demo.yaml CA-P2-fedopt-adam-fedyogi-10
@@ -38,17 +39,20 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Train a cell, with all its seeds if it is tuned, and print its test scores."""
     study, cell = Study.load(options.config).find(options.cell)
+    if options.models and study.data.is_images:
+        raise PlflError("--models: writes models that forecast; leave it out for classifiers")
     for file in filter(None, (options.records, options.models)):
         if not file.parent.is_dir():
             raise PlflError(f"{file}: the folder {file.parent} does not exist; create it")
 
     from tqdm import tqdm
 
-    from plfl.data.prepare import load_dataset
+    from plfl.data.prepare import load_examples
+    from plfl.data.windows import Dataset
     from plfl.experiments.train import train
     from plfl.results.records import write_table
 
-    dataset = load_dataset(study, cell.state)
+    dataset = load_examples(study, cell.state)
     with tqdm(total=study.federation.rounds, desc=str(cell), unit="round", leave=False) as bar:
 
         def advance(t: int) -> None:
@@ -57,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
         result = train(study, study.with_all_seeds([cell]), dataset, advance)[cell]
     if options.records:
         write_table(result.records, options.records)
-    if options.models:
+    if options.models and isinstance(dataset, Dataset):
         _write_models(options.models, study, cell, result, dataset.interval)
     print(_scores(study, cell, result.records))
 
@@ -74,8 +78,22 @@ def _write_models(path: Path, study: Study, cell: Cell, result: CellResult, inte
 
 
 def _scores(study: Study, cell: Cell, records: pd.DataFrame) -> str:
+    from plfl.results import classification
     from plfl.results.collect import summarise
 
+    if study.data.is_images:
+        target = cast("Classify", study.task).target
+        (found,) = (
+            classification.summarise(records, study.data.source, target)
+            .query("model == 'global'")
+            .to_dict("records")
+        )
+        tuned = found["hyperparameters"] and f"; chosen on validation: {found['hyperparameters']}"
+        return (
+            f"{cell}: test accuracy {found['accuracy']:.3f} at round {found['round']}, "
+            f"{found['accuracy_tail']:.3f} over the last {classification.TAIL} evaluated rounds"
+            f"{tuned}"
+        )
     summary = summarise(records, study.data.source)
     last = summary[summary["chosen"] == "last"].set_index("model")
     crossed = (last["bytes_down"] + last["bytes_up"]).iloc[0] / 1e6

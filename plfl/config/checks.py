@@ -10,9 +10,11 @@ from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
 from plfl.config.sections import (
     BASELINE,
+    IMAGES,
     Ahead,
     Compute,
     Data,
+    Federation,
     Grid,
     Lags,
     Meters,
@@ -88,6 +90,11 @@ def of_data(data: Data) -> Iterator[str]:
     for key, folder in (("data.folder", data.folder), ("data.meters.folder", data.meters.folder)):
         if "\0" in str(folder):
             yield f"{key}: {str(folder)!r} is not a valid folder name; remove the NUL character"
+    if data.resample and data.resample <= data.read_interval:
+        yield (
+            f"data.resample: {data.resample} minutes are not more than the {data.read_interval} "
+            "between readings; remove it, or choose a longer interval"
+        )
     yield from _of_features(data)
     yield from _of_columns(data.meters.columns, data.features)
     yield from _of_units(data.meters)
@@ -121,6 +128,52 @@ def _of_columns(columns: dict[str, str], features: list[str]) -> Iterator[str]:
     for role in ("timestamp", "load"):
         if role not in columns:
             yield f"data.meters.columns: {role!r} is missing; add the name of its column"
+
+
+def of_task(task: str, data: Data) -> Iterator[str]:
+    """Report a task for which the source has no targets."""
+    if data.is_images and task != "classify":
+        yield (
+            f"task.name: {task!r} does not fit data.source {data.source}, which has labelled "
+            "images; set it to classify, or choose another source"
+        )
+    if task == "classify" and not data.is_images:
+        yield (
+            f"task.name: 'classify' needs labelled images, but data.source {data.source} has "
+            "loads; set data.source to digits, cifar10 or cifar100, or choose another task"
+        )
+
+
+def of_images(
+    data: Data, windows: Windows, federation: Federation, tuning: Tuning
+) -> Iterator[str]:
+    """Report what cannot be done with images."""
+    classes, _, _ = IMAGES[data.source]
+    if len(data.states) != 1:
+        yield (
+            f"data.states: {data.states} are {len(data.states)} federations, but {data.source} is "
+            f"one; give one name, such as [{data.source}]"
+        )
+    skew = data.skew
+    if skew.split == "sort_and_partition" and data.clients * skew.s % classes:
+        yield (
+            f"data.skew.s: {data.clients} clients (data.clients) with {skew.s} shards each are "
+            f"{data.clients * skew.s} shards, no multiple of the {classes} classes of "
+            f"{data.source}; change one of the two"
+        )
+    if windows != Windows():
+        keys = ", ".join(sorted(windows.model_fields_set))
+        yield f"windows: {keys} have no effect on images; remove them"
+    if federation.keep == "best":
+        yield (
+            "federation.keep: 'best' needs the local models after every evaluated round, but those "
+            "of classifiers are scored after the last round only; set it to last"
+        )
+    if tuning.halve_after:
+        yield (
+            "tuning.halve_after: needs the local models before the last round, but those of "
+            "classifiers are scored after the last round only; remove it"
+        )
 
 
 def _of_units(meters: Meters) -> Iterator[str]:
@@ -209,16 +262,11 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
                 yield f"{where}: {name!r} is matched twice, by {hits}; keep one of them"
 
 
-def of_engine(compute: Compute, model: ModelRules, outputs: int) -> Iterator[str]:
-    """Report an engine that does not know the model, or one with so many outputs."""
+def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
+    """Report an engine that does not know the model."""
     if compute.engine == "fused" and model.kernel_form is None:
         yield (
             f"compute.engine: 'fused' does not know the model {model.summary}; set auto or stacked"
-        )
-    elif compute.engine == "fused" and outputs > 1:
-        yield (
-            f"compute.engine: 'fused' knows models with one output, but task and windows need "
-            f"{outputs}; set auto or stacked"
         )
 
 

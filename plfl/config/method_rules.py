@@ -56,6 +56,8 @@ class MethodRules(Algorithm):
     """Whether it arranges the local steps itself (`TrainInstructions.routine`)."""
     reads_features: ClassVar[bool] = False
     """Whether its loss looks into the model: at hidden states of the LSTM or of the MLP."""
+    only_task: ClassVar[str | None] = None
+    """The one task that it is defined for; None: any."""
     has_teacher: ClassVar[bool] = False
     """Whether it mixes the outputs of a teacher into the targets."""
 
@@ -70,6 +72,11 @@ class MethodRules(Algorithm):
 
     def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> str | None:
         """Why the method cannot train this model, or with these settings; None if it can."""
+        if self.only_task not in (None, task.name):
+            return (
+                f"is defined for the task {self.only_task}, but task.name is {task.name}; remove "
+                "the method"
+            )
         if self.reads_features and not model.has_features:
             return (
                 f"compares hidden features of the model {DEFAULT}, which {model.summary} does not "
@@ -80,7 +87,7 @@ class MethodRules(Algorithm):
         if self.reads_rate and not federation.has_constant_rate:
             return (
                 "computes with a constant rate of the local optimiser; remove the method, or "
-                "federation.schedule and federation.warm_up"
+                "federation.schedule, federation.warm_up and federation.decay"
             )
         if self.own_steps and (federation.opt_state != "reset" or federation.ema is not None):
             return (

@@ -92,19 +92,47 @@ class Sample(Section):
     """Seed of the generator."""
 
 
+class Skew(Section):
+    """How images are dealt to clients, whose labels therefore differ; every seed of the grid deals
+    anew."""
+
+    split: Literal["sort_and_partition", "dirichlet"] = "sort_and_partition"
+    """`sort_and_partition` cuts each class into shards and deals every client `s` of them (FedADC);
+    `dirichlet` draws the shares of the labels from a Dirichlet distribution."""
+    s: int = Field(2, ge=1)
+    """Shards of a client, and so its largest number of labels (FedADC: 2, 3 or 4)."""
+    alpha: float = Field(0.5, gt=0)
+    """Concentration α of the Dirichlet distribution (FedADC: 0.5 or 0.1); the smaller, the more
+    skewed."""
+    sizes: Literal["equal", "by_class"] = "equal"
+    """With `dirichlet`: every client draws its own shares of the labels and as many images as the
+    others (`equal`), or each class is divided among the clients, which differ in size, too
+    (`by_class`)."""
+    validation: float = Field(1 / 3, gt=0, lt=1)
+    """Share of each class's held-out images on which hyperparameters are chosen; the others are the
+    test part."""
+
+
+IMAGES = {"digits": (10, 1, 8), "cifar10": (10, 3, 32), "cifar100": (100, 3, 32)}
+"""Of each source of images: classes, channels, and the side of an image in pixels."""
+
 ORIGINS = {
     "comstock": "NREL ComStock, simulated (EnergyPlus)",
     "meters": "own meters",
     "sample": "sample data",
+    "digits": "handwritten digits (scikit-learn)",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
 }
 """Description of each source, as shown on the page and in MLflow."""
 
 
 class Data(Section):
-    """The source of the clients' series."""
+    """The source of the clients' series or images."""
 
-    source: Literal["comstock", "meters", "sample"] = "comstock"
-    """The public ComStock bucket, a folder of your own meters, or generated sample data."""
+    source: Literal["comstock", "meters", "sample", "digits", "cifar10", "cifar100"] = "comstock"
+    """Series of loads: the public ComStock bucket, a folder of your own meters, or generated sample
+    data. Images with labels: scikit-learn's handwritten `digits`, CIFAR-10 or CIFAR-100."""
     folder: Path = Path("data")
     """Cache of downloaded and generated files. All studies share it."""
     states: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")]] = Field(
@@ -119,18 +147,32 @@ class Data(Section):
     features: list[str] = Field(list(FEATURES), min_length=1)
     """Inputs of the model, in order. The first must be `load`. The paper uses all eight. With
     `meters`, columns of your own are possible, too: see `data.meters.columns`."""
+    resample: Literal[30, 60] | None = None
+    """Minutes between the rows of a series, more than between its readings, whose loads are added
+    up and whose other values are averaged. null: a row for each reading."""
     comstock: Comstock = Comstock()
     meters: Meters = Meters()
     sample: Sample = Sample()
+    skew: Skew = Skew()
 
     @property
     def origin(self) -> str:
-        """What the series are. Whether own meters are measured is not known."""
+        """What the data are. Whether own meters are measured is not known."""
         return ORIGINS[self.source]
+
+    @property
+    def is_images(self) -> bool:
+        """Whether the clients hold labelled images instead of series of loads."""
+        return self.source in IMAGES
 
     @property
     def interval(self) -> int:
         """Minutes between the rows of a series."""
+        return self.resample or self.read_interval
+
+    @property
+    def read_interval(self) -> int:
+        """Minutes between the readings of the source."""
         return self.meters.interval if self.source == "meters" else 15
 
     @property
@@ -355,6 +397,9 @@ class Federation(Section):
     to 0 along half a cosine wave."""
     warm_up: float = Field(0.0, ge=0, lt=1)
     """Share of all local steps in which this rate first rises linearly from 0."""
+    decay: float = Field(1.0, gt=0, le=1)
+    """Factor of this rate from one round to the next, on top of the schedule: the rates of round t
+    are multiplied by decay^(t − 1). 1 (paper): no decay."""
     clip: float | None = Field(None, gt=0)
     """Largest norm of the gradient of a local step, over all parameters; longer ones are scaled
     down to it before anything is added to them. null (paper): no limit."""
@@ -372,7 +417,7 @@ class Federation(Section):
     @property
     def has_constant_rate(self) -> bool:
         """Whether all local steps have the same rate."""
-        return self.schedule == "constant" and not self.warm_up
+        return self.schedule == "constant" and not self.warm_up and self.decay == 1
 
     def evaluates(self, t: int) -> bool:
         """Whether the models are scored after round `t`."""

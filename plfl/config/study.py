@@ -20,6 +20,7 @@ from plfl.config.method_rules import MethodRules
 from plfl.config.model_rules import DEFAULT, ChosenModel, find
 from plfl.config.search import Candidate
 from plfl.config.sections import (
+    IMAGES,
     Baselines,
     Compute,
     Data,
@@ -33,7 +34,7 @@ from plfl.config.sections import (
 from plfl.config.task_rules import ChosenTask
 from plfl.errors import ConfigError, DataError, did_you_mean
 from plfl.files import sha256
-from plfl.layout import KernelForm, ParameterLayout, WindowShape
+from plfl.layout import ParameterLayout, WindowShape, image_shape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.registry import Section
@@ -134,6 +135,9 @@ class Study(Section):
         named = list(checks.of_grid(self.grid, self.sharing))
         yield from named
         yield from checks.of_data(self.data)
+        yield from checks.of_task(self.task.name, self.data)
+        if self.data.is_images:
+            yield from checks.of_images(self.data, self.windows, self.federation, self.tuning)
         yield from checks.of_windows(self.windows)
         yield from checks.of_context(self.windows, self.data)
         yield from checks.of_target(self.windows, self.model)
@@ -142,7 +146,7 @@ class Study(Section):
         yield from broken
         if not broken:
             yield from checks.of_sharing(self.sharing, self.layout)
-        yield from checks.of_engine(self.compute, self.model, self.window_shape.outputs)
+        yield from checks.of_engine(self.compute, self.model)
         yield from checks.of_unfit(self.unfit)
         yield from checks.of_simulation(self.federation.simulation, self.data.clients)
         yield from checks.of_combinations(self.grid, self.refused)
@@ -241,15 +245,12 @@ class Study(Section):
 
     @property
     def window_shape(self) -> WindowShape:
-        """What the model reads of a window and returns."""
+        """What the model reads of a window and returns; a window may be an image."""
+        if self.data.is_images:
+            return image_shape(*IMAGES[self.data.source])
         windows = self.windows
         sizes = len(self.data.inputs), windows.look_back, windows.context_width
         return WindowShape(*sizes, self.task.outputs(windows.horizons))
-
-    @property
-    def kernel_form(self) -> KernelForm | None:
-        """The model as the fused engine's kernel knows it; None if not, as with several outputs."""
-        return self.model.kernel_form if self.window_shape.outputs == 1 else None
 
     @property
     def layout(self) -> ParameterLayout:
@@ -461,6 +462,8 @@ class Study(Section):
             settings["trace"] = _digest_of(path)
         if self.task.name != task_rules.DEFAULT:
             settings["task"] = self.task.settings
+        if self.data.is_images:  # files hold images before they are dealt
+            settings["clients"] = [self.data.clients, self.data.skew.model_dump(mode="json")]
         alone = self.is_alone(cell)
         if self.trials(cell) > 1:
             settings["tuning"] = [self.tuning.of(alone), self.tuning.trials, self.grid.seeds]

@@ -18,6 +18,26 @@ def calendar(stamps: pd.DatetimeIndex) -> pd.DataFrame:
     )
 
 
+def resampled(series: pd.DataFrame, minutes: int) -> pd.DataFrame:
+    """Readings over longer intervals: the sum of the loads, and the mean of all other columns.
+
+    An interval with a missing reading has none. Those at the ends that are not complete are left
+    out.
+
+    Args:
+        series: indexed by timestamps at the end of each interval.
+        minutes: length of the new intervals, a multiple of that of the readings.
+    """
+    groups = series.resample(f"{minutes}min", closed="right", label="right")
+    each = round(pd.Timedelta(minutes=minutes) / (series.index[1] - series.index[0]))
+    found: pd.DataFrame = groups.mean().where(groups.count() == each)
+    found["load"] *= each
+    whole = groups.size() == each
+    found = found.loc[whole.cummax() & whole[::-1].cummax()[::-1]]
+    found.attrs = dict(series.attrs)
+    return found
+
+
 def assemble(series: pd.DataFrame, features: Sequence[str]) -> pd.DataFrame:
     """The table of a client: those of the `features` that are available, in order, as float64.
 

@@ -1,4 +1,5 @@
-"""One interface to the three sources of series: the ComStock bucket, own meters, sample data.
+"""One interface to all sources: series of the ComStock bucket, of own meters and of sample data,
+and labelled images.
 
 `fetch` brings the files of a state to this machine and returns a receipt that lists them; `load`
 reads them into the clients' tables. Only `fetch` uses the network.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # see above
     import pandas as pd
 
     from plfl.data.comstock.series import Building
+    from plfl.data.images.pool import ImagePool
 
 Receipt = dict[str, Any]
 """`source`; `files`: the SHA-256 of each file, by its path from the working directory; `clients`:
@@ -34,6 +36,9 @@ MODULES = {
     "comstock": "plfl.data.comstock.download",
     "meters": "plfl.data.meters",
     "sample": "plfl.data.sample.store",
+    "digits": "plfl.data.images.digits",
+    "cifar10": "plfl.data.images.cifar",
+    "cifar100": "plfl.data.images.cifar",
 }
 """The module of each source, so that a change in one re-runs only the studies that use it."""
 
@@ -59,14 +64,19 @@ def buildings(data: Data, state: str) -> list[int]:
 
 
 def settings(data: Data, state: str) -> dict[str, Any]:
-    """The part of the configuration that determines the series of a state's clients.
+    """The part of the configuration that determines the series of a state's clients, or the images
+    before they are dealt.
 
     Raises:
         DataError: see `buildings`.
     """
+    if data.is_images:
+        return data.model_dump(mode="json", include={"source", "folder"})
     blocks = {"meters"} if data.source == "meters" else {"comstock", data.source}
     ids = [] if data.source == "meters" else buildings(data, state)
     keys = {"source", "folder", "clients", "features", *blocks}
+    if data.resample:
+        keys.add("resample")
     return data.model_dump(mode="json", include=keys) | {"buildings": ids}
 
 
@@ -87,10 +97,15 @@ def own_files(data: Data, state: str) -> list[Path]:
 def fetch(data: Data, state: str) -> Receipt:
     """Bring the files of a state's clients to this machine: download, generate or find them.
 
+    scikit-learn contains the handwritten digits; they have no file.
+
     Raises:
         DataError: a file is missing, unreachable or damaged.
         PlflError: the disk is full or the folder cannot be written.
     """
+    if data.is_images:
+        archives = [] if data.source == "digits" else [_archive(data)]
+        return {"source": data.source, "files": _digests(archives), "clients": {}}
     root = _root(data)
     if data.source != "meters":
         sweep(root)
@@ -128,7 +143,7 @@ def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
     Raises:
         DataError: a file is missing or unreadable, or contains invalid values.
     """
-    from plfl.data.features import assemble
+    from plfl.data.features import assemble, resampled
 
     if data.source == "meters":
         from plfl.data import meters
@@ -138,7 +153,24 @@ def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
         from plfl.data.comstock import series as comstock
 
         series = comstock.read(_root(data), data, state, buildings(data, state))
+    if minutes := data.resample:
+        series = {name: resampled(table, minutes) for name, table in series.items()}
     return {name: assemble(table, data.features) for name, table in series.items()}
+
+
+def images(data: Data) -> ImagePool:
+    """The images of a source before they are dealt to clients.
+
+    Raises:
+        DataError: the file is missing or damaged.
+    """
+    if data.source == "digits":
+        from plfl.data.images import digits
+
+        return digits.read()
+    from plfl.data.images import cifar
+
+    return cifar.read(cifar.ARCHIVES[data.source], _archive(data))
 
 
 def read_receipt(path: Path) -> Receipt:
@@ -194,6 +226,17 @@ def _known_of(buildings: Iterable[Building]) -> dict[str, dict[str, str]]:
         }
         for building in buildings
     }
+
+
+def _archive(data: Data) -> Path:
+    """The file of CIFAR-10 or CIFAR-100, which is downloaded if it is not there.
+
+    Raises:
+        DataError: it is missing and cannot be downloaded, or is not the published file.
+    """
+    from plfl.data.images import cifar
+
+    return cifar.fetch(cifar.ARCHIVES[data.source], data.folder / "cifar")
 
 
 def _root(data: Data) -> Path:

@@ -35,7 +35,7 @@ Split = Literal["train", "validation", "test"]
 WEEK = 7 * 24 * 60
 """Minutes in a week."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
-_DAMAGE = (
+DAMAGE = (
     *(OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error),
     # NumPy and zipfile raise these for damaged headers.
     *(SyntaxError, TokenError, RuntimeError, ArithmeticError, MemoryError),
@@ -183,6 +183,10 @@ class Dataset:
         level = last if self.relative else self.load_offset[client]
         return np.asarray(level + self.load_scale[client] * outputs, float)
 
+    def of_seed(self, seed: int) -> Dataset:
+        """The data as the federation of a seed holds them: the same for all."""
+        return self
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the dataset as an .npz file of plain arrays."""
         with atomic(path) as temporary, temporary.open("wb") as file:
@@ -202,7 +206,7 @@ class Dataset:
                 fields[name] = int(fields[name])
             fields["relative"] = bool(fields["relative"])
             return cls(**fields)
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise DataError(
                 f"{path}: is damaged ({error}); make it again with "
                 "`plfl study … -- --forcerun windows`"

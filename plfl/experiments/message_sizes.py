@@ -9,7 +9,7 @@ The size of a message does not depend on what is learnt, so nothing is: models c
 import itertools
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -17,13 +17,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plfl import methods
+from plfl.config.method_rules import MethodRules
 from plfl.config.study import Study
+from plfl.data.images.dataset import ImageDataset
+from plfl.data.images.pool import ImagePool
 from plfl.data.windows import Dataset, build
 from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.round import run
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
+from plfl.tasks import Task
 from plfl.training.task import LocalTask
 
 FLOAT = 4
@@ -36,6 +41,12 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"hidden": 3, "mlp": [5]},
 )
 """Models whose numbers of parameters, in the LSTM and besides, tell a, b and c apart."""
+CLASSIFIERS: tuple[dict[str, Any], ...] = (
+    {"name": "cnn", "blocks": [[1], [1]], "hidden": [2]},
+    {"name": "cnn", "blocks": [[1], [1]], "hidden": [3]},
+    {"name": "cnn", "blocks": [[1], [2]], "hidden": [3]},
+)
+"""The same for methods that are defined for classifiers only."""
 SCHEMES = {"all": ["*"], "most": ["lstm.*", "mlp.0.*"]}
 """Sharing schemes; the first that a method works with is counted."""
 CLIENTS = 4
@@ -46,7 +57,8 @@ class Random:
 
     device, dtype, block = torch.device("cpu"), torch.float32, 1000
 
-    def __init__(self) -> None:
+    def __init__(self, outputs: int) -> None:
+        self.output = () if outputs == 1 else (outputs,)
         self.generator = torch.Generator().manual_seed(0)
 
     def train(self, task: LocalTask) -> Tensor:
@@ -54,7 +66,7 @@ class Random:
         return torch.zeros(len(task.rows), dtype=torch.float64)
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
-        return [torch.zeros(len(some)) for some in starts]
+        return [torch.zeros(len(some), *self.output) for some in starts]
 
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         raise AssertionError("nothing is forecast here")
@@ -80,7 +92,8 @@ def sizes(method: str) -> Sizes | None:
     pair = _accepted(method)
     if pair is None:
         return None
-    counted = [_counted(method, *pair, shape) for shape in SHAPES]
+    shapes = SHAPES if _of_loads(method) else CLASSIFIERS
+    counted = [_counted(method, *pair, shape) for shape in shapes]
     terms = np.array([some for _, some in counted])
     return Sizes(*(_as_terms(terms, some) for some in np.transpose([n for n, _ in counted])))
 
@@ -121,10 +134,16 @@ def _counted(
         "sharing": list(SCHEMES),
         "refused": "skip",
     }
-    study = _study({"model": shape, "grid": grid, "sharing": SCHEMES})
-    cell, dataset, engine = study.cells[0], _dataset(), Random()
+    blocks: dict[str, Any] = {"model": shape, "grid": grid, "sharing": SCHEMES}
+    if not _of_loads(method):
+        digits = {"source": "digits", "states": ["XX"], "clients": 5}
+        blocks |= {"data": digits, "task": {"name": "classify"}, "sharing": {"all": ["*"]}}
+        grid["sharing"] = ["all"]
+    study = _study(blocks)
+    cell, engine = study.cells[0], Random(study.window_shape.outputs)
+    dataset = _dataset() if _of_loads(method) else _images(study)
     network = network_of(study, dataset.shape)
-    client_data = ClientData(dataset, engine, study.federation, cell.seed)
+    client_data = ClientData(dataset, engine, study.federation, cell.seed, cast(Task, study.task))
     f = federation_of(study, cell, study.candidates(cell)[0], network, client_data)
     pages = [f.channel.close_round()]
     run([f], engine, study.federation, range(1, ROUNDS + 1), lambda r: pages.append(r.bytes[0]))
@@ -132,6 +151,12 @@ def _counted(
     floats = [page[kind].max() / FLOAT for page in (pages[0], pages[-1]) for kind in kinds]
     embedding = int(network.layout.mask(["body"]).sum())
     return np.array(floats), (f.channel.shared, embedding, 1)
+
+
+def _of_loads(method: str) -> bool:
+    """Whether a method can forecast loads."""
+    rules = cast(type[MethodRules], methods.available()[method])
+    return rules.only_task != "classify"
 
 
 @cache
@@ -146,6 +171,13 @@ def _dataset() -> Dataset:
         for i in range(CLIENTS)
     }
     return build(tables, Study().windows)
+
+
+def _images(study: Study) -> ImageDataset:
+    """Two hundred empty images of ten classes, half of them to train on."""
+    pixels, labels = np.zeros((200, 1, 8, 8), np.uint8), np.arange(200) % 10
+    pool = ImagePool(pixels, labels, 100, np.zeros(1), np.ones(1))
+    return ImageDataset.of(pool, study.data.skew, study.data.clients, seed=0)
 
 
 def _as_terms(terms: NDArray[np.int64], counts: NDArray[np.float64]) -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.config.sections import Federation as FederationSettings
-from plfl.data.windows import Dataset
+from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluation
 from plfl.federated.clock import Times
 from plfl.results.records import Model
@@ -27,7 +27,7 @@ class Recorder:
     week: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @classmethod
-    def of(cls, dataset: Dataset, federation: FederationSettings) -> Self:
+    def of(cls, dataset: Examples, federation: FederationSettings) -> Self:
         """An empty one for the clients of a dataset."""
         windows = [len(dataset.starts(i, "train")) for i in range(len(dataset.clients))]
         return cls(dataset.clients, federation.batch_size / np.array(windows, dtype=np.float64))

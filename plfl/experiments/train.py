@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from plfl.config.search import Candidate, Values
 from plfl.config.study import Cell, Study
-from plfl.data.windows import Dataset
+from plfl.data.examples import Examples
+from plfl.data.images.dataset import ImageDataset
 from plfl.experiments import tuning
+from plfl.experiments.image_evaluation import ImageEvaluator
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
 from plfl.federated.availability import takes_time
@@ -32,7 +34,7 @@ log = logging.getLogger(__name__)
 def train(
     study: Study,
     cells: Sequence[Cell],
-    dataset: Dataset,
+    dataset: Examples,
     progress: Callable[[int], None] = lambda t: None,
     checkpoint: Checkpoint | None = None,
 ) -> dict[Cell, CellResult]:
@@ -46,7 +48,7 @@ def train(
     Args:
         study: the study.
         cells: some of its cells.
-        dataset: the windows of their state.
+        dataset: the windows or images of their state.
         progress: called with the number of every finished round.
         checkpoint: where an interrupted training goes on; it gives the same bits.
 
@@ -67,12 +69,16 @@ def train(
             digest(study.settings(same[0]) | {"cell": None}),
             candidate,
             trainer.federation(same[0], candidate, client_data[same[0].seed]),
-            Recorder.of(dataset, study.federation),
+            Recorder.of(client_data[same[0].seed].dataset, study.federation),
         )
         for same in twins.values()
         for candidate in study.candidates(same[0])
     ]
-    evaluator = trainer.evaluator
+    evaluator = (
+        ImageEvaluator(dataset, trainer.engine)
+        if isinstance(dataset, ImageDataset)
+        else trainer.evaluator
+    )
 
     def report(finished: Round) -> None:
         t = finished.t
@@ -248,7 +254,7 @@ def tables(
         ignore_index=True,
     ).assign(trials=trials, trial_steps=steps)
     week, other = (trained[model][1].week for model in MODELS)
-    if other is not week:
+    if other is not week and len(week):
         week = week.assign(**{"global": other["global"]})
     return CellResult(_labelled(cell, records), _labelled(cell, week))
 

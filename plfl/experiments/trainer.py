@@ -9,6 +9,7 @@ import torch
 
 from plfl.config.search import Candidate
 from plfl.config.study import Cell, Study
+from plfl.data.examples import Examples
 from plfl.data.windows import Dataset
 from plfl.experiments.evaluation import Evaluator
 from plfl.federated.client_data import ClientData
@@ -27,19 +28,20 @@ class Trainer:
     """A study's model and engine on one dataset."""
 
     study: Study
-    dataset: Dataset
+    dataset: Examples
     network: Network
     engine: Engine
 
     @classmethod
-    def of(cls, study: Study, dataset: Dataset) -> Trainer:
+    def of(cls, study: Study, dataset: Examples) -> Trainer:
         """The model and the engine that a study asks for."""
         network = network_of(study, dataset.shape)
         return cls(study, dataset, network, make_engine(study.compute, network, dataset))
 
     def client_data(self, seed: int) -> ClientData:
         """The clients' data, with the minibatches of a seed."""
-        return ClientData(self.dataset, self.engine, self.study.federation, seed, self.task)
+        dataset = self.dataset.of_seed(seed)
+        return ClientData(dataset, self.engine, self.study.federation, seed, self.task)
 
     @property
     def task(self) -> Task:
@@ -47,9 +49,15 @@ class Trainer:
         return cast(Task, self.study.task)
 
     @property
+    def series(self) -> Dataset:
+        """The dataset, which has to be one of series."""
+        assert isinstance(self.dataset, Dataset)
+        return self.dataset
+
+    @property
     def evaluator(self) -> Evaluator:
-        """Scores models on the dataset."""
-        return Evaluator(self.dataset, self.engine, self.task)
+        """Scores forecasters on the series."""
+        return Evaluator(self.series, self.engine, self.task)
 
     def federation(
         self, cell: Cell, candidate: Candidate, client_data: ClientData | None = None
@@ -61,7 +69,7 @@ class Trainer:
 
 def network_of(study: Study, shape: WindowShape) -> Network:
     """The study's model for windows of some shape, with the outputs that its task needs."""
-    outputs = study.task.outputs(study.windows.horizons)
+    outputs = study.window_shape.outputs
     return cast(Model, study.model).network(shape._replace(outputs=outputs))
 
 

@@ -11,8 +11,12 @@ import numpy as np
 import pandas as pd
 import torch
 
+from plfl.config.sections import IMAGES, Skew
 from plfl.config.study import Study
-from plfl.data.windows import Dataset
+from plfl.data.examples import Examples
+from plfl.data.images.dataset import ImageDataset
+from plfl.data.images.pool import ImagePool
+from plfl.data.windows import SPLITS, Dataset
 from plfl.experiments.trainer import Trainer
 from plfl.federated.participation import drawn_of
 from plfl.files import digest
@@ -21,6 +25,10 @@ from plfl.training.task import LocalTask
 
 YEAR = 365 * 24 * 60
 """Minutes of data per client that are assumed."""
+IMAGES_SCORED = 40
+"""Images on which classifiers are measured."""
+HELD_OUT = {"digits": 597, "cifar10": 10_000, "cifar100": 10_000}
+"""Held-out images of each source."""
 TRIAL = 0.5
 """Seconds that each measurement takes at least."""
 
@@ -46,6 +54,9 @@ def workload(study: Study) -> pd.DataFrame:
             shared = int(layout.mask(study.sharing[scheme]).sum())
             crossings = 2 * clients * rounds
             models = 1 if study.shares_nothing(scheme) else 2
+            evaluations = models * scored * study.data.clients
+            if study.data.is_images:  # the server's one model, and in the end those of the clients
+                evaluations = scored + sum(tried) * study.data.clients
             rows.append(
                 {
                     "state": state,
@@ -54,7 +65,7 @@ def workload(study: Study) -> pd.DataFrame:
                     "trainings": sum(tried),
                     "client_steps": clients * rounds * f.local_steps,
                     "megabytes": 4e-6 * shared * crossings,
-                    "evaluations": models * scored * study.data.clients,
+                    "evaluations": evaluations,
                 }
             )
     return pd.DataFrame(rows)
@@ -92,27 +103,30 @@ def measure(study: Study) -> Speed:
     dataset = _noise(study)
     trainer = Trainer.of(study, dataset)
     engine = trainer.engine
-    clients = study.data.clients
+    # Those of a round are enough, and of images, whose models take long, some steps.
+    clients = drawn_of(study.data.clients, study.federation.participation)
+    steps, share = study.federation.local_steps, 1.0
+    evaluated = torch.from_numpy(np.concatenate([dataset.starts(0, s) for s in SPLITS[1:]]))
+    if study.data.is_images:
+        steps, share = min(steps, 2), len(evaluated) / HELD_OUT[study.data.source]
     rows = trainer.network.initial(0).repeat(clients, 1).to(engine.device)
-    first, end = (study.windows.split[0] * len(dataset.features), len(dataset.features))
-    evaluated = torch.arange(int(first), end - dataset.length + 1)
 
     def train(optimiser: ClientOpt) -> float:
-        engine.train(_task(trainer, optimiser, rows))
-        return clients * study.federation.local_steps
+        engine.train(_task(trainer, optimiser, rows, steps))
+        return clients * steps
 
     def evaluate() -> float:
         engine.predict(rows, [evaluated.to(engine.device)] * clients)
-        return clients
+        return clients * share
 
     optimisers = [study.hyperparameters.of_client_opt(name) for name in study.grid.client_opt]
     rates = [_rate(partial(train, optimiser)) for optimiser in optimisers]
     return Speed(statistics.harmonic_mean(rates), _rate(evaluate))
 
 
-def _task(trainer: Trainer, optimiser: ClientOpt, rows: torch.Tensor) -> LocalTask:
+def _task(trainer: Trainer, optimiser: ClientOpt, rows: torch.Tensor, steps: int) -> LocalTask:
     f, engine, task = trainer.study.federation, trainer.engine, trainer.task
-    size = len(rows), f.local_steps, f.batch_size
+    size = len(rows), steps, f.batch_size
     return LocalTask(
         optimiser=optimiser,
         rows=rows,
@@ -133,12 +147,22 @@ def _rate(work: Callable[[], float]) -> float:
     return done / passed
 
 
-def _noise(study: Study) -> Dataset:
-    """A year of one client's made-up numbers, or what ten windows need if that is more."""
+def _noise(study: Study) -> Examples:
+    """A year of one client's made-up numbers, or ten windows if that is more; or some images."""
+    random = np.random.default_rng(0)
+    if study.data.is_images:
+        classes, channels, side = IMAGES[study.data.source]
+        pixels = random.integers(
+            0, 16, (IMAGES_SCORED + 2 * classes, channels, side, side), np.uint8
+        )
+        labels = np.arange(len(pixels)) % classes
+        scale = np.ones(channels)
+        pool = ImagePool(pixels, labels, classes, 0 * scale, scale)
+        return ImageDataset.of(pool, Skew(split="dirichlet"), clients=1, seed=0)
     minutes = study.data.interval
     window = study.windows.look_back + study.windows.farthest
     rows, columns = max(YEAR // minutes, 10 * window), study.data.inputs
-    random = np.random.default_rng(0)
+    first = int(study.windows.split[0] * rows)
     targets = rows if study.windows.horizons == 1 else (rows, study.windows.horizons)
     return Dataset(
         clients=np.array(["noise"]),
@@ -148,7 +172,7 @@ def _noise(study: Study) -> Dataset:
         targets=random.random(targets, dtype=np.float32),
         load=np.ones(rows),
         stamps=np.arange(rows).astype("datetime64[s]"),
-        bounds=np.array([[0, rows, rows, rows]]),
+        bounds=np.array([[0, first, first, rows]]),
         load_offset=np.zeros(1),
         load_scale=np.ones(1),
         relative=study.windows.target == "change",

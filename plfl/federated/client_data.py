@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
-from plfl.data.windows import Dataset, Split
+from plfl.data.examples import Examples
+from plfl.data.windows import Split
 from plfl.errors import DataError
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
@@ -29,7 +30,7 @@ class ClientData:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Examples,
         engine: Engine,
         settings: Settings,
         seed: int,
@@ -119,7 +120,7 @@ class ClientData:
 
     def targets(self, starts: Tensor) -> Tensor:
         """Targets, in scaled units, of the windows that begin at `starts`."""
-        rows = self.dataset.persistence_rows(starts.cpu().numpy())
+        rows = starts.cpu().numpy() + self.dataset.look_back - 1
         values = torch.from_numpy(self.dataset.targets[rows])
         return values.to(self.engine.device, self.engine.dtype)
 

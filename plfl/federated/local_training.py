@@ -169,11 +169,13 @@ class _Part:
 
     def _targets(self, engine: Engine, batches: Tensor) -> Tensor | None:
         f, instructions = self.cohort.f, self.cohort.instructions
-        if instructions.term is None or instructions.teacher is None:
+        if instructions.term is None:
             return None
-        teachers = f.models(self.clients, self._of(instructions.teacher))
-        outputs = torch.stack(engine.predict(teachers, list(batches.flatten(1))))
-        taught = outputs.unflatten(1, batches.shape[1:])
+        taught = None
+        if instructions.teacher is not None:
+            teachers = f.models(self.clients, self._of(instructions.teacher))
+            outputs = torch.stack(engine.predict(teachers, list(batches.flatten(1))))
+            taught = outputs.unflatten(1, batches.shape[1:])
         own = f.client_data.targets(batches)
         return f.client_data.task.taught(instructions.term, taught, own, self.clients)
 

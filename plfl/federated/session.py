@@ -162,5 +162,6 @@ class Steps:
         for first in range(0, len(rows), size):
             some = slice(first, first + size)
             state = {name: values[some] for name, values in self._state.items()}
-            optimiser.step(stepped[some], gradient[some], state, self._taken)
+            g = optimiser.decayed(rows[some], gradient[some])
+            optimiser.step(stepped[some], g, state, self._taken)
         return stepped

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timezone
 from os import PathLike
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from plfl.config.sections import Ahead, Compute, Meters
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.data import context, meters
 from plfl.data.checks import check_finite, check_stamps
-from plfl.data.features import assemble
+from plfl.data.features import assemble, resampled
 from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import WEEK, Scaling, build_later
 from plfl.errors import DataError, PlflError, ResultsError, did_you_mean
@@ -28,6 +29,7 @@ from plfl.forecast.contents import describe_scaled, scaling_of
 from plfl.layout import WindowShape
 from plfl.results.models import read_models, write_models
 from plfl.results.records import Model, Models
+from plfl.tasks import Task
 from plfl.training.engines import make_engine
 
 log = logging.getLogger(__name__)
@@ -78,7 +80,9 @@ class ForecastModel:
         Raises:
             DataError: see `plfl.data.meters.read_file`.
         """
-        return meters.read_file(path, self._layout, client)
+        found = meters.read_file(path, self._layout, client)
+        minutes, is_own = self.study.data.resample, self.study.data.source == "meters"
+        return resampled(found, minutes) if minutes and is_own else found
 
     @property
     def _layout(self) -> Meters:
@@ -124,7 +128,9 @@ class ForecastModel:
             A row for every reading with enough others before it and no gap in what the model reads,
             indexed by the `timestamp` that the forecast is for, `windows.look_ahead` rows later:
             `forecast` (kWh per interval), `made_at` (the last reading that it uses) and `outside`.
-            The last `look_ahead` rows lie after the last reading.
+            The last `look_ahead` rows lie after the last reading. With several horizons, a reading
+            has a row for each of them. With quantiles, `forecast` is the median, and `forecast_5`
+            the 5 % quantile.
 
         Raises:
             DataError: no such client or model, a missing column or value, stamps that are not on
@@ -134,7 +140,8 @@ class ForecastModel:
         if model not in self.models:
             raise DataError(f"{self.cell}: has no {model} model; it has {', '.join(self.models)}")
         self._check(frame, client)
-        ahead = self.study.windows.look_ahead
+        windows, task = self.study.windows, cast(Task, self.study.task)
+        ahead = windows.farthest
         step = pd.Timedelta(minutes=self.interval)
         stamps = pd.date_range(frame.index[0], periods=len(frame) + ahead, freq=step)
         later = assemble(frame[self.readings].reindex(stamps), self.columns)
@@ -157,12 +164,16 @@ class ForecastModel:
         engine = make_engine(Compute(device="cpu"), network_of(self.study, shape), dataset)
         row = torch.from_numpy(self.models[model][[self.clients.index(client)]])
         (outputs,) = engine.predict(row, [torch.from_numpy(starts)])
+        predictions = task.predictions(dataset, 0, starts, outputs.double().numpy())
+        outside = self._outside(later[: len(frame)], client)[last]
+        loads = task.columns("forecast", predictions)
         columns = {
-            "forecast": dataset.in_kwh(0, starts, outputs.double().numpy()),
-            "made_at": stamps[last],
-            "outside": self._outside(later[: len(frame)], client)[last],
+            **{name: values.ravel() for name, values in loads.items()},
+            "made_at": stamps[last.repeat(windows.horizons)],
+            "outside": outside.repeat(windows.horizons),
         }
-        return pd.DataFrame(columns, index=stamps[last + ahead].rename("timestamp"))
+        rows = dataset.target_rows(starts).ravel()
+        return pd.DataFrame(columns, index=stamps[rows].rename("timestamp"))
 
     def adapt(self, frame: pd.DataFrame, client: str, epochs: int | None = None) -> ForecastModel:
         """The model of a meter that did not take part, trained on its readings.

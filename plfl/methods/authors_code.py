@@ -146,7 +146,7 @@ class AuthorsCode(Method):
         g = f.client_data.gradients(loaded, clients, t, 1)
         state = {name: rows[clients] for name, rows in f.moments.items()}
         stepped = own.clone()
-        f.client_opt.step(stepped, g, state, f.steps[clients] + 1)
+        f.client_opt.step(stepped, f.client_opt.decayed(own, g), state, f.steps[clients] + 1)
         f.steps[clients] += 1
         for name, rows in state.items():
             f.moments[name][clients] = rows

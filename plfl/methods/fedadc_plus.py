@@ -5,7 +5,13 @@ kind that the teacher forecasts, so that clients do not forget what their own da
 Source: Emre Ozfatura, Kerem Ozfatura and Deniz Gündüz, "FedADC: Accelerated Federated Learning with
 Drift Control", ISIT 2021, https://arxiv.org/abs/2012.09102.
 
-The round is that of `fedadc`. The client's loss is (1 − λ)(ŷ − y)² + λ(ŷ − y*)² with
+The round is that of `fedadc`. A classifier's loss is (1 − λ) CE + λ τ² KL(p̂ ‖ softmax(z / τ)) with
+logits z and, from the received model's p = softmax(z_T / τ),
+
+p̂_i = (1 − ρ_i) p_i for i ≠ y,  p̂_y = 1 − Σ_{i ≠ y} p̂_i
+
+ρ_i: share of label i among the client's images relative to its largest. The paper's loss has no τ²;
+at τ = 1 that is the same. The loss of forecasts is (1 − λ)(ŷ − y)² + λ(ŷ − y*)² with
 
 y* = y                                 where b(ŷ_T) = b(y)
 y* = y + (1 − ρ_b(ŷ_T)) · (ŷ_T − y)    elsewhere
@@ -13,9 +19,9 @@ y* = y + (1 − ρ_b(ŷ_T)) · (ŷ_T − y)    elsewhere
 b: bin of a load;  ŷ_T: forecast of the model as it arrived;  ρ_b: number of the client's training
 targets in bin b relative to its fullest bin.
 
-Deviations: bins of the target take the place of the paper's classes. Their edges are quantiles of
-the training targets of all clients, agreed on before round 1. Like the limits that scale the
-features, they are not counted as bytes.
+Deviations: for forecasts bins of the target take the place of the paper's classes. Their edges are
+quantiles of the training targets of all clients, agreed on before round 1. Like the limits that
+scale the features, they are not counted as bytes.
 """
 
 from __future__ import annotations
@@ -54,7 +60,11 @@ class FedADCPlus(fedadc.FedADC):
     lam: float = Field(0.35, ge=0, le=1)
     """λ of the distillation (paper: 0.35)."""
     bins: int = Field(10, ge=2)
-    """Quantile bins of the target, in place of the paper's classes."""
+    """Quantile bins of a load, in place of the paper's classes."""
+    temperature: float = Field(1.0, gt=0)
+    """Temperature τ of a classifier's self-distillation. The paper does not give it; only at 1 is
+    the loss almost the cross entropy where all labels are equally frequent, as it says. Forecasts
+    have none."""
 
     @property
     def simulation_only(self) -> str | None:
@@ -67,7 +77,7 @@ class FedADCPlus(fedadc.FedADC):
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, t, clients)
         state = State.of(f)
-        term = CorrectedDistillation(self.lam, state.edges, state.ratios)
+        term = CorrectedDistillation(self.lam, state.edges, state.ratios, self.temperature)
         return replace(instructions, teacher=instructions.start, term=term)
 
 

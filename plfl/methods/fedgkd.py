@@ -13,8 +13,11 @@ up: D = y − x;  server: x ← ServerOpt(x, D̄)
 The teacher is the mean of the global models x after the last `buffer` rounds, the latest one
 included. In round 1 there is no teacher. It forecasts with the client's own personal part.
 
-Deviations: the paper's loss is a Kullback–Leibler divergence between softmax outputs. For
-forecasting the squared error takes its place, as in the authors' code for `loss_type mse`.
+For classifiers the loss is CE + λ T² KL(softmax(z_T / T) ‖ softmax(z / T)) with logits z; FedADC,
+which compares with it, does not print T².
+
+Deviations: for forecasts the squared error takes the place of the divergence, as in the authors'
+code for `loss_type mse`.
 """
 
 from __future__ import annotations
@@ -50,6 +53,9 @@ class FedGKD(FedOpt):
 
     lam: float = Field(0.1, ge=0)
     """λ of the distillation (FedADC, its baseline of this name: 0.1)."""
+    temperature: float = Field(0.5, gt=0)
+    """Temperature T of a classifier's distillation (FedADC, its baseline of this name: 0.5);
+    forecasts have none."""
     buffer: int = Field(1, ge=1)
     """Largest number of global models whose mean is the teacher (FedGKD's authors: 1)."""
 
@@ -69,7 +75,7 @@ class FedGKD(FedOpt):
         return TrainInstructions(
             start=x,
             teacher=told[0] if told else x,
-            term=Distillation(self.lam),
+            term=Distillation(self.lam, self.temperature),
         )
 
     def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:

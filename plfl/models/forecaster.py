@@ -58,10 +58,8 @@ class Forecaster:
         return ParameterLayout(shapes, head=("mlp.*",))
 
     @property
-    def kernel_form(self) -> KernelForm | None:
-        """The model in the terms of the native kernel, which has one output."""
-        if self.outputs > 1:
-            return None
+    def kernel_form(self) -> KernelForm:
+        """The model in the terms of the native kernel."""
         return KernelForm(self.hidden, self.mlp, "prelu", self.absolute)
 
     def initial(self, seed: int) -> Tensor:

@@ -110,7 +110,7 @@ class ModuleNetwork:
 
     @property
     def kernel_form(self) -> KernelForm | None:
-        return self.model.kernel_form if self.shape.outputs == 1 else None
+        return self.model.kernel_form
 
     def module(self) -> nn.Module:
         return initial_of(self.model, self.shape, 0)

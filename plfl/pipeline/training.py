@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 
 from plfl.config.study import Cell, Study
-from plfl.data.windows import Dataset
+from plfl.data.prepare import load_file
 from plfl.experiments.cell_cache import TRAINED, CellCache
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
@@ -48,7 +48,7 @@ def train_cells(
         if new:
             progress = Progress(label, study.rungs)
             with _saving_on_interrupt(checkpoint, label):
-                results = train(study, new, Dataset.load_file(dataset), progress, checkpoint)
+                results = train(study, new, load_file(study, dataset), progress, checkpoint)
             for cell, result in results.items():
                 # First the models: records say that the cell is finished. One seed is enough.
                 if result.models and cell.seed == study.grid.seeds[0]:
@@ -82,7 +82,7 @@ def _saving_on_interrupt(checkpoint: Checkpoint, label: str) -> Iterator[None]:
 
 def _digests(study: Study, cells: Iterable[Cell], dataset: Path) -> dict[Cell, str]:
     """For every cell, the digest of everything that determines its results."""
-    shared = [sha256(dataset), *choose(study.compute, study.kernel_form)]
+    shared = [sha256(dataset), *choose(study.compute, study.model.kernel_form)]
     return {
         cell: digest(str(cell), study.settings(cell), training_code(study, [cell]), *shared)
         for cell in cells

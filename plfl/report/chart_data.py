@@ -8,7 +8,9 @@ over clients, and forecasts of one week for some clients.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -41,8 +43,21 @@ AXIS_LABELS = {
 """Labels of axes; another axis is called as in the tables."""
 VALUE_LABELS = {"method": method_label, "client_opt": client_label, "server_opt": server_label}
 """Functions that give the label of a value on an axis; elsewhere a value is its own label."""
-SCORES = {"mase": "MASE", "mae": "MAE", "rmse": "RMSE"}
-"""Columns of records and baselines that the charts can show, if the tables have them."""
+SCORES = {
+    "mase": "MASE",
+    "seasonal_mase": "in-sample MASE",
+    "mae": "MAE",
+    "rmse": "RMSE",
+    "nrmse": "NRMSE",
+    "crps": "CRPS",
+    "scaled_crps": "scaled CRPS",
+}
+"""Columns of records and baselines that the charts can show, if the tables have them. Of all of
+them, less is better."""
+IN_KWH = ("mae", "rmse", "crps")
+"""Those in kWh per interval; the others have no unit."""
+QUANTILE = re.compile(r"local_([\d.]+)")
+"""Columns of forecasts that hold a quantile, named after its level in percent."""
 MOST_ROUNDS = 60
 """Largest number of rounds of a curve; of more, evenly spaced ones are kept."""
 MOST_POINTS = 130_000
@@ -66,7 +81,7 @@ def chart_data(tables: Tables) -> str:
         "axes": [{"key": axis, "label": AXIS_LABELS.get(axis, axis)} for axis in AXES],
         "labels": _labels(tables),
         "scores": [
-            {"key": key, "label": SCORES[key], "unit": "" if key == "mase" else tables.load_unit}
+            {"key": key, "label": SCORES[key], "unit": tables.load_unit if key in IN_KWH else ""}
             for key in scores
         ],
         "models": list(MODELS),
@@ -111,6 +126,8 @@ def _cells(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
     sound = np.isfinite(last["mae"]).groupby([last[axis] for axis in AXES]).all()
     clients = tables.clients.loc[tables.clients["state"] == state, "client"].tolist()
     tests = _along(last, "client", clients, keys)
+    over_clients = last.groupby([*AXES, "model"], sort=False)[keys].mean()
+    means = {name: _row(row) for name, row in over_clients.iterrows()}
     by_seed = _along(last, "seed", study.grid.seeds, keys)
     curves = _curves(tables, state, keys)
     summary = tables.summary
@@ -138,6 +155,7 @@ def _cells(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
             found["diverged"] = True
         for model in MODELS[:1] if alone else MODELS:
             found[model] = tests[(*values, model)]
+            found[f"{model}_mean"] = means[(*values, model)]
             if len(study.grid.seeds) > 1:
                 found[f"{model}_seeds"] = by_seed[(*values, model)]
             found[f"{model}_curve"] = curves[(*values, model)]
@@ -193,6 +211,7 @@ def _baselines(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
             "mb": _short(row["bytes"] / len(clients) / 1e6),
             "validation": _short(row["validation_mase"]),
             "local": {key: _list(here[key]) for key in keys},
+            "local_mean": _row(here[keys].mean()),
         }
 
 
@@ -220,7 +239,10 @@ def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, A
         ranked = tables.test_scores(cell).sort_values(kind="stable").index.tolist()
         chosen = [ranked[i] for i in _ranks(len(ranked), count)]
         week = _week(tables, state, own, chosen, [(i, forecasters[i]) for i in here])
-        found[state] = week | {"shown": _index(forecasters, cell)}
+        shown = _index(forecasters, cell)
+        for client, quantiles in _quantiles(tables, cell, chosen).items():
+            week["clients"][client]["lines"] |= quantiles
+        found[state] = week | {"shown": shown}
     return found
 
 
@@ -277,6 +299,18 @@ def _week(
     return weeks
 
 
+def _quantiles(tables: Tables, cell: Cell, clients: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The quantiles that a cell forecasts for clients, packed, by level in percent: `q5`."""
+    levels = {m[0]: f"q{m[1]}" for c in tables.forecast_columns if (m := QUANTILE.fullmatch(c))}
+    if not levels:
+        return {}
+    table = tables.forecasts(["client", "stamp", *levels], **asdict(cell)).sort_values("stamp")
+    return {
+        str(client): {key: packed(rows[column].to_numpy(float)) for column, key in levels.items()}
+        for client, rows in table[table["client"].isin(clients)].groupby("client")
+    }
+
+
 def packed(values: NDArray[np.float64]) -> list[Any]:
     """Numbers as [offset, step, digits]: value = offset + step × n, two digits to base 64 per n.
 
@@ -305,10 +339,15 @@ def _q(most: int) -> list[float | None]:
     return [None, None, *map(_short, values.tolist())]
 
 
+def _row(scores: pd.Series[float]) -> dict[str, float | None]:
+    """Scores by their keys, with more digits than those of clients."""
+    return {str(key): _short(value, 6) for key, value in scores.items()}
+
+
 def _list(values: Iterable[float]) -> list[float | None]:
     return [_short(value) for value in values]
 
 
-def _short(value: float) -> float | None:
-    """A number of four digits; None if it is not finite."""
-    return float(f"{value:.4g}") if np.isfinite(value) else None
+def _short(value: float, digits: int = 4) -> float | None:
+    """A number of so many digits; None if it is not finite."""
+    return float(f"{value:.{digits}g}") if np.isfinite(value) else None

@@ -253,4 +253,5 @@ def _path(x: NDArray[np.float64], y: NDArray[np.float64], breaks: NDArray[np.boo
         f"m{dx} {dy}l" if gap else f"{dx} {dy}"
         for (dx, dy), gap in zip(np.diff(tenths, axis=0).tolist(), breaks.tolist(), strict=True)
     )
-    return f"M{tenths[0, 0]} {tenths[0, 1]}{steps.replace('l ', 'l').removesuffix('l')}"
+    path = f"M{tenths[0, 0]} {tenths[0, 1]}{steps.replace('l ', 'l').removesuffix('l')}"
+    return path.replace(" -", "-")  # a sign separates numbers as well as a space does

@@ -112,6 +112,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             gaps=_gaps(tables),
             clients_shown=clients_shown(tables),
             figures=[figure for figure in drawn if figure.drawings],
+            keeps_models=tables.about.get("engine", "simulator") == "simulator",
             chart_data=Markup(chart_data(tables)),
             scripts=_scripts(),
             empty=[figure.name for figure in drawn if not figure.drawings],
@@ -487,6 +488,7 @@ _RULES = re.compile(r"<defs>\s*<style.*?</defs>\s*", re.DOTALL)
 _NAME = re.compile(r'(\bid="|url\(#|href="#)')
 _BETWEEN = re.compile(r">\s*(?:<!--.*?-->\s*)*<", re.DOTALL)
 _BREAK = re.compile(r"\s*\n\s*")
+_DECIMALS = re.compile(r"(scale\([^)]*\))|(\d\.\d\d)\d+")
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
 
 
@@ -507,6 +509,7 @@ def drawing(path: Path, text: str) -> Markup:
     svg = _RULES.sub("", svg, count=1)  # they would apply to the whole page, which has its own
     svg = _NAME.sub(rf"\g<1>{path.stem}-", svg)
     svg = _BREAK.sub(" ", _BETWEEN.sub("><", svg))
+    svg = _DECIMALS.sub(r"\1\2", svg)  # hundredths of a point are enough, except for factors
     size = _SIZE.search(svg)
     assert size is not None, "matplotlib writes the size of every SVG"
     width, height = (round(ZOOM * float(points)) for points in size.groups())

@@ -1,5 +1,7 @@
 """The first table of the page: the best cell of each sharing scheme beside the baselines."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import asdict, dataclass
 
@@ -9,6 +11,7 @@ from plfl.config.study import Cell
 from plfl.report.clients import score
 from plfl.results.tables import Tables, baseline_label, spaced
 
+IN_SAMPLE = "seasonal_mase"
 NONE = "–"
 """Entry of a column that does not apply."""
 
@@ -24,6 +27,9 @@ class Standing:
     kind: str
     validation: str
     test: str
+    in_sample: str
+    """Test error over that of the seasonal naive forecast in the training part; "–" where the
+    tables lack it."""
     bytes: str
     """Of a cell: bytes per participant and round, both directions. Of a pooled baseline: bytes of
     a client's raw data, sent once."""
@@ -66,7 +72,9 @@ def _of_scheme(tables: Tables, state: str, scheme: str) -> tuple[float, Standing
     kind = "no exchange" if tables.study.shares_nothing(scheme) else "federated"
     cell = tables.best("local", state=state, sharing=scheme)
     if cell is None:
-        return math.nan, Standing(scheme, NONE, kind, "diverged", "diverged", NONE, NONE, NONE)
+        return math.nan, Standing(
+            scheme, NONE, kind, "diverged", "diverged", NONE, NONE, NONE, NONE
+        )
     table = tables.summary
     mine = of_cell(table[(table["model"] == "local") & (table["chosen"] == "last")], cell)
     validation = float(mine["validation_mase"].mean())
@@ -76,10 +84,16 @@ def _of_scheme(tables: Tables, state: str, scheme: str) -> tuple[float, Standing
         kind,
         score(validation),
         score(mine["mase_mean"].mean(), mine["mase_mean"].std()),
+        _in_sample(mine.get(f"{IN_SAMPLE}_mean")),
         spaced(bytes_per_round(tables, cell)),
         f"{mine['epochs'].mean():.3g}",
         str(mine["trials"].iloc[0]),
     )
+
+
+def _in_sample(values: pd.Series[float] | None) -> str:
+    """The mean with its standard deviation; nothing without the scores."""
+    return NONE if values is None else score(values.mean(), values.std())
 
 
 def bytes_per_round(tables: Tables, cell: Cell) -> float:
@@ -94,6 +108,9 @@ def _of_baselines(tables: Tables, state: str) -> list[tuple[float, Standing]]:
     table = tables.baseline_scores
     here = table[table.index.get_level_values("state") == state].droplevel("state")
     clients = (tables.clients["state"] == state).sum()
+    test = tables.baselines[tables.baselines["split"] == "test"]
+    by_baseline = test[test["state"] == state].groupby("baseline")
+    in_sample = dict(by_baseline[IN_SAMPLE].mean()) if IN_SAMPLE in test else {}
     return [
         (
             float(row["validation_mase"]),
@@ -103,6 +120,7 @@ def _of_baselines(tables: Tables, state: str) -> list[tuple[float, Standing]]:
                 "baseline, raw data pooled" if row["pooled"] else "baseline",
                 score(row["validation_mase"]),
                 score(row["mase_mean"]),
+                score(in_sample[name]) if name in in_sample else NONE,
                 f"{spaced(row['bytes'] / clients)} once" if row["pooled"] else "0",
                 NONE,
                 "1",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -15,13 +15,16 @@ import pandas as pd
 from plfl import __version__
 from plfl.baselines import BASELINE, naive
 from plfl.config.study import FORMAT, Cell, Study
+from plfl.data.images.dataset import ImageDataset
+from plfl.data.prepare import load_file
 from plfl.data.source import read_receipt
 from plfl.data.units import known
 from plfl.data.windows import SPLITS, WEEK, Dataset
 from plfl.files import atomic
-from plfl.results import costs
+from plfl.results import classification, costs
 from plfl.results.records import CELL, cell_digest, join_tables, write_csv, write_table
 from plfl.tasks import metrics as scores
+from plfl.tasks.classify import Classify
 
 log = logging.getLogger(__name__)
 
@@ -216,6 +219,9 @@ def collect(
         folder: the folder for the tables.
         git: commit of the code, if known.
     """
+    if study.data.is_images:
+        _collect_images(study, cells, baselines, datasets, receipts, folder, git)
+        return
     source, target = study.data.source, study.tracking.target_mase
     summaries: list[pd.DataFrame] = []
     targets: list[pd.DataFrame] = []
@@ -237,14 +243,63 @@ def collect(
         write_csv(pd.concat([*targets, own], ignore_index=True), folder / "targets.csv")
     clients = [describe_clients(s, Dataset.load_file(p)) for s, p in datasets.items()]
     write_table(pd.concat(clients, ignore_index=True), folder / "clients.parquet")
-    about = {
+    of_baselines = summarise_baselines(pd.concat(compared), source)
+    summary = with_baselines(pd.concat(summaries, ignore_index=True), of_baselines)
+    conclude(folder, summary, _about(study, cells, receipts), git)
+
+
+def _collect_images(
+    study: Study,
+    cells: Mapping[Cell, tuple[Path, Path]],
+    baselines: Sequence[tuple[Path, Path]],
+    datasets: Mapping[str, Path],
+    receipts: Mapping[str, Path],
+    folder: Path,
+    git: str | None,
+) -> None:
+    """`collect` for classifiers, which have no forecasts."""
+    target = cast(Classify, study.task).target
+    summaries: list[pd.DataFrame] = []
+    join_tables(
+        [records for records, _ in cells.values()],
+        folder / "records.parquet",
+        lambda records: summaries.append(
+            classification.summarise(records, study.data.source, target)
+        ),
+    )
+    join_tables([own for own, _ in baselines], folder / "baselines.parquet")
+    for name in ("forecasts", "baseline_forecasts"):
+        write_table(pd.DataFrame({"state": []}), folder / f"{name}.parquet")
+    counts = [
+        label_counts(cast(ImageDataset, load_file(study, path)).of_seed(seed), seed)
+        for path in datasets.values()
+        for seed in study.grid.seeds
+    ]
+    write_table(pd.concat(counts, ignore_index=True), folder / "clients.parquet")
+    conclude(folder, pd.concat(summaries, ignore_index=True), _about(study, cells, receipts), git)
+
+
+def label_counts(dataset: ImageDataset, seed: int) -> pd.DataFrame:
+    """Training `images` of every `client` and `label`, as dealt with a `seed`."""
+    counts = dataset.label_counts
+    return pd.DataFrame(
+        {
+            "seed": seed,
+            "client": np.repeat(dataset.clients, counts.shape[1]),
+            "label": np.tile(np.arange(counts.shape[1]), counts.shape[0]),
+            "images": counts.ravel(),
+        }
+    )
+
+
+def _about(
+    study: Study, cells: Mapping[Cell, tuple[Path, Path]], receipts: Mapping[str, Path]
+) -> dict[str, Any]:
+    return {
         "study": study.description(),
         "sources": {state: read_receipt(path) for state, path in receipts.items()},
         "cells": {str(cell): cell_digest(path) for cell, (path, _) in cells.items()},
     }
-    of_baselines = summarise_baselines(pd.concat(compared), source)
-    summary = with_baselines(pd.concat(summaries, ignore_index=True), of_baselines)
-    conclude(folder, summary, about, git)
 
 
 def conclude(

@@ -131,6 +131,19 @@ class Tables:
                 .reset_index(drop=True)
             )
 
+    @cached_property
+    def targets(self) -> pd.DataFrame | None:
+        """Test scores of each target of a window; None if windows have one.
+
+        One row per cell and model, or baseline (`method` is its name), and target: `rows_ahead`,
+        and means over clients, see `plfl.results.collect.by_target`. A deployed study has none.
+        """
+        path = Path(self.folder) / "targets.csv"
+        if self.study.windows.horizons == 1 or not path.is_file():
+            return None
+        with _readable(path):
+            return pd.read_csv(path, keep_default_na=False, na_values=[""])
+
     def records(self, columns: list[str], **equal: object) -> pd.DataFrame:
         """`columns` of the rows of records.parquet that match the values of `equal`."""
         return self._rows("records.parquet", columns, equal)
@@ -138,7 +151,19 @@ class Tables:
     @cached_property
     def record_columns(self) -> list[str]:
         """The columns of records.parquet."""
-        path = self._file("records.parquet")
+        return self._columns("records.parquet")
+
+    def has_score(self, name: str) -> bool:
+        """Whether the records have a score; older ones lack some."""
+        return name in self.record_columns
+
+    @cached_property
+    def forecast_columns(self) -> list[str]:
+        """The columns of forecasts.parquet."""
+        return self._columns("forecasts.parquet")
+
+    def _columns(self, name: str) -> list[str]:
+        path = self._file(name)
         with _readable(path):
             return list(pq.read_schema(path).names)
 

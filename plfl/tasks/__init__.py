@@ -33,6 +33,8 @@ class Distillation:
 
     weight: float
     """λ: how much the teacher counts, with the targets at 1."""
+    temperature: float = 1.0
+    """T, by which logits are divided; a forecast has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +49,36 @@ class CorrectedDistillation:
     which need no bins."""
     ratios: Tensor
     """ρ (N, bins): how often a client's targets fall into a bin, relative to its fullest one."""
+    temperature: float = 1.0
+    """τ, by which logits are divided; a forecast has none."""
 
 
-Term: TypeAlias = Distillation | CorrectedDistillation
-"""What a method adds to the loss beside a teacher. Only the task says what it means."""
+@dataclass(frozen=True)
+class NotTrueDistillation:
+    """FedNTD's term: a model learns what the teacher says about the classes that are not true."""
+
+    label: float
+    """How much the targets count."""
+    weight: float
+    """How much the teacher counts."""
+    temperature: float
+    """T, by which logits are divided."""
+
+
+@dataclass(frozen=True, eq=False)
+class Restriction:
+    """FedRS's restricted softmax, which needs no teacher: the logits of classes that a client does
+    not have count less."""
+
+    alpha: float
+    """α, by which these logits are multiplied."""
+    present: Tensor
+    """Mask (N, classes) of the classes that each client has."""
+
+
+Term: TypeAlias = Distillation | CorrectedDistillation | NotTrueDistillation | Restriction
+"""What a method changes in the loss, most of them with a teacher. Only the task says what it
+means."""
 
 
 class Objective(NamedTuple):
@@ -84,12 +112,14 @@ class Task(TaskRules):
         """
         raise NotImplementedError
 
-    def taught(self, term: Term, outputs: Tensor, targets: Tensor, clients: Tensor) -> Tensor:
+    def taught(
+        self, term: Term, outputs: Tensor | None, targets: Tensor, clients: Tensor
+    ) -> Tensor:
         """Targets (n, K, B, ...) to train on instead of `targets`.
 
         Args:
             term: what a method adds.
-            outputs: those of the teachers (n, K, B, ...).
+            outputs: those of the teachers (n, K, B, ...); None if the method has none.
             targets: the clients' own (n, K, B, ...).
             clients: numbers (n,) of the clients.
         """
@@ -127,4 +157,8 @@ class Task(TaskRules):
         predictions: Mapping[str, Floats],
     ) -> pd.DataFrame:
         """Predictions for windows of a client, by model, beside the truth."""
+        raise NotImplementedError
+
+    def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
+        """Predictions as columns of a table, which begin with a `name`."""
         raise NotImplementedError

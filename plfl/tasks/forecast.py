@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.tasks import CorrectedDistillation, Distillation, Floats, Objective, Task, Term
+from plfl.tasks import (
+    CorrectedDistillation,
+    Distillation,
+    Floats,
+    NotTrueDistillation,
+    Objective,
+    Restriction,
+    Task,
+    Term,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,12 +62,17 @@ class Forecast(Task):
         scale = 1 + term.weight if isinstance(term, Distillation) else 1.0
         return Objective(POINT[loss], scale)
 
-    def taught(self, term: Term, outputs: Tensor, targets: Tensor, clients: Tensor) -> Tensor:
+    def taught(
+        self, term: Term, outputs: Tensor | None, targets: Tensor, clients: Tensor
+    ) -> Tensor:
+        assert outputs is not None
         match term:
-            case Distillation(weight):
+            case Distillation(weight, _):
                 return (targets + weight * outputs) / (1 + weight)
             case CorrectedDistillation():
                 return _corrected(term, outputs, targets, clients)
+            case NotTrueDistillation() | Restriction():
+                raise ValueError("forecasts have no classes")
             case _:
                 assert_never(term)
 

@@ -16,8 +16,9 @@ from plfl.config.study import Cell, Study
 from plfl.files import digest
 from plfl.results.records import CELL, MODELS
 from plfl.results.tables import Tables, fitting
+from plfl.tracking.duration import Span, of_baselines, of_cell
 
-LAYOUT = 5
+LAYOUT = 6
 """Version of the names below; runs logged under another version are logged again."""
 
 CURVES = {"validation": "val", "test": "test"}
@@ -72,6 +73,8 @@ class Run:
     """First round with a loss or an error that is not finite; None without one."""
     note: str
     """Description, in Markdown."""
+    trained: Span | None
+    """When its job ran, if that is known."""
 
     @property
     def fingerprint(self) -> str:
@@ -91,7 +94,10 @@ def engine(tables: Tables) -> str:
 
 
 def runs(tables: Tables) -> Iterator[Run]:
-    """The runs of all cells that have records; in each state, those of the baselines follow.
+    """The runs of all trainings that have records; in each state, those of the baselines follow.
+
+    Cells that repeat another one, as under each ServerOpt where nothing is shared, are the same
+    training and have no run of their own.
 
     Raises:
         ResultsError: a table is missing, damaged or has another format.
@@ -115,7 +121,8 @@ def _of_state(tables: Tables, state: str, summary: pd.DataFrame) -> Iterator[Run
     given = _given(summary)
     for cell in study.cells:
         name = str(cell)
-        if cell.state != state or name not in clients:
+        axes = (cell.sharing, cell.method, cell.client_opt, cell.server_opt)
+        if cell.state != state or name not in clients or study.repeats(*axes):
             continue
         note = f"{title(tables)}: cell {name}."
         if name in diverged:
@@ -127,13 +134,14 @@ def _of_state(tables: Tables, state: str, summary: pd.DataFrame) -> Iterator[Run
             subject=name,
             state=state,
             scheme=cell.sharing,
-            name=_short(cell, len(study.grid.seeds) > 1),
+            name=_short(cell, len(study.grid.seeds) > 1, study.is_alone(cell)),
             hash=hashes[name],
             params=_params(cell, study, given[name]),
             points=list(zip(finite["key"], finite["round"], finite["value"], strict=True)),
             clients=clients[name].drop(columns="cell"),
             diverged_round=diverged.get(name),
             note=note,
+            trained=of_cell(tables.folder, cell),
         )
 
 
@@ -174,6 +182,7 @@ def _baselines_of(tables: Tables, state: str) -> Iterator[Run]:
             diverged_round=None,
             note=f"{title(tables)}: baseline {about.label}. {about.about} "
             "Test scores of each client: Artifacts, per_client.",
+            trained=of_baselines(tables.folder, state),
         )
 
 
@@ -227,8 +236,11 @@ def _by_cell(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {str(name): rows for name, rows in table.groupby("cell")}
 
 
-def _short(cell: Cell, several_seeds: bool) -> str:
+def _short(cell: Cell, several_seeds: bool, alone: bool) -> str:
     """Short name of a cell: MLflow's column of names shows about 20 characters."""
+    if alone:
+        name = f"{cell.state}-{cell.sharing} {cell.client_opt}"
+        return f"{name} s{cell.seed}" if several_seeds else name
     server = cell.server_opt.removeprefix("fed").replace("adaptive", "ada")
     method = "" if cell.method == "fedopt" else f"{cell.method} "
     name = f"{cell.state}-{cell.sharing} {method}{cell.client_opt}+{server}"
@@ -237,12 +249,13 @@ def _short(cell: Cell, several_seeds: bool) -> str:
 
 def _params(cell: Cell, study: Study, given: Mapping[Any, Any]) -> dict[str, str]:
     """The parameters by which cells are compared, with the values in `given` that are not empty."""
+    alone = study.is_alone(cell)
     params = {
         "state": cell.state,
         "sharing": cell.sharing,
-        "method": cell.method,
+        "method": "none" if alone else cell.method,
         "client_opt": cell.client_opt,
-        "server_opt": cell.server_opt,
+        "server_opt": "none" if alone else cell.server_opt,
         "seed": cell.seed,
         **{name: value for name, value in given.items() if value and value == value},
         "rounds": study.federation.rounds,

@@ -27,6 +27,7 @@ from plfl.results.overview import is_overview
 from plfl.results.records import read_about
 from plfl.results.tables import Tables
 from plfl.tracking.content import Run, engine, runs, title
+from plfl.tracking.duration import Span
 from plfl.tracking.views import OVERVIEW, OWN, TAG, WORKFLOW, presets
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -269,17 +270,20 @@ class _Log:
         return str(same[0].info.run_id) if same else None
 
     def start(
-        self, subject: str, content: str, name: str, tags: dict[str, str]
+        self, subject: str, content: str, name: str, tags: dict[str, str], begun: int
     ) -> tuple[str, Path]:
-        """Create a run, unfinished until `finish`; return its id and its folder of artifacts."""
+        """Create a run, unfinished until `finish`; return its id and its folder of artifacts.
+
+        `begun` is the start of its training, in milliseconds since 1970.
+        """
         tags = {_SUBJECT: subject, _CONTENT: content} | tags
-        run = self.client.create_run(self.experiment, tags=tags, run_name=name)
+        run = self.client.create_run(self.experiment, begun, tags=tags, run_name=name)
         folder = self.artifacts / run.info.run_id / "artifacts"
         folder.mkdir(parents=True)
         return run.info.run_id, folder
 
-    def finish(self, run: str, status: str = "FINISHED") -> None:
-        self.client.set_terminated(run, status, end_time=int(time.time() * 1000))
+    def finish(self, run: str, ended: int, status: str = "FINISHED") -> None:
+        self.client.set_terminated(run, status, end_time=ended)
 
     def _delete(self, runs: list[LoggedRun]) -> None:
         for run in runs:
@@ -311,7 +315,8 @@ def _log_run(log: _Log, run: Run, tables: Tables) -> None:
         tags[_HASH] = run.hash
     if run.diverged_round is not None:
         tags["diverged_round"] = str(run.diverged_round)
-    id, folder = log.start(subject, content, run.name, tags)
+    span = run.trained or _now()
+    id, folder = log.start(subject, content, run.name, tags, span.start)
     params = [Param(key, value) for key, value in run.params.items()]
     # The time of a point is its round in seconds, so that logging it twice gives one point.
     metrics = [Metric(key, value, 1000 * step, step) for key, step, value in run.points]
@@ -321,7 +326,13 @@ def _log_run(log: _Log, run: Run, tables: Tables) -> None:
     # As MlflowClient.log_table writes it, which would need a running server for these addresses.
     run.clients.to_json(folder / PER_CLIENT, orient="split", index=False)
     log.client.log_inputs(id, [_dataset(run, tables)])
-    log.finish(id, "FINISHED" if run.diverged_round is None else "FAILED")
+    log.finish(id, span.end, "FINISHED" if run.diverged_round is None else "FAILED")
+
+
+def _now() -> Span:
+    """No time at all: how long the training took is not known."""
+    now = int(time.time() * 1000)
+    return Span(now, now)
 
 
 def _dataset(run: Run, tables: Tables) -> DatasetInput:
@@ -348,10 +359,11 @@ def _log_overview(log: _Log, figures: Path | None, tables: Tables) -> str:
     run = log.up_to_date(OVERVIEW, content)
     if run is None:
         note = f"{title(tables)}: figures and tables of the whole study, under Artifacts."
-        run, folder = log.start(OVERVIEW, content, OVERVIEW, _tags(tables, note))
+        now = _now()
+        run, folder = log.start(OVERVIEW, content, OVERVIEW, _tags(tables, note), now.start)
         for file in files:
             shutil.copyfile(file, folder / file.name)
-        log.finish(run)
+        log.finish(run, now.end)
     return f"/#/experiments/{log.experiment}/runs/{run}/artifacts/{files[0].name}?{WORKFLOW}"
 
 

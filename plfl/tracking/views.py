@@ -228,7 +228,8 @@ def _line(key: str) -> dict[str, Any]:
         selectedMetricKeys=[key],
         lineSmoothness=0,
         xAxisScaleType="linear",
-        scaleType="linear",
+        # One optimiser that learns slowly would flatten all other curves.
+        scaleType="log",
         range={},
         xAxisKey="step",
         selectedXAxisMetricKey="",

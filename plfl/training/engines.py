@@ -5,6 +5,7 @@ import logging
 import torch
 
 from plfl.config.sections import Compute
+from plfl.data.examples import Examples
 from plfl.data.windows import Dataset
 from plfl.errors import ConfigError
 from plfl.layout import KernelForm
@@ -36,11 +37,7 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
     if device == "cuda":
         reason: str | None = "it works on the CPU only"
     else:
-        reason = (
-            unavailable_reason()
-            if form
-            else "it does not know the model, or not with several outputs"
-        )
+        reason = unavailable_reason() if form else "it does not know the model"
     if reason is None:
         return "fused", device
     if compute.engine == "fused":
@@ -49,9 +46,9 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
     return "stacked", device
 
 
-def make_engine(compute: Compute, network: Network, dataset: Dataset) -> Engine:
+def make_engine(compute: Compute, network: Network, dataset: Examples) -> Engine:
     """The engine that a configuration asks for, on the dataset of one state."""
     name, device = choose(compute, network.kernel_form)
-    engines: dict[str, type[Fused] | type[Stacked] | type[Reference]]
-    engines = {"fused": Fused, "stacked": Stacked, "reference": Reference}
-    return engines[name](network, dataset, torch.device(device))
+    if isinstance(dataset, Dataset) and name == "fused":
+        return Fused(network, dataset, torch.device(device))
+    return (Reference if name == "reference" else Stacked)(network, dataset, torch.device(device))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 from ctypes import POINTER, Structure, byref, c_double, c_int32, c_int64, c_void_p
 from functools import cache
 
@@ -23,6 +24,7 @@ from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
+from plfl.tasks.losses import Pinball
 from plfl.training.native.compile import CompileError, build_kernel, load_kernel, supported
 from plfl.training.stacked import Stacked
 from plfl.training.task import Contrast, LocalTask
@@ -81,7 +83,9 @@ class Fused:
         self.threads = threads or torch.get_num_threads()
         self.block = BLOCK * self.threads
         self._kernel = load_kernel(instructions)
-        self._network = _Network.of(form, dataset.shape)
+        # The last parameter is the bias of the outputs.
+        (outputs,) = network.layout.shapes[network.layout.names[-1]]
+        self._network = _Network.of(form, dataset.shape._replace(outputs=outputs))
         self._parameters = network.layout.width
         if self._kernel.plfl_parameters(byref(self._network)) != self._parameters:
             raise ValueError(
@@ -90,7 +94,8 @@ class Fused:
         tables = (dataset.features, dataset.context, dataset.targets)
         self._tables = [torch.from_numpy(table).contiguous() for table in tables]
         addresses = (table.data_ptr() for table in self._tables)
-        self._source = _Windows(*addresses, dataset.relative)
+        self._targets = dataset.targets.shape[1:]
+        self._source = _Windows(*addresses, math.prod(self._targets), dataset.relative)
         self._windows = len(dataset.features) - dataset.length + 1
         self._stacked = Stacked(network, dataset, device, dtype)
 
@@ -102,7 +107,9 @@ class Fused:
         """
         rule, taken, known = _rule(task.optimiser), _taken(task), task.loss.name in _LOSSES
         if rule is None or taken is None or not known:
-            _leave_to_stacked(task.optimiser.name if known else f"the loss {task.loss.name}")
+            name, decays = task.optimiser.name, task.optimiser.coupled_decay > 0
+            what = f"{name} with a coupled weight decay" if decays else name
+            _leave_to_stacked(what if known else f"the loss {task.loss.name}")
             return self._stacked.train(task)
         S, K, B = task.batches.shape
         P = self._parameters
@@ -120,7 +127,7 @@ class Fused:
             "pull": (task.pull, (P,)),
             "constant": (task.constant, (S, P)),
             "step_offset": (task.step_offset, (S, P)),
-            "targets": (task.targets, (S, K, B)),
+            "targets": (task.targets, (S, K, B, *self._targets)),
             "previous": (None if task.contrast is None else task.previous, (S, P)),
             "scale": (None if task.storm is None else task.storm.scale, (S, P)),
         }
@@ -139,6 +146,9 @@ class Fused:
             arrays["frozen"] = _mask(task.frozen, P)
         if task.rates is not None:
             arrays["rates"] = torch.tensor(task.rates[:K], dtype=torch.float64)
+        levels = task.loss.levels if isinstance(task.loss, Pinball) else ()
+        if levels:
+            arrays["levels"] = torch.tensor(levels, dtype=self.dtype)
         if task.average is not None:
             arrays["averaged"] = task.average.steps.double().expand(S, 1).contiguous()
         job = _Training(
@@ -153,6 +163,7 @@ class Fused:
             clip=task.clip or 0.0,
             limit=0.0 if task.average is None else task.average.decay,
             loss=_LOSSES.index(task.loss.name),
+            quantiles=len(levels),
             loss_scale=task.loss_scale,
             a=0.0 if task.storm is None else task.storm.a,
             beta=0.0 if task.storm is None else task.storm.beta,
@@ -169,7 +180,8 @@ class Fused:
         windows = self._windows_of(torch.cat(starts))
         offsets = torch.tensor([0, *itertools.accumulate(sizes)])
         models = self._numbers(rows, (len(starts), self._parameters))
-        forecasts = torch.empty(len(windows), dtype=self.dtype)
+        outputs = () if self._network.outputs == 1 else (self._network.outputs,)
+        forecasts = torch.empty((len(windows), *outputs), dtype=self.dtype)
         arrays = (models, offsets, windows, forecasts)
         self._run(
             "plfl_predict", _Prediction(len(sizes), self.threads, *(x.data_ptr() for x in arrays))
@@ -232,6 +244,8 @@ def _taken(task: LocalTask) -> Tensor | None:
 def _rule(optimiser: ClientOpt) -> _Rule | None:
     """What the kernel calls an optimiser: one that it knows, or that inherits the step of one."""
     step, lr, a = type(optimiser).step, optimiser.lr, optimiser.proximal
+    if optimiser.coupled_decay:
+        return None
     match optimiser:
         case Sgd() if step is Sgd.step:
             return _Rule(0, 0, lr, proximal=a)
@@ -249,7 +263,7 @@ def _rule(optimiser: ClientOpt) -> _Rule | None:
 
 _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
 """What the kernel calls the state of the optimisers."""
-_LOSSES = ("mse", "mae", "huber")
+_LOSSES = ("mse", "mae", "huber", "pinball")
 """Those of `plfl.tasks.losses` that the kernel knows, in its order."""
 _ACTIVATIONS = ("prelu", "silu")
 """The kernel's activations, in its order."""
@@ -268,19 +282,22 @@ class _Network(Structure):
         ("widths", POINTER(c_int32)),
         ("activation", c_int32),
         ("absolute", c_int32),
+        ("outputs", c_int32),
     )
 
     @classmethod
     def of(cls, form: KernelForm, shape: WindowShape) -> _Network:
         widths = (c_int32 * len(form.widths))(*form.widths)
         sizes = (shape.inputs, shape.look_back, shape.context, form.hidden, len(form.widths))
-        return cls(*sizes, widths, _ACTIVATIONS.index(form.activation), form.absolute)
+        return cls(
+            *sizes, widths, _ACTIVATIONS.index(form.activation), form.absolute, shape.outputs
+        )
 
 
 class _Windows(Structure):
     _fields_ = (
         *((name, c_void_p) for name in ("features", "context", "targets")),
-        ("relative", c_int32),
+        *((name, c_int32) for name in ("horizons", "relative")),
     )
 
 
@@ -301,6 +318,8 @@ class _Training(Structure):
         ("rules", POINTER(_Rule)),
         *((name, c_void_p) for name in ("taken", "shared", "m", "v", "vmax", "losses")),
         ("loss", c_int64),
+        ("levels", c_void_p),
+        ("quantiles", c_int64),
         *((name, c_double) for name in ("loss_scale", "a", "beta")),
         *((name, c_void_p) for name in ("pull", "constant", "step_offset", "targets")),
         *((name, c_void_p) for name in ("row_steps", "gradients", "frozen")),

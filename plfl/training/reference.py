@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from plfl.data.windows import Dataset
+from plfl.data.examples import Examples
 from plfl.errors import ConfigError
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
@@ -39,6 +39,7 @@ def optimiser(settings: ClientOpt, parameters: list[nn.Parameter]) -> torch.opti
                 settings.lr,
                 (settings.beta1, settings.beta2),
                 settings.eps,
+                settings.coupled_decay,
                 amsgrad=isinstance(settings, AdamAMS),
             )
         case AdamW():
@@ -50,13 +51,14 @@ def optimiser(settings: ClientOpt, parameters: list[nn.Parameter]) -> torch.opti
                 settings.weight_decay,
             )
         case Sgd():
-            return torch.optim.SGD(parameters, settings.lr)
+            return torch.optim.SGD(parameters, settings.lr, weight_decay=settings.coupled_decay)
         case SgdMomentum():
             return torch.optim.SGD(
                 parameters,
                 settings.lr,
                 settings.momentum,
                 settings.dampening,
+                settings.coupled_decay,
                 nesterov=settings.nesterov,
             )
     return None
@@ -68,7 +70,7 @@ class Reference:
     def __init__(
         self,
         network: Network,
-        dataset: Dataset,
+        dataset: Examples,
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ):
@@ -131,7 +133,7 @@ class Reference:
             else:
                 state = {name: rows[s : s + 1] for name, rows in task.state.items()}
                 paced = task.optimiser if task.rates is None else task.optimiser.slowed(factor)
-                paced.step(y[None], g[None], state, k)
+                paced.step(y[None], paced.decayed(y, g)[None], state, k)
             if task.storm is not None:
                 y = torch.where(task.shared, ahead, y)
             if task.step_offset is not None:

@@ -1,7 +1,8 @@
 """The rate of the local optimisers over all local steps of a training.
 
-The rate of a step is that of the ClientOpt times a factor, which depends on the number of the step
-alone: an interrupted training continues with the same rates, and all clients have the same ones.
+The rate of a step is that of the ClientOpt times a factor, which depends on the round and on the
+number of the step alone: an interrupted training continues with the same rates, and all clients
+have the same ones.
 """
 
 import math
@@ -17,7 +18,8 @@ def factors(settings: Settings, t: int, skip: int, steps: int) -> tuple[float, .
     if settings.has_constant_rate:
         return None
     first = (t - 1) * settings.local_steps + skip
-    return tuple(_factor(settings, first + k) for k in range(steps))
+    decayed = settings.decay ** (t - 1)
+    return tuple(decayed * _factor(settings, first + k) for k in range(steps))
 
 
 def _factor(settings: Settings, step: int) -> float:

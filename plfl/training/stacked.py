@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from plfl.data.windows import Dataset
+from plfl.data.examples import Examples
 from plfl.models.network import Network
 from plfl.training.losses import contrastive
 from plfl.training.task import Contrast, LocalTask, Storm
@@ -31,7 +31,7 @@ class Stacked:
     def __init__(
         self,
         network: Network,
-        dataset: Dataset,
+        dataset: Examples,
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ):
@@ -116,6 +116,7 @@ class Stacked:
                 g += pull * (y - start)
             if task.constant is not None:
                 g += task.constant
+            optimiser.decayed(y, g)
             total += losses if active is None else losses * active
             now = slice(None) if always else longest_first[: sum(n >= k for n in taken)]
             paced = optimiser if task.rates is None else optimiser.slowed(task.rates[k - 1])

@@ -298,7 +298,7 @@ def test_filters_apply_to_the_charts(opened):
     opened.keyboard.press("Tab")
     chart(opened, "pareto").focus()
     opened.keyboard.press("ArrowRight")
-    assert "RMSE" in told(opened, "fig3_mase")
+    assert "RMSE" in told(opened, "pareto")
 
 
 def test_two_cells_are_compared(opened, written):

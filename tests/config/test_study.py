@@ -150,7 +150,7 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         ({"model": 5}, "model: 5 is not allowed: input should be a valid dictionary"),
         ({"model": {"hiden": 3}}, "model.hiden: unknown key of the model lstm_mlp; allowed: name"),
         ({"model": {"name": "mpl"}}, "did you mean 'mlp'?"),
-        ({"model": {"name": ["mlp"]}}, "model.name: ['mlp'] is unknown; allowed: gru, "),
+        ({"model": {"name": ["mlp"]}}, "model.name: ['mlp'] is unknown; allowed: cnn, "),
         ({"model": {"name": "mlp", "hidden": [0]}}, "model.hidden.0: 0 is not allowed"),
         (
             {"model": {"name": "mlp"}, "sharing": {"P1": ["lstm.*"]}, "grid": {"sharing": ["P1"]}},

@@ -158,7 +158,11 @@ def test_an_average_is_scored_and_changes_nothing_else(sharing: str) -> None:
 
 @pytest.mark.parametrize(
     "method",
-    sorted(n for n, m in methods.available().items() if not (m.own_steps or m.adapts or m.mixes)),
+    sorted(
+        n
+        for n, m in methods.available().items()
+        if not (m.own_steps or m.adapts or m.mixes or m.only_task)
+    ),
 )
 def test_an_average_without_a_memory_is_the_last_model(method: str) -> None:
     """Also where a method moves the models while they train."""
@@ -302,7 +306,9 @@ def test_a_cell_that_diverges_does_not_stop_the_others() -> None:
     assert np.isfinite(calm[calm["split"] == "test"]["mae"]).all()
 
 
-@pytest.mark.parametrize("method", sorted(methods.available()))
+@pytest.mark.parametrize(
+    "method", sorted(n for n, m in methods.available().items() if not m.only_task)
+)
 def test_no_method_stumbles_over_clients_that_diverge(method: str) -> None:
     client = "sgdm" if method == "fedadc_dm" else "sgd"
     options = {"lr": 1e30} | ({"dampening": 0.5, "momentum": 0.5} if client == "sgdm" else {})

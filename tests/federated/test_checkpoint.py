@@ -50,7 +50,9 @@ def accepted(method: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("method", sorted(methods.available()))
+@pytest.mark.parametrize(
+    "method", sorted(n for n, m in methods.available().items() if not m.only_task)
+)
 def test_a_resumed_training_gives_the_same_bits(method: str, tmp_path: Path) -> None:
     study = tiny.study(**accepted(method))
     whole = train(study, study.cells, DATASET)

@@ -207,3 +207,28 @@ def test_what_cannot_be_loaded(model: ForecastModel) -> None:
     with pytest.raises(ResultsError, match="no model that can be read"):
         load("absent.safetensors")
     assert plfl.load is load
+
+
+def test_quantiles_of_several_horizons_are_those_of_the_study(tmp_path, monkeypatch):
+    """Every target of every origin, from resampled readings, with the quantiles."""
+    monkeypatch.chdir(tmp_path)
+    study = study_of(
+        windows={"horizons": 3, "look_ahead": 1, "target": "change"},
+        task={"name": "quantiles", "levels": [0.1, 0.5, 0.9]},
+        model=MLP,
+    )
+    study = study.model_copy(update={"data": study.data.model_copy(update={"resample": 60})})
+    result = trained(study, Path("kept.safetensors"))
+    model = load("kept.safetensors")
+    assert model.interval == 60
+    readings = model.read(Path("meters/b.csv"))
+    assert len(readings) == ROWS // 4
+    assert readings["load"].iloc[0] == pytest.approx(tiny.tables(3, ROWS)["b"]["load"][:4].sum())
+    found = model.predict(readings, "b")
+    week = result.forecasts.query("client == 'b'").set_index("stamp")
+    first = found[found["made_at"].isin(week.index[::3] - pd.Timedelta(minutes=60))]
+    for column in ("", "_10", "_90"):
+        ours = first[f"forecast{column}"].to_numpy()
+        np.testing.assert_allclose(ours, week[f"local{column}"].to_numpy(), rtol=1e-5)
+    last = found[found["made_at"] == readings.index[-1]]
+    assert (last.index - readings.index[-1]).tolist() == [pd.Timedelta(hours=h) for h in (1, 2, 3)]

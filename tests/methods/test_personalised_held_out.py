@@ -23,6 +23,7 @@ from plfl.methods.fedbabu import FedBABU
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedrep import FedRep
 from plfl.methods.fine_tuning import FineTuning
+from plfl.methods.knn_per import KnnPer, best_share, neighbours_mean
 from plfl.methods.per_fedavg import PerFedAvg
 from plfl.methods.pfedme import PFedMe
 from plfl.optimizers.client.adam import Adam
@@ -225,6 +226,24 @@ def test_fedala_of_the_last_layer(seed: int) -> None:
     for found, wanted in zip(run(problem, method), expected, strict=True):
         same(found.x, wanted.x[problem.mask])
         same(found.local, wanted.local)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kernel", ["scaled", "plain"])
+def test_the_forecasts_and_shares_of_knn_per(kernel: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    k, scale = int(rng.integers(1, 9)), rng.uniform(0.2, 3)
+    store, queries = rng.normal(size=(30, 5)), rng.normal(size=(20, 5))
+    targets, y = rng.normal(size=30), rng.normal(size=20)
+    method = KnnPer(k=k, kernel=kernel, scale=scale)
+    found = neighbours_mean(store, targets, queries, k, method._exponents)
+    squared = kernel == "scaled"
+    expected = [reference.neighbours(store, targets, q, k, scale, squared) for q in queries]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    outputs = y + rng.normal(size=20)
+    share = best_share(found, outputs, y)
+    errors = [np.abs(s * found + (1 - s) * outputs - y).mean() for s in np.linspace(0, 1, 101)]
+    assert errors[round(100 * share)] == pytest.approx(min(errors), abs=1e-12)
 
 
 def test_the_drawn_problems_differ_where_it_matters() -> None:

@@ -9,11 +9,16 @@ from torch import Tensor, nn
 from plfl.config.model_rules import DEFAULT, OWN, available
 from plfl.layout import WindowShape
 from plfl.models import Model
+from plfl.models.images import ImageModel
 from plfl.models.network import ModuleNetwork
 from plfl.models.traced import Traced
 
 SHAPE = WindowShape(inputs=3, look_back=6, context=2)
-MODELS: list[Any] = [cls() for name, cls in available().items() if name not in (DEFAULT, OWN)]
+MODELS: list[Any] = [
+    cls()
+    for name, cls in available().items()
+    if name not in (DEFAULT, OWN) and not issubclass(cls, ImageModel)
+]
 MAYBE = {"itransformer", "patchtst", "tsmixer"}
 """Models that train row by row where a processor gives small reductions other bits in a stack."""
 BUILT_IN = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from plfl.optimizers import client as clients
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
+from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgd import Sgd
@@ -74,6 +75,10 @@ def test_a_shrinking_gradient_tells_the_second_moments_apart(opt, expected):
         SgdMomentum(lr=0.03, nesterov=True),
         Adam(),
         AdamAMS(variant="torch"),
+        Sgd(lr=0.03, weight_decay=0.2),
+        SgdMomentum(lr=0.03, nesterov=True, weight_decay=0.2),
+        Adam(weight_decay=0.2),
+        AdamW(weight_decay=0.2),
     ],
     ids=str,
 )
@@ -86,7 +91,7 @@ def test_same_steps_as_torch_optim(opt):
         g = torch.randn_like(y) * 10 ** torch.randint(-3, 3, (3, 1)).double()
         theirs.grad = g.clone()
         other.step()
-        opt.step(y, g.clone(), state, k)
+        opt.step(y, opt.decayed(y, g.clone()), state, k)
     torch.testing.assert_close(y, theirs.detach(), rtol=1e-12, atol=1e-12)
 
 

@@ -60,6 +60,8 @@ def test_scores_are_means_over_the_seeds(tables: Tables, data: Any) -> None:
             rows = rows[(rows["model"] == model) & (rows["chosen"] == "last")]
             shown = one.get(model, one["local"])
             assert np.mean(shown["mase"]) == pytest.approx(rows["mase_mean"].mean(), rel=1e-3)
+            mean = one.get(f"{model}_mean", one["local_mean"])["mase"]
+            assert mean == pytest.approx(rows["mase_mean"].mean(), rel=1e-4)
             seeds = one.get(f"{model}_seeds", one["local_seeds"])
             assert seeds["mase"] == pytest.approx(rows["mase_mean"].tolist(), rel=1e-3)
         assert one["validation"] == pytest.approx(rows["validation_mase"].mean(), rel=0.2)

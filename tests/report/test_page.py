@@ -284,7 +284,7 @@ def test_every_client_has_its_own_part(small: Path, parsed: Page) -> None:
     assert len(weeks) == 2 * 9
     best = tables.best_baseline("NY")
     assert f"FedAvg; best baseline: {baseline_label(str(best))}." in parsed.text
-    assert all(len(week["d"].split("l")[1].split()) == 2 * (7 * 96 - 1) for week in weeks)
+    assert all(len(re.findall(r"-?\d+", week["d"])) == 2 * 7 * 96 for week in weeks)
     assert "office" in parsed.text, "what the data's receipt says of a client"
 
 
@@ -527,6 +527,27 @@ def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
     assert "so there are no baselines" in parsed.text and "best baseline:" not in parsed.text
     assert "test MASE of the load one day earlier1.250" in parsed.text.replace("\n", "")
     assert "baselines.parquet" not in {link["href"] for link in parsed.all("a")}
+
+
+def test_the_in_sample_error_has_a_column_where_the_tables_have_it(tmp_path: Path) -> None:
+    out = _write(tmp_path, fake_results.TINY)
+    for name in ("records", "baselines"):
+        table = pd.read_parquet(out.parent / f"{name}.parquet")
+        table["seasonal_mase"] = table["mase"] / 2
+        table.to_parquet(out.parent / f"{name}.parquet")
+    summary = pd.read_csv(out.parent / "summary.csv")
+    summary.assign(seasonal_mase_mean=summary["mase_mean"] / 2).to_csv(
+        out.parent / "summary.csv", index=False
+    )
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    head, *rows = parsed.table("Sorted by validation MASE")
+    assert head[4:6] == ["Test MASE", "In-sample MASE"]
+    scored = [row for row in rows if row[4] != "n/a"]
+    assert len(scored) > 5
+    for row in scored:
+        assert float(row[5]) == pytest.approx(float(row[4]) / 2, abs=1e-3)
+    assert "as Hyndman and Koehler (2006) define it" in parsed.text
 
 
 def test_the_page_begins_with_what_was_found(small: Path, parsed: Page) -> None:

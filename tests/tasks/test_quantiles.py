@@ -7,6 +7,7 @@ import torch
 from sklearn.metrics import mean_pinball_loss
 from utilsforecast import losses as nixtla
 
+from plfl.baselines.trees import Boosting
 from plfl.config.study import Study
 from plfl.data.windows import build
 from plfl.errors import ConfigError
@@ -68,7 +69,6 @@ def test_a_study_of_quantiles(horizons):
         windows={"horizons": horizons, "target": "change"},
         model={"name": "mlp", "hidden": [4]},
         grid={"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2"]},
-        baselines={"trees": 5},
     )
     dataset = build(tiny.tables(rows=800), study.windows)
     (result,) = train(study, study.cells, dataset).values()
@@ -85,7 +85,7 @@ def test_a_study_of_quantiles(horizons):
     assert (set(first) <= set(records)) == (horizons == 3)
     assert study.settings(study.cells[0])["task"] == study.task.settings
 
-    found = evaluate("XX", dataset, task=study.task)
+    found = evaluate("XX", dataset, Boosting(trees=5), study.task)
     test = found.scores.query("split == 'test'")
     assert set(test["baseline"]) == set(found.forecasts["baseline"])
     persistence = test[test["baseline"] == "persistence"]

@@ -33,11 +33,13 @@ def edit(folder, change):
     change(pd.read_parquet(path)).to_parquet(path)
 
 
-def test_every_cell_and_baseline_is_a_run_in_the_order_of_the_study(meters):
+def test_every_training_and_baseline_is_a_run_in_the_order_of_the_study(meters):
     tables = Tables(meters)
     expected = []
     for state in tables.study.data.states:
-        expected += [str(cell) for cell in tables.study.cells if cell.state == state]
+        here = [cell for cell in tables.study.cells if cell.state == state]
+        # Where nothing is shared, the ServerOpts repeat the first one.
+        expected += [str(c) for c in here if c.sharing == "head" or c.server_opt == "fedavgm"]
         expected += [f"{state}-baseline-{name}" for name in BASELINES]
     assert [run.subject for run in runs(tables)] == expected
 
@@ -137,6 +139,15 @@ def test_what_choosing_cost_and_what_the_global_model_was_given_are_told(tmp_pat
 def test_names_are_short(tmp_path, config, cell, name):
     fake_results.write(tmp_path, config)
     assert logged(tmp_path)[cell].name == name
+
+
+def test_clients_that_train_alone_have_neither_method_nor_server(tmp_path):
+    grid = METHODS["grid"] | {"method": ["fedopt", "ifca"], "sharing": ["P1", "P3"]}
+    fake_results.write(tmp_path, METHODS | {"grid": grid})
+    alone = [run for run in runs(Tables(tmp_path)) if run.scheme == "P3"]
+    assert {(run.params["method"], run.params["server_opt"]) for run in alone} == {("none", "none")}
+    names = [(run.state, run.params["client_opt"], run.params["seed"]) for run in alone]
+    assert len(names) == len(set(names)), "each training once"
 
 
 def test_names_tell_seeds_apart(meters):

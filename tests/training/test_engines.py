@@ -179,7 +179,13 @@ OPTIMISERS = [cls() for cls in clients.available().values()] + [
 ]
 
 
-@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=str)
+DECAYING = [cls(weight_decay=0.1) for cls in clients.available().values() if cls is not AdamW] + [
+    SgdMomentum(nesterov=True, weight_decay=0.1),
+    AdamAMS(variant="torch", weight_decay=0.1),
+]
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS + DECAYING, ids=str)
 def test_stacked_agrees_with_reference_in_double_precision(optimiser):
     data = dataset(SMALL)
     ours, theirs = task(SMALL, optimiser), task(SMALL, optimiser)

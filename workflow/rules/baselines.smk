@@ -17,7 +17,12 @@ rule baselines:
     params:
         baselines=study.baselines.model_dump(),
         task=study.task.settings,
-        code=code_digest("plfl.experiments.baselines"),
+        images=dealt,
+        code=code_digest(
+            "plfl.experiments.image_baselines"
+            if study.data.is_images
+            else "plfl.experiments.baselines"
+        ),
     message:
         "{wildcards.state}: train and score the baselines"
     script:

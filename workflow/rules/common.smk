@@ -1,4 +1,4 @@
-from plfl.report import figures
+from plfl.report import classifiers, figures
 from plfl.report.extras import extras
 from plfl.data import source
 from plfl.pipeline.fingerprint import code_digest
@@ -57,6 +57,14 @@ def own_files(wildcards):
 def data_settings(wildcards):
     """The part of the configuration that determines the series of a state."""
     return source.settings(of(wildcards).data, wildcards.state)
+
+
+def dealt(wildcards):
+    """How images are dealt to clients, which determines the baselines; None of series."""
+    data = of(wildcards).data
+    if not data.is_images:
+        return None
+    return [data.clients, data.skew.model_dump(), study.grid.seeds]
 
 
 def stacked(pattern, spanned):

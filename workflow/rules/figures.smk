@@ -1,4 +1,9 @@
-STEMS = [stem for stems in figures.available().values() for stem in stems]
+if study.data.is_images:
+    CAPTIONS = classifiers.CAPTIONS
+    STEMS = list(CAPTIONS)
+else:
+    CAPTIONS = {name: figures.caption(name) for name in figures.available()}
+    STEMS = [stem for stems in figures.available().values() for stem in stems]
 PICTURES = [local(f"{FIGURES}/{stem}.png") for stem in STEMS]
 DRAWINGS = [local(f"{FIGURES}/{stem}.svg") for stem in STEMS]
 
@@ -27,8 +32,12 @@ rule figures:
     conda:
         "../../environment.yml"
     params:
-        captions={name: figures.caption(name) for name in figures.available()},
-        code=code_digest("plfl.report.figures"),
+        captions=CAPTIONS,
+        code=code_digest(
+            "plfl.report.classifiers.figures"
+            if study.data.is_images
+            else "plfl.report.figures"
+        ),
     message:
         "Draw the figures"
     script:
@@ -55,7 +64,11 @@ rule page:
     conda:
         "../../environment.yml"
     params:
-        code=code_digest("plfl.report.page"),
+        code=code_digest(
+            "plfl.report.classifiers.page"
+            if study.data.is_images
+            else "plfl.report.page"
+        ),
     message:
         "Write the page of the study"
     script:

@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 
 from plfl.pipeline.jobs import job
+from plfl.report import classifiers
 from plfl.report.figures import available, render_all
 
 log = logging.getLogger("plfl.figures")
@@ -15,6 +16,17 @@ def draw_figures(results: Path, figures: Path) -> None:
         log.info("figure %d of %d: %s", number, len(available()), name)
 
 
+def draw_classifiers(results: Path, figures: Path) -> None:
+    """The same for a study of classifiers."""
+    from plfl.report.classifiers.figures import render_all  # other studies do not need it
+
+    for number, name in enumerate(render_all(results, figures), 1):
+        log.info("figure %d of %d: %s", number, len(classifiers.CAPTIONS), name)
+
+
 if __name__ == "__main__":
     with job(snakemake) as study:
-        draw_figures(study.results, study.figures)
+        if study.data.is_images:
+            draw_classifiers(study.results, study.figures)
+        else:
+            draw_figures(study.results, study.figures)

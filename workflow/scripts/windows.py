@@ -1,16 +1,17 @@
-"""Cut the series of a state's clients into windows."""
+"""Cut the series of a state's clients into windows, or read the images."""
 
 from pathlib import Path
 
 from plfl.config.study import Study
-from plfl.data import source, windows
+from plfl.data import source
+from plfl.data.prepare import save_dataset
 from plfl.pipeline.jobs import job
 
 
 def make_windows(study: Study, state: str, receipt: Path, dataset: Path) -> None:
-    """Check that the files in `receipt` are unchanged, then write the windows to `dataset`."""
+    """Check that the files in `receipt` are unchanged, then write `dataset` from them."""
     source.verify(source.read_receipt(receipt))
-    windows.build(source.load(study.data, state), study.windows).save(dataset)
+    save_dataset(study, state, dataset)
 
 
 if __name__ == "__main__":

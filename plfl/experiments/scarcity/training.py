@@ -270,7 +270,7 @@ def _calibrated(
 
 def _test_scores(trainer: Trainer, rows: torch.Tensor) -> pd.DataFrame:
     """Test MASE of each client with its model of `rows` (N, P)."""
-    engine, dataset, task = trainer.engine, trainer.dataset, trainer.task
+    engine, dataset, task = trainer.engine, trainer.series, trainer.task
     starts = [dataset.starts(i, "test") for i in range(len(dataset.clients))]
     found = engine.predict(rows, [torch.from_numpy(s).to(engine.device) for s in starts])
     mase = []

@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from pydantic import Field
+
 from plfl.registry import Algorithm, algorithms
 
 if TYPE_CHECKING:
@@ -20,6 +22,21 @@ class ClientOpt(Algorithm):
     """A local optimiser. Subclasses define its hyperparameters and its step."""
 
     lr: float
+    weight_decay: float = Field(0.0, ge=0)
+    """λ of the weight decay: λ·y is added to the gradient of every parameter before the step, so it
+    passes through the moments (coupled, as in PyTorch's SGD). 0: none."""
+
+    @property
+    def coupled_decay(self) -> float:
+        """λ of the term λ·y of the gradient; 0 if `step` itself decays the parameters."""
+        return self.weight_decay
+
+    def decayed(self, y: Tensor, g: Tensor) -> Tensor:
+        """The gradient `g` of the rows `y` with the weight decay, in place.
+
+        Who calls `step` adds the decay with this first: `step` does not.
+        """
+        return g.add_(y, alpha=self.coupled_decay) if self.coupled_decay else g
 
     @property
     def proximal(self) -> float:

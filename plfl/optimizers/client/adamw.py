@@ -30,7 +30,11 @@ class AdamW(Adam):
     beta2: float = Field(0.999, ge=0, lt=1)
     """Decay β₂ of the second moment (PyTorch: 0.999)."""
     weight_decay: float = Field(1e-2, ge=0)
-    """λ of the weight decay (PyTorch: 1e-2)."""
+    """λ of the weight decay (PyTorch: 1e-2). It shrinks the parameters directly."""
+
+    @property
+    def coupled_decay(self) -> float:
+        return 0.0
 
     def step(self, y: Tensor, g: Tensor, state: dict[str, Tensor], k: int | Tensor) -> None:
         y.mul_(1 - self.lr * self.weight_decay)

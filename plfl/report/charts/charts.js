@@ -45,7 +45,7 @@
     const list = ofModel(one)?.[view.score];
     if (!list) return null;
     if (view.client) return list[place(one)] ?? null;
-    return one.diverged ? null : mean(list);
+    return one.diverged ? null : ofModel(one, view.model, "_mean")[view.score];
   }
   const about = () => scores.find(({ key }) => key === view.score);
   const unit = () => (about().unit ? ` (${about().unit})` : "");
@@ -112,7 +112,7 @@
       : null;
   const palette = (domain) => ({ type: "categorical", domain, range: domain.map((_, k) => hue(k)) });
   const pointed = (rows, channels, more = {}) =>
-    Plot.tip(rows, Plot.pointer({ ...channels, title: (row) => row.text, maxRadius: 40, fontSize: 12, lineWidth: 24, ...more }));
+    Plot.tip(rows, Plot.pointer({ ...channels, title: (row) => row.text, maxRadius: 40, fontSize: 12, lineWidth: 24, lineHeight: 1.25, ...more }));
 
   function convergence(width) {
     let among = present().filter((one) => ofModel(one, view.model, "_curve")?.[view.score]);
@@ -175,7 +175,7 @@
       return { one, value, x: key(one), y: rowOf(one), text: describe(one), shown: one.diverged ? "div." : value == null ? "n/a" : value >= 100 ? value.toPrecision(3) : value.toFixed(2), fill: scale.of(value), ink: scale.ink(value) };
     });
     const states = values(at.state, among), names = [...new Set(rows.map(({ y }) => y))];
-    const least = new Set(states.flatMap((s) => values(at.sharing, among).map((name) => leastOf(rows.filter(({ one }) => state(one) === s && scheme(one) === name)))));
+    const least = new Set(states.flatMap((s) => values(at.sharing, among).flatMap((name) => leastOf(rows.filter(({ one }) => state(one) === s && scheme(one) === name)))));
     const left = aside(names, width);
     const across = Math.max(width, left + 40 + 38 * domain.length);
     const base = { x: "x", y: "y", fy: ({ one }) => state(one) };
@@ -198,7 +198,11 @@
   }
   /** Room for names beside a chart. */
   const aside = (names, width) => Math.min(width / 2.4, 16 + 7.4 * Math.max(...names.map((name) => name.length)));
-  const leastOf = (rows) => rows.reduce((a, b) => (b.value != null && (a?.value == null || b.value < a.value) ? b : a), null);
+  /** The rows of the lowest value, unless there is only one row. */
+  const leastOf = (rows) => {
+    const least = Math.min(...rows.map(({ value }) => value ?? Infinity));
+    return rows.length > 1 ? rows.filter(({ value }) => value === least) : [];
+  };
 
   function baselineGrid(width, scale) {
     const rows = present(beside).map((one) => ({ one, value: score(one), text: describe(one), name: one.name })).filter(({ value }) => value != null);
@@ -230,7 +234,9 @@
       const [r, g, b] = apply(value).match(/\d+/g).map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
       return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
     };
-    const legend = () => Plot.legend({ color: { ...color, label: `${scored()}, ${view.model} models${known.at(-1) > high ? "; the last colour stands for all above" : ""}`, tickFormat: (v) => print(v) }, ticks: 4, width: 320, style: STYLE });
+    const between = (share) => (view.log ? Math.exp(low + share * (high - low)) : Math.exp(low) + share * (Math.exp(high) - Math.exp(low)));
+    const marks = [0, 0.25, 0.5, 0.75, 1].map(between);
+    const legend = () => Plot.legend({ color: { ...color, label: `${scored()}, ${view.model} models${known.at(-1) > high ? "; the last colour stands for all above" : ""}`, tickFormat: (v) => print(Number(v.toPrecision(2))) }, ticks: marks, width: 340, marginLeft: 14, marginRight: 14, style: STYLE });
     return { of, ink, legend };
   }
 
@@ -330,7 +336,7 @@
         Plot.dot(ranked, { x: "rank", y: () => 0, fill: "currentColor", r: 3 }),
         Plot.text(ranked.filter(({ right }) => right), { x: "edge", y: "y", text: "name", textAnchor: "start", dx: 5 }),
         Plot.text(ranked.filter(({ right }) => !right), { x: "edge", y: "y", text: "name", textAnchor: "end", dx: -5 }),
-        Plot.tip(ranked, Plot.pointerX({ x: "rank", y: () => 0, title: ({ text }) => text, fontSize: 12 })),
+        Plot.tip(ranked, Plot.pointerX({ x: "rank", y: () => 0, title: ({ text }) => text, fontSize: 12, lineHeight: 1.25 })),
       ],
     });
     return [svg, caption("ranks", `Mean rank by test ${about().label}, ${view.model} models, ${blocks.length} client${blocks.length > 1 ? "s" : ""}${inner === undefined ? "" : `; each combination has its ${axes[inner].label} of lowest validation MASE`}; a diverged one ranks last. A thick bar joins combinations that Nemenyi's test at 5 % does not separate: their ranks differ by less than the critical difference (CD).`)];
@@ -350,22 +356,33 @@
     const line = (key) => (week.lines[key] ? unpack(week.lines[key]) : null);
     const load = line("load");
     const minutes = typeof week.minutes === "number" ? load.map((_, i) => i * week.minutes) : week.minutes;
-    return { times: minutes.map((m) => new Date(start + 60000 * m)), load, line };
+    const levels = Object.keys(week.lines).filter((key) => key.startsWith("q")).map((key) => Number(key.slice(1))).sort((a, b) => a - b);
+    return { levels, times: minutes.map((m) => new Date(start + 60000 * m)), load, line };
   }
   /** A week of a client: the load and some lines, each {key, name, colour}. */
-  function weekChart(width, name, client, lines, { height = 230, domain, title } = {}) {
+  function weekChart(width, name, client, lines, { height = 230, domain, fan } = {}) {
     const week = weekOf(name, client);
     if (!week) return null;
     const all = [{ key: "load", name: "load", colour: "var(--load)" }, ...lines].map((line) => ({ ...line, values: line.key === "load" ? week.load : week.line(line.key) })).filter((line) => line.values);
+    const step = Math.min(...week.times.slice(1).map((time, i) => time - week.times[i]));
     const points = week.times.map((time, i) => ({ time, i, text: [`${client}, ${time.toISOString().slice(0, 16).replace("T", " ")}`, ...all.map((line) => `${line.name} ${print(line.values[i])}`)].join("\n") }));
+    // Lines stop where loads are missing.
+    const broken = points.flatMap((point, i) => (i && point.time - points[i - 1].time > 1.5 * step ? [{ time: new Date(points[i - 1].time.getTime() + step) }, point] : [point]));
     const drawn = [...all].reverse();
+    // Quantiles: an interval between the lowest and the highest, another one within, and so on.
+    const levels = fan ? week.levels : [];
+    const bands = levels.slice(0, Math.floor(levels.length / 2)).map((low, k) => {
+      const [bottom, top] = [low, levels.at(-1 - k)].map((level) => week.line(`q${level}`));
+      return Plot.areaY(broken, { x: "time", y1: ({ i }) => bottom[i], y2: ({ i }) => top[i], fill: fan, fillOpacity: 0.16 });
+    });
     return Plot.plot({
-      width, height, marginLeft: 48, style: STYLE, title, x: { type: "utc", label: null, ticks: width < 500 ? 4 : 7 },
+      width, height, marginLeft: 48, style: STYLE, x: { type: "utc", label: null, ticks: width < 500 ? 4 : 7 },
       y: { label: `Load (${data.unit})`, grid: true, domain, zero: true, ticks: 4 },
       marks: [
-        ...drawn.map((line) => Plot.line(points, { x: "time", y: ({ i }) => line.values[i], stroke: line.colour, strokeWidth: line.key === "load" ? 1.7 : 1.3 })),
+        ...bands,
+        ...drawn.map((line) => Plot.line(broken, { x: "time", y: ({ i }) => line.values[i], stroke: line.colour, strokeWidth: line.key === "load" ? 1.7 : 1.3 })),
         Plot.ruleX(points, Plot.pointerX({ x: "time", stroke: "currentColor", strokeWidth: 0.6 })),
-        Plot.tip(points, Plot.pointerX({ x: "time", y: ({ i }) => week.load[i], title: ({ text }) => text, fontSize: 12 })),
+        Plot.tip(points, Plot.pointerX({ x: "time", y: ({ i }) => week.load[i], title: ({ text }) => text, fontSize: 12, lineHeight: 1.25 })),
       ],
     });
   }
@@ -382,11 +399,12 @@
       const lines = [{ key: String(one.id), name: one.name, colour: "var(--own)" }];
       if (best) lines.push({ key: String(best.id), name: best.name, colour: "var(--base)" });
       lines.push({ key: "persistence", name: "persistence", colour: "var(--naive)" });
-      const chart = weekChart(width, name, client, lines);
+      const chart = weekChart(width, name, client, lines, { fan: "var(--own)" });
       if (chart) nodes.push(heading(`${name}, client ${client}`), keyOf([{ name: "load", colour: "var(--load)" }, ...lines]), chart);
     }
     if (!nodes.length) return view.client ? [note(`The page holds no week of client ${view.client}; forecasts.parquet does.`)] : null;
-    nodes.push(caption("week", "First week of the test part: load, forecasts of a local model at the last round (the cell of lowest validation MASE, within P2 if the study has it) and of the best baseline that sends no data, and persistence. Times are those of the data."));
+    const fanned = Object.values(data.weeks).some(({ clients }) => Object.values(clients).some(({ lines }) => Object.keys(lines).some((key) => key.startsWith("q")))) ? " Shaded: the intervals that the model forecasts." : "";
+    nodes.push(caption("week", `First week of the test part: load, forecasts of a local model at the last round (the cell of lowest validation MASE, within P2 if the study has it) and of the best baseline that sends no data, and persistence. ${fanned} Times are those of the data.`));
     return nodes;
   }
 

@@ -1,5 +1,5 @@
 // What charts.js uses of Observable Plot.
 export {
-  axisX, axisY, cell, dot, gridX, gridY, legend, line, link, plot, pointer, pointerX, ruleX, ruleY,
+  areaY, axisX, axisY, cell, dot, gridX, gridY, legend, line, link, plot, pointer, pointerX, ruleX, ruleY,
   scale, text, tip,
 } from "@observablehq/plot";

@@ -5,15 +5,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.dates import DateFormatter, DayLocator
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from plfl.config.study import Cell
 from plfl.errors import ResultsError
 from plfl.report.figures.best_baseline import legend_labels
 from plfl.report.figures.style import COLOURS, PAGE, empty, fit, note, panels
 from plfl.results.tables import Tables, baseline_label
+from plfl.tasks.quantiles import Quantiles
 
 OUTPUTS = ("week",)
 CAPTION = (
@@ -21,13 +24,15 @@ CAPTION = (
     " persistence, in each state's cell of lowest validation MASE (within P2 if the study has it),"
     " for the client of median test MASE. Also shown: the forecast of the state's best baseline,"
     " which is the one of lowest validation MASE among those that send no data, with its test MASE"
-    " for the same client. Times are those of the data."
+    " for the same client. Where a window has several targets, forecasts follow each other without"
+    " overlap. Intervals are shaded. Times are those of the data."
 )
 _LINES: dict[str, dict[str, Any]] = {
     "persistence": {"color": "0.65", "linewidth": 0.6, "label": "persistence"},
     "truth": {"color": "black", "linewidth": 0.9, "label": "load"},
     "local": {"color": COLOURS[2], "linewidth": 0.9, "label": "forecast (local model)"},
 }
+_FAN: dict[str, Any] = {"color": COLOURS[2], "alpha": 0.22, "linewidth": 0, "zorder": 1.5}
 _BASELINE: dict[str, Any] = {"color": COLOURS[0], "linewidth": 0.9, "zorder": 1.9}
 """Drawn below the other lines: persistence may itself be the best baseline."""
 
@@ -52,7 +57,9 @@ def draw(tables: Tables) -> dict[str, Figure]:
             note(axis, "every cell diverged")
             continue
         client, mase = _median_client(tables, cell)
-        week = tables.forecasts(["stamp", *_LINES], client=client, **asdict(cell))
+        ends = _interval_columns(tables)
+        columns = [column for pair in ends for column in pair]
+        week = tables.forecasts(["stamp", *_LINES, *columns], client=client, **asdict(cell))
         if week.empty:
             raise ResultsError(
                 f"{tables.folder / 'forecasts.parquet'}: has no rows for client {client} in cell "
@@ -60,7 +67,9 @@ def draw(tables: Tables) -> dict[str, Figure]:
             )
         for column, look in _LINES.items():
             axis.plot(*_broken(week, column), **look)
-        compared, bottom = "", min(0.0, float(np.nanmin(week[list(_LINES)])))
+        for low, high in ends:
+            axis.fill_between(*_broken(week, low), _broken(week, high)[1], **_FAN)
+        compared, bottom = "", min(0.0, float(np.nanmin(week[[*_LINES, *columns]])))
         if state in best:
             baselines[state] = best[state]
             forecast, compared = _of_baseline(tables, state, best[state], client)
@@ -76,7 +85,10 @@ def draw(tables: Tables) -> dict[str, Figure]:
         axis.margins(x=0)
         axis.set_ylim(bottom=bottom)
         axis.grid()
-    shown = [Line2D([], [], **look) for look in _LINES.values()]
+    shown: list[Artist] = [Line2D([], [], **look) for look in _LINES.values()]
+    if intervals := _intervals(tables):
+        listed = ", ".join(f"{percent} %" for percent in intervals)
+        shown.append(Patch(label=f"its intervals: {listed}", **_FAN))
     shown += [
         Line2D([], [], label=fit(label, 60), **_BASELINE)
         for label in legend_labels(baselines, states)
@@ -93,6 +105,18 @@ def _broken(week: pd.DataFrame, column: str) -> tuple[pd.Series, pd.Series]:
     breaks = week.loc[gaps].assign(**{column: np.nan})
     line = pd.concat([breaks, week]).sort_values("stamp", kind="stable")
     return line["stamp"], line[column]
+
+
+def _intervals(tables: Tables) -> list[str]:
+    """Shares in percent of the intervals that the study forecasts, the widest first."""
+    task = tables.study.task
+    return list(task.intervals) if isinstance(task, Quantiles) else []
+
+
+def _interval_columns(tables: Tables) -> list[tuple[str, str]]:
+    """The columns of the lower and the upper end of each interval of the local model."""
+    ends = [(50 - float(percent) / 2, 50 + float(percent) / 2) for percent in _intervals(tables)]
+    return [(f"local_{low:g}", f"local_{high:g}") for low, high in ends]
 
 
 def _of_baseline(tables: Tables, state: str, name: str, client: str) -> tuple[pd.DataFrame, str]:

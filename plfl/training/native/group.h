@@ -11,21 +11,30 @@ namespace {
 extern "C" struct PlflWindows {
   const float* features;  // [rows][features], the load first
   const float* context;   // [rows][context], of the window whose last row this is
-  const float* targets;   // [rows], likewise
+  const float* targets;   // [rows][horizons], likewise
+  std::int32_t horizons;  // targets of a window
   std::int32_t relative;  // whether the last load is subtracted from those of a window
 };
 
-enum Loss { kSquared = 0, kAbsolute = 1, kHuber = 2 };
+// Of errors, output by output, but for the last, whose outputs are the quantiles of each target.
+enum LossKind { kSquared = 0, kAbsolute = 1, kHuber = 2, kPinball = 3 };
+
+struct Loss {
+  int kind;
+  const float* levels;  // of the quantiles, ascending
+  int count;            // of them; 1 for the other losses
+};
 
 // Where a group keeps what; all groups of a batch lie behind one another in one piece of memory.
 struct GroupLayout {
   explicit GroupLayout(const Layout& layout, Rows rows = {})
       : lstm(layout, rows), mlp(layout, rows), window(rows.add(layout.mlp[0].panels())),
-        size(rows.size) {}
+        predictions(rows.add(layout.outputs)), size(rows.size) {}
 
   const LstmMemory lstm;
   const MlpMemory mlp;
-  const std::ptrdiff_t window;  // [input], one window as the MLP reads it
+  const std::ptrdiff_t window;       // [input], one window as the MLP reads it
+  const std::ptrdiff_t predictions;  // [output][sample]
   const std::ptrdiff_t size;
 };
 
@@ -33,7 +42,7 @@ class Group {
  public:
   // `memory` is zero at first.
   Group(const Layout& layout, const GroupLayout& at, float* memory)
-      : layout_(layout), window_(memory + at.window), lstm_(layout, at.lstm, memory),
+      : layout_(layout), window_(memory + at.window), predictions_(memory + at.predictions), lstm_(layout, at.lstm, memory),
         mlp_(layout, at.mlp, memory) {
     window_[layout.widths[0]] = 1.0f;
   }
@@ -46,14 +55,14 @@ class Group {
     mlp_.read_transposed();
   }
 
-  // Predictions of these windows.
+  // Predictions [output][sample] of these windows.
   const float* forward(const float* model) {
     if (layout_.recurrent()) lstm_.forward(model, mlp_.inputs());
     mlp_.forward(model);
-    const float* output = mlp_.output();
-    for (int lane = 0; lane < kLanes; ++lane)
-      prediction_[lane] = layout_.absolute ? std::fabs(output[lane]) : output[lane];
-    return prediction_;
+    const float* outputs = mlp_.outputs();
+    for (int i = 0; i < layout_.outputs * kLanes; ++i)
+      predictions_[i] = layout_.absolute ? std::fabs(outputs[i]) : outputs[i];
+    return predictions_;
   }
 
   // What a model makes of these windows as the inputs [input][sample] of layer `j` of its MLP.
@@ -66,14 +75,15 @@ class Group {
   // The same for the model of the last `forward`.
   const float* features(int j) const { return mlp_.inputs_of(j); }
 
-  // Sum of the losses of this group; without `targets` they are the windows' own. `scale` is that
-  // of the gradient of the output, which is left behind, zero in spare lanes.
-  float loss(int kind, const PlflWindows& windows, const std::int64_t* starts,
+  // Sum of the losses of this group; without `targets` [sample][horizon] they are the windows' own.
+  // `scale` is that of the gradient of the outputs, which is left behind, zero in spare lanes.
+  float loss(const Loss& loss, const PlflWindows& windows, const std::int64_t* starts,
              const float* targets, int count, float scale) {
-    switch (kind) {
-      case kSquared: return loss<kSquared>(windows, starts, targets, count, scale);
-      case kAbsolute: return loss<kAbsolute>(windows, starts, targets, count, scale);
-      default: return loss<kHuber>(windows, starts, targets, count, scale);
+    switch (loss.kind) {
+      case kSquared: return sum_losses<kSquared>(loss, windows, starts, targets, count, scale);
+      case kAbsolute: return sum_losses<kAbsolute>(loss, windows, starts, targets, count, scale);
+      case kHuber: return sum_losses<kHuber>(loss, windows, starts, targets, count, scale);
+      default: return sum_losses<kPinball>(loss, windows, starts, targets, count, scale);
     }
   }
 
@@ -89,7 +99,7 @@ class Group {
       const std::int64_t start = starts[lane], last = start + layout_.steps - 1;
       prefetch(windows.features + start * layout_.features, layout_.steps * layout_.features);
       prefetch(windows.context + last * layout_.context, layout_.context);
-      prefetch(windows.targets + last, 1);
+      prefetch(windows.targets + last * windows.horizons, windows.horizons);
     }
   }
 
@@ -136,42 +146,51 @@ class Group {
   }
 
   template <int kind>
-  float loss(const PlflWindows& windows, const std::int64_t* starts, const float* targets,
-             int count, float scale) {
-    const float* output = mlp_.output();
-    float* gradient = mlp_.output_gradient();
+  float sum_losses(const Loss& loss, const PlflWindows& windows, const std::int64_t* starts,
+                   const float* targets, int count, float scale) {
+    const float* outputs = mlp_.outputs();
+    float* gradient = mlp_.outputs_gradient();
+    const int horizons = windows.horizons, quantiles = kind == kPinball ? loss.count : 1;
     float sum = 0.0f;
     for (int lane = 0; lane < kLanes; ++lane) {
-      if (lane >= count) {
-        gradient[lane] = 0.0f;
-        continue;
-      }
-      const float target =
-          targets ? targets[lane] : windows.targets[starts[lane] + layout_.steps - 1];
-      const float error = prediction_[lane] - target;
-      float sign = 1.0f;
-      if (layout_.absolute) sign = float(output[lane] > 0.0f) - float(output[lane] < 0.0f);
-      // Comparisons such that the slope of NaN is NaN.
-      if (kind == kSquared) {
-        gradient[lane] = 2.0f * scale * error * sign;
-        sum += error * error;
-      } else if (kind == kAbsolute) {
-        gradient[lane] = scale * (error > 0.0f ? 1.0f : error < 0.0f ? -1.0f : error) * sign;
-        sum += std::fabs(error);
-      } else {
-        const float size = std::fabs(error);
-        gradient[lane] = scale * (error > 1.0f ? 1.0f : error < -1.0f ? -1.0f : error) * sign;
-        sum += size < 1.0f ? 0.5f * error * error : size - 0.5f;
+      const std::int64_t last = lane < count ? starts[lane] + layout_.steps - 1 : 0;
+      const float* own =
+          targets ? targets + lane * horizons : windows.targets + last * horizons;
+      for (int o = 0; o < layout_.outputs; ++o) {
+        const int i = o * kLanes + lane;
+        if (lane >= count) {
+          gradient[i] = 0.0f;
+          continue;
+        }
+        const float error = predictions_[i] - own[o / quantiles];
+        float sign = 1.0f;
+        if (layout_.absolute) sign = float(outputs[i] > 0.0f) - float(outputs[i] < 0.0f);
+        // Comparisons such that the slope of NaN is NaN.
+        if (kind == kSquared) {
+          gradient[i] = 2.0f * scale * error * sign;
+          sum += error * error;
+        } else if (kind == kAbsolute) {
+          gradient[i] = scale * (error > 0.0f ? 1.0f : error < 0.0f ? -1.0f : error) * sign;
+          sum += std::fabs(error);
+        } else if (kind == kHuber) {
+          const float size = std::fabs(error);
+          gradient[i] = scale * (error > 1.0f ? 1.0f : error < -1.0f ? -1.0f : error) * sign;
+          sum += size < 1.0f ? 0.5f * error * error : size - 0.5f;
+        } else {
+          const float level = loss.levels[o % quantiles];
+          const float slope = error >= 0.0f ? 1.0f - level : error < 0.0f ? -level : error;
+          gradient[i] = scale * slope * sign;
+          sum += slope * error;
+        }
       }
     }
     return sum;
   }
 
   const Layout& layout_;
-  float* window_;
+  float *window_, *predictions_;
   Lstm lstm_;
   Mlp mlp_;
-  float prediction_[kLanes];
 };
 
 }  // namespace

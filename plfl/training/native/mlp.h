@@ -16,12 +16,12 @@ struct MlpMemory {
       dx.push_back(rows.add(matrix.columns));
       terms.push_back(rows.add(panels_of(matrix.rows) * kPanel));
     }
-    dx.push_back(rows.add(1));
+    dx.push_back(rows.add(layout.outputs));
   }
 
   std::vector<std::ptrdiff_t> x, xt;  // inputs of each matrix, and transposed
   std::vector<std::ptrdiff_t> z;      // its outputs before the activation
-  std::vector<std::ptrdiff_t> dx;     // gradient of its inputs; the last: of the output
+  std::vector<std::ptrdiff_t> dx;     // gradient of its inputs; the last: of the outputs
   // PReLU: gradient of its slopes, one term a sample, transposed. SiLU: its own derivative.
   std::vector<std::ptrdiff_t> terms;
 };
@@ -41,8 +41,9 @@ class Mlp {
   float* inputs_transposed() const { return memory_ + at_.xt[0]; }
   void read_transposed() { transpose(inputs_transposed(), inputs(), layout_.mlp[0].panels()); }
   const float* inputs_gradient() const { return memory_ + at_.dx[0]; }
-  const float* output() const { return memory_ + at_.z[layout_.hidden_layers()]; }
-  float* output_gradient() const { return memory_ + at_.dx[layout_.mlp.size()]; }
+  // [output][sample]
+  const float* outputs() const { return memory_ + at_.z[layout_.hidden_layers()]; }
+  float* outputs_gradient() const { return memory_ + at_.dx[layout_.mlp.size()]; }
 
   void forward(const float* model) {
     hide(model, layout_.hidden_layers());

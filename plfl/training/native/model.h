@@ -15,7 +15,8 @@ extern "C" struct PlflNetwork {
   std::int32_t layers;          // hidden layers of the MLP
   const std::int32_t* widths;   // of the hidden layers
   std::int32_t activation;      // of the hidden layers, see `Activation`
-  std::int32_t absolute;        // whether the output is |·|
+  std::int32_t absolute;        // whether an output is |·|
+  std::int32_t outputs;         // of the last layer
 };
 
 enum Activation { kPrelu = 0, kSilu = 1 };
@@ -31,7 +32,8 @@ typedef std::vector<std::uint16_t> Mask;  // a bit per parameter, laid out like 
 struct Layout {
   explicit Layout(const PlflNetwork& network)
       : features(network.features), steps(network.look_back), context(network.context),
-        hidden(network.hidden), activation(network.activation), absolute(network.absolute) {
+        hidden(network.hidden), activation(network.activation), absolute(network.absolute),
+        outputs(network.outputs) {
     if (recurrent()) {
       lstm = add(features + 2 + hidden, 4 * hidden);
       for (int g = 0; g < gates(); ++g)
@@ -43,16 +45,16 @@ struct Layout {
     }
     int inputs = recurrent() ? steps * hidden : steps * features + context;
     for (int layer = 0; layer <= network.layers; ++layer) {
-      const int outputs = layer == network.layers ? 1 : network.widths[layer];
+      const int units = layer == network.layers ? outputs : network.widths[layer];
       const bool slopes = activation == kPrelu && layer < network.layers;
-      const Matrix matrix = add(outputs, inputs + 1 + slopes);
-      for (int o = 0; o < outputs; ++o)
-        for (int i = 0; i < inputs; ++i) place.push_back(matrix.at(o, i));
+      const Matrix matrix = add(units, inputs + 1 + slopes);
+      for (int u = 0; u < units; ++u)
+        for (int i = 0; i < inputs; ++i) place.push_back(matrix.at(u, i));
       for (int extra = inputs; extra < matrix.columns; ++extra)
-        for (int o = 0; o < outputs; ++o) place.push_back(matrix.at(o, extra));
+        for (int u = 0; u < units; ++u) place.push_back(matrix.at(u, extra));
       mlp.push_back(matrix);
       widths.push_back(inputs);
-      inputs = outputs;
+      inputs = units;
     }
   }
 
@@ -85,6 +87,7 @@ struct Layout {
 
   int features, steps, context, hidden, activation;
   bool absolute;
+  int outputs;
   Matrix lstm{};
   std::vector<Matrix> mlp;
   std::vector<int> widths;            // inputs of each of `mlp`

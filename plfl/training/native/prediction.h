@@ -11,7 +11,7 @@ extern "C" struct PlflPrediction {
   const float* theta;            // [rows][parameters]
   const std::int64_t* offsets;   // [rows + 1] of each row's windows in the next two
   const std::int64_t* starts;
-  float* forecasts;
+  float* forecasts;              // [window][output]
 };
 
 class Predictor {
@@ -26,7 +26,10 @@ class Predictor {
     for (std::int64_t i = job_.offsets[row]; i < end; i += kLanes) {
       const int count = int(std::min<std::int64_t>(kLanes, end - i));
       group_.read(windows_, job_.starts + i, count);
-      std::copy_n(group_.forward(model_.get()), count, job_.forecasts + i);
+      const float* predictions = group_.forward(model_.get());
+      for (int lane = 0; lane < count; ++lane)
+        for (int o = 0; o < layout_.outputs; ++o)
+          job_.forecasts[(i + lane) * layout_.outputs + o] = predictions[o * kLanes + lane];
     }
   }
 

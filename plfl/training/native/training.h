@@ -18,13 +18,15 @@ extern "C" struct PlflTraining {
   const std::uint8_t* shared;    // [parameters]
   float *m, *v, *vmax;           // [rows][parameters], state in and out; null: zero at first
   double* losses;                // [rows], means over the steps
-  std::int64_t loss;             // see `Loss`
+  std::int64_t loss;             // see `LossKind`
+  const float* levels;           // [quantiles] of a pinball loss
+  std::int64_t quantiles;
   double loss_scale, a, beta;    // the latter two: of the recursion
   // Null where there is no such term:
   const float* pull;             // [parameters], a of a·(y − y⁰) in every gradient
   const float* constant;         // [rows][parameters], added to every gradient
   const float* step_offset;      // [rows][parameters], added after every step
-  const float* targets;          // [rows][steps][batch], instead of the windows' own
+  const float* targets;          // [rows][steps][batch][horizons], instead of the windows' own
   const std::int64_t* row_steps; // [rows] steps to take, at most `steps`; without: `steps`
   float* gradients;              // [rows][parameters], to which bare gradients are added
   const std::uint8_t* frozen;    // [parameters] that stay as they are
@@ -46,7 +48,8 @@ constexpr std::size_t kStrengths = 4;  // most strengths of a pull that are kept
 class Trainer {
  public:
   Trainer(const Layout& layout, const PlflWindows& windows, const PlflTraining& job)
-      : layout_(layout), windows_(windows), job_(job), at_(layout),
+      : layout_(layout), windows_(windows), job_(job),
+        loss_{int(job.loss), job.levels, int(job.quantiles)}, at_(layout),
         memory_(at_.size * ((job.batch + kLanes - 1) / kLanes)),
         y_(layout.size), m_(layout.size), v_(layout.size), vmax_(layout.size),
         anchor_(layout.size), pull_(job.pull ? layout.size : 0),
@@ -235,15 +238,16 @@ class Trainer {
   float pass(const float* model, Apply apply, std::int64_t row, std::int64_t k, bool last) {
     const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
     const std::int64_t* starts = job_.starts + at;
-    const float scale = float(job_.loss_scale) / float(batch);
+    const float scale = float(job_.loss_scale) / float(batch * layout_.outputs);
     float sum = 0.0f, contrast = 0.0f;
     for_each_group([&](Group& group, std::int64_t first, int count) {
       group.read(windows_, starts + first, count);
       Contrast* term = contrasts() ? &terms_[first / kLanes] : nullptr;
       if (term) term->prepare(group, near_.get(), far_.get());
       group.forward(model);
-      const float* targets = job_.targets ? job_.targets + at + first : nullptr;
-      sum += group.loss(int(job_.loss), windows_, starts + first, targets, count, scale);
+      const float* targets =
+          job_.targets ? job_.targets + (at + first) * windows_.horizons : nullptr;
+      sum += group.loss(loss_, windows_, starts + first, targets, count, scale);
       if (term) contrast += term->term(group, count, 1.0f / float(batch));
     });
     const auto step = [&](std::ptrdiff_t at, const float* gradient, int count) {
@@ -370,6 +374,7 @@ class Trainer {
   const Layout& layout_;
   const PlflWindows& windows_;
   const PlflTraining& job_;
+  const Loss loss_;
   const GroupLayout at_;
   Floats memory_, y_, m_, v_, vmax_, anchor_, pull_, constant_, step_offset_, gradients_;
   Floats momentum_, square_, previous_, scale_;  // of the recursion

@@ -17,7 +17,9 @@ from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study, 
 
 SOME = {"participation": 0.6, "rounds": 4, "local_steps": 3, "evaluate_every": 3}
 PACED = {"schedule": "cosine", "warm_up": 0.2, "ema": 0.9, "clip": 0.5}
-DEPLOYABLE = sorted(n for n, m in methods.available().items() if not m().simulation_only)
+DEPLOYABLE = sorted(
+    n for n, m in methods.available().items() if not m().simulation_only and not m.only_task
+)
 OPTIMISERS = {"fedadc_dm": "sgdm", "cc_fedadagrad": "sgd", "cc_fedadam": "sgd", "cc_fedams": "sgd"}
 
 

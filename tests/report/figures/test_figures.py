@@ -60,6 +60,7 @@ def test_all_figures_are_found_the_papers_first() -> None:
         "fig3_mase",
         "clusters",
         "convergence",
+        "horizons",
         "pareto",
         "ranks",
         "week",

@@ -9,8 +9,8 @@ import pytest
 from matplotlib.axes import Axes
 
 from plfl.report.figures import draw
-from plfl.report.figures.ranks import blocks
-from plfl.results.statistics import scores
+from plfl.report.figures.ranks import _groups, blocks
+from plfl.results.statistics import ranking, scores
 from plfl.results.tables import Tables
 from tests.helpers.constructed import write
 
@@ -30,15 +30,18 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     return write(tmp_path_factory.mktemp("ranks"), level, grid=grid, data=data, constant="client4")
 
 
-def _dots(axis: Axes) -> dict[str, float]:
-    (dots,) = [line for line in axis.get_lines() if line.get_marker() == "o"]
-    labels = [label.get_text() for label in axis.get_yticklabels()]
-    return dict(zip(labels, np.asarray(dots.get_xdata()).tolist(), strict=True))
+def _ranks(axis: Axes) -> dict[str, float]:
+    """Mean rank of each name, read from the line that leads to it; the best first."""
+    lines = {line.get_xydata()[-1].tobytes(): line for line in axis.get_lines()}
+    names = [text for text in axis.texts if text.get_text() != "CD"]
+    ends = [(name.get_text(), lines[np.array(name.xy, float).tobytes()]) for name in names]
+    return dict(sorted(((n, float(e.get_xdata()[0])) for n, e in ends), key=lambda pair: pair[1]))
 
 
 def _bars(axis: Axes) -> list[tuple[float, float]]:
-    bars = [np.asarray(line.get_ydata()) for line in axis.get_lines() if line.get_marker() != "o"]
-    return [(round(bar[0] + 0.25), round(bar[1] - 0.25)) for bar in bars]
+    """Ends of the thick bars."""
+    parts = [part for bar in axis.collections for part in bar.get_paths()]
+    return [(path.vertices[0][0] + 0.04, path.vertices[1][0] - 0.04) for path in parts]
 
 
 def test_ranks_are_those_of_the_records(tables: Tables) -> None:
@@ -52,20 +55,42 @@ def test_ranks_are_those_of_the_records(tables: Tables) -> None:
     mase = records.groupby(["state", "client", "client_opt"])["mase"].mean().unstack()
     expected = mase.rank(axis=1).mean()
     names = {"P2 Adam": "adam", "P2 AdamAMS": "adamams", "P2 Prox": "prox"}
-    dots = _dots(figure.axes[1])
+    dots = _ranks(figure.axes[1])
     for label, name in names.items():
         assert dots[label] == pytest.approx(expected[name])
     assert dots["P2 ProxAdam"] == 4
     titles = [axis.get_title() for axis in figure.axes]
-    assert titles[0].startswith("local models, 22 clients\nCD ")
-    assert titles[1].startswith("global models, 22 clients\nCD ")
+    assert titles[0].startswith("local models, 22 clients: mean rank, the best on the right\nCD ")
+    assert titles[1].startswith("global models, 22 clients: mean rank, the best on the right\nCD ")
 
 
 def test_bars_join_what_cannot_be_told_apart(tables: Tables) -> None:
     for axis in draw("ranks", tables)["ranks"].axes:
-        assert set(list(_dots(axis))[:2]) == {"P2 Adam", "P2 AdamAMS"}
-        assert (0, 1) in _bars(axis)
-        assert (0, 2) not in _bars(axis)
+        ranks = _ranks(axis)
+        first, second, third, _ = ranks.values()
+        assert set(list(ranks)[:2]) == {"P2 Adam", "P2 AdamAMS"}
+        assert any(bar == pytest.approx((first, second)) for bar in _bars(axis))
+        assert not any(start <= first and end >= third for start, end in _bars(axis))
+
+
+def test_the_best_is_on_the_right_and_the_bar_of_the_critical_difference_to_scale(
+    tables: Tables,
+) -> None:
+    for model, axis in zip(("local", "global"), draw("ranks", tables)["ranks"].axes, strict=True):
+        left, right = axis.get_xlim()
+        assert (left, right) == (4, 1)
+        names = {text.get_text(): text for text in axis.texts}
+        assert names["P2 Adam"].xy[0] == right and names["P2 ProxAdam"].xy[0] == left
+        ranked = ranking(blocks(tables.study, scores(tables, model)))
+        (bar,) = [line for line in axis.get_lines() if line.get_marker() == "|"]
+        assert abs(np.diff(bar.get_xdata()))[0] == pytest.approx(ranked.critical_difference)
+
+
+def test_a_run_inside_another_has_no_bar() -> None:
+    alike = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]], bool)
+    assert _groups(alike) == [(0, 1), (1, 2)]
+    assert _groups(np.ones((4, 4), bool)) == [(0, 3)]
+    assert _groups(np.eye(4, dtype=bool)) == []
 
 
 def test_a_diverged_method_ranks_last(tmp_path: Path) -> None:
@@ -78,8 +103,8 @@ def test_a_diverged_method_ranks_last(tmp_path: Path) -> None:
     assert table["P2 adam"].isna().all()
     assert list(table) == ["P2 adam", "P2 prox", "P2 proxadam"]
     (axis, _) = draw("ranks", tables)["ranks"].axes
-    assert _dots(axis)["P2 Adam"] == 3
-    assert list(_dots(axis))[-1] == "P2 Adam"
+    assert _ranks(axis)["P2 Adam"] == 3
+    assert list(_ranks(axis))[-1] == "P2 Adam"
 
 
 def test_seeds_are_averaged_before_ranking(tables: Tables) -> None:

@@ -1,0 +1,86 @@
+"""Deals labelled images to clients so that their labels are skewed.
+
+Each function returns, for each client, the positions of its images among the labels it was given.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Parts = list[NDArray[np.int64]]
+Labels = NDArray[np.int64]
+
+
+def sort_and_partition(labels: Labels, clients: int, s: int, random: np.random.Generator) -> Parts:
+    """Deal every client `s` shards, each of one class (FedADC, arXiv 2012.09102, section IV).
+
+    The images of a class, in random order, are cut into clients · s / classes shards whose sizes
+    differ by one at most. A client has at most `s` labels, fewer where its shards share a class.
+
+    Raises:
+        ValueError: clients · s is no multiple of the classes, or there are fewer images of a class
+            than shards.
+    """
+    classes = _classes(labels)
+    per_class, left = divmod(clients * s, classes)
+    if left:
+        raise ValueError(f"{clients} clients with {s} shards each cannot share {classes} classes")
+    shards: Parts = []
+    for c in range(classes):
+        images = random.permutation(np.flatnonzero(labels == c))
+        if len(images) < per_class:
+            raise ValueError(f"class {c} has {len(images)} images for {per_class} shards")
+        shards += np.array_split(images, per_class)
+    dealt = random.permutation(len(shards)).reshape(clients, s)
+    return [np.concatenate([shards[j] for j in own]) for own in dealt]
+
+
+def dirichlet_equal(
+    labels: Labels, clients: int, alpha: float, random: np.random.Generator
+) -> Parts:
+    """Deal every client as many images, whose labels follow its own q ~ Dir(α · 1).
+
+    A client draws its images one by one: a label from q, renormalised over the classes that are not
+    used up, then an image of that class. What does not divide by the number of clients is left out.
+
+    Raises:
+        ValueError: there are fewer images than clients.
+    """
+    classes = _classes(labels)
+    each = len(labels) // clients
+    if not each:
+        raise ValueError(f"{len(labels)} images are fewer than {clients} clients")
+    waiting = [random.permutation(np.flatnonzero(labels == c)).tolist() for c in range(classes)]
+    parts: Parts = []
+    for q in random.dirichlet(np.full(classes, alpha), clients):
+        own = []
+        for u in random.random(each).tolist():
+            left = np.array([len(images) for images in waiting])
+            weights = q * (left > 0)
+            # With a small α, a client's classes may all be used up.
+            bounds = np.cumsum(weights if weights.sum() > 0 else left)
+            own.append(waiting[int(np.searchsorted(bounds, u * bounds[-1], "right"))].pop())
+        parts.append(np.array(own, dtype=np.int64))
+    return parts
+
+
+def dirichlet_by_class(
+    labels: Labels, clients: int, alpha: float, random: np.random.Generator
+) -> Parts:
+    """Deal each class to the clients by shares ~ Dir(α · 1), so that clients differ in size too.
+
+    All images are dealt. A client may get none.
+    """
+    parts: list[Parts] = [[] for _ in range(clients)]
+    for c in range(_classes(labels)):
+        images = random.permutation(np.flatnonzero(labels == c))
+        shares = random.dirichlet(np.full(clients, alpha))
+        cuts = np.round(np.cumsum(shares)[:-1] * len(images)).astype(np.int64)
+        for own, some in zip(parts, np.split(images, cuts), strict=True):
+            own.append(some)
+    return [np.concatenate(own) for own in parts]
+
+
+def _classes(labels: Labels) -> int:
+    return int(labels.max()) + 1

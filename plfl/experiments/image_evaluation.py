@@ -1,0 +1,76 @@
+"""How classifiers do on held-out images."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from plfl.data.images.dataset import ImageDataset
+from plfl.experiments.evaluation import EVALUATED, Evaluation
+from plfl.federated.federation import Federation
+from plfl.tasks import softmax
+from plfl.training.task import Engine
+
+Floats = NDArray[np.float64]
+
+
+class ImageEvaluator:
+    """Classifies the held-out images, which all clients share.
+
+    Models that several clients hold are evaluated once: without personal parameters the server has
+    one model. What the clients hold themselves is evaluated only where it is asked for, because
+    that takes longer than the training of a round.
+    """
+
+    def __init__(self, dataset: ImageDataset, engine: Engine):
+        self.dataset, self.engine = dataset, engine
+        self.starts = {split: dataset.starts(0, split) for split in EVALUATED}
+
+    def examine(self, f: Federation, received: torch.Tensor | None, with_local: bool) -> Evaluation:
+        """Score the models `received` (N, P), and the clients' own models if asked for.
+
+        Where nothing is shared (None) they are the same.
+        """
+        dataset = cast(ImageDataset, f.client_data.dataset)
+        found = {}
+        if with_local or received is None:
+            found["local"] = self._scores(f.own_models(received), dataset)
+        found["global"] = found["local"] if received is None else self._scores(received, dataset)
+        tables = [table.assign(model=model) for model, table in found.items()]
+        return Evaluation(pd.concat(tables, ignore_index=True), pd.DataFrame())
+
+    def _scores(self, rows: torch.Tensor, dataset: ImageDataset) -> pd.DataFrame:
+        """One row per split and client of the models `rows` (N, P).
+
+        `error` and `cross_entropy` are means over the held-out images; `own_error` is the mean over
+        classes of the share of errors, weighted by the client's shares of the labels.
+        """
+        distinct, which = torch.unique(rows, dim=0, return_inverse=True)
+        of_client = which.cpu().numpy()
+        tables = []
+        for split, starts in self.starts.items():
+            given = torch.from_numpy(starts).to(rows.device)
+            logits = torch.stack(self.engine.predict(distinct, [given] * len(distinct))).double()
+            labels = torch.from_numpy(dataset.labels_of(starts)).to(rows.device)
+            entropy = softmax.cross_entropy(logits, labels.expand(len(logits), -1)).loss.mean(1)
+            wrong = (logits.argmax(-1) != labels).double()
+            # A model whose outputs are not finite has diverged.
+            wrong[~logits.isfinite().all(-1)] = torch.nan
+            classes = softmax.one_hot(labels, logits[0])
+            by_class = (wrong @ classes / classes.sum(0)).cpu().numpy()
+            tables.append(
+                pd.DataFrame(
+                    {
+                        "client": dataset.clients,
+                        "split": split,
+                        "error": wrong.mean(1).cpu().numpy()[of_client],
+                        "own_error": (by_class[of_client] * dataset.label_shares).sum(1),
+                        "cross_entropy": entropy.cpu().numpy()[of_client],
+                    }
+                )
+            )
+        return pd.concat(tables, ignore_index=True)

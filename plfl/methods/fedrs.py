@@ -1,0 +1,53 @@
+"""FedRS restricts the softmax of each client: the logits of classes that a client does not have are
+multiplied by α < 1. Local steps then push the weights of these classes away less.
+
+Source: Xin-Chun Li and De-Chuan Zhan, "FedRS: Federated Learning with Restricted Softmax for Label
+Distribution Non-IID Data", KDD 2021, https://doi.org/10.1145/3447548.3467254.
+
+down: x
+client: its ClientOpt on −log softmax(s · z)_y with s = 1 for its own classes, α for others
+up: D = y − x;  server: x ← ServerOpt(x, D̄)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from plfl.methods import MethodState
+from plfl.methods.fedadc_plus import agreed_bins
+from plfl.methods.fedopt import FedOpt
+from plfl.tasks import Restriction
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from plfl.federated.federation import Federation
+    from plfl.federated.instructions import TrainInstructions
+
+
+@dataclass
+class State(MethodState):
+    present: Tensor
+    """Mask (N, classes) of the classes that each client has; its own knowledge, never sent."""
+
+
+class FedRS(FedOpt):
+    """Rounds with a restricted softmax."""
+
+    name = "fedrs"
+    only_task = "classify"
+
+    alpha: float = Field(0.5, ge=0, le=1)
+    """α, by which the logits of missing classes are multiplied (the paper and FedADC's baseline:
+    0.5)."""
+
+    def init(self, f: Federation) -> State:
+        _, ratios = agreed_bins(f.client_data, bins=0)
+        return State(present=ratios > 0)
+
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        instructions = super().broadcast(f, t, clients)
+        return replace(instructions, term=Restriction(self.alpha, State.of(f).present))

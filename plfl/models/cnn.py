@@ -1,0 +1,82 @@
+"""A convolutional network for small images.
+
+FedADC (arXiv 2012.09102) describes its network for CIFAR-10 as four convolutions and four linear
+layers with max pooling and without batch normalisation; it gives no sizes. `cnn44` has ours, this
+file has a smaller one for images of 8 × 8 pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from plfl.layout import WindowShape
+from plfl.models.images import ImageModel, as_images, channels_of, classifier, projection
+
+Width = Annotated[int, Field(ge=1)]
+Block = Annotated[tuple[Width, ...], Field(min_length=1)]
+
+
+class Cnn(ImageModel):
+    """Blocks of 3 × 3 convolutions with ReLU, each followed by max pooling, then linear layers with
+    ReLU between them."""
+
+    name = "cnn"
+    label = "CNN"
+
+    blocks: tuple[Block, ...] = ((8,), (16,))
+    """Channels of the convolutions, block by block; after each block, sides are halved."""
+    hidden: tuple[Width, ...] = (32,)
+    """Widths of the hidden linear layers."""
+    projection: int = Field(0, ge=0)
+    """Width of the features that MOON compares, made by its projection head in front of the last
+    layer; 0: no such head."""
+
+    @property
+    def multiple(self) -> int:
+        return int(2 ** len(self.blocks))
+
+    @property
+    def summary(self) -> str:
+        sizes = [width for block in self.blocks for width in block]
+        return self.name + "-".join(map(str, (*sizes, *self.hidden)))
+
+    def build(self, shape: WindowShape) -> nn.Module:
+        return Net(shape, self.blocks, self.hidden, self.projection)
+
+
+class Net(nn.Module):
+    """The module of `cnn`."""
+
+    def __init__(
+        self,
+        shape: WindowShape,
+        blocks: Sequence[Sequence[int]],
+        hidden: Sequence[int],
+        projected: int,
+    ):
+        super().__init__()
+        layers: list[nn.Module] = []
+        width, side = channels_of(shape), shape.look_back
+        for block in blocks:
+            for own in block:
+                layers += [nn.Conv2d(width, own, 3, padding=1), nn.ReLU()]
+                width = own
+            layers.append(nn.MaxPool2d(2))
+            side //= 2
+        self.convolutions = nn.Sequential(*layers)
+        widths = (width * side * side, *hidden)
+        between = [*classifier(widths), nn.ReLU()] if hidden else []
+        if projected:
+            between += projection(widths[-1], projected)
+        self.linear = nn.Sequential(*between)
+        self.head = nn.Linear(projected or widths[-1], shape.outputs)
+
+    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+        """Logits (B, classes)."""
+        features = self.convolutions(as_images(sequence)).flatten(1)
+        out: Tensor = self.head(self.linear(features))
+        return out

@@ -1,0 +1,105 @@
+"""ResNet-18 for images of 32 × 32 pixels, with group normalisation in place of batch normalisation.
+
+Source: Kaiming He, Xiangyu Zhang, Shaoqing Ren and Jian Sun, "Deep Residual Learning for Image
+Recognition", CVPR 2016, https://arxiv.org/abs/1512.03385; Yuxin Wu and Kaiming He, "Group
+Normalization", ECCV 2018, https://arxiv.org/abs/1803.08494.
+
+Parameters have the names that torchvision's `resnet18` gives them. As usual for small images, the
+first convolution is 3 × 3 with stride 1, and no pooling follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from plfl.layout import WindowShape
+from plfl.models.images import ImageModel, as_images, channels_of, projection
+
+WIDTHS = (64, 128, 256, 512)
+"""Channels of the four stages, of two blocks each."""
+Norm = Callable[[int], nn.Module]
+
+
+class ResNet18Gn(ImageModel):
+    """ResNet-18 with group normalisation."""
+
+    name = "resnet18_gn"
+    label = "ResNet-18"
+
+    group: Literal[1, 2, 4, 8, 16, 32, 64] = 32
+    """Number of groups of channels in every layer, or of channels in a group; see `groups`."""
+    groups: Literal["number", "size"] = "number"
+    """Whether there are `group` groups in every layer, or groups of `group` channels. FedADC's
+    "group size of 32" may mean either."""
+    projection: int = Field(0, ge=0)
+    """Width of the features that MOON compares, made by its projection head in front of the last
+    layer; 0: no such head."""
+
+    @property
+    def multiple(self) -> int:
+        return 8  # three stages have stride 2
+
+    @property
+    def summary(self) -> str:
+        return f"{self.name}{self.group}"
+
+    def build(self, shape: WindowShape) -> nn.Module:
+        return Net(shape, self._norm, self.projection)
+
+    def _norm(self, channels: int) -> nn.Module:
+        groups = self.group if self.groups == "number" else channels // self.group
+        return nn.GroupNorm(groups, channels)
+
+
+class Block(nn.Module):
+    """Two 3 × 3 convolutions beside a shortcut."""
+
+    def __init__(self, width: int, to: int, stride: int, norm: Norm):
+        super().__init__()
+        self.conv1 = nn.Conv2d(width, to, 3, stride, padding=1, bias=False)
+        self.bn1 = norm(to)
+        self.conv2 = nn.Conv2d(to, to, 3, padding=1, bias=False)
+        self.bn2 = norm(to)
+        self.downsample = (
+            nn.Identity()
+            if stride == 1 and width == to
+            else nn.Sequential(nn.Conv2d(width, to, 1, stride, bias=False), norm(to))
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, to, height / stride, width / stride)."""
+        out = functional.relu(self.bn1(self.conv1(x)))
+        return functional.relu(self.bn2(self.conv2(out)) + self.downsample(x))
+
+
+class Net(nn.Module):
+    """The module of `resnet18_gn`."""
+
+    def __init__(self, shape: WindowShape, norm: Norm, projected: int):
+        super().__init__()
+        width = WIDTHS[0]
+        self.conv1 = nn.Conv2d(channels_of(shape), width, 3, padding=1, bias=False)
+        self.bn1 = norm(width)
+        for i, own in enumerate(WIDTHS):
+            stages = nn.Sequential(Block(width, own, 2 if i else 1, norm), Block(own, own, 1, norm))
+            self.add_module(f"layer{i + 1}", stages)
+            width = own
+        self.fc: nn.Module = nn.Linear(projected or width, shape.outputs)
+        if projected:
+            self.fc = nn.Sequential(*projection(width, projected), self.fc)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+        """Logits (B, classes)."""
+        x = functional.relu(self.bn1(self.conv1(as_images(sequence))))
+        for i in range(len(WIDTHS)):
+            x = self.get_submodule(f"layer{i + 1}")(x)
+        out: Tensor = self.fc(x.mean((2, 3)))
+        return out

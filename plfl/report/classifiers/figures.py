@@ -1,0 +1,77 @@
+"""The figures of a study of classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from plfl.report.classifiers.tables import Results
+from plfl.report.figures.style import COLUMN, PAGE, SEQUENTIAL, colour, panels, save, style
+from plfl.results import classification
+
+PER_PANEL = 6
+"""Most curves of a panel: as many as there are colours."""
+
+
+def accuracy(results: Results) -> Figure:
+    """Test accuracy of the global models against rounds, mean over seeds, with the spread."""
+    found = classification.curves(results.records)
+    test = found[(found["split"] == "test") & (found["model"] == "global")]
+    rows = results.rows
+    groups = [rows[i : i + PER_PANEL - 1] for i in range(1, len(rows), PER_PANEL - 1)] or [[]]
+    figure, axes = panels(1, len(groups), (PAGE if len(groups) > 1 else COLUMN, 2.4), sharey=True)
+    for axis, group in zip(axes[0], groups, strict=True):
+        # The first row of the grid is in every panel, to compare with.
+        for i, row in enumerate([rows[0], *group]):
+            own = test[(test[list(row)] == list(row.values())).all(axis=1)]
+            curve = own.groupby("round")["accuracy"].agg(["mean", "std"]) * 100
+            look = colour(i)
+            axis.plot(curve.index, curve["mean"], label=results.label(row), markevery=4, **look)
+            low, high = curve["mean"] - curve["std"], curve["mean"] + curve["std"]
+            axis.fill_between(curve.index, low, high, color=look["color"], alpha=0.12, lw=0)
+        axis.set_xlabel("Round")
+        axis.grid(axis="y")
+        axis.legend(loc="lower right")
+    axes[0, 0].set_ylabel("Test accuracy (%)")
+    return figure
+
+
+def labels(results: Results) -> Figure:
+    """Training images of every client and label, of the first seed."""
+    study = results.study
+    found = results.clients[results.clients["seed"] == study.grid.seeds[0]]
+    counts = found.pivot(index="label", columns="client", values="images")
+    shown = counts.where(counts > 0).to_numpy(float)  # white where there are none
+    figure, axes = panels(1, 1, (PAGE, 1.6))
+    axis = axes[0, 0]
+    drawn = axis.imshow(shown, aspect="auto", cmap=SEQUENTIAL, interpolation="nearest", vmin=0)
+    axis.set_xlabel("Client")
+    axis.set_ylabel("Label")
+    if len(counts) <= 10:
+        axis.set_yticks(np.arange(len(counts)), counts.index.astype(str))
+    figure.colorbar(drawn, ax=axis, label="Training images")
+    return figure
+
+
+DRAW: dict[str, Callable[[Results], Figure]] = {"accuracy": accuracy, "labels": labels}
+"""How each figure of `CAPTIONS` is drawn."""
+
+
+def render_all(results: Path, out: Path) -> Iterator[str]:
+    """Draw all figures of a results folder into folder `out`, as PDF, PNG and SVG.
+
+    Yields:
+        The name of each figure, when its files are written.
+
+    Raises:
+        PlflError: the folder cannot be written.
+        ResultsError: the results folder is incomplete or has another format.
+    """
+    found = Results(results)
+    for stem, draw in DRAW.items():
+        with style():
+            save(draw(found), out / stem)
+        yield stem

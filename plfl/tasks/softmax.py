@@ -1,0 +1,173 @@
+"""Losses of logits: cross entropy, and what methods add to it or change in it.
+
+All have the form KL(p ‖ softmax(s · z / T)) with logits z, a distribution p over the C classes, a
+scale s of each logit and a temperature T. Its gradient by z is s / T · (softmax(s · z / T) − p).
+For a label, p is 1 in its class, and the divergence is the cross entropy.
+
+Logits are (..., B, C). Targets hold the number of the label, (..., B), or, where a term needs more,
+that and C further numbers: (..., B, 1 + C). `packed` makes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+class Value(NamedTuple):
+    """A loss and its gradient."""
+
+    loss: Tensor
+    """(...): one number for each window."""
+    slope: Tensor
+    """(..., C): its derivative by the logits."""
+
+
+def divergence(
+    logits: Tensor, p: Tensor, temperature: float = 1.0, scale: Tensor | None = None
+) -> Value:
+    """KL(p ‖ softmax(s · z / T)), and its derivative by the logits z (..., C)."""
+    inner = torch.full_like(logits, 1 / temperature) if scale is None else scale / temperature
+    logs = functional.log_softmax(logits * inner, -1)
+    # A logit of −∞ leaves a class out; its p is 0.
+    loss = torch.where(p > 0, p * (p.log() - logs), 0).sum(-1)
+    return Value(loss, inner * (logs.exp() - p))
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Value:
+    """−log softmax(z)_y."""
+    return divergence(logits, one_hot(labels, logits))
+
+
+def restricted(logits: Tensor, labels: Tensor, scale: Tensor) -> Value:
+    """FedRS (Li and Zhan, KDD 2021): cross entropy of scaled logits, α < 1 for missing classes."""
+    return divergence(logits, one_hot(labels, logits), 1.0, scale)
+
+
+def not_true(logits: Tensor, labels: Tensor, q: Tensor, temperature: float) -> Value:
+    """FedNTD (arXiv 2106.03097): KL(q ‖ softmax(z / T)) over all classes but the label.
+
+    `q` is `without_label` of the teacher. The gradient at the label is 0.
+    """
+    label = one_hot(labels, logits).bool()
+    return divergence(logits.masked_fill(label, -torch.inf), q, temperature)
+
+
+def without_label(taught: Tensor, labels: Tensor, temperature: float) -> Tensor:
+    """softmax(z_T / T) of a teacher over all classes but the label, where it is 0."""
+    label = one_hot(labels, taught).bool()
+    q: Tensor = torch.softmax(taught.masked_fill(label, -torch.inf) / temperature, -1)
+    return q
+
+
+def corrected(taught: Tensor, labels: Tensor, ratios: Tensor, temperature: float) -> Tensor:
+    """FedADC+'s corrected teacher p̂ (arXiv 2012.09102, eq. 8 and 9).
+
+    p̂_i = (1 − ρ_i) p_i for i ≠ y, and the rest is p̂_y. It is computed as p_y + Σ ρ_i p_i, which is
+    the same and, unlike 1 − Σ p̂_i, never negative.
+
+    Args:
+        taught: logits (..., C) of the received model.
+        labels: numbers (...) of the true classes y.
+        ratios: ρ (..., C), shares of the client's labels relative to its largest.
+        temperature: τ of p = softmax(z_T / τ).
+    """
+    p = torch.softmax(taught / temperature, -1)
+    kept, label = ratios * p, one_hot(labels, taught)
+    given = (kept * (1 - label)).sum(-1, keepdim=True)
+    return torch.where(label.bool(), p + given, p - kept)
+
+
+def one_hot(labels: Tensor, like: Tensor) -> Tensor:
+    """(..., C), of the same type as `like` (..., C)."""
+    classes = torch.arange(like.shape[-1], device=like.device)
+    return (labels[..., None] == classes).to(like.dtype)
+
+
+def packed(labels: Tensor, numbers: Tensor) -> Tensor:
+    """Targets (..., B, 1 + C) of labels (..., B) and the numbers (..., B, C) of a term."""
+    return torch.cat([labels[..., None].to(numbers.dtype), numbers], -1)
+
+
+class _Softmax:
+    """A loss of logits as the engines use it."""
+
+    def value(self, outputs: Tensor, targets: Tensor) -> Value:
+        """Losses of the windows, and their derivatives."""
+        raise NotImplementedError
+
+    def of(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Losses (..., B)."""
+        return self.value(outputs, targets).loss
+
+    def slope(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The derivative (..., B, C) of their sum."""
+        return self.value(outputs, targets).slope
+
+    def mean(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Their mean, in double precision."""
+        return self.of(outputs.double(), targets.double()).mean()
+
+
+@dataclass(frozen=True)
+class CrossEntropy(_Softmax):
+    """Cross entropy on labels (..., B)."""
+
+    name: str = "cross_entropy"
+
+    def value(self, outputs: Tensor, targets: Tensor) -> Value:
+        return cross_entropy(outputs, targets)
+
+
+@dataclass(frozen=True)
+class Taught(_Softmax):
+    """label · CE + teacher · KL(p ‖ softmax(z / T)), with p in the targets."""
+
+    label: float
+    """Factor of the cross entropy."""
+    teacher: float
+    """Factor of the divergence."""
+    temperature: float
+    """T."""
+    name: str = "taught"
+
+    def value(self, outputs: Tensor, targets: Tensor) -> Value:
+        hard = cross_entropy(outputs, targets[..., 0])
+        soft = divergence(outputs, targets[..., 1:], self.temperature)
+        return _sum(self.label, hard, self.teacher, soft)
+
+
+@dataclass(frozen=True)
+class NotTrue(_Softmax):
+    """label · CE + teacher · KL over the classes without the label, with q in the targets."""
+
+    label: float
+    """Factor of the cross entropy."""
+    teacher: float
+    """Factor of the divergence."""
+    temperature: float
+    """T."""
+    name: str = "not_true"
+
+    def value(self, outputs: Tensor, targets: Tensor) -> Value:
+        labels = targets[..., 0]
+        soft = not_true(outputs, labels, targets[..., 1:], self.temperature)
+        return _sum(self.label, cross_entropy(outputs, labels), self.teacher, soft)
+
+
+@dataclass(frozen=True)
+class Restricted(_Softmax):
+    """Cross entropy of logits times the scales in the targets."""
+
+    name: str = "restricted"
+
+    def value(self, outputs: Tensor, targets: Tensor) -> Value:
+        return restricted(outputs, targets[..., 0], targets[..., 1:])
+
+
+def _sum(a: float, first: Value, b: float, second: Value) -> Value:
+    return Value(a * first.loss + b * second.loss, a * first.slope + b * second.slope)

@@ -1,0 +1,95 @@
+"""A study of several horizons and quantiles, from its cells to tables and figures."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.baselines.trees import Boosting
+from plfl.config.study import Study
+from plfl.data.windows import build
+from plfl.experiments.baselines import evaluate
+from plfl.experiments.train import train
+from plfl.report.figures import draw
+from plfl.results.collect import collect
+from plfl.results.records import write_table
+from plfl.results.tables import Tables
+from tests.helpers import tiny
+
+RECEIPT = {"source": "sample", "files": {}, "clients": {}}
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return tiny.study(
+        windows={"horizons": 4, "look_ahead": 1, "target": "change"},
+        task={"name": "quantiles", "levels": [0.1, 0.25, 0.5, 0.75, 0.9]},
+        model={"name": "mlp", "hidden": [4]},
+        grid={"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2", "P3"]},
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    dataset = build(tiny.tables(rows=900), study.windows)
+    dataset.save(folder / "XX.npz")
+    cells = {}
+    for cell, result in train(study, study.cells, dataset).items():
+        cells[cell] = folder / f"{cell}.parquet", folder / f"{cell}.forecasts.parquet"
+        write_table(result.records, cells[cell][0], "digest")
+        write_table(result.forecasts, cells[cell][1], "digest")
+    (folder / "XX.files.json").write_text(json.dumps(RECEIPT))
+    found = evaluate("XX", dataset, Boosting(trees=3), study.task)
+    baselines = folder / "baselines.XX.parquet", folder / "baselines.XX.forecasts.parquet"
+    write_table(found.scores, baselines[0])
+    write_table(found.forecasts, baselines[1])
+    data, receipts = {"XX": folder / "XX.npz"}, {"XX": folder / "XX.files.json"}
+    collect(study, cells, [baselines], data, receipts, folder, git=None)
+    return folder
+
+
+def test_means_over_clients_are_in_the_summary(folder: Path) -> None:
+    records = pd.read_parquet(folder / "records.parquet")
+    last = records.query("split == 'test' and round == 3 and sharing == 'P2' and model == 'local'")
+    row = (
+        Tables(folder)
+        .summary.query("sharing == 'P2' and model == 'local' and chosen == 'last'")
+        .iloc[0]
+    )
+    for score in ("nrmse", "seasonal_mase", "crps", "scaled_crps", "coverage_80", "width_50"):
+        assert row[f"{score}_mean"] == pytest.approx(last[score].mean(), rel=1e-5)
+    assert row["mase_worst_tenth"] == pytest.approx(last["mase"].max(), rel=1e-5)
+    assert not any("_h" in column for column in Tables(folder).summary)
+
+
+def test_every_target_has_its_scores(folder: Path) -> None:
+    targets = Tables(folder).targets
+    assert targets is not None
+    records = pd.read_parquet(folder / "records.parquet")
+    last = records.query("split == 'test' and round == 3 and sharing == 'P2' and model == 'global'")
+    own = targets.query("sharing == 'P2' and model == 'global'").set_index("rows_ahead")
+    assert own.index.tolist() == [1, 2, 3, 4]
+    for score in ("mae", "mase", "crps", "coverage_80"):
+        assert own.loc[3, score] == pytest.approx(last[f"{score}_h3"].mean(), rel=1e-5)
+    # All targets have equally many windows.
+    assert last[[f"mae_h{row}" for row in (1, 2, 3, 4)]].mean(axis=1).to_numpy() == pytest.approx(
+        last["mae"].to_numpy()
+    )
+    persistence = targets.query("sharing == 'baseline' and method == 'persistence'")
+    np.testing.assert_allclose(persistence["mase"], 1)
+
+
+def test_the_figures_show_targets_and_intervals(folder: Path) -> None:
+    tables = Tables(folder)
+    mase, coverage = draw("horizons", tables)["horizons"].axes
+    for axis, score in ((mase, "mase"), (coverage, "coverage_80")):
+        drawn = axis.lines[1].get_ydata()
+        cell = tables.shown_cell("XX")
+        assert tables.targets is not None
+        own = tables.targets.query(f"sharing == '{cell.sharing}' and model == 'local'")
+        np.testing.assert_allclose(drawn, own[score])
+    (axis,) = draw("week", tables)["week"].axes
+    assert len(axis.collections) == 2  # the 80 % and the 50 % interval
