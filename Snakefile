@@ -1,6 +1,7 @@
 """A study: buildings → windows → federations → tables → figures, page and MLflow."""
 
 import re
+from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
@@ -28,7 +29,10 @@ if len(workflow.configfiles) > 1:
 try:
     for file in workflow.configfiles:
         read(file)  # refuses duplicate keys, which Snakemake accepts
-    study = Study.parse(config, ", ".join(map(str, workflow.configfiles)))
+    folder = Path(workflow.configfiles[0]).parent
+    study = Study.parse(config, ", ".join(map(str, workflow.configfiles)), folder)
+    if study.plugins:  # relative to the working directory, which jobs know
+        config["plugins"] = list(map(str, study.plugins))
 except PlflError as error:
     raise WorkflowError(str(error)) from None
 

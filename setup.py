@@ -1,8 +1,18 @@
-"""Puts the workflow, the ready studies and the guides into the wheel; see pyproject.toml."""
+"""Puts the workflow, the ready studies, the guides and the compiled kernel into the wheel.
 
+pyproject.toml has the rest.
+"""
+
+import importlib.util
+import os
+import platform
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 SHIPPED = (
@@ -10,21 +20,61 @@ SHIPPED = (
     *("profiles/*", "profiles/*/*", "workflow/*/*"),
 )
 """Files that `plfl/pipeline/shipped.py` looks for in `plfl/shipped/`."""
+NATIVE = Path("plfl", "training", "native")
+
+
+def compiler() -> list[str]:
+    """The command of the C++ compiler, as `plfl.training.native.compile` finds it; empty: none."""
+    commands = map(shlex.split, [os.environ.get("CXX", ""), "c++", "g++", "clang++"])
+    return next((one for one in commands if one and shutil.which(one[0])), [])
 
 
 class Build(build_py):
-    """Copies what is shipped beside the modules, where an editable installation has the clone."""
+    """Adds what an editable installation finds in the clone."""
 
     def run(self) -> None:
-        """Build as usual, then copy."""
+        """Build as usual, then add."""
         super().run()
-        if self.editable_mode:
-            return
+        if not self.editable_mode:
+            self._ship()
+            self._compile()
+
+    def _ship(self) -> None:
         for file in sorted(file for pattern in SHIPPED for file in Path().glob(pattern)):
             if file.is_file():
                 target = Path(self.build_lib, "plfl", "shipped", file)
                 self.mkpath(str(target.parent))
                 self.copy_file(str(file), str(target))
 
+    def _compile(self) -> None:
+        """The kernel for every instruction set; where one fails, first use compiles instead."""
+        spec = importlib.util.spec_from_file_location("flags", NATIVE / "flags.py")
+        assert spec is not None and spec.loader is not None
+        flags = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(flags)
+        is_x86 = platform.machine().lower() in ("x86_64", "amd64")
+        for name in flags.INSTRUCTIONS if is_x86 else ["plain"]:
+            target = Path(self.build_lib, NATIVE, f"{flags.stem(name)}.so")
+            options = [*flags.FLAGS, *flags.INSTRUCTIONS[name]]
+            command = [*compiler(), *options, str(NATIVE / flags.SOURCE), "-o", str(target)]
+            if not compiler() or subprocess.run(command, check=False).returncode:
+                print(f"the wheel has no kernel for {name}; first use compiles it")
 
-setup(cmdclass={"build_py": Build})
+
+class Platform(Distribution):
+    """A wheel with a kernel is for one kind of machine."""
+
+    def has_ext_modules(self) -> bool:
+        """Whether it has one."""
+        return bool(compiler())
+
+
+class Wheel(bdist_wheel):
+    """The kernel is loaded with ctypes, so a wheel is for every version of Python."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Its tag: Python, interface, platform."""
+        return ("py3", "none", super().get_tag()[2])
+
+
+setup(cmdclass={"build_py": Build, "bdist_wheel": Wheel}, distclass=Platform)

@@ -1,4 +1,7 @@
-"""Blocks of keys, and the registry of algorithms: blocks in files that have their names."""
+"""Blocks of keys, and the registry of algorithms: blocks in files that have their names.
+
+Algorithms that are not files of plfl (`plfl.plugins`) join them with `plug`.
+"""
 
 import ast
 import importlib
@@ -36,6 +39,11 @@ class Section(BaseModel):
         return {key: found[key] for key in cls.model_fields if key in found}
 
     @classmethod
+    def extended(cls) -> type["Section"]:
+        """The block with all keys that it has now; plug-ins can add keys to some blocks."""
+        return cls
+
+    @classmethod
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
@@ -63,42 +71,69 @@ class Algorithm(Section):
             cls.label = cls.__name__
 
 
-@cache
+_plugged: dict[str, dict[str, type[Algorithm]]] = {}
+"""Algorithms of plug-ins, by the package that they join and their name."""
+
+
+def plug(package: str, cls: type[Algorithm]) -> None:
+    """Add an algorithm to those of `package`, or replace the plug-in that had its name."""
+    _plugged.setdefault(package, {})[cls.name] = cls
+
+
+def plugged(package: str) -> dict[str, type[Algorithm]]:
+    """The algorithms that plug-ins have added to those of `package`, by name."""
+    return dict(_plugged.get(package, {}))
+
+
 def algorithms(package: str) -> dict[str, type[Algorithm]]:
-    """Every algorithm in the modules of `package`, by name.
+    """Every algorithm in the modules of `package` and of plug-ins, by name.
 
     Raises:
         PlflError: an algorithm is not named like its file. Without this rule, a copied file could
             replace the original, and changes to the algorithm would not re-run its cells.
     """
+    return dict(sorted((_in_files(package) | plugged(package)).items()))
+
+
+@cache
+def _in_files(package: str) -> dict[str, type[Algorithm]]:
     found = {}
-    for name in names(package):
+    for name in files(package):
         module = importlib.import_module(f"{package}.{name}")
-        for one in _defined_in(module):
+        for one in defined_in(module):
             if one.name != name:
                 raise PlflError(
                     f"{module.__file__}: {one.__name__} has the name {one.name!r}; "
                     "rename the file or the algorithm"
                 )
             found[one.name] = one
-    return dict(sorted(found.items()))
+    return found
 
 
-def names(package: str) -> list[str]:
+def files(package: str) -> list[str]:
     """Names of the files of `package`, whether or not they define an algorithm."""
     return [info.name for info in pkgutil.iter_modules(importlib.import_module(package).__path__)]
 
 
-@cache
+def names(package: str) -> list[str]:
+    """Names that `algorithm` may know: of the files of `package`, and of plug-ins."""
+    return [*files(package), *plugged(package)]
+
+
 def algorithm(package: str, name: str) -> type[Algorithm] | None:
     """The algorithm of this name in `package`, or None; the files of others are not imported."""
-    if name not in names(package):
+    return plugged(package).get(name) or _in_file(package, name)
+
+
+@cache
+def _in_file(package: str, name: str) -> type[Algorithm] | None:
+    if name not in files(package):
         return None
-    found = _defined_in(importlib.import_module(f"{package}.{name}"))
+    found = defined_in(importlib.import_module(f"{package}.{name}"))
     return next((one for one in found if one.name == name), None)
 
 
-def _defined_in(module: ModuleType) -> list[type[Algorithm]]:
+def defined_in(module: ModuleType) -> list[type[Algorithm]]:
     """The algorithms with a name that a module itself defines."""
     return [
         value

@@ -1,6 +1,8 @@
 """The wheel, installed beside nothing but its dependencies, is the whole product."""
 
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from plfl.training.native import flags
+
 ROOT = Path(__file__).resolve().parents[1]
+BUILDS = re.compile(r"/charts/(build|package|.*\.sha256)")
+"""Files that only the build of a script of the report needs."""
 SHIPPED = ("Snakefile", "config", "config.yaml", "docs", "environment.yml", "profiles", "workflow")
 
 
@@ -25,7 +31,7 @@ def tracked(*paths: str) -> list[str]:
 class Installed:
     """A virtual environment with the wheel, and a folder outside the clone to work in."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, compiler: str | None = None):
         source, self.bin, self.work = folder / "source", folder / "venv" / "bin", folder / "work"
         self.work.mkdir()
         for file in tracked():
@@ -36,7 +42,8 @@ class Installed:
         (self.packages / "dependencies.pth").write_text("\n".join(filter(is_packages, sys.path)))
         pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install"]
         pip += ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", str(source)]
-        done = subprocess.run(pip, capture_output=True, text=True, check=False)
+        environment = os.environ | ({"CXX": compiler} if compiler else {})
+        done = subprocess.run(pip, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr
 
     @property
@@ -59,13 +66,52 @@ class Installed:
         return done.stdout + done.stderr
 
 
+def write_study_with_plugin(folder: Path) -> None:
+    """The study `own.yaml` and its plug-in `mine.py`: a server optimiser and a figure."""
+    folder.mkdir()
+    smoke = (ROOT / "config" / "smoke.yaml").read_text(encoding="utf-8")
+    text = smoke.replace("name: smoke", "name: own\nplugins: [mine.py]")
+    (folder / "own.yaml").write_text(text.replace("fedadam", "half"), encoding="utf-8")
+    (folder / "mine.py").write_text(PLUGIN, encoding="utf-8")
+
+
+PLUGIN = '''
+"""Half: the server takes half of the clients' step."""
+
+from plfl.optimizers.server.fedavg import FedAvg
+
+OUTPUTS = ("mine",)
+CAPTION = "Nothing."
+
+
+class Half(FedAvg):
+    """FedAvg with half a step."""
+
+    name = "half"
+    label = "Half"
+
+    def step(self, state, mean):
+        super().step(state, mean / 2)
+
+
+def draw(tables):
+    from matplotlib.figure import Figure
+
+    return {"mine": Figure()}
+'''
+
+
 def is_packages(path: str) -> bool:
     return path.endswith(("site-packages", "dist-packages"))
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    return Installed(tmp_path_factory.mktemp("installed"))
+    folder = tmp_path_factory.mktemp("installed")
+    compiler = folder / "compiler"  # takes no time; the campaign `wheel` uses a true one
+    compiler.write_text('#!/bin/sh\nfor last; do :; done; echo "$@" > "$last"\n')
+    compiler.chmod(0o755)
+    return Installed(folder, str(compiler))
 
 
 def test_it_has_every_file_that_the_product_needs(installed: Installed) -> None:
@@ -73,8 +119,20 @@ def test_it_has_every_file_that_the_product_needs(installed: Installed) -> None:
     shipped = [file for file in tracked(*SHIPPED) if not file.startswith(("docs/images/",))]
     shipped.remove("docs/screenshots.py")
     wanted = {package / "shipped" / file for file in shipped}
-    wanted |= {package.parent / file for file in tracked("plfl")}
+    wanted |= {package.parent / file for file in tracked("plfl") if not BUILDS.search(file)}
     assert {path for path in wanted if not path.is_file()} == set()
+
+
+def test_it_has_the_kernel_for_every_instruction_set(installed: Installed) -> None:
+    folder = installed.packages / "plfl" / "training" / "native"
+    names = flags.INSTRUCTIONS if platform.machine() == "x86_64" else ["plain"]
+    # A compiler of the machine is not used where the wheel has brought a build of this source.
+    builds = {folder / f"{flags.stem(name)}.so": flags.INSTRUCTIONS[name] for name in names}
+    assert set(folder.glob("*.so")) == builds.keys()
+    for build, options in builds.items():
+        assert {*flags.FLAGS, *options} < set(build.read_text().split())
+    (about,) = installed.packages.glob("plfl-*.dist-info/WHEEL")
+    assert re.search(r"^Tag: py3-none-(?!any)", about.read_text(), re.MULTILINE)
 
 
 def test_a_ready_study_can_run_in_an_empty_folder(installed: Installed) -> None:
@@ -88,3 +146,9 @@ def test_a_ready_study_can_run_in_an_empty_folder(installed: Installed) -> None:
     assert "total" in planned
     left = {path.name for path in installed.work.iterdir()}
     assert left == {"click.py", "smoke.yaml", ".snakemake"}
+
+
+def test_the_workflow_knows_plugins_beside_the_study(installed: Installed) -> None:
+    write_study_with_plugin(installed.work / "mine")
+    planned = installed.plfl("study", "mine/own.yaml", "--", "--dry-run", "figures/own/mine.svg")
+    assert "train_local" in planned

@@ -7,7 +7,8 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from plfl import methods
+from plfl import methods, plugins
+from plfl.config.algorithms import Hyperparameters
 from plfl.config.method_rules import MethodRules
 from plfl.config.study import Study
 from plfl.experiments import calibration
@@ -24,7 +25,7 @@ FLOATS = (
 
 
 def entries() -> list[dict[str, Any]]:
-    """One entry per algorithm: `axis`, `name`, `citation`, `about`, `parameters`.
+    """One entry per algorithm: `axis`, `name`, `origin`, `citation`, `about`, `parameters`.
 
     A parameter has a `default` and a `meaning`. A method also has `accepts` (the optimisers it
     accepts), `simulation_only` (why it cannot be deployed) and `floats` (the sizes of its messages,
@@ -43,6 +44,7 @@ def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
     return {
         "axis": axis,
         "name": cls.name,
+        "origin": plugin.origin if (plugin := plugins.of(cls)) else "plfl",
         "citation": _citation(sys.modules[cls.__module__]),
         "about": _first_paragraph(cls),
         "parameters": {
@@ -67,6 +69,7 @@ def _calibration() -> dict[str, Any]:
     return {
         "axis": "calibration",
         "name": "calibration",
+        "origin": "plfl",
         "citation": _citation(calibration),
         "about": _first_paragraph(calibration.calibrate),
         "parameters": {
@@ -100,7 +103,7 @@ def _first_paragraph(of: object) -> str:
 
 def _accepted(cls: type[MethodRules]) -> dict[str, list[str]]:
     """The optimisers, with default hyperparameters, that a method accepts."""
-    algorithms, method = Study().hyperparameters, cls()
+    algorithms, method = Hyperparameters(), cls()
     pairs = [
         (client, server)
         for client in clients.available()
@@ -118,11 +121,14 @@ def as_json() -> str:
     return json.dumps(entries(), indent=1, ensure_ascii=False)
 
 
-def as_text() -> str:
-    """All entries as text."""
+def as_text(study: Study | None = None) -> str:
+    """All entries as text, and what the plug-ins of a study and of installed packages contain."""
+    active = plugins.active(study.plugins if study else [])
+    added = [f"{plugin.origin}: {', '.join(plugin.contents.values())}" for plugin in active]
     lines = []
     for entry in entries():
-        lines += ["", f"{entry['name']} ({entry['axis']})", f"  {entry['citation']}"]
+        origin = "" if entry["origin"] == "plfl" else f", from {entry['origin']}"
+        lines += ["", f"{entry['name']} ({entry['axis']}{origin})", f"  {entry['citation']}"]
         lines.append(f"  {entry['about']}")
         if sent := entry["floats"]:
             lines.append(f"  floats per round: {sent['down']} down, {sent['up']} up")
@@ -135,4 +141,4 @@ def as_text() -> str:
         if entry["accepts"]:
             for axis, names in entry["accepts"].items():
                 lines.append(f"  {axis}: {', '.join(names) or 'none with its defaults'}")
-    return "\n".join([*lines[1:], "", FLOATS])
+    return "\n".join([*lines[1:], "", FLOATS, *(["\nplug-ins", *added] if added else [])])

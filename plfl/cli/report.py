@@ -27,6 +27,8 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Draw the figures, write the page, print its path, and open it if asked."""
     from plfl.report import figures, overview, page
+    from plfl.report.classifiers import figures as figures_of_images
+    from plfl.report.classifiers import page as page_of_images
     from plfl.results.overview import is_overview, study_of
 
     results = options.results or latest_study("study.json")
@@ -36,9 +38,10 @@ def run(options: argparse.Namespace) -> None:
         overview.illustrate(results, drawn)
         overview.write(results, drawn, path)
     else:
-        for _ in figures.render_all(results, drawn):
+        of_images = study.data.is_images
+        for _ in (figures_of_images if of_images else figures).render_all(results, drawn):
             pass
-        page.write(results, drawn, path)
+        (page_of_images if of_images else page).write(results, drawn, path)
     print(path)
     if options.open:
         import webbrowser

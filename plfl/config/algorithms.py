@@ -1,11 +1,22 @@
 """The algorithms that a configuration can name, with their hyperparameters."""
 
-from pydantic import Field, create_model
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, ClassVar
+
+from pydantic import (
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    create_model,
+    field_validator,
+)
 
 from plfl.config.method_rules import MethodRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.registry import Algorithm, Section, algorithms
+from plfl.registry import Algorithm, Section, algorithms, plugged
 
 PACKAGES = {
     "client_opt": "plfl.optimizers.client",
@@ -20,12 +31,37 @@ def available(kind: str) -> dict[str, type[Algorithm]]:
     return algorithms(PACKAGES[kind])
 
 
-def _section(name: str, doc: str, kind: str) -> type[Section]:
+class Block(Section):
+    """The hyperparameters of the algorithms of a kind, by their names."""
+
+    kind: ClassVar[str]
+    """A key of `PACKAGES`."""
+
+    @classmethod
+    def extended(cls) -> type[Section]:
+        return _extended(cls, tuple(plugged(PACKAGES[cls.kind]).values()))
+
+
+@cache
+def _extended(block: type[Block], added: tuple[type[Algorithm], ...]) -> type[Block]:
+    """`block` with the algorithms of plug-ins, too."""
+    return _block(block, block.__name__, block.__doc__, {cls.name: cls for cls in added})
+
+
+def _block(
+    base: type[Block], name: str, doc: str | None, listed: Mapping[str, type[Algorithm]]
+) -> type[Block]:
     fields = {
         key: (cls, Field(default_factory=cls, description=cls.__doc__))
-        for key, cls in available(kind).items()
+        for key, cls in listed.items()
     }
-    return create_model(name, __base__=Section, __doc__=doc, **fields)  # type: ignore[call-overload, no-any-return]
+    return create_model(name, __base__=base, __doc__=doc, **fields) if fields else base  # type: ignore[call-overload]
+
+
+def _section(name: str, doc: str, kind: str) -> type[Block]:
+    made = _block(Block, name, doc, available(kind))
+    made.kind = kind
+    return made
 
 
 Methods = _section("Methods", "Hyperparameters of the methods.", "method")
@@ -33,24 +69,41 @@ ClientOpts = _section("ClientOpts", "Hyperparameters of the local optimisers.", 
 ServerOpts = _section("ServerOpts", "Hyperparameters of the server optimisers.", "server_opt")
 
 
+BLOCKS = {"method": Methods, "client_opt": ClientOpts, "server_opt": ServerOpts}
+
+
 class Hyperparameters(Section):
     """Hyperparameters of the algorithms. `tuning` can try other values."""
 
-    method: Methods = Methods()  # type: ignore[valid-type]
-    client_opt: ClientOpts = ClientOpts()  # type: ignore[valid-type]
-    server_opt: ServerOpts = ServerOpts()  # type: ignore[valid-type]
+    method: SerializeAsAny[Methods] = Methods()  # type: ignore[valid-type]
+    client_opt: SerializeAsAny[ClientOpts] = ClientOpts()  # type: ignore[valid-type]
+    server_opt: SerializeAsAny[ServerOpts] = ServerOpts()  # type: ignore[valid-type]
+
+    @field_validator(*PACKAGES, mode="wrap")
+    @classmethod
+    def _of_plugins_too(
+        cls, raw: Any, built_in: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        block = BLOCKS[info.field_name or ""]
+        if isinstance(raw, Mapping) and block.extended() is not block:
+            return block.extended().model_validate(raw)
+        return built_in(raw)
+
+    def _of(self, kind: str, name: str) -> Any:
+        chosen = getattr(getattr(self, kind), name, None)
+        return chosen or available(kind)[name]()  # a plug-in whose keys the study leaves out
 
     def of_method(self, name: str) -> MethodRules:
         """The method with this name."""
-        method: MethodRules = getattr(self.method, name)
+        method: MethodRules = self._of("method", name)
         return method
 
     def of_client_opt(self, name: str) -> ClientOpt:
         """The local optimiser with this name."""
-        optimiser: ClientOpt = getattr(self.client_opt, name)
+        optimiser: ClientOpt = self._of("client_opt", name)
         return optimiser
 
     def of_server_opt(self, name: str) -> ServerOpt:
         """The server optimiser with this name."""
-        optimiser: ServerOpt = getattr(self.server_opt, name)
+        optimiser: ServerOpt = self._of("server_opt", name)
         return optimiser

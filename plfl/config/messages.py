@@ -94,7 +94,7 @@ def blocks_at(location: Iterable[Any], model: type[Section]) -> list[type[Sectio
     for part in location:
         fields = [block.model_fields[part] for block in blocks if part in block.model_fields]
         if fields:
-            blocks = sections_in(fields[0].annotation)
+            blocks = [block.extended() for block in sections_in(fields[0].annotation)]
         elif isinstance(part, str):
             blocks = [block for block in blocks if part in _names(block)]
     return blocks

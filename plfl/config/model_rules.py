@@ -13,6 +13,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from plfl import plugins
 from plfl.config.messages import UNKNOWN, allowed
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.registry import Algorithm, algorithm, names
@@ -43,6 +44,8 @@ class ModelRules(Algorithm):
     def settings(self) -> dict[str, Any]:
         """Everything that determines what is trained."""
         settings: dict[str, Any] = self.model_dump(mode="json")
+        if plugin := plugins.of(type(self)):
+            settings["plugin"] = plugin.digest
         return settings
 
     @property

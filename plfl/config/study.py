@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from plfl import plugins
 from plfl.config import axes, checks, search, task_rules
 from plfl.config.algorithms import Hyperparameters, available
 from plfl.config.axes import Axis
@@ -18,6 +19,7 @@ from plfl.config.loading import read
 from plfl.config.messages import explain, without
 from plfl.config.method_rules import MethodRules
 from plfl.config.model_rules import DEFAULT, ChosenModel, find
+from plfl.config.plugged import with_plugins
 from plfl.config.search import Candidate
 from plfl.config.sections import (
     IMAGES,
@@ -37,7 +39,7 @@ from plfl.files import sha256
 from plfl.layout import ParameterLayout, WindowShape, image_shape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.registry import Section
+from plfl.registry import Algorithm, Section
 
 FORMAT = 3
 """Version of the configuration and of the tables, stored in every results folder."""
@@ -73,6 +75,10 @@ class Study(Section):
     )
     """Name of the study, of its folders in `results/` and `figures/`, and of its MLflow
     experiment. A variant of a study with further axes is named STUDY/VARIANT (docs/axes.md)."""
+    plugins: list[Path] = []
+    """Python files of your own with methods, optimisers, models, readers of meter files or figures,
+    relative to the file of the study (docs/add-an-algorithm.md). Installed packages can bring
+    more."""
     data: Data = Data()
     windows: Windows = Windows()
     task: ChosenTask = Field(default_factory=task_rules.find(task_rules.DEFAULT))
@@ -101,18 +107,23 @@ class Study(Section):
         """
         file, colon, label = str(path).rpartition(":")
         if colon and not Path(path).exists() and Path(file).exists():
-            return cls.parse(read(file), file).variant(label)
-        return cls.parse(read(path), str(path))
+            return cls.parse(read(file), file, Path(file).parent).variant(label)
+        return cls.parse(read(path), str(path), Path(path).parent)
 
     @classmethod
-    def parse(cls, raw: object, source: str) -> Self:
-        """Check `raw`, the content of a configuration from `source`; see `load`."""
+    def parse(cls, raw: object, source: str, folder: Path = Path()) -> Self:
+        """Check `raw`, the content of a configuration from `source`; see `load`.
+
+        Its plug-ins are imported. Their paths are relative to `folder`; those of the study that is
+        returned are relative to the working directory.
+        """
         if not isinstance(raw, Mapping):
             raise ConfigError(source, ["the top level must be a block of keys"])
+        raw, broken = with_plugins(raw, folder)
         try:
-            return cls.model_validate(raw)
+            study = cls.model_validate(raw)
         except ValidationError as error:
-            problems = explain(error, cls)
+            problems = broken + explain(error, cls)
             raw = dict(raw)
             if any(found["loc"][:1] == ("model",) for found in error.errors()):
                 raw.pop("sharing", None)  # its patterns mean parameters of that model
@@ -123,6 +134,9 @@ class Study(Section):
             except ValidationError as rest:
                 problems += [p for p in explain(rest, cls) if p not in problems]
             raise ConfigError(source, problems) from None
+        if broken:
+            raise ConfigError(source, broken)
+        return study
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -469,11 +483,15 @@ class Study(Section):
             settings["tuning"] = [self.tuning.of(alone), self.tuning.trials, self.grid.seeds]
         if len(self.rungs) > 1:  # these rounds are scored, too
             settings["rungs"] = self.rungs
+        used: list[Algorithm] = [self.client_optimiser(cell)]
         if not alone:
+            used += [self.server_optimiser(cell), self.method(cell)]
             chosen = self.method(cell)
             server = self.server_optimiser(cell).model_dump(mode="json")
             settings["server_opt"] = [cell.server_opt, server]
             settings["method"] = [cell.method, chosen.model_dump(mode="json")]
+        if code := plugins.signature(*map(type, used)):
+            settings["plugins"] = code
         return settings
 
     def description(self) -> dict[str, Any]:

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from plfl.config.features import FEATURES
 from plfl.config.sections import Data
+from plfl.data import readers
 from plfl.data.comstock import releases
 from plfl.data.sample import ids as sample_ids
 from plfl.errors import DataError
 from plfl.files import sha256, sweep
+from plfl.plugins import signature
 
 if TYPE_CHECKING:  # see above
     import pandas as pd
@@ -77,7 +79,11 @@ def settings(data: Data, state: str) -> dict[str, Any]:
     keys = {"source", "folder", "clients", "features", *blocks}
     if data.resample:
         keys.add("resample")
-    return data.model_dump(mode="json", include=keys) | {"buildings": ids}
+    chosen = data.model_dump(mode="json", include=keys) | {"buildings": ids}
+    if data.source == "meters" and readers.available():
+        used = {reader for file in own_files(data, state) if (reader := readers.reader_of(file))}
+        chosen |= {"readers": signature(*used)} if used else {}
+    return chosen
 
 
 def own_files(data: Data, state: str) -> list[Path]:

@@ -178,6 +178,7 @@ def run_rounds(
         (folder / name).unlink(missing_ok=True)
     plan = {
         "study": folders.study.model_dump(mode="json"),
+        "folder": str(Path.cwd()),  # plug-ins are relative to it
         "cell": str(folders.cell),
         "policy": asdict(policy),
         "results": str(folders.results.resolve()),

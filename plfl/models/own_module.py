@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
-import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ from plfl.errors import PlflError
 from plfl.files import sha256
 from plfl.layout import WindowShape
 from plfl.models import Model
+from plfl.plugins import import_file
 
 
 def given(shape: WindowShape) -> dict[str, int]:
@@ -80,7 +78,10 @@ class OwnModule(Model):
 
     def _class(self) -> Any:
         name = self.module.rpartition(":")[2]
-        content = _content(self._file, self._digest)
+        try:
+            content = vars(import_file(self._file, self._digest))
+        except PlflError as error:
+            raise PlflError(f"model.module: {error}") from None
         if name in content:
             return content[name]
         classes = [
@@ -90,19 +91,3 @@ class OwnModule(Model):
         ]
         known = allowed(name, classes) if classes else "it defines no torch.nn.Module"
         raise PlflError(f"model.module: {self._file} has no class {name!r}; {known}")
-
-
-@cache
-def _content(file: Path, digest: str) -> dict[str, Any]:
-    """What a file with this digest defines."""
-    spec = importlib.util.spec_from_file_location(f"plfl_own_module_{digest[:12]}", file)
-    if spec is None or spec.loader is None:
-        raise PlflError(f"model.module: {file} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses and the like look for it
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's file raises
-        said = f"{type(error).__name__}: {error}"
-        raise PlflError(f"model.module: {file} cannot be imported: {said}") from None
-    return vars(module)

@@ -40,7 +40,7 @@ def _closure(module: str) -> set[Path]:
     while todo:
         for file in _files(todo.pop(), CONFIGURATION) - seen:
             seen |= {file} | _read_by(file)
-            todo += _imports(file)
+            todo += imports(file)
     return seen
 
 
@@ -70,12 +70,15 @@ def _read_by(file: Path) -> set[Path]:
 
 
 @cache
-def _imports(file: Path) -> list[str]:
+def imports(file: Path) -> list[str]:
+    """Names of the modules of plfl that a file of plfl or of a plug-in imports."""
     found = []
     for node in _statements(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
+            if node.level and not file.is_relative_to(ROOT):
+                continue  # imports another module of its own package
             above = _package(file, node.level) if node.level else ""
             module = ".".join(filter(None, [above, node.module]))
             found += [module, *(f"{module}.{alias.name}" for alias in node.names)]

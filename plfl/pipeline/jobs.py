@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from plfl import plugins
 from plfl.config.study import Cell, Study
 from plfl.errors import PlflError
 from plfl.files import sweep
-from plfl.pipeline.fingerprint import ROOT, code_digest
+from plfl.pipeline.fingerprint import ROOT, code_digest, imports
 from plfl.pipeline.locks import hold
 
 log = logging.getLogger(__name__)
@@ -143,6 +144,9 @@ def training_code(study: Study, cells: Iterable[Cell]) -> str:
         )
     }
     chosen = (type(study.model).__module__, type(study.task).__module__)
+    # What plug-ins import of plfl. Their own code is part of the settings of the cells.
+    added = [Path(str(plugin.module.__file__)) for plugin in plugins.active(study.plugins)]
+    used |= {module for file in added for module in imports(file)}
     return code_digest("plfl.experiments.train", *chosen, *used)
 
 

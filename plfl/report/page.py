@@ -87,7 +87,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             tables.about["study"], sort_keys=False, allow_unicode=True, width=100
         )
         found, judged = findings(tables), verdicts(tables)
-        drawn = list(_figures(figures))
+        drawn = list(_figures(tables.study, figures))
         page = environment.get_template("page.html.jinja").render(
             tables=tables,
             study=tables.study,
@@ -478,10 +478,11 @@ def _scripts() -> dict[str, Markup]:
     }
 
 
-def _figures(folder: Path) -> Iterator[Shown]:
-    for name, stems in available().items():
-        drawings = [drawing(folder / f"{stem}.svg", caption(name)) for stem in stems]
-        yield Shown(name, caption(name), [shown for shown in drawings if shown])
+def _figures(study: Study, folder: Path) -> Iterator[Shown]:
+    for name, stems in available(study).items():
+        text = caption(name, study)
+        drawings = [drawing(folder / f"{stem}.svg", text) for stem in stems]
+        yield Shown(name, text, [shown for shown in drawings if shown])
 
 
 _RULES = re.compile(r"<defs>\s*<style.*?</defs>\s*", re.DOTALL)

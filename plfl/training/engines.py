@@ -42,7 +42,9 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
         return "fused", device
     if compute.engine == "fused":
         raise ConfigError("compute.engine", [f"'fused' cannot run here: {reason}"])
-    log.info("the stacked engine trains, not the fused one: %s", reason)
+    # A missing compiler can be installed; what the kernel does not know cannot be helped.
+    level = logging.WARNING if form and device == "cpu" else logging.INFO
+    log.log(level, "the stacked engine trains, not the fused one: %s", reason)
     return "stacked", device
 
 

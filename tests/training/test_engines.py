@@ -28,7 +28,7 @@ from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.tasks.losses import POINT
-from plfl.training.engines import make_engine
+from plfl.training.engines import choose, make_engine
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import Average, LocalTask, Storm
@@ -433,6 +433,16 @@ def test_a_relative_window_starts_from_its_last_load():
         torch.testing.assert_close(one[0], two[0], rtol=0, atol=1e-6)
         other = engine(network, with_context(False), CPU, torch.float64).predict(rows, starts)
         assert not torch.allclose(one[0], other[0], atol=1e-3)
+
+
+def test_a_machine_without_a_compiler_is_told_once_and_trains(caplog, monkeypatch):
+    monkeypatch.setattr("plfl.training.engines.unavailable_reason", lambda: "no C++ compiler")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert choose(Compute(), LstmMlp().kernel_form) == ("stacked", "cpu")
+    (line,) = caplog.messages
+    assert line == "the stacked engine trains, not the fused one: no C++ compiler"
+    with pytest.raises(ConfigError, match="'fused' cannot run here: no C"):
+        choose(Compute(engine="fused"), LstmMlp().kernel_form)
 
 
 def test_the_fused_engine_leaves_models_that_it_does_not_know(caplog):

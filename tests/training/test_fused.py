@@ -24,6 +24,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.native import compile
+from plfl.training.native.flags import FOLDER, SOURCE, stem
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask
@@ -407,6 +408,14 @@ def test_no_compiler(fresh_cache, monkeypatch):
         Fused(SMALL, dataset(SMALL), CPU)
 
 
+def test_a_build_that_came_with_the_package_needs_no_compiler(fresh_cache, monkeypatch):
+    build = fresh_cache / f"{stem('plain')}.so"
+    build.touch()
+    monkeypatch.setattr(compile, "FOLDER", fresh_cache)
+    monkeypatch.setenv("PATH", "")
+    assert compile.build_kernel("plain") == build
+
+
 def test_a_compiler_that_fails(fresh_cache, monkeypatch):
     body = "echo In a file: >&2; echo k.cpp:1: error: bad >&2; echo error: more >&2; exit 1"
     monkeypatch.setenv("CXX", compiler(fresh_cache, body))
@@ -447,8 +456,8 @@ def test_a_cache_folder_that_cannot_be_written(fresh_cache, monkeypatch):
 
 def test_every_file_of_the_kernel_is_part_of_its_digest():
     """A header that is not named would change without anything being compiled or run again."""
-    files = {path.name for path in compile.FOLDER.iterdir() if path.suffix in (".cpp", ".h")}
-    assert files == {compile.SOURCE, *compile.HEADERS}
+    files = {path.name for path in FOLDER.iterdir() if path.suffix in (".cpp", ".h")}
+    assert files == {SOURCE, *compile.HEADERS}
 
 
 def test_compiled_once_and_anew_for_another_compiler(fresh_cache, monkeypatch):

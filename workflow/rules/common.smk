@@ -3,6 +3,7 @@ from plfl.report.extras import extras
 from plfl.data import source
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import of_job, training_code
+from plfl.plugins import active
 
 AXES = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
 # All variants have the same cells.

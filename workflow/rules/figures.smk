@@ -2,8 +2,10 @@ if study.data.is_images:
     CAPTIONS = classifiers.CAPTIONS
     STEMS = list(CAPTIONS)
 else:
-    CAPTIONS = {name: figures.caption(name) for name in figures.available()}
-    STEMS = [stem for stems in figures.available().values() for stem in stems]
+    CAPTIONS = {
+        name: figures.caption(name, study) for name in figures.available(study)
+    }
+    STEMS = [stem for stems in figures.available(study).values() for stem in stems]
 PICTURES = [local(f"{FIGURES}/{stem}.png") for stem in STEMS]
 DRAWINGS = [local(f"{FIGURES}/{stem}.svg") for stem in STEMS]
 
@@ -33,6 +35,7 @@ rule figures:
         "../../environment.yml"
     params:
         captions=CAPTIONS,
+        plugins={plugin.name: plugin.digest for plugin in active(study.plugins)},
         code=code_digest(
             "plfl.report.classifiers.figures"
             if study.data.is_images

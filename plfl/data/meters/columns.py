@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from plfl.data.readers import Reader, reader_of
 from plfl.errors import DataError, did_you_mean
 
 _MISSING = ("", "na", "n/a", "nan", "null", "none")
@@ -19,11 +20,13 @@ _MISSING = ("", "na", "n/a", "nan", "null", "none")
 def read_columns(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     """The mapped columns of a file, named by their roles.
 
-    One row per reading, indexed by `line n` (CSV) or `row n` (Parquet) of the file.
+    One row per reading, indexed by `line n` (CSV) or `row n` (other formats) of the file.
 
     Raises:
         DataError: the file cannot be read, or has no such column.
     """
+    if reader := reader_of(path):
+        return _read_with(reader(), path, columns)
     try:
         if path.name.lower().endswith(".parquet"):
             return _read_parquet(path, columns)
@@ -32,6 +35,22 @@ def read_columns(path: Path, columns: dict[str, str]) -> pd.DataFrame:
         raise DataError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
     except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
         raise DataError(f"{path}: cannot be read ({error}); replace the file") from error
+
+
+def _read_with(reader: Reader, path: Path, columns: dict[str, str]) -> pd.DataFrame:
+    try:
+        frame = reader.read(path)
+    except Exception as error:  # whatever a plug-in raises
+        said = f"{type(error).__name__}: {error}"
+        raise DataError(f"{path}: the reader {reader.name} cannot read it: {said}") from error
+    _check_columns(path, columns, list(map(str, frame)))
+    return _by_role(frame, columns)
+
+
+def _by_role(frame: pd.DataFrame, columns: dict[str, str]) -> pd.DataFrame:
+    raw = pd.DataFrame({role: frame[column] for role, column in columns.items()})
+    raw.index = pd.Index([f"row {number}" for number in range(1, len(raw) + 1)])
+    return raw
 
 
 def _read_parquet(path: Path, columns: dict[str, str]) -> pd.DataFrame:
@@ -44,9 +63,7 @@ def _read_parquet(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     ]
     # Without the pandas metadata, an index is an ordinary column.
     frame = table.cast(pa.schema(text)).to_pandas(ignore_metadata=True)
-    raw = pd.DataFrame({role: frame[column] for role, column in columns.items()})
-    raw.index = pd.Index([f"row {number}" for number in range(1, len(raw) + 1)])
-    return raw
+    return _by_role(frame, columns)
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

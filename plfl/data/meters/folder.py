@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from plfl.config.sections import Data, Meters
+from plfl.data import readers
 from plfl.errors import DataError
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
@@ -14,7 +15,8 @@ SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 def is_series(path: Path) -> bool:
     """Whether a file has the name of a meter file. Hidden files are ignored."""
-    return path.name.lower().endswith(SUFFIXES) and not path.name.startswith(".")
+    endings = (*SUFFIXES, *readers.endings())
+    return path.name.lower().endswith(endings) and not path.name.startswith(".")
 
 
 def files(data: Data, state: str) -> list[Path]:
@@ -38,7 +40,8 @@ def files(data: Data, state: str) -> list[Path]:
     about = data.meters.about and data.meters.about.resolve()
     found = sorted(path for path in folder.iterdir() if is_series(path) and path.resolve() != about)
     if not found:
-        raise DataError(f"{folder}: holds no meter files; they must end in {', '.join(SUFFIXES)}")
+        known = ", ".join([*SUFFIXES, *readers.endings()])
+        raise DataError(f"{folder}: holds no meter files; they must end in {known}")
     if len(found) < data.clients:
         raise DataError(
             f"{folder}: holds {len(found)} of {data.clients} meter files (data.clients); add files "
@@ -60,8 +63,9 @@ def files(data: Data, state: str) -> list[Path]:
 
 
 def client_name(path: Path) -> str:
-    """The client of a file: the file name without `.csv`, `.csv.gz` or `.parquet`."""
-    return re.sub(r"\.(csv|csv\.gz|parquet)$", "", path.name, flags=re.IGNORECASE)
+    """The client of a file: the file name without its ending (`SUFFIXES`, or that of a reader)."""
+    endings = "|".join(map(re.escape, (*SUFFIXES, *readers.endings())))
+    return re.sub(rf"({endings})$", "", path.name, flags=re.IGNORECASE)
 
 
 def known(meters: Meters) -> dict[str, dict[str, str]]:

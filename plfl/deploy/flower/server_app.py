@@ -77,7 +77,7 @@ def _outcome(grid: Grid, folder: Path) -> dict[str, Any]:
 
 def _run(grid: Grid, folder: Path) -> None:
     plan = json.loads((folder / PLAN).read_text(encoding="utf-8"))
-    study = Study.parse(plan["study"], str(folder / PLAN))
+    study = Study.parse(plan["study"], str(folder / PLAN), Path(plan["folder"]))
     cell = agreement.deployable(study, plan["cell"], str(folder / PLAN))
     policy = RoundPolicy(**plan["policy"])
     nodes = None if plan["nodes"] is None else {int(n): name for n, name in plan["nodes"].items()}

@@ -2,7 +2,7 @@
 
 A module of this package that defines `OUTPUTS` is a figure. `OUTPUTS` lists the stems of its files,
 `CAPTION` is the text below it, both as literals; `draw` returns one matplotlib figure per stem. A
-new module is found without registration.
+new module is found without registration. A plug-in of the study (`plfl.plugins`) can be one, too.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plfl import plugins
 from plfl.errors import PlflError
 
 if TYPE_CHECKING:  # the workflow needs the names and captions only, without matplotlib
     from matplotlib.figure import Figure
 
+    from plfl.config.study import Study
+    from plfl.plugins import Plugin
     from plfl.results.tables import Tables
 
 __all__ = ["available", "caption", "draw", "render", "render_all"]
@@ -44,14 +47,27 @@ def _constants(source: Path) -> dict[str, Any]:
     }
 
 
-def available() -> dict[str, tuple[str, ...]]:
-    """All figures by name, with the stems of their files."""
-    return {name: constants["OUTPUTS"] for name, constants in _declared().items()}
+def _of(study: Study | None) -> dict[str, dict[str, Any]]:
+    """`_declared`, and the figures of the plug-ins of a study."""
+    return _declared() | {name: plugin.figure or {} for name, plugin in _added(study).items()}
 
 
-def caption(name: str) -> str:
-    """The caption of figure `name`."""
-    text: str = _declared()[name]["CAPTION"]
+def _added(study: Study | None) -> dict[str, Plugin]:
+    active = plugins.active(study.plugins if study else [])
+    return {plugin.name: plugin for plugin in active if plugin.figure}
+
+
+def available(study: Study | None = None) -> dict[str, tuple[str, ...]]:
+    """The figures of a study by name, with the stems of their files.
+
+    Without a study, its plug-ins are missing.
+    """
+    return {name: tuple(constants["OUTPUTS"]) for name, constants in _of(study).items()}
+
+
+def caption(name: str, study: Study | None = None) -> str:
+    """The caption of figure `name` of a study."""
+    text: str = _of(study)[name]["CAPTION"]
     return text
 
 
@@ -66,14 +82,35 @@ def draw(name: str, tables: Tables) -> dict[str, Figure]:
     from plfl.report.figures.style import mark_sample, style
     from plfl.results.tables import fitting
 
-    if name not in available():
-        raise PlflError(f"unknown figure {name!r}; available: {', '.join(available())}")
-    module = importlib.import_module(f"{__name__}.{name}")
+    known, added = available(tables.study), _added(tables.study)
+    if name not in known:
+        raise PlflError(f"unknown figure {name!r}; available: {', '.join(known)}")
     with style(), fitting(tables.folder):
-        figures: dict[str, Figure] = module.draw(tables)
+        figures: dict[str, Figure]
+        if name in added:
+            figures = _drawn_by(added[name], tables)
+        else:
+            figures = importlib.import_module(f"{__name__}.{name}").draw(tables)
         if tables.is_sample:
             for figure in figures.values():
                 mark_sample(figure)
+    return figures
+
+
+def _drawn_by(plugin: Plugin, tables: Tables) -> dict[str, Figure]:
+    from matplotlib.figure import Figure
+
+    try:
+        figures: dict[str, Figure] = plugin.module.draw(tables)
+        given = {stem: isinstance(figure, Figure) for stem, figure in figures.items()}
+    except Exception as error:  # whatever a plug-in raises
+        raise PlflError(f"{plugin.blame(error)}: its figure cannot be drawn") from error
+    if given != dict.fromkeys(plugin.module.OUTPUTS, True):
+        wanted = ", ".join(map(repr, plugin.module.OUTPUTS))
+        raise PlflError(
+            f"{plugin.origin}: `draw` must return one matplotlib figure for each name in OUTPUTS: "
+            f"{wanted}"
+        )
     return figures
 
 
@@ -107,7 +144,7 @@ def render_all(results: Path, out: Path) -> Iterator[str]:
     from plfl.results.tables import Tables  # see `draw`
 
     tables = Tables(results)
-    for name in available():
+    for name in available(tables.study):
         _saved(draw(name, tables), out)
         yield name
 

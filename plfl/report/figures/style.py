@@ -147,6 +147,8 @@ def mark_sample(figure: Figure) -> None:
     """Write "sample data" into a band above the figure."""
     width, height = figure.get_size_inches()
     figure.set_size_inches(width, height + _SAMPLE_BAND)
+    if figure.get_layout_engine() is None:  # a plug-in may return any figure
+        figure.set_layout_engine("constrained")
     engine = figure.get_layout_engine()
     assert engine is not None
     engine.set(rect=(0, 0, 1, height / (height + _SAMPLE_BAND)))  # type: ignore[call-arg]

@@ -1,13 +1,12 @@
 """Compiles the kernel of the fused engine with the C++ compiler of the machine it will run on.
 
 A build lies in the user's cache folder under a name made of all it depends on, so that it is
-compiled once, and anew when the source, the flags or the compiler change.
+compiled once, and anew when the source, the flags or the compiler change. A wheel has builds of its
+own, which need no compiler.
 """
 
 import ctypes
-import hashlib
 import os
-import platform
 import shlex
 import shutil
 import subprocess
@@ -18,22 +17,17 @@ import torch
 
 from plfl.errors import PlflError
 from plfl.files import atomic
-
-FOLDER = Path(__file__).parent
-SOURCE = "kernel.cpp"
-HEADERS = (
-    *("vectors.h", "products.h", "model.h", "lstm.h", "mlp.h", "group.h"),
-    *("contrast.h", "optimisers.h", "training.h", "prediction.h"),
+from plfl.training.native.flags import (
+    FLAGS,
+    FOLDER,
+    HEADERS,
+    INSTRUCTIONS,
+    SOURCE,
+    digest,
+    stem,
 )
-"""What the source includes."""
-# Without -ffast-math: a diverged model must show its NaN.
-FLAGS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread"]
-INSTRUCTIONS = {
-    "avx512": ["-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mavx2", "-mfma"],
-    "avx2": ["-mavx2", "-mfma"],
-    "plain": [],
-}
-"""Further flags by instruction set, best first; `plain` is what every processor of a kind has."""
+
+__all__ = ["HEADERS", "INSTRUCTIONS", "CompileError", "build_kernel", "load_kernel", "supported"]
 
 
 class CompileError(PlflError):
@@ -72,23 +66,24 @@ def load_kernel(instructions: str | None = None) -> ctypes.CDLL:
 def build_kernel(instructions: str) -> Path:
     """Compile the kernel for one of INSTRUCTIONS unless that was done before; returns its file.
 
-    Several processes may do so at once. Where there is no compiler, as on some nodes of a cluster,
-    an earlier build of the same source serves.
+    A wheel brings it (`setup.py`). Otherwise several processes may compile it at once. Where there
+    is no compiler, as on some nodes of a cluster, an earlier build of the same source serves.
 
     Raises:
         CompileError: there is no compiler, it fails, or the cache folder cannot be used.
     """
+    name = stem(instructions)
+    if (shipped := FOLDER / f"{name}.so").exists():
+        return shipped
     flags = [*FLAGS, *INSTRUCTIONS[instructions]]
-    sources = ((FOLDER / name).read_bytes() for name in (SOURCE, *HEADERS))
-    stem = f"kernel-{instructions}-{_digest(*sources, *flags, platform.machine())}"
     try:
         compiler = _compiler()
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plfl"
         if compiler is None:
-            if earlier := sorted(folder.glob(f"{stem}-*.so")):
+            if earlier := sorted(folder.glob(f"{name}-*.so")):
                 return earlier[0]
             raise CompileError("there is no C++ compiler (looked for $CXX, c++, g++ and clang++)")
-        path = folder / f"{stem}-{_digest(*compiler, _run(*compiler, '--version'))}.so"
+        path = folder / f"{name}-{digest(*compiler, _run(*compiler, '--version'))}.so"
         if not path.exists():
             with atomic(path) as temporary:
                 _run(*compiler, *flags, str(FOLDER / SOURCE), "-o", str(temporary))
@@ -105,11 +100,6 @@ def _compiler() -> list[str] | None:
     """Command of the C++ compiler; $CXX may hold a wrapper and options too."""
     commands = map(shlex.split, [os.environ.get("CXX", ""), "c++", "g++", "clang++"])
     return next((command for command in commands if command and shutil.which(command[0])), None)
-
-
-def _digest(*parts: str | bytes) -> str:
-    content = b"\0".join(part.encode() if isinstance(part, str) else part for part in parts)
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _run(*command: str) -> str:

@@ -1,0 +1,19 @@
+# plfl with its compiled kernel and a CPU build of PyTorch:
+#
+#   docker build -t plfl .
+#   docker run --rm -v "$PWD:/work" plfl init demo
+#   docker run --rm -v "$PWD:/work" plfl study demo.yaml
+FROM python:3.12-slim
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends g++ git \
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /opt/plfl
+COPY requirements.lock ./
+RUN pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu \
+        "$(grep '^torch==' requirements.lock | cut -d' ' -f1)" \
+    && pip install --no-cache-dir --requirement requirements.lock
+COPY . .
+RUN pip install --no-cache-dir --no-deps .
+ENV HOME=/tmp
+WORKDIR /work
+ENTRYPOINT ["plfl"]

@@ -1,0 +1,223 @@
+"""Plug-ins: algorithms, models, readers of meter files and figures that are not files of plfl.
+
+A plug-in is a Python file of the user's own, which a study lists under `plugins`, or a module of an
+installed package, which the package announces as an entry point of the group `plfl.plugins`. Its
+classes and figures can be named like those of plfl.
+"""
+
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from plfl.errors import PlflError
+from plfl.files import digest, sha256
+from plfl.registry import Algorithm, defined_in, files, plug
+
+GROUP = "plfl.plugins"
+"""The group of entry points."""
+ROOMS = {
+    "plfl.methods": "method",
+    "plfl.optimizers.client": "local optimiser",
+    "plfl.optimizers.server": "server optimiser",
+    "plfl.models": "model",
+    "plfl.data.readers": "reader",
+}
+"""What the classes of a plug-in can be, by the package that has their base class."""
+FIGURES = "plfl.report.figures"
+"""The package that has the figures."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A plug-in that has been imported."""
+
+    origin: str
+    """Where it comes from: its file, or its package with the version."""
+    module: ModuleType
+    digest: str
+    """Digest of its code."""
+    algorithms: dict[tuple[str, str], type[Algorithm]] = field(repr=False)
+    """Its classes, by room (see `ROOMS`) and name."""
+
+    def blame(self, error: Exception) -> str:
+        """Its origin, the line where an error arose in it, and the error."""
+        return f"{self.origin}{_line(error, Path(str(self.module.__file__)))}: {_said(error)}"
+
+    @property
+    def figure(self) -> dict[str, Any] | None:
+        """`OUTPUTS` and `CAPTION` if it draws a figure."""
+        names = ("OUTPUTS", "CAPTION")
+        if all(hasattr(self.module, name) for name in (*names, "draw")):
+            return {name: getattr(self.module, name) for name in names}
+        return None
+
+    @property
+    def name(self) -> str:
+        """The name of its figure: that of its file or module."""
+        return Path(self.module.__file__ or "").stem
+
+    @property
+    def contents(self) -> dict[tuple[str, str], str]:
+        """What it defines, such as "method clipped", by package and name."""
+        found = {(room, name): f"{ROOMS[room]} {name}" for room, name in self.algorithms}
+        return found | ({(FIGURES, self.name): f"figure {self.name}"} if self.figure else {})
+
+
+_origins: dict[str, Plugin] = {}
+"""The plug-ins by the names of their modules."""
+
+
+def located(file: Path, folder: Path) -> Path:
+    """A file that a study in `folder` lists, from the working directory if it lies below it."""
+    path = Path(os.path.normpath(Path.cwd() / folder / file))
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def activate(listed: Iterable[Path]) -> list[str]:
+    """Import plug-ins, those of installed packages too, so that their algorithms can be named.
+
+    Of two plug-ins that were imported for different studies and give the same name, the later one
+    holds.
+
+    Returns:
+        One line for each problem.
+    """
+    found: list[Plugin] = []
+    problems = []
+    for file in (None, *dict.fromkeys(listed)):
+        try:
+            found += _packaged() if file is None else [_of_file(file)]
+        except PlflError as error:
+            problems.append(f"plugins: {error}")
+    taken: dict[tuple[str, str], str] = {}
+    for plugin in found:
+        for (room, name), what in plugin.contents.items():
+            where = "plfl" if name in files(room) else taken.get((room, name))
+            if where:
+                problems.append(
+                    f"plugins: {plugin.origin} defines the {what}, as {where} does; rename one"
+                )
+        taken |= dict.fromkeys(plugin.contents, plugin.origin)
+    if not problems:
+        for plugin in found:
+            for (room, _), cls in plugin.algorithms.items():
+                plug(room, cls)
+    return problems
+
+
+def active(listed: Iterable[Path]) -> list[Plugin]:
+    """The plug-ins of a study that lists these files, those of installed packages first.
+
+    Raises:
+        PlflError: one cannot be imported.
+    """
+    return [*_packaged(), *map(_of_file, listed)]
+
+
+def of(cls: type[Algorithm]) -> Plugin | None:
+    """The plug-in that defines an algorithm; None if plfl does."""
+    return _origins.get(cls.__module__)
+
+
+def signature(*algorithms: type[Algorithm]) -> dict[str, str]:
+    """The digests of the plug-ins that define `algorithms`, by the names of these."""
+    found = {cls.name: of(cls) for cls in algorithms}
+    return {name: plugin.digest for name, plugin in sorted(found.items()) if plugin}
+
+
+@cache
+def import_file(file: Path, code: str) -> ModuleType:
+    """Import a file of the user's own, whose digest is `code`; each digest is imported once.
+
+    Raises:
+        PlflError: the file cannot be imported; the message names the line.
+    """
+    spec = importlib.util.spec_from_file_location(f"plfl_own_{file.stem}_{code[:12]}", file)
+    if spec is None or spec.loader is None:
+        raise PlflError(f"{file} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses and the like look for it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever the user's file raises
+        del sys.modules[spec.name]
+        raise PlflError(f"{file}{_line(error, file)} cannot be imported: {_said(error)}") from None
+    return module
+
+
+def _said(error: Exception) -> str:
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__}: {text}"
+
+
+def _line(error: Exception, file: Path) -> str:
+    """Where in a file an error arose, to be put behind its name."""
+    if isinstance(error, SyntaxError) and Path(error.filename or "").name == file.name:
+        return f", line {error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).name == file.name]
+    return f", line {lines[-1]}" if lines else ""
+
+
+def _of_file(file: Path) -> Plugin:
+    if file.suffix != ".py":
+        raise PlflError(f"{file} is not a Python file; list files that end in .py")
+    try:
+        code = sha256(file)
+    except OSError as error:
+        problem = "the file does not exist" if not file.exists() else error.strerror
+        raise PlflError(
+            f"{file}: {problem}; correct the path, which is relative to the file of the study"
+        ) from None
+    module = import_file(file, code)
+    return _plugin(str(file), module, code)
+
+
+@cache
+def _packaged() -> list[Plugin]:
+    """The plug-ins of installed packages. One that cannot be imported stops every study."""
+    found = []
+    for point in sorted(importlib.metadata.entry_points(group=GROUP)):
+        package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+        try:
+            module = point.load()
+        except Exception as error:
+            raise PlflError(
+                f"the entry point {point.name} = {point.value} of {package} cannot be imported: "
+                f"{_said(error)}; repair the package or remove it"
+            ) from None
+        found.append(_plugin(package, module, _code_of(module)))
+    return found
+
+
+def _code_of(module: ModuleType) -> str:
+    """Digest of all Python files of the package of a module."""
+    top = sys.modules[module.__name__.partition(".")[0]]
+    folders = map(Path, getattr(top, "__path__", []))
+    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
+    return digest([sha256(file) for file in files or [Path(str(top.__file__))]])
+
+
+def _plugin(origin: str, module: ModuleType, code: str) -> Plugin:
+    if module.__name__ not in _origins or _origins[module.__name__].origin != origin:
+        found = {(_room(cls), cls.name): cls for cls in defined_in(module) if _room(cls)}
+        plugin = Plugin(origin, module, code, found)
+        if not found and plugin.figure is None:
+            raise PlflError(
+                f"{origin} defines nothing that plfl knows: no class with a `name` that derives "
+                f"from a {', '.join(ROOMS.values())}, and no figure (`OUTPUTS`, `CAPTION`, `draw`)"
+            )
+        _origins[module.__name__] = plugin
+    return _origins[module.__name__]
+
+
+def _room(cls: type[Algorithm]) -> str:
+    return next((base.__module__ for base in cls.__mro__ if base.__module__ in ROOMS), "")

@@ -1,0 +1,37 @@
+"""How the kernel is compiled: its files, and the compiler's flags.
+
+`setup.py`, which compiles it for wheels, reads this file without the rest of plfl.
+"""
+
+import hashlib
+import platform
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+SOURCE = "kernel.cpp"
+HEADERS = (
+    *("vectors.h", "products.h", "model.h", "lstm.h", "mlp.h", "group.h"),
+    *("contrast.h", "optimisers.h", "training.h", "prediction.h"),
+)
+"""What the source includes."""
+# Without -ffast-math: a diverged model must show its NaN.
+FLAGS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread"]
+INSTRUCTIONS = {
+    "avx512": ["-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mavx2", "-mfma"],
+    "avx2": ["-mavx2", "-mfma"],
+    "plain": [],
+}
+"""Further flags by instruction set, best first; `plain` is what every processor of a kind has."""
+
+
+def stem(instructions: str) -> str:
+    """The name of a build for one of INSTRUCTIONS: of source, flags and kind of machine."""
+    sources = ((FOLDER / name).read_bytes() for name in (SOURCE, *HEADERS))
+    code = digest(*sources, *FLAGS, *INSTRUCTIONS[instructions], platform.machine())
+    return f"kernel-{instructions}-{code}"
+
+
+def digest(*parts: str | bytes) -> str:
+    """16 hexadecimal digits that say whether some parts are the same."""
+    content = b"\0".join(part.encode() if isinstance(part, str) else part for part in parts)
+    return hashlib.sha256(content).hexdigest()[:16]

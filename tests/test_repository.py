@@ -1,0 +1,54 @@
+"""The files that a public repository needs fit the project."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import plfl
+
+ROOT = Path(__file__).resolve().parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+
+
+def test_the_version_is_cited() -> None:
+    assert read("CITATION.cff")["version"] == plfl.__version__
+    assert plfl.__version__ in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_call_targets_that_exist(path: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    steps = [step for job in read(str(path))["jobs"].values() for step in job["steps"]]
+    assert all(("uses" in step) != ("run" in step) for step in steps)
+    called = {name for step in steps for name in re.findall(r"make ([a-z-]+)", step.get("run", ""))}
+    assert called <= targets
+
+
+def test_checks_before_a_commit_are_those_of_lint() -> None:
+    (local,) = read(".pre-commit-config.yaml")["repos"]
+    tools = {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in local["hooks"]}
+    lint = (ROOT / "Makefile").read_text("utf-8").partition("lint:")[2].partition("\n\n")[0]
+    assert tools - {"plfl"} == set(re.findall(r"\$\(BIN\)/(\w+)", lint)) - {"snakemake"}
+
+
+def test_the_pythons_of_the_classifiers_are_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    found = {re.sub(r".*:: ", "", one) for one in project["classifiers"] if "Python :: 3." in one}
+    assert found == set(
+        read(".github/workflows/ci.yml")["jobs"]["test"]["strategy"]["matrix"]["python"]
+    )
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("[bi]*.yml")))
+def test_forms_have_the_keys_that_github_needs(path: Path) -> None:
+    form = read(str(path))
+    assert {"name", "description", "body"} <= form.keys()
+    assert all({"id", "type", "attributes"} <= field.keys() for field in form["body"])
