@@ -115,6 +115,7 @@ def test_the_models_of_a_new_best_cell_are_made_again(project: Project) -> None:
     best = cells["North", "P2"].split("-")[4]
     (other,) = {"fedavg", "fedyogi"} - {best}
     project.config["grid"]["server_opt"] = [other]
+    project.config["forecasts"] = "all"
     run = project.snakemake("results/own/models/index.csv")
     assert run.returncode == 0, run.stdout + run.stderr
     log = (project.results / "logs" / "models.log").read_text()
@@ -122,6 +123,16 @@ def test_the_models_of_a_new_best_cell_are_made_again(project: Project) -> None:
     assert f"{cell}: its models were not kept; it is trained again" in log
     model = plfl.load(project.results / "models" / "North-P2.safetensors")
     assert str(model.cell) == cell
+    # All forecasts of its models, from which users compute scores of their own.
+    kept = pd.read_parquet(index.with_name("North-P2.forecasts.parquet"))
+    assert set(kept["cell"]) == {cell}
+    records = pd.read_parquet(project.results / "records.parquet")
+    records = records[(records[CELL] == pd.Series(vars(model.cell))).all(axis=1)]
+    test = records[(records["split"] == "test") & (records["round"] == records["round"].max())]
+    for kind in ("local", "global"):
+        mae = (kept[kind] - kept["truth"]).abs().groupby(kept["client"]).mean()
+        expected = test[test["model"] == kind].set_index("client")["mae"]
+        np.testing.assert_allclose(mae[expected.index], expected, rtol=1e-5)
 
 
 def test_a_study_is_one_file(project: Project) -> None:

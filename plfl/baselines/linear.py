@@ -25,8 +25,10 @@ def linear(dataset: Dataset, client: int) -> Callable[[Rows], Floats]:
         return np.insert(loads[:, :-1] - loads[:, -1:], 0, 1.0, axis=1)
 
     starts = dataset.starts(client, "train")
-    weights = np.linalg.lstsq(design(starts), _change(dataset, starts), rcond=None)[0]
-    return lambda starts: features.last(dataset, starts) + design(starts) @ weights
+    # All targets of a window have the same design.
+    changes = dataset.truth(starts) - dataset.persistence(starts)
+    weights = np.linalg.lstsq(design(starts), changes, rcond=None)[0]
+    return lambda starts: dataset.persistence(starts) + design(starts) @ weights
 
 
 @per_client

@@ -13,6 +13,7 @@ from plfl.cli import (
     compare,
     data,
     deploy,
+    export,
     forecast,
     init,
     methods,
@@ -27,7 +28,7 @@ from plfl.cli import (
 from plfl.errors import PlflError
 
 SUBCOMMANDS = (
-    *(init, cells, study, run, data, forecast),
+    *(init, cells, study, run, data, forecast, export),
     *(claims, compare, audit, scarcity),
     *(report, track, ui, deploy),
     *(methods, schema),

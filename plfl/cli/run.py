@@ -13,7 +13,7 @@ from plfl.errors import PlflError
 if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
 
-    from plfl.results.records import CellResult
+    from plfl.results.records import CellResult, Models
     from plfl.tasks.classify import Classify
 
 EXAMPLES = """
@@ -34,14 +34,20 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--models", type=Path, metavar="FILE", help="also write the models, for `plfl forecast`"
     )
+    parser.add_argument(
+        "--forecasts",
+        type=Path,
+        metavar="FILE",
+        help="also write all forecasts of these models for the test part (Parquet)",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Train a cell, with all its seeds if it is tuned, and print its test scores."""
     study, cell = Study.load(options.config).find(options.cell)
-    if options.models and study.data.is_images:
-        raise PlflError("--models: writes models that forecast; leave it out for classifiers")
-    for file in filter(None, (options.records, options.models)):
+    if (options.models or options.forecasts) and study.data.is_images:
+        raise PlflError("--models and --forecasts: of models that forecast; not for classifiers")
+    for file in filter(None, (options.records, options.models, options.forecasts)):
         if not file.parent.is_dir():
             raise PlflError(f"{file}: the folder {file.parent} does not exist; create it")
 
@@ -63,6 +69,11 @@ def run(options: argparse.Namespace) -> None:
         write_table(result.records, options.records)
     if options.models and isinstance(dataset, Dataset):
         _write_models(options.models, study, cell, result, dataset.interval)
+    if options.forecasts:
+        from plfl.experiments.trainer import Trainer
+
+        evaluator = Trainer.of(study, dataset).evaluator
+        write_table(evaluator.test_forecasts(_models(cell, result)), options.forecasts)
     print(_scores(study, cell, result.records))
 
 
@@ -71,10 +82,14 @@ def _write_models(path: Path, study: Study, cell: Cell, result: CellResult, inte
     from plfl.forecast.contents import describe
     from plfl.results.models import write_models
 
-    if result.models is None:
-        raise PlflError(f"{cell}: has diverged, so no models were written")
     tables = source.load(study.data, cell.state)
-    write_models(path, result.models, describe(study, cell, tables, interval))
+    write_models(path, _models(cell, result), describe(study, cell, tables, interval))
+
+
+def _models(cell: Cell, result: CellResult) -> Models:
+    if result.models is None:
+        raise PlflError(f"{cell}: has diverged, so it has no models")
+    return result.models
 
 
 def _scores(study: Study, cell: Cell, records: pd.DataFrame) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -94,6 +94,9 @@ class Study(Section):
     baselines: Baselines = Baselines()
     scarcity: Scarcity = Scarcity()
     hyperparameters: Hyperparameters = Hyperparameters()
+    forecasts: Literal["week", "all"] = "week"
+    """Which forecasts of the test part are kept: the first week of every cell (`week`), or also all
+    forecasts of the cells whose models are kept, as `models/STATE-SHARING.forecasts.parquet`."""
     tracking: Tracking = Tracking()
     compute: Compute = Compute()
 

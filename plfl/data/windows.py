@@ -276,11 +276,13 @@ class Scaling:
     """What each transform of `windows.context` takes from that part."""
 
 
-def scalings(tables: Mapping[str, pd.DataFrame], windows: Windows) -> list[Scaling]:
-    """What `build` estimates for each of the clients. Raises the same errors."""
+def scalings(
+    tables: Mapping[str, pd.DataFrame], windows: Windows, limits: Limits | None = None
+) -> list[Scaling]:
+    """What `build` estimates for each of the clients, given the same. Raises the same errors."""
     edges = _edges(tables, windows, _common_interval(tables))
     raw = [table.to_numpy(float) for table in tables.values()]
-    offset, scale = _scales(raw, edges, windows)
+    offset, scale = _scales(raw, edges, windows, limits)
     low, high = _limits(raw, edges, "per_client")
     parts = _series(tables, windows, _training(raw, edges), offset, scale)
     return [

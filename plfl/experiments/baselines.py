@@ -24,7 +24,7 @@ FITS: dict[str, Fit] = {
     "naive_week": naive.seasonal(WEEK),
     "naive_mean": naive.seasonal(naive.DAY, WEEK),
     "naive_weeks": naive.seasonal(*(weeks * WEEK for weeks in (1, 2, 3, 4))),
-    "linear": targets.of_each(linear.linear),
+    "linear": linear.linear,
     "ridge": targets.of_each(linear.ridge),
     "ridge_lags": targets.of_each(linear.ridge_lags),
 }

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from plfl.data.windows import Dataset, Split
 from plfl.federated.federation import Federation
+from plfl.results.records import Models
 from plfl.tasks import Task
 from plfl.training.task import Engine
 
@@ -68,6 +69,17 @@ class Evaluator:
             None if received is None else self.engine.predict(received, self.starts),
         )
 
+    def test_forecasts(self, models: Models) -> pd.DataFrame:
+        """Truth, persistence and the forecasts of `models` for every window of the test parts."""
+        e = self.engine
+        outputs = {
+            str(model): e.predict(torch.from_numpy(rows).to(e.device, e.dtype), self.starts)
+            for model, rows in models.items()
+        }
+        found = {model: self._predictions(of) for model, of in outputs.items()}
+        shown = (self._shown(i, found, whole=True) for i in self.clients)
+        return pd.concat(shown, ignore_index=True)
+
     def _examined(
         self, local: list[torch.Tensor], received: list[torch.Tensor] | None
     ) -> Evaluation:
@@ -97,8 +109,11 @@ class Evaluator:
         windows = len(self.dataset.starts(i, split))
         return predictions[:windows] if split == "validation" else predictions[-windows:]
 
-    def _shown(self, i: int, found: dict[str, list[NDArray[np.float64]]]) -> pd.DataFrame:
-        starts = self.task.week(self.dataset, i)
-        rows = np.searchsorted(self.dataset.starts(i, "test"), starts)
+    def _shown(
+        self, i: int, found: dict[str, list[NDArray[np.float64]]], whole: bool = False
+    ) -> pd.DataFrame:
+        every = self.dataset.starts(i, "test")
+        starts = every if whole else self.task.week(self.dataset, i)
+        rows = np.searchsorted(every, starts)
         shown = {model: self._part(i, "test", of[i])[rows] for model, of in found.items()}
         return self.task.shown(self.dataset, i, starts, shown)

@@ -22,7 +22,7 @@ from plfl.data import context, meters
 from plfl.data.checks import check_finite, check_stamps
 from plfl.data.features import assemble, resampled
 from plfl.data.meters.stamps import standard_offset, zone_named
-from plfl.data.windows import WEEK, Scaling, build_later
+from plfl.data.windows import WEEK, Dataset, Scaling, build_later
 from plfl.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.experiments.trainer import network_of
 from plfl.forecast.contents import describe_scaled, scaling_of
@@ -137,43 +137,22 @@ class ForecastModel:
                 the interval of the training, or too few readings.
         """
         client = self._client(client)
-        if model not in self.models:
-            raise DataError(f"{self.cell}: has no {model} model; it has {', '.join(self.models)}")
+        row = self._row(client, model)
         self._check(frame, client)
-        windows, task = self.study.windows, cast(Task, self.study.task)
-        ahead = windows.farthest
-        step = pd.Timedelta(minutes=self.interval)
-        stamps = pd.date_range(frame.index[0], periods=len(frame) + ahead, freq=step)
-        later = assemble(frame[self.readings].reindex(stamps), self.columns)
-        dataset = build_later(client, later, self.study.windows, self.scalings[client])
-        last = np.arange(self.look_back - 1, len(frame))
-        last = last[dataset.readable[last]]
-        if not len(last):
-            raise DataError(
-                f"{client}: no row has all that the model reads: {self.look_back} readings in a "
-                "row without gap"
-                + (
-                    f", and at the time it forecasts, {ahead} rows later, what windows.context: "
-                    "ahead lists; add rows"
-                    if self._ahead
-                    else "; add readings"
-                )
-            )
+        later, dataset, last = self._windows(frame, client)
+        horizons, task = self.study.windows.horizons, cast(Task, self.study.task)
         starts = last - (dataset.look_back - 1)
-        shape = WindowShape(len(self.columns), dataset.look_back, dataset.context.shape[1])
-        engine = make_engine(Compute(device="cpu"), network_of(self.study, shape), dataset)
-        row = torch.from_numpy(self.models[model][[self.clients.index(client)]])
-        (outputs,) = engine.predict(row, [torch.from_numpy(starts)])
+        engine = make_engine(Compute(device="cpu"), network_of(self.study, self.shape), dataset)
+        (outputs,) = engine.predict(row[None], [torch.from_numpy(starts)])
         predictions = task.predictions(dataset, 0, starts, outputs.double().numpy())
         outside = self._outside(later[: len(frame)], client)[last]
         loads = task.columns("forecast", predictions)
         columns = {
             **{name: values.ravel() for name, values in loads.items()},
-            "made_at": stamps[last.repeat(windows.horizons)],
-            "outside": outside.repeat(windows.horizons),
+            "made_at": later.index[last.repeat(horizons)],
+            "outside": outside.repeat(horizons),
         }
-        rows = dataset.target_rows(starts).ravel()
-        return pd.DataFrame(columns, index=stamps[rows].rename("timestamp"))
+        return pd.DataFrame(columns, index=later.index[dataset.target_rows(starts).ravel()])
 
     def adapt(self, frame: pd.DataFrame, client: str, epochs: int | None = None) -> ForecastModel:
         """The model of a meter that did not take part, trained on its readings.
@@ -208,6 +187,102 @@ class ForecastModel:
         if weeks < 1:
             log.warning("%s: has only %.1f days of readings to train on", client, 7 * weeks)
         return replace(self, scalings={client: scaling}, models=models)
+
+    def inputs(
+        self, frame: pd.DataFrame, client: str | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.datetime64]]:
+        """What an exported model reads, for all forecasts of `predict`.
+
+        Args:
+            frame: the readings of a client, see `predict`.
+            client: its name; not needed if there is only one.
+
+        Returns:
+            The rows (W, T, F) of the windows in the units of the data, their context (W, G), and
+            the stamps that they forecast, (W,) or (W, H) of several horizons. Windows that touch a
+            gap are left out.
+
+        Raises:
+            DataError: see `predict`.
+        """
+        client = self._client(client)
+        self._check(frame, client)
+        table, dataset, last = self._windows(frame, client)
+        rows = last[:, None] + np.arange(1 - dataset.look_back, 1)
+        targets = dataset.target_rows(last - (dataset.look_back - 1))
+        stamps = table.index.to_numpy("datetime64[s]")[targets]
+        return table.to_numpy(float)[rows], dataset.context[last], stamps
+
+    def export(
+        self, path: str | PathLike[str], client: str | None = None, model: Model = "local"
+    ) -> None:
+        """Write the model of a client as a program that needs PyTorch only.
+
+        `torch.jit.load(path)` is a function of the windows' rows and context, see `inputs`, that
+        returns loads in kWh per interval. Its extra file `about.json` says what they are.
+
+        Args:
+            path: the file.
+            client: the client; not needed if there is only one.
+            model: `local`, or `global` with the shared parameters as the server sends them.
+
+        Raises:
+            DataError: no such client or model.
+            ConfigError: PyTorch cannot export a model of the user's own.
+        """
+        from plfl.forecast.export import export
+
+        client = self._client(client)
+        about = {
+            "cell": str(self.cell),
+            "client": client,
+            "model": model,
+            "columns": self.columns,
+            "interval_minutes": self.interval,
+            "rows_ahead": self.study.windows.look_ahead,
+            "horizons": self.study.windows.horizons,
+            "task": self.study.task.settings,
+            "output": "kWh per interval",
+        }
+        row = self._row(client, model)
+        export(Path(path), self.study, self.shape, row, self.scalings[client], about)
+
+    @property
+    def shape(self) -> WindowShape:
+        """What the models read of a window."""
+        windows = self.study.windows
+        return WindowShape(len(self.columns), windows.look_back, windows.context_width)
+
+    def _windows(
+        self, frame: pd.DataFrame, client: str
+    ) -> tuple[pd.DataFrame, Dataset, NDArray[np.int64]]:
+        """The table up to the last target, its windows, and the last input rows of those to use."""
+        ahead = self.study.windows.farthest
+        step = pd.Timedelta(minutes=self.interval)
+        stamps = pd.date_range(
+            frame.index[0], periods=len(frame) + ahead, freq=step, name="timestamp"
+        )
+        later = assemble(frame[self.readings].reindex(stamps), self.columns)
+        dataset = build_later(client, later, self.study.windows, self.scalings[client])
+        last = np.arange(self.look_back - 1, len(frame))
+        last = last[dataset.readable[last]]
+        if not len(last):
+            raise DataError(
+                f"{client}: no row has all that the model reads: {self.look_back} readings in a "
+                "row without gap"
+                + (
+                    f", and at the time it forecasts, {ahead} rows later, what windows.context: "
+                    "ahead lists; add rows"
+                    if self._ahead
+                    else "; add readings"
+                )
+            )
+        return later, dataset, last
+
+    def _row(self, client: str, model: Model) -> torch.Tensor:
+        if model not in self.models:
+            raise DataError(f"{self.cell}: has no {model} model; it has {', '.join(self.models)}")
+        return torch.from_numpy(self.models[model][self.clients.index(client)])
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as a file that `load` and `plfl forecast` read."""

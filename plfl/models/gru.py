@@ -54,7 +54,7 @@ class Net(nn.Module):
         """Forecasts (B,), or (B, O) of several outputs."""
         body, linear = self.body, nn.functional.linear
         read = linear(sequence, body.weight_ih, body.bias_ih)
-        h = sequence.new_zeros(len(sequence), body.hidden_size)
+        h = sequence.new_zeros(sequence.shape[0], body.hidden_size)
         for x in read.unbind(1):
             (x_gates, x_n), (h_gates, h_n) = (
                 part.split([2 * body.hidden_size, body.hidden_size], 1)

@@ -55,7 +55,7 @@ class Net(nn.Module):
         """Forecasts (B,), or (B, O) of several outputs."""
         body, linear = self.body, nn.functional.linear
         read = linear(sequence, body.weight_ih, body.bias_ih)
-        h = c = sequence.new_zeros(len(sequence), body.hidden_size)
+        h = c = sequence.new_zeros(sequence.shape[0], body.hidden_size)
         for x in read.unbind(1):
             i, f, g, o = (x + linear(h, body.weight_hh, body.bias_hh)).chunk(4, 1)
             c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)

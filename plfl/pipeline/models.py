@@ -12,14 +12,19 @@ from plfl.data.windows import Dataset
 from plfl.experiments.cell_cache import TRAINED, CellCache
 from plfl.forecast.contents import describe
 from plfl.results.models import write_models
-from plfl.results.records import Models, write_csv
+from plfl.results.records import Models, write_csv, write_table
 from plfl.results.tables import Tables
+
+FORECASTS = ".forecasts.parquet"
+"""Ending of the files with all forecasts of a cell's models for the test parts."""
 
 log = logging.getLogger(__name__)
 
 
 def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None:
     """Write the models of the best cell of each state and sharing scheme, and a table of them.
+
+    If the study keeps all `forecasts`, those of these models for the test parts are written, too.
 
     The best cell has the least validation MASE of the local models, mean over its seeds; the models
     are those of the first seed. A scheme in which every cell diverged has none.
@@ -43,13 +48,29 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
             about = describe(study, cell, series, interval)
             models = CellCache(study.root / TRAINED).models(tables.about["cells"][str(cell)])
-            write_models(file, models or _trained_again(study, cell, dataset), about)
+            models = models or _trained_again(study, cell, dataset)
+            write_models(file, models, about)
+            forecasts = file.with_name(f"{file.stem}{FORECASTS}")
+            if study.forecasts == "all":
+                write_table(_forecasts(study, cell, dataset, models), forecasts)
+            else:
+                forecasts.unlink(missing_ok=True)
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
             rows.append({**names, "file": file.name})
+    kept = {row["file"] for row in rows}
     for old in index.parent.glob("*.safetensors"):
-        if old.name not in {row["file"] for row in rows}:
+        if old.name not in kept:
             old.unlink()
+            old.with_name(f"{old.stem}{FORECASTS}").unlink(missing_ok=True)
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
+
+
+def _forecasts(study: Study, cell: Cell, dataset: Path, models: Models) -> pd.DataFrame:
+    """All forecasts of a cell's models for the test parts of its clients."""
+    from plfl.experiments.trainer import Trainer  # see `_trained_again`
+
+    trainer = Trainer.of(study, Dataset.load_file(dataset))
+    return trainer.evaluator.test_forecasts(models).assign(state=cell.state, cell=str(cell))
 
 
 def _trained_again(study: Study, cell: Cell, dataset: Path) -> Models:

@@ -17,10 +17,15 @@ _KEY = "plfl"
 
 def write_models(path: Path, models: Models, about: dict[str, Any] | None = None) -> None:
     """Write models (N, P) and, as JSON in the header of the file, what is known `about` them."""
+    with atomic(path) as temporary:
+        temporary.write_bytes(packed(models, about))
+
+
+def packed(models: Models, about: dict[str, Any] | None = None) -> bytes:
+    """The content of the file that `write_models` writes."""
     rows = {str(model): rows for model, rows in models.items()}
     header = json.dumps({"about": about or {}, "sha256": _sum(models)})
-    with atomic(path) as temporary:
-        temporary.write_bytes(safetensors.numpy.save(rows, {_KEY: header}))
+    return safetensors.numpy.save(rows, {_KEY: header})
 
 
 def read_models(path: Path) -> tuple[Models, dict[str, Any]]:

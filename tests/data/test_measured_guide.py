@@ -1,6 +1,7 @@
 """The guide to the measured meters does what it says, on made-up numbers in the source's form."""
 
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from plfl.cli.main import main
 from plfl.config.study import Study
 from plfl.data import meters
 
@@ -26,17 +28,19 @@ def test_its_code_makes_the_files_that_its_study_reads(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     stamps = pd.date_range("2016-12-30", "2018-01-02", freq="h", name="timestamp")
-    listed = sorted(set(re.findall(r"`(Fox_\w+)`", GUIDE.read_text(encoding="utf-8"))))
+    guide = GUIDE.read_text(encoding="utf-8")
+    listed = sorted(set(re.findall(r"`(Fox_\w+)`", guide)))
     dice = np.random.default_rng(1)
     table = pd.DataFrame(
         {name: dice.uniform(1, 2, len(stamps)) for name in [*listed, "Fox_office_Other"]}, stamps
     )
     table.to_csv("electricity_cleaned.csv", date_format="%Y-%m-%d %H:%M:%S")
-    exec(block("python"), {})
+    (command,) = re.findall(r"```\n(plfl data import .*?)```", guide, flags=re.DOTALL)
+    assert main(shlex.split(command.replace("\\\n", " "))[1:]) == 0
     study = Study.parse(yaml.safe_load(block("yaml")), str(GUIDE))
     found = meters.read(study.data, "fox")
     assert list(found) == listed and len(listed) == 12
     for name, series in found.items():
-        np.testing.assert_array_equal(series["load"], table.loc["2017", name])
+        np.testing.assert_allclose(series["load"], table.loc["2017", name], rtol=1e-12)
         assert series.index[0] == pd.Timestamp("2017-01-01 01:00"), "stamps end their hour"
-        assert series.attrs == {"gaps": 0, "filled": 0}
+        assert series.attrs == {"gaps": 0, "filled": 0, "missing": 0}

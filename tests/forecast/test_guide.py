@@ -4,10 +4,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
+import plfl
 from plfl.cli.main import main
 from tests.test_workflow import write_meters
 
@@ -40,11 +42,12 @@ def test_its_commands_and_its_program_run(
     }
     study["data"]["meters"] = {"timezone": "Etc/GMT+5"}
     Path("campus.yaml").write_text(yaml.safe_dump(study))
-    forecast, run = commands()
+    forecast, cold_start, again, export, run = commands()
     assert main(run) == 0
     kept = Path("results/campus/models/all-P2.safetensors")
     kept.parent.mkdir(parents=True)
     Path("mine.safetensors").rename(kept)
+    Path("results/campus/models/all-P1.safetensors").write_bytes(kept.read_bytes())
     capsys.readouterr()
 
     assert main(forecast) == 0
@@ -66,9 +69,22 @@ def test_its_commands_and_its_program_run(
     assert list(written) == columns.split(",") and len(written) == 14 * 96 - 11
     assert written["outside"].sum() == 14
 
-    (program,) = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
-    names: dict[str, Any] = {}
+    Path("museum.csv").write_bytes(Path("meters/a.csv").read_bytes())
+    assert main(cold_start) == 0
+    of_museum = capsys.readouterr().out
+    assert main(again) == 0
+    assert capsys.readouterr().out == of_museum
+
+    assert main(export) == 0
+    new, program, alone = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    names: dict[str, Any] = {"plfl": plfl, "Path": Path}
+    exec(new, names)
+    assert names["museum"].clients == ["museum"]
     exec(program, names)
+    exec(alone, names)
+    expected = names["forecasts"]["forecast"]
+    np.testing.assert_allclose(names["loads"].detach().numpy(), expected, rtol=1e-5)
+    assert names["columns"] == ["load", "time_index", "weekday"]
     assert list(names["forecasts"]) == ["forecast", "made_at", "outside"]
     assert (
         "all-P2-fedopt-adam-fedavg-10 ['a', 'b', 'school'] ['load'] 12" in capsys.readouterr().out

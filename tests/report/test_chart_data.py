@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -146,3 +147,26 @@ def test_the_library_is_the_one_that_was_built() -> None:
     assert f"@observablehq/plot {wanted}." in text
     for script in ("plot.js", "charts.js"):
         assert "</script" not in (folder / script).read_text(encoding="utf-8")
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance (WCAG 2.2)."""
+    parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def test_colours_have_the_contrast_of_wcag_aa() -> None:
+    folder = resources.files("plfl.report") / "templates"
+    style = (folder / "style.html.jinja").read_text(encoding="utf-8")
+    pairs = re.findall(r"--([a-z0-9-]+): light-dark\((#\w{6}), (#\w{6})\)", style)
+    colours = {name: both for name, *both in pairs}
+    text = ["ink", "quiet", "link"]
+    marks = ["mark", "side-a", "side-b", "load", "own", "naive", "base"]
+    hues = [name for name in colours if name.startswith("hue-")]
+    assert len(hues) == 10
+    for k in (0, 1):
+        paper = _luminance(colours["paper"][k])
+        for name in (*text, *marks, *hues):
+            low, high = sorted([paper, _luminance(colours[name][k])])
+            assert (high + 0.05) / (low + 0.05) >= (4.5 if name in text else 3), (name, k)

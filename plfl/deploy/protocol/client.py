@@ -13,13 +13,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import safetensors.torch
 import torch
 from torch import Tensor
 
 from plfl.config.study import Cell, Study
-from plfl.data.windows import Dataset, Limits, build, limits_of
+from plfl.data.windows import Dataset, Limits, build, limits_of, scalings
 from plfl.deploy.hosts.private import private, private_folder
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.endpoints import (
@@ -36,10 +37,15 @@ from plfl.experiments.trainer import Trainer
 from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
+from plfl.forecast.contents import describe_scaled
 from plfl.results.collect import describe_clients
+from plfl.results.models import packed
+from plfl.results.records import MODELS, Models
 
 log = logging.getLogger(__name__)
 
+MODEL = "model.safetensors"
+"""File of a client's run: the models that were scored last, for `plfl forecast`."""
 LATEST = "latest.json"
 """File of a client's folder: run and epoch of the server that the client follows."""
 
@@ -171,7 +177,29 @@ class Client:
             received = f.global_models
         evaluator = self.trainer.evaluator
         scores = evaluator.score(f, received).scores
+        self._keep_model(f, received)
         return Message({"scores": scores.to_dict("records")})
+
+    def _keep_model(self, f: Federation, received: Tensor | None) -> None:
+        """Save the models that were scored last, as `plfl forecast` reads them."""
+        dataset = self.trainer.dataset
+        if not isinstance(dataset, Dataset):  # there is no forecast of pictures
+            return
+        rows = {} if received is None else {"global": received}
+        if not f.method.mixes:  # what such clients forecast with is no model
+            rows = {"local": f.own_models(received), **rows}
+        if not rows:
+            return
+        models: Models = {
+            model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows
+        }
+        (scaling,) = scalings(self.windows, self.study.windows, self._limits)
+        about = describe_scaled(
+            *(self.study, self.cell, dataset.columns.tolist(), dataset.interval),
+            {self.name: scaling},
+        )
+        with private(self.folder / self._run[0] / MODEL) as temporary:
+            temporary.write_bytes(packed(models, about))
 
     @staticmethod
     def _channel(f: Federation) -> ClientChannel:

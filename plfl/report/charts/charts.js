@@ -131,7 +131,7 @@
     const rivals = view.score === "mase" ? leaders(present(beside).filter(({ mb }) => !mb), state).map((one) => ({ one })) : [];
     const svg = Plot.plot({
       width, height: 60 + count * (narrow ? 260 : 190), marginLeft: 52, marginRight: channels.fy ? 34 : 16, style: STYLE,
-      ...options, x: { label: "Round", nice: true, ticks: Math.max(2, width / (channels.fx ? 260 : 110)) },
+      ...options, x: { label: "Round", nice: true, tickFormat: (v) => (Number.isInteger(v) ? String(v) : ""), ticks: Math.max(2, width / (channels.fx ? 260 : 110)) },
       y: vertical(rows.map(({ value }) => value), { label: `Validation ${about().label}${unit()}` }),
       color: palette(domain),
       marks: [
@@ -159,7 +159,7 @@
     const among = present().filter((one) => ofModel(one)?.[view.score]);
     if (!among.length) return null;
     const rowOf = (one) => outer.filter((i) => i !== at.sharing).map((i) => label(i, one.axes[i])).join(" · ") || "all";
-    const columnOf = (one) => (inner === undefined || one.kind === "alone" ? "none" : label(inner, one.axes[inner]));
+    const columnOf = (one) => (one.kind === "alone" ? "none" : label(at.server_opt, one.axes[at.server_opt]));
     const key = (one) => `${scheme(one)}|${columnOf(one)}`;
     // The columns of each sharing scheme, with a gap between schemes.
     const domain = [], heads = [], first = state(among[0]);
@@ -193,7 +193,7 @@
       color: { type: "identity" },
     });
     const rest = baselineGrid(width, scale);
-    const text = caption("fig3_mase", `Test ${about().label} at the last round, ${view.model} models, ${view.client ? `client ${view.client}` : "mean over clients"}${data.seeds > 1 ? " and seeds" : ""}. A square is a cell; its row is the ${outer.map((i) => axes[i].label).join(" and ") || "training"}, its column the ${inner === undefined ? "training" : axes[inner].label}, under the name of its sharing scheme. Framed: the lowest ${about().label} of each state and sharing scheme. “none”: clients that share nothing have no server.`);
+    const text = caption("fig3_mase", `Test ${about().label} at the last round, ${view.model} models, ${view.client ? `client ${view.client}` : "mean over clients"}${data.seeds > 1 ? " and seeds" : ""}. A square is a cell; its row is the ${outer.map((i) => axes[i].label).join(" and ") || "training"}, its column the ${axes[at.server_opt].label}, under the name of its sharing scheme. Framed: the lowest ${about().label} of each state and sharing scheme. “none”: clients that share nothing have no server.`);
     return [scale.legend(), svg, ...rest, text];
   }
   /** Room for names beside a chart. */

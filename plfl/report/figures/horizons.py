@@ -52,6 +52,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
                 baseline = here[(here["sharing"] == BASELINE) & (here["method"] == best[state])]
                 _line(axis, baseline, score, study.data.interval, _BASELINE)
             axis.set_ylabel("Test MASE" if score == "mase" else f"Share in the {widest} % interval")
+            axis.set_ylim(0, None if score == "mase" else 1)
             axis.set_xlabel("Hours ahead")
             axis.grid()
         if cell is not None:

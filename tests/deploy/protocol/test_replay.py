@@ -11,8 +11,11 @@ from plfl.deploy.protocol.agreement import reason_against
 from plfl.deploy.protocol.replay import replay
 from plfl.deploy.protocol.wire import Message
 from plfl.experiments.train import train
+from plfl.forecast import model as forecast_model
+from plfl.forecast.contents import describe
 from plfl.models.mlp import Mlp
 from plfl.optimizers import server as servers
+from plfl.results.models import write_models
 from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study, tables
 
 SOME = {"participation": 0.6, "rounds": 4, "local_steps": 3, "evaluate_every": 3}
@@ -68,6 +71,28 @@ def test_the_limits_of_a_load_that_is_not_scaled_by_them_do_not_cross(tmp_path):
         sent = {float(table["load"][:240].max()) for table in tables().values()}
         seen = {float(value) for arrays in messages for x in arrays.values() for value in x.ravel()}
         assert (len(sent & seen) > 0) == crosses
+
+
+DAYS = CONTEXT["windows"] | {"context": [{"name": "lags", "days": [1, 2]}, {"name": "level"}]}
+
+
+@pytest.mark.parametrize("blocks", [{}, CONTEXT | {"windows": DAYS}])
+def test_clients_keep_models_that_forecast(blocks, tmp_path):
+    of = study(federation=SOME, **blocks)
+    cell = by_split(of)["P2"]
+    Deployment(of, cell, tmp_path / "own").run()
+    kept = train(of, [cell], dataset(of))[cell].models
+    write_models(tmp_path / "all.safetensors", kept, describe(of, cell, tables(), 15))
+    everyone = forecast_model.load(tmp_path / "all.safetensors")
+    for i, name in enumerate(NAMES):
+        (file,) = (tmp_path / "own" / name).glob("*/model.safetensors")
+        assert file.stat().st_mode & 0o077 == 0
+        own = forecast_model.load(file)
+        assert own.clients == [name]
+        for kind, rows in kept.items():
+            assert (own.models[kind][0] == rows[i]).all(), (name, kind)
+        table = tables()[name]
+        pd.testing.assert_frame_equal(own.predict(table), everyone.predict(table, name))
 
 
 def last_model(folder, initial):

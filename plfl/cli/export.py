@@ -1,0 +1,34 @@
+"""`plfl export`: a trained model as a program that needs PyTorch only."""
+
+import argparse
+from pathlib import Path
+
+from plfl.cli.common import Commands, add_parser
+
+EXAMPLES = """
+plfl export results/own/models/all-P2.safetensors --client school --to school.pt
+"""
+
+
+def add(commands: Commands) -> None:
+    """Add `export` to the commands of `plfl`."""
+    about = "write a trained model as a TorchScript program"
+    parser = add_parser(commands, "export", about, EXAMPLES, run)
+    parser.add_argument(
+        "file", type=Path, metavar="MODEL", help="a file of results/NAME/models/*.safetensors"
+    )
+    parser.add_argument(
+        "--to", type=Path, required=True, metavar="FILE", help="to write, such as school.pt"
+    )
+    parser.add_argument("--client", help="name of the meter; not needed if there is only one")
+    parser.add_argument(
+        "--model", choices=["local", "global"], default="local", help="default: %(default)s"
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the file."""
+    from plfl.forecast.model import load
+
+    load(options.file).export(options.to, options.client, options.model)
+    print(f"wrote {options.to}; read it with torch.jit.load")

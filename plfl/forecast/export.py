@@ -1,0 +1,127 @@
+"""A client's model as a TorchScript program, which Python and C++ run with PyTorch alone.
+
+The program reads windows in the units of the data, scales them, forecasts, and returns loads. A
+description inside the file says what the windows are. (`torch.export` would fix the number of
+windows of an LSTM.)
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from plfl import __version__
+from plfl.config.study import Study
+from plfl.data.windows import Scaling
+from plfl.errors import ConfigError
+from plfl.experiments.trainer import network_of
+from plfl.files import atomic
+from plfl.layout import WindowShape
+
+ABOUT = "about.json"
+"""Name of the description inside the file."""
+
+
+class Forecasting(nn.Module):
+    """A client's model with its scaling."""
+
+    offset: Tensor
+    scale: Tensor
+
+    def __init__(self, module: nn.Module, scaling: Scaling, relative: bool):
+        """Wrap the `module`; `relative` is that of `plfl.data.windows.Dataset`."""
+        super().__init__()
+        self.module, self.relative = module, relative
+        self.register_buffer("offset", torch.from_numpy(scaling.offset))
+        self.register_buffer("scale", torch.from_numpy(scaling.scale))
+
+    def forward(self, readings: Tensor, context: Tensor) -> Tensor:
+        """Loads in kWh per interval (B,), or (B, O) of several outputs.
+
+        Args:
+            readings: the rows of windows (B, T, F), float64, in the units of the data.
+            context: the context of windows (B, G), float32.
+        """
+        sequence = ((readings - self.offset) / self.scale).float()
+        if self.relative:
+            load = sequence[:, :, :1] - sequence[:, -1:, :1]
+            sequence = torch.cat([load, sequence[:, :, 1:]], dim=2)
+        outputs = self.module(sequence, context).double()
+        level = self.offset[0]
+        if self.relative:
+            level = readings[:, -1, 0]
+            if outputs.dim() > 1:
+                level = level[:, None]
+        loads: Tensor = level + self.scale[0] * outputs
+        return loads
+
+
+def export(
+    path: Path,
+    study: Study,
+    shape: WindowShape,
+    row: Tensor,
+    scaling: Scaling,
+    about: dict[str, Any],
+) -> None:
+    """Write a model that `torch.jit.load` reads.
+
+    Args:
+        path: the file.
+        study: the study of the model.
+        shape: what it reads of a window.
+        row: its parameters (P,).
+        scaling: that of the client.
+        about: what is to be said of it, beside the form of its inputs.
+
+    Raises:
+        ConfigError: the model is not one that PyTorch can export.
+    """
+    module = network_of(study, shape).module()
+    nn.utils.vector_to_parameters(row.clone(), module.parameters())
+    program = Forecasting(module, scaling, study.windows.target == "change").eval()
+    described = {
+        "plfl": __version__,
+        "readings": ["windows", shape.look_back, shape.inputs],
+        "context": ["windows", shape.context],
+        **about,
+    }
+    with torch.no_grad(), warnings.catch_warnings():
+        # PyTorch recommends torch.export instead, and warns of checks that a trace leaves out.
+        warnings.simplefilter("ignore")
+        script = traced(program, shape, study.model.summary)
+        with atomic(path) as temporary:
+            extra = {ABOUT: json.dumps(described, indent=1)}
+            torch.jit.save(script, temporary, _extra_files=extra)
+
+
+def traced(program: Forecasting, shape: WindowShape, name: str) -> torch.jit.ScriptModule:
+    """The program as TorchScript, which gives the same forecasts for other numbers of windows."""
+    random = torch.Generator().manual_seed(0)
+
+    def windows(number: int) -> tuple[Tensor, Tensor]:
+        sequence = torch.rand(
+            *(number, shape.look_back, shape.inputs), generator=random, dtype=torch.float64
+        )
+        readings = program.offset + program.scale * sequence
+        return readings, torch.rand(number, shape.context, generator=random)
+
+    try:
+        script: torch.jit.ScriptModule = torch.jit.trace(program, windows(2), check_trace=False)
+        for number in (1, 3):
+            given = windows(number)
+            near = 1e-5 * float(program.scale[0])  # single precision
+            torch.testing.assert_close(script(*given), program(*given), rtol=1e-5, atol=near)
+        return script
+    except Exception as error:  # what cannot be traced fails in as many ways as there are models
+        first = next(iter(str(error).strip().splitlines()), "")
+        problem = (
+            f"{name} cannot be exported, because PyTorch cannot trace it ({type(error).__name__}: "
+            f"{first}); use `plfl forecast` instead"
+        )
+        raise ConfigError("model", [problem]) from error

@@ -1,0 +1,103 @@
+"""An exported model gives the forecasts of `predict`, without plfl."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from plfl.data.windows import Scaling
+from plfl.errors import ConfigError
+from plfl.forecast.export import Forecasting, traced
+from plfl.forecast.model import load
+from plfl.layout import WindowShape
+from plfl.registry import algorithms
+from tests.forecast.test_model import MLP, RECIPE, study_of
+from tests.forecast.test_model import trained as train_to
+
+ALONE = """
+import sys
+import numpy as np, torch
+given = np.load("windows.npz")
+model = torch.jit.load("a.pt")
+loads = model(torch.from_numpy(given["readings"]), torch.from_numpy(given["context"]))
+np.save("loads.npy", loads.detach().numpy())
+assert not any(name.startswith("plfl") for name in sys.modules)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        {},
+        {"windows": RECIPE, "model": MLP},
+        {"windows": {"target": "change"}, "model": {"name": "gru", "hidden": 3}},
+        {"model": {"name": "lstm", "hidden": 3}, "windows": {"scaling": "per_client"}},
+    ],
+)
+def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
+    train_to(study_of(**blocks), Path("m.safetensors"))
+    model = load("m.safetensors")
+    model.export("a.pt", "a")
+    readings = model.read(Path("meters/a.csv"))[-1000:]
+    expected = model.predict(readings, "a")
+    rows, context, stamps = model.inputs(readings, "a")
+    np.testing.assert_array_equal(stamps, expected.index)
+    files = {"about.json": ""}
+    program = torch.jit.load("a.pt", _extra_files=files)
+    about = json.loads(files["about.json"])
+    assert about["client"] == "a" and about["columns"] == model.columns
+    assert about["readings"] == ["windows", *rows.shape[1:]]
+    # Any number of windows.
+    for some in (slice(None), slice(3, 4), slice(5, 12)):
+        loads = program(torch.from_numpy(rows[some]), torch.from_numpy(context[some]))
+        np.testing.assert_allclose(
+            loads.detach().numpy(), expected["forecast"].iloc[some], rtol=1e-5
+        )
+
+
+def test_it_needs_pytorch_only() -> None:
+    train_to(study_of(), Path("m.safetensors"))
+    model = load("m.safetensors")
+    model.export("a.pt", "a", "global")
+    readings = model.read(Path("meters/a.csv"))
+    rows, context, _ = model.inputs(readings, "a")
+    np.savez("windows.npz", readings=rows, context=context)
+    subprocess.run([sys.executable, "-P", "-c", ALONE], check=True)
+    expected = model.predict(readings, "a", "global")["forecast"]
+    np.testing.assert_allclose(np.load("loads.npy"), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(algorithms("plfl.models").keys() - {"own_module"}))
+@pytest.mark.parametrize("relative", [False, True])
+def test_every_model_can_be_exported(name: str, relative: bool) -> None:
+    model = algorithms("plfl.models")[name]()
+    shape = WindowShape(2, 24, 0 if model.problems(WindowShape(2, 24, 3)) else 3)  # type: ignore[attr-defined]
+    module = model.network(shape).module()  # type: ignore[attr-defined]
+    one = np.ones(2)
+    program = Forecasting(module, Scaling(one, 2 * one, one, one, []), relative).eval()
+    readings, context = torch.rand(4, 24, 2).double(), torch.rand(4, shape.context)
+    expected = program(readings, context)
+    found = traced(program, shape, name)(readings, context)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_model_that_cannot_be_traced_is_refused() -> None:
+    class Count(nn.Module):
+        def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+            return sequence[:, -1, 0] + len(sequence)
+
+    one = np.ones(2)
+    program = Forecasting(Count(), Scaling(one, one, one, one, []), relative=False)
+    with pytest.raises(ConfigError, match="mine cannot be exported"):
+        traced(program, WindowShape(2, 3), "mine")
