@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from plfl.federated.federation import Federation
 
 
+STANDING = Sgd.model_construct(lr=0.0)
+"""Steps that lead nowhere, for gradients alone."""
+
+
 class Session:
     """Some clients of a federation in a round, and what they can do with their data."""
 
@@ -95,12 +99,15 @@ class Session:
         """
         if isinstance(minibatch, int):
             minibatch = self._batches[:, minibatch]
-        some = torch.ones_like(self.clients, dtype=torch.bool) if who is None else who
-        found, gradients = torch.zeros_like(rows), torch.zeros_like(rows[some])
-        if len(gradients):
-            task = self._task(rows[some], minibatch[some][:, None], Sgd.model_construct(lr=0.0))
-            self._run(replace(task, gradients=gradients), 1, some)
-            found[some] = gradients
+        found = torch.zeros_like(rows)
+        if who is None or who.all():
+            task = self._task(rows, minibatch[:, None], STANDING)
+            self._run(replace(task, gradients=found), 1)
+        elif who.any():
+            task = self._task(rows[who], minibatch[who][:, None], STANDING)
+            gradients = torch.zeros_like(task.rows)
+            self._run(replace(task, gradients=gradients), 1, who)
+            found[who] = gradients
         return found
 
     def passes(self, purpose: str, epochs: float, most: int | None) -> tuple[Tensor, Tensor]:
@@ -141,12 +148,20 @@ class Steps:
         self._state = self._optimiser.init(rows)
 
     def step(self, rows: Tensor, gradient: Tensor) -> Tensor:
-        """The models `rows` (n, P) after the next step along `gradient` (n, P)."""
+        """The models `rows` (n, P) after the next step along `gradient` (n, P).
+
+        `gradient` may be overwritten.
+        """
         settings, t = self._session.f.client_data.settings, self._session.t
         rates = schedule.factors(settings, t, self._taken, 1)
         optimiser = self._optimiser if rates is None else self._optimiser.slowed(rates[0])
         self._taken += 1
         stepped = rows.clone()
-        g = optimiser.decayed(rows, gradient.clone())
-        optimiser.step(stepped, g, self._state, self._taken)
+        # On a CPU, a row at a time stays in the cache.
+        size = 1 if rows.device.type == "cpu" else len(rows)
+        for first in range(0, len(rows), size):
+            some = slice(first, first + size)
+            state = {name: values[some] for name, values in self._state.items()}
+            g = optimiser.decayed(rows[some], gradient[some])
+            optimiser.step(stepped[some], g, state, self._taken)
         return stepped

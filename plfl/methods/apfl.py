@@ -78,10 +78,11 @@ class APFL(FedOpt):
             for k in range(K):
                 by_mixture = session.gradient(_mixed(share, v, w), k)
                 by_w = session.gradient(w, k)
-                slope = _products(v - w, by_mixture)
-                v, w = of_v.step(v, share[:, None] * by_mixture), of_w.step(w, by_w)
+                moved = share
                 if self.adapt_alpha == "step" or (self.adapt_alpha == "round" and not k):
-                    share = (share - rate * slope).clamp(0, 1)
+                    moved = (share - rate * _products(v - w, by_mixture)).clamp(0, 1)
+                v, w = of_v.step(v, share[:, None] * by_mixture), of_w.step(w, by_w)
+                share = moved
             return Trained(w, kept={"v": v, "share": share})
 
         instructions.routine = Routine(run, minibatches=K)

@@ -43,6 +43,12 @@ CLAIMS = {
     "l1": "clients wait less under FedEff than under FedAvg",
     "l2": "FedEff takes less time than FedAvg for the same number of rounds",
     "m": "the downlink bytes of IFCA are those of FedAvg times its number of clusters",
+    "o1": "Ditto beats FedAvg",
+    "o2": "FedRep beats FedPer, the plain round with the same personal parameters",
+    "o3": "FedBABU beats FedAvg where both are fine-tuned",
+    "o4": "Per-FedAvg beats FedAvg",
+    "o5": "pFedMe beats Per-FedAvg",
+    "o6": "FedALA beats FedAvg",
 }
 """The claims by name."""
 AVERAGING = "fedopt"
@@ -57,13 +63,20 @@ def _rivals(pairs: Sequence[tuple[str, str]], servers: Sequence[str] = ()) -> Qu
     def evidence(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
         _need_methods(study, [method for pair in pairs for method in pair])
         _need_servers(study, [ours, theirs])
+        contests = [
+            (scheme, pair)
+            for scheme, pair in itertools.product(shared_schemes(study), pairs)
+            if not any((method, scheme) in study.unshareable for method in pair)
+        ]
+        if not contests:
+            raise NotInStudyError("the methods do not work with any sharing scheme of the grid")
         found = [
             contest(
                 of_states,
                 {"sharing": scheme, "method": better, "server_opt": ours},
                 {"sharing": scheme, "method": worse, "server_opt": theirs},
             )
-            for scheme, (better, worse) in itertools.product(shared_schemes(study), pairs)
+            for scheme, (better, worse) in contests
         ]
         return Evidence(
             [comparison for one in found for comparison in one.comparisons],
@@ -105,6 +118,12 @@ ABOUT_SCORES: dict[str, Question] = {
     "j2": _rivals([("fedcluster", AVERAGING)]),
     "j3": _rivals([("fedac", other) for other in ("ifca", "one_shot", "fedcluster", "fedsc")]),
     "k": _partly,
+    "o1": _rivals([("ditto", AVERAGING)]),
+    "o2": _rivals([("fedrep", AVERAGING)]),
+    "o3": _rivals([("fedbabu", "fine_tuning")]),
+    "o4": _rivals([("per_fedavg", AVERAGING)]),
+    "o5": _rivals([("pfedme", "per_fedavg")]),
+    "o6": _rivals([("fedala", AVERAGING)]),
 }
 """The evidence for each claim about scores, from the study and the scores of its states."""
 

@@ -34,6 +34,13 @@ LEVEL = {
     "one_shot": 1.2,
     "fedprox": 1.3,
     "moon": 1.4,
+    "ditto": 0.7,
+    "fedrep": 0.7,
+    "fedbabu": 0.6,
+    "fine_tuning": 0.75,
+    "per_fedavg": 0.85,
+    "pfedme": 0.65,
+    "fedala": 0.7,
     "fedeff": 1.0,
     "fedopt": 1.0,
 }
@@ -48,6 +55,7 @@ CONFIG: dict[str, Any] = {
     "grid": GRID,
     "data": {"states": ["CA", "NY"]},
     "federation": {"participation": 0.5},
+    "hyperparameters": {"method": {"fedala": {"subset": "shared"}}},
 }
 
 SMALL = {**CONFIG, "grid": {**GRID, "method": ["fedopt", "fedeff", "ifca"]}}
@@ -119,7 +127,7 @@ def test_each_side_has_its_best_client_optimiser(tmp_path: Path) -> None:
     [
         ({"grid": {"server_opt": ["fedavg"]}}, ["g"], "no ServerOpt slowmo"),
         ({"grid": {"method": [m for m in LEVEL if m != "moon"]}}, ["h"], "no method MOON"),
-        ({"grid": {"sharing": ["P3"]}}, "ghijklm", "no sharing scheme that shares parameters"),
+        ({"grid": {"sharing": ["P3"]}}, "ghijklmo", "no sharing scheme that shares parameters"),
         ({"federation": {"participation": 1.0}}, ["k"], "every client takes part"),
         (
             {"hyperparameters": {"method": {"fedsc": {"clusters": 1}}}},

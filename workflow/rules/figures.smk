@@ -2,9 +2,7 @@ if study.data.is_images:
     CAPTIONS = classifiers.CAPTIONS
     STEMS = list(CAPTIONS)
 else:
-    CAPTIONS = {
-        name: figures.caption(name, study) for name in figures.available(study)
-    }
+    CAPTIONS = {name: figures.caption(name, study) for name in figures.available(study)}
     STEMS = [stem for stems in figures.available(study).values() for stem in stems]
 PICTURES = [local(f"{FIGURES}/{stem}.png") for stem in STEMS]
 DRAWINGS = [local(f"{FIGURES}/{stem}.svg") for stem in STEMS]
