@@ -38,11 +38,11 @@ except PlflError as error:
 
 # A study with further axes has variants (docs/axes.md). Each is a study in a folder of its own; those
 # that differ in no axis of the data share their datasets.
-VARIANT = "/{variant}" if study.axes else ""
-INPUT = "/{inputs}" if any(study.inputs.values()) else ""
-RESULTS = f"{study.results}{VARIANT}"
-FIGURES = f"{study.figures}{VARIANT}"
-INPUTS = f"{study.results}{INPUT}"
+VARIANT = ["{variant}"] if study.axes else []
+INPUT = ["{inputs}"] if any(study.inputs.values()) else []
+RESULTS = "/".join([str(study.results), *VARIANT])
+FIGURES = "/".join([str(study.figures), *VARIANT])
+INPUTS = "/".join([str(study.results), *INPUT])
 
 
 wildcard_constraints:
