@@ -115,7 +115,8 @@ def test_a_job_knows_the_plugins_of_the_workflow(project: Project, tmp_path: Pat
     """The Snakefile gives jobs the paths from the working directory, where jobs start."""
     config = project.raw | {"plugins": list(map(str, project.load().plugins))}
     registry._plugged.clear()
-    with job(SimpleNamespace(config=config, log=[str(tmp_path / "log")])) as study:
+    run = SimpleNamespace(config=config, log=[str(tmp_path / "log")], wildcards={})
+    with job(run) as study:
         assert study == project.load()
 
 
