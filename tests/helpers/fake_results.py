@@ -15,6 +15,7 @@ from plfl.federated.availability import takes_time
 from plfl.results import costs
 from plfl.results.collect import summarise_baselines, with_baselines
 from plfl.results.records import CELL
+from plfl.tasks.metrics import worst_tenth
 
 PAPER: dict[str, Any] = {"name": "paper"}
 """The paper's grid: 3 states, 3 splits, 4 ClientOpts, 5 ServerOpts, 12 clients."""
@@ -312,6 +313,7 @@ def _summary(study: Study, cell: Cell, curve: np.ndarray) -> list[dict[str, obje
                     "mase_clients": np.isfinite(mase).sum(),
                     "mae_mean": 2 * mase.mean(),
                     "rmse_mean": 3 * mase.mean(),
+                    "mase_worst_tenth": worst_tenth(mase),
                     "validation_mase": 0.97 * mase.mean(),
                     "diverged": not np.isfinite(mase).all(),
                     "data": study.data.source,

@@ -524,7 +524,7 @@ def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
     parsed = Page(out.read_text(encoding="utf-8"))
     kinds = [row[2] for row in parsed.table("Sorted by validation MASE")[1:]]
     assert sorted(kinds) == ["federated", "federated", "no exchange"]
-    assert "so there are no baselines" in parsed.text and "best baseline:" not in parsed.text
+    assert "so there are no baselines" in parsed.text and "; best baseline:" not in parsed.text
     assert "test MASE of the load one day earlier1.250" in parsed.text.replace("\n", "")
     assert "baselines.parquet" not in {link["href"] for link in parsed.all("a")}
 

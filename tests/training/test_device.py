@@ -27,7 +27,12 @@ METHODS = sorted(n for n, m in methods.available().items() if n != "moon" and no
 def options(method: str, steps: int) -> dict[str, Any]:
     if method.startswith("cc_"):
         return {"steps": [1, steps], "max_delay": 1}
-    return {"one_shot": {"alone": 1}, "fedeff": {"epoch_steps": steps}}.get(method, {})
+    of_others: dict[str, dict[str, Any]] = {
+        "fedala": {"subset": "shared"},
+        "fedeff": {"epoch_steps": steps},
+        "one_shot": {"alone": 1},
+    }
+    return of_others.get(method, {})
 
 
 def study(steps: int = 2, method: str = "fedopt", **grid: Any) -> Study:

@@ -15,7 +15,7 @@ import random
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -444,7 +444,7 @@ def _dataset(folder: Path) -> Subject:
     from tests.helpers import tiny
 
     sink = io.BytesIO()
-    np.savez(sink, **vars(tiny.dataset(rows=300)))
+    np.savez(sink, **asdict(tiny.dataset(rows=300)))
 
     def read(dice: random.Random) -> None:
         Dataset.load_file("North.npz")

@@ -40,6 +40,13 @@ Trained = dict[str, int]
 """Finished cells and the inodes of the files that they are in."""
 
 
+class Wildcards(dict[str, str]):
+    """As in Snakemake: looked up by name, but iterated over by value."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values())
+
+
 class Study(Project):
     """A study whose trainings take some seconds, so that there is time to end them."""
 
@@ -355,7 +362,7 @@ class Job:
             input=SimpleNamespace(dataset=str(self.dataset.relative_to(self.study.folder))),
             output=SimpleNamespace(records=names[:half], forecasts=names[half:]),
             log=[str(self.log.relative_to(self.study.folder))],
-            wildcards=["North", "P2"],
+            wildcards=Wildcards(state="North", sharing="P2"),
             config=self.study.config,
         )
         runpy.run_path(

@@ -174,11 +174,11 @@ def test_settings_of_the_user_do_not_change_a_figure(results: Results, tmp_path:
 
 
 def test_errors_name_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(PlflError, match=r"'fig9'.*fig1_loads"):
-        render("fig9", tmp_path, tmp_path)
     with pytest.raises(ResultsError, match=r"study\.json"):
         render("fig1_loads", tmp_path, tmp_path / "out")
     fake_results.write(tmp_path / "study", fake_results.TINY)
+    with pytest.raises(PlflError, match=r"'fig9'.*fig1_loads"):
+        render("fig9", tmp_path / "study", tmp_path)
     (tmp_path / "study" / "clients.parquet").unlink()
     with pytest.raises(ResultsError, match=r"clients\.parquet.*missing"):
         render("fig1_loads", tmp_path / "study", tmp_path / "out")

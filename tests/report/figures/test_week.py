@@ -100,7 +100,7 @@ def test_lines_stop_at_gaps(tmp_path: Path) -> None:
     fake_results.write(tmp_path, fake_results.SMALL)
     for name in ("forecasts.parquet", "baseline_forecasts.parquet"):
         table = pd.read_parquet(tmp_path / name)
-        at = table.groupby([c for c in table if c in CELL or c == "client"]).cumcount()
+        at = table.groupby([c for c in table if c in (*CELL, "client", "baseline")]).cumcount()
         table[(at < 100) | (at >= 130)].to_parquet(tmp_path / name)
     figure = draw("week", Tables(tmp_path))["week"]
     for line in figure.axes[0].get_lines():
