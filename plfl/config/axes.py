@@ -49,6 +49,12 @@ class Axis:
     """What the key is set to, by label."""
 
     @property
+    def column(self) -> str:
+        """Its column in tables, such as `federation.participation`, or `model.*` for a whole block:
+        tables have a column `model` already."""
+        return self.key if "." in self.key else f"{self.key}.*"
+
+    @property
     def is_of_data(self) -> bool:
         """Whether it changes the datasets of the clients."""
         return self.key.split(".")[0] in OF_DATA

@@ -70,7 +70,7 @@ def draw(found: Overview) -> Figure:
     """The MASE along the axis with most values; a panel for each state and place on other axes."""
     study, best = found.study, found.best
     along = max(study.axes, key=lambda axis: len(axis.choices))
-    others = {axis.key: axis.short for axis in study.axes if axis is not along}
+    others = {axis.column: axis.short for axis in study.axes if axis is not along}
     groups = list(best.groupby(["state", *others], sort=False))[:MOST]
     columns = min(3, len(groups))
     rows = -(-len(groups) // columns)
@@ -112,7 +112,7 @@ def _lines(panel: Panel, along: Axis, part: pd.DataFrame) -> None:
     step = span / max(1, len(kinds))  # so that the marks do not cover each other
     several = len({method for (_, method), _ in kinds}) > 1
     for i, ((sharing, method), line) in enumerate(kinds):
-        x = line[along.key].map(where) + step * (i - (len(kinds) - 1) / 2)
+        x = line[along.column].map(where) + step * (i - (len(kinds) - 1) / 2)
         ends = np.abs(line[["low", "high"]].to_numpy(float).T - line["mase"].to_numpy(float))
         panel.errorbar(
             x,
@@ -128,10 +128,10 @@ def _lines(panel: Panel, along: Axis, part: pd.DataFrame) -> None:
     of_baselines = part[(part["sharing"] == BASELINE) & ~pooled].dropna(subset="validation_mase")
     if len(of_baselines):
         chosen = of_baselines.loc[
-            of_baselines.groupby(along.key, sort=False)["validation_mase"].idxmin()
+            of_baselines.groupby(along.column, sort=False)["validation_mase"].idxmin()
         ]
         look: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": "--", "zorder": 1}
-        panel.plot(chosen[along.key].map(where), chosen["mase"], label="best baseline", **look)
+        panel.plot(chosen[along.column].map(where), chosen["mase"], label="best baseline", **look)
     if numeric and min(numbers) > 0 and max(numbers) / min(numbers) > 20:
         panel.set_xscale("log")
     rotated = not numeric and max(map(len, labels)) * len(labels) > 30
@@ -227,7 +227,7 @@ def _row(study: Study, row: dict[Any, Any]) -> Row:
     lost = pd.isna(row["mase"])
     return Row(
         str(row["variant"]),
-        [str(row[axis.key]) for axis in study.axes],
+        [str(row[axis.column]) for axis in study.axes],
         str(row["state"]),
         str(row["sharing"]),
         baseline_label(method) if is_baseline else method_label(method),
@@ -240,7 +240,7 @@ def _row(study: Study, row: dict[Any, Any]) -> Row:
 
 
 def _change(study: Study, row: dict[Any, Any]) -> Change:
-    elsewhere = [str(row[axis.key]) for axis in study.axes if axis.key != row["axis"]]
+    elsewhere = [str(row[axis.column]) for axis in study.axes if axis.key != row["axis"]]
     tested = [row["p_clients"], row["p_seeds"]]
     about = (row["state"], row["sharing"], method_label(str(row["method"])), row["model"])
     return Change(

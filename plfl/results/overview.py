@@ -1,7 +1,8 @@
 """The variants of a study with further axes side by side: their tables, joined and compared.
 
 `records.parquet` and `summary.csv` are those of all variants, with a column `variant` and one
-column for each axis, named after its key, such as `federation.participation`. `best.csv` has the
+column for each axis, named after its key, such as `federation.participation` (`model.*` if its
+values are whole blocks). `best.csv` has the
 best cell of each variant, state, sharing scheme and method, `effects.csv` the differences between
 variants that differ on one axis.
 """
@@ -42,7 +43,7 @@ class Variant:
 
     label: str
     place: dict[str, str]
-    """Its label on each axis, by the key of the axis."""
+    """Its label on each axis, by the column of the axis."""
     tables: Tables
 
     @cached_property
@@ -68,7 +69,11 @@ class Variant:
 def variants(study: Study) -> list[Variant]:
     """The variants of a study with their tables, in the order of the study."""
     return [
-        Variant(label, study.places[label], Tables(variant.results))
+        Variant(
+            label,
+            {axis.column: study.places[label][axis.key] for axis in study.axes},
+            Tables(variant.results),
+        )
         for label, variant in study.variants.items()
     ]
 
@@ -194,15 +199,15 @@ def effects(study: Study, found: list[Variant]) -> pd.DataFrame:
     for i, axis in enumerate(study.axes):
         first = next(iter(axis.choices))
         for variant in found:
-            if variant.place[axis.key] == first:
+            if variant.place[axis.column] == first:
                 continue
             place = list(variant.place.values())
             other = by_place[(*place[:i], first, *place[i + 1 :])]
-            about = {"axis": axis.key, "value": variant.place[axis.key], "against": first}
+            about = {"axis": axis.key, "value": variant.place[axis.column], "against": first}
             for row, comparison in _compared(variant, other):
                 rows.append(about | variant.place | row)
                 comparisons.append(comparison)
-    columns = ["axis", "value", "against", *(axis.key for axis in study.axes), *_EFFECT]
+    columns = ["axis", "value", "against", *(axis.column for axis in study.axes), *_EFFECT]
     if not rows:
         return pd.DataFrame(columns=columns)
     table = pd.DataFrame(rows)
@@ -288,7 +293,7 @@ class Overview:
     def _table(self, name: str) -> pd.DataFrame:
         path = self.folder / name
         text: Mapping[str, Callable[[str], str]] = dict.fromkeys(
-            ["variant", "axis", "value", "against", *_EFFECT, *(a.key for a in self.study.axes)],
+            ["variant", "axis", "value", "against", *_EFFECT, *(a.column for a in self.study.axes)],
             str,
         )
         try:

@@ -26,11 +26,11 @@ CONFIG = {
         "seeds": [1, 2],
         "refused": "skip",
         "federation.batch_size": [8, 16],
-        "model.name": ["lstm_mlp", "gru"],
+        "model": {"lstm_mlp": {"name": "lstm_mlp"}, "gru": {"name": "gru"}},
     },
     "federation": {"rounds": 4, "evaluate_every": 2},
 }
-PLACE = ["federation.batch_size", "model.name"]
+PLACE = ["federation.batch_size", "model.*"]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_best_cells_are_those_of_each_variant(gathered: Study) -> None:
         ]
         assert row["mase"] == pytest.approx(np.mean(pd.concat(scores)["mase"]), rel=1e-5)
         assert row["low"] <= row["mase"] <= row["high"]
-        assert (row["federation.batch_size"], row["model.name"]) == ("8", "gru")
+        assert (row["federation.batch_size"], row["model.*"]) == ("8", "gru")
     # Without a server, methods are one training, and so are local and global models.
     alone = best[(best["sharing"] == "P3") & (best["variant"] == label)]
     assert alone[["method", "model"]].drop_duplicates().to_numpy().tolist() == [["fedopt", "local"]]
@@ -93,9 +93,9 @@ def test_best_cells_are_those_of_each_variant(gathered: Study) -> None:
 
 def test_an_effect_is_the_mean_difference_of_the_best_cells(gathered: Study) -> None:
     found = Overview(gathered.results)
-    assert set(found.effects["axis"]) == set(PLACE)
+    assert set(found.effects["axis"]) == {"federation.batch_size", "model"}
     rows = found.effects[
-        (found.effects["axis"] == "model.name") & (found.effects["federation.batch_size"] == "16")
+        (found.effects["axis"] == "model") & (found.effects["federation.batch_size"] == "16")
     ]
     # 2 states × (P1, P2 with two methods and two models, P3 with one of each)
     assert len(rows) == 2 * (2 * 2 * 2 + 1)

@@ -1,7 +1,7 @@
 rule track:
     input:
         of_all_variants(TABLES.values()),
-        [] if study.axes else PICTURES,
+        f"{study.results}/study.json" if study.axes else PICTURES,
     output:
         # The database is not an output: Snakemake would delete it, including runs that others logged.
         done=local(f"{study.results}/tracked.json"),
