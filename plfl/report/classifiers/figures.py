@@ -22,7 +22,7 @@ def accuracy(results: Results) -> Figure:
     test = found[(found["split"] == "test") & (found["model"] == "global")]
     rows = results.rows
     groups = [rows[i : i + PER_PANEL - 1] for i in range(1, len(rows), PER_PANEL - 1)] or [[]]
-    figure, axes = panels(1, len(groups), (PAGE if len(groups) > 1 else COLUMN, 2.4), sharey=True)
+    figure, axes = panels(1, len(groups), (PAGE if len(groups) > 1 else COLUMN, 2.8), sharey=True)
     for axis, group in zip(axes[0], groups, strict=True):
         # The first row of the grid is in every panel, to compare with.
         for i, row in enumerate([rows[0], *group]):
@@ -34,8 +34,10 @@ def accuracy(results: Results) -> Figure:
             axis.fill_between(curve.index, low, high, color=look["color"], alpha=0.12, lw=0)
         axis.set_xlabel("Round")
         axis.grid(axis="y")
-        axis.legend(loc="lower right")
+        # Below the panel, where it covers no curve.
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3)
     axes[0, 0].set_ylabel("Test accuracy (%)")
+    axes[0, 0].set_ylim(0, 100)
     return figure
 
 
