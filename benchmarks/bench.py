@@ -256,9 +256,12 @@ def by_method() -> dict[str, float | str]:
         {"client_opt": ["sgd"]},
         {"client_opt": ["sgdm"]},
         {"client_opt": ["sgdm"], "client_options": {"sgdm": {"dampening": 0.9}}},
+        {"sharing": "P2"},
     ]
     ratios: dict[str, float | str] = {}
-    for name in methods.available():
+    for name, method in methods.available().items():
+        if method.only_task:
+            continue
         reason = ""
         for optimisers in tries:
             try:
@@ -366,8 +369,7 @@ def _study(
         "grid": grid,
         "federation": rates,
         "compute": {"engine": "fused", "device": "cpu"},
-        "method": method_options or {},
-        "client_opt": client_options or {},
+        "hyperparameters": {"method": method_options or {}, "client_opt": client_options or {}},
     }
     return Study.parse(raw, "benchmark")
 

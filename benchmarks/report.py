@@ -137,7 +137,9 @@ def tables(results: dict[str, Any]) -> str:
         "### Methods",
         "Client-steps per second of whole rounds, relative to `fedopt` with the same optimisers, "
         "in rounds that alternate. `fafed` takes two gradients a step, so half is the most it "
-        "could reach; `moon`, `fedgkd` and `fedadc_plus` ask other models too.",
+        "could reach; `moon`, `fedgkd` and `fedadc_plus` ask other models too; "
+        "`apfl`, `ditto`, `fedala`, `per_fedavg` and `pfedme` take further gradients beside each "
+        "step that is counted.",
         _table(
             ["method", "relative to fedopt"],
             [[f"`{n}`", _ratio(x)] for n, x in results["methods"].items()],
