@@ -11,7 +11,7 @@ import textwrap
 from functools import cache
 from itertools import pairwise
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
@@ -75,6 +75,9 @@ _plugged: dict[str, dict[str, type[Algorithm]]] = {}
 """Algorithms of plug-ins, by the package that they join and their name."""
 
 
+Kind = TypeVar("Kind", bound=Algorithm)
+
+
 def plug(package: str, cls: type[Algorithm]) -> None:
     """Add an algorithm to those of `package`, or replace the plug-in that had its name."""
     _plugged.setdefault(package, {})[cls.name] = cls
@@ -123,6 +126,24 @@ def names(package: str) -> list[str]:
 def algorithm(package: str, name: str) -> type[Algorithm] | None:
     """The algorithm of this name in `package`, or None; the files of others are not imported."""
     return plugged(package).get(name) or _in_file(package, name)
+
+
+def available(package: str, kind: type[Kind]) -> dict[str, type[Kind]]:
+    """All algorithms of `package`, which are of one `kind`, by name; imports every file."""
+    found = {name: algorithm(package, name) for name in names(package)}
+    return {name: cast(type[Kind], cls) for name, cls in found.items() if cls is not None}
+
+
+def find(package: str, kind: type[Kind], name: str) -> type[Kind]:
+    """The algorithm of this name in `package`, which are of one `kind`.
+
+    Raises:
+        KeyError: there is none.
+    """
+    found = algorithm(package, name)
+    if found is None:
+        raise KeyError(name)
+    return cast(type[Kind], found)
 
 
 @cache

@@ -2,7 +2,6 @@
 
 import importlib
 import re
-import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import yaml
 
 from plfl.cli.main import main
+from tests.helpers import repository
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("benchmarks", "config", "docs", "plfl", "profiles", "tests", "workflow")
@@ -20,10 +20,7 @@ EXAMPLES = re.compile(r"NAME|\*|signum|clipped")
 @cache
 def tracked() -> frozenset[str]:
     """Files and folders of the repository, relative to its root."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split()
-    if not listed:
-        pytest.skip("this is not a git checkout")
+    listed = repository.tracked()
     return frozenset(listed) | {str(folder) for file in listed for folder in Path(file).parents}
 
 

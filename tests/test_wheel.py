@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from plfl.training.native import flags
+from tests.helpers import repository
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILDS = re.compile(r"/charts/(build|package|.*\.sha256)")
@@ -20,12 +21,8 @@ SHIPPED = ("Snakefile", "config", "config.yaml", "docs", "environment.yml", "pro
 
 
 def tracked(*paths: str) -> list[str]:
-    """Files of the repository, new ones included."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *paths]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split()
-    if not listed:
-        pytest.skip("this is not a git checkout")
-    return [file for file in listed if (ROOT / file).exists()]
+    """Files of the repository that exist, new ones included."""
+    return [file for file in repository.tracked(*paths) if (ROOT / file).exists()]
 
 
 class Installed:

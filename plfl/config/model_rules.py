@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     BeforeValidator,
@@ -13,10 +13,10 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from plfl import plugins
+from plfl import plugins, registry
 from plfl.config.messages import UNKNOWN, allowed
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
-from plfl.registry import Algorithm, algorithm, names
+from plfl.registry import Algorithm
 
 PACKAGE = "plfl.models"
 """Holds the models, one file each. Only the file of the model that is named is imported: most of
@@ -71,8 +71,7 @@ class ModelRules(Algorithm):
 
 def available() -> dict[str, type[ModelRules]]:
     """All models by name. This imports torch."""
-    found = {name: algorithm(PACKAGE, name) for name in names(PACKAGE)}
-    return {n: cast(type[ModelRules], cls) for n, cls in found.items() if cls is not None}
+    return registry.available(PACKAGE, ModelRules)
 
 
 def find(name: str) -> type[ModelRules]:
@@ -81,10 +80,7 @@ def find(name: str) -> type[ModelRules]:
     Raises:
         KeyError: there is none.
     """
-    found = algorithm(PACKAGE, name)
-    if found is None:
-        raise KeyError(name)
-    return cast(type[ModelRules], found)
+    return registry.find(PACKAGE, ModelRules, name)
 
 
 def _chosen(raw: Any) -> Any:

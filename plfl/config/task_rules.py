@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from pydantic import (
     BeforeValidator,
@@ -13,8 +13,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from plfl import registry
 from plfl.config.messages import UNKNOWN, allowed
-from plfl.registry import Algorithm, algorithm, names
+from plfl.registry import Algorithm
 
 PACKAGE = "plfl.tasks"
 """Holds the tasks, one file each. Only the file of the task that is named is imported."""
@@ -48,8 +49,7 @@ class TaskRules(Algorithm):
 
 def available() -> dict[str, type[TaskRules]]:
     """All tasks by name. This imports torch."""
-    found = {name: algorithm(PACKAGE, name) for name in names(PACKAGE)}
-    return {n: cast(type[TaskRules], cls) for n, cls in found.items() if cls is not None}
+    return registry.available(PACKAGE, TaskRules)
 
 
 def find(name: str) -> type[TaskRules]:
@@ -58,10 +58,7 @@ def find(name: str) -> type[TaskRules]:
     Raises:
         KeyError: there is none.
     """
-    found = algorithm(PACKAGE, name)
-    if found is None:
-        raise KeyError(name)
-    return cast(type[TaskRules], found)
+    return registry.find(PACKAGE, TaskRules, name)
 
 
 def _chosen(raw: Any) -> Any:

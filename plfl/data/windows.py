@@ -11,35 +11,26 @@ its context or its target, is left out of every part."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike
-from tokenize import TokenError
 from typing import Any, Literal
-from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.config.sections import Windows
-from plfl.data import context
+from plfl.data import arrays, context
 from plfl.data.units import Unit
 from plfl.errors import DataError
-from plfl.files import atomic
 from plfl.layout import WindowShape
 
 Split = Literal["train", "validation", "test"]
 WEEK = 7 * 24 * 60
 """Minutes in a week."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
-DAMAGE = (
-    *(OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error),
-    # NumPy and zipfile raise these for damaged headers.
-    *(SyntaxError, TokenError, RuntimeError, ArithmeticError, MemoryError),
-)
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Minimum and maximum of each feature."""
 
@@ -189,8 +180,7 @@ class Dataset:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the dataset as an .npz file of plain arrays."""
-        with atomic(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, **asdict(self))
+        arrays.save(path, asdict(self))
 
     @classmethod
     def load_file(cls, path: str | PathLike[str]) -> Dataset:
@@ -199,18 +189,14 @@ class Dataset:
         Raises:
             DataError: the file is missing or damaged.
         """
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                fields: dict[str, Any] = {name: arrays[name] for name in arrays.files}
+
+        def make(fields: dict[str, Any]) -> Dataset:
             for name in ("look_back", "look_ahead", "horizons", "interval"):
                 fields[name] = int(fields[name])
             fields["relative"] = bool(fields["relative"])
             return cls(**fields)
-        except DAMAGE as error:
-            raise DataError(
-                f"{path}: is damaged ({error}); make it again with "
-                "`plfl study … -- --forcerun windows`"
-            ) from None
+
+        return arrays.load(path, make)
 
 
 def build(

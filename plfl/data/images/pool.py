@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.data.windows import DAMAGE
-from plfl.errors import DataError
-from plfl.files import atomic
+from plfl.data import arrays
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,7 @@ class ImagePool:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the pool as an .npz file of plain arrays."""
-        with atomic(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, **asdict(self))
+        arrays.save(path, asdict(self))
 
     @classmethod
     def load_file(cls, path: str | PathLike[str]) -> ImagePool:
@@ -61,11 +57,4 @@ class ImagePool:
         Raises:
             DataError: the file is missing or damaged.
         """
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                fields: dict[str, Any] = {name: arrays[name] for name in arrays.files}
-            return cls(**fields | {"training": int(fields["training"])})
-        except DAMAGE as error:
-            raise DataError(
-                f"{path}: is damaged ({error}); make it again with `snakemake --forcerun windows`"
-            ) from None
+        return arrays.load(path, lambda f: cls(**f | {"training": int(f["training"])}))

@@ -1,0 +1,20 @@
+"""The files of the repository."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def tracked(*paths: str) -> list[str]:
+    """Files below `paths` or, without any, of the whole repository, new ones included.
+
+    Skips the test in an unpacked archive, which has no list of its files.
+    """
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *paths]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split()
+    if not listed:
+        pytest.skip("this is not a git checkout")
+    return listed
