@@ -1,5 +1,5 @@
-"""What `gru` and `lstm` share: a recurrent cell over the sequence, and an MLP over its last state and
-the context.
+"""What `gru` and `lstm` share: a recurrent cell over the sequence, and an MLP over its last state
+and the context.
 
 The steps are written out, which a stack of models computes fast.
 """
