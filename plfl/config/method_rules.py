@@ -23,6 +23,8 @@ class Training(Protocol):
     @property
     def loss(self) -> str: ...
     @property
+    def selection(self) -> str: ...
+    @property
     def opt_state(self) -> str: ...
     @property
     def ema(self) -> float | None: ...
@@ -61,8 +63,15 @@ class MethodRules(Algorithm):
     has_teacher: ClassVar[bool] = False
     """Whether it mixes the outputs of a teacher into the targets."""
 
+    selects: ClassVar[bool] = False
+    """Whether it decides itself who takes part in a round (`Method.strata`, `Method.select`)."""
+
     reads_rate: ClassVar[bool] = False
     """Whether it computes with the rate of the local steps, which must then be constant."""
+
+    no_calibration: ClassVar[str | None] = None
+    """Why a client that joins late cannot train its personal part before its first round
+    (`plfl deploy client --calibrate`); None: it can."""
 
     adapts: ClassVar[bool] = False
     """Whether clients adapt the models that they forecast with (`Method.adapt`)."""
@@ -84,6 +93,11 @@ class MethodRules(Algorithm):
             )
         if self.has_teacher and (reason := task.refuses_teacher(federation.loss)):
             return f"mixes forecasts of a teacher into the targets, which {reason}"
+        if self.selects and federation.selection != "uniform":
+            return (
+                "decides itself who takes part in a round; remove the method, or set "
+                "federation.selection to uniform"
+            )
         if self.reads_rate and not federation.has_constant_rate:
             return (
                 "computes with a constant rate of the local optimiser; remove the method, or "

@@ -384,6 +384,10 @@ class Federation(Section):
     windows (authors' code); `epoch` goes through shuffled passes over them."""
     participation: float = Field(1.0, gt=0, le=1)
     """Share of the clients that are selected for a round (paper: all)."""
+    selection: Literal["uniform", "data_aware"] = "uniform"
+    """How the server selects them: `uniform` draws them at random (paper); `data_aware` draws until
+    those selected have every label that any client has (FedADC), for which the clients tell the
+    server before round 1 which labels they have."""
     weighting: Literal["uniform", "samples"] = "uniform"
     """Weights of the clients in the server's mean: all equal (paper), or by training windows."""
     loss: Literal["mse", "mae", "huber"] = "mse"

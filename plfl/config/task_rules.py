@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -11,10 +10,9 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     model_serializer,
 )
-from pydantic_core import PydanticCustomError
 
 from plfl import registry
-from plfl.config.messages import UNKNOWN, allowed
+from plfl.config.named_block import chosen
 from plfl.registry import Algorithm
 
 PACKAGE = "plfl.tasks"
@@ -70,23 +68,9 @@ def find(name: str) -> type[TaskRules]:
 
 def _chosen(raw: Any) -> Any:
     """The task that a block of a configuration names."""
-    if not isinstance(raw, Mapping):
+    if isinstance(raw, TaskRules):
         return raw
-    keys = dict(raw)
-    name = keys.pop("name", DEFAULT)
-    try:
-        cls = find(name)
-    except (KeyError, TypeError):
-        raise _error(f"name: {name!r} is unknown; {allowed(str(name), available())}") from None
-    for key in keys:
-        if key not in cls.model_fields:
-            known = allowed(str(key), ["name", *cls.model_fields])
-            raise _error(f"{key}: unknown key of the task {name}; {known}")
-    return cls.model_validate(keys)
-
-
-def _error(message: str) -> PydanticCustomError:
-    return PydanticCustomError(UNKNOWN, "{line}", {"line": message})
+    return chosen(raw, what="task", default=DEFAULT, find=find, names=available)
 
 
 ChosenTask = Annotated[SerializeAsAny[TaskRules], BeforeValidator(_chosen)]

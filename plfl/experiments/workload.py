@@ -18,9 +18,9 @@ from plfl.data.images.dataset import ImageDataset
 from plfl.data.images.pool import ImagePool
 from plfl.data.windows import SPLITS, Dataset
 from plfl.experiments.trainer import Trainer
-from plfl.federated.participation import drawn_of
 from plfl.files import digest
 from plfl.optimizers.client import ClientOpt
+from plfl.rounding import drawn_of
 from plfl.training.task import LocalTask
 
 YEAR = 365 * 24 * 60

@@ -128,6 +128,13 @@ class ClientData:
         """Targets (n_i,), in scaled units, of all training windows of a client."""
         return self.targets(torch.from_numpy(self._starts[client]))
 
+    def histograms(self, bins: int) -> NDArray[np.float64]:
+        """Shares (N, kinds) of the kinds of training targets that each client has: the labels, or
+        so many `bins` of a load."""
+        everyone = range(len(self.names))
+        targets = [self.training_targets(i).double().cpu().numpy() for i in everyone]
+        return self.task.histograms(targets, bins)
+
     def losses(
         self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None
     ) -> Tensor:

@@ -57,6 +57,8 @@ class FedADCPlus(fedadc.FedADC):
     label = "FedADC+"
     has_teacher = True
 
+    steps: int | None = Field(None, ge=1)
+    """Local steps K of a round; null: `federation.local_steps`."""
     lam: float = Field(0.35, ge=0, le=1)
     """λ of the distillation (paper: 0.35)."""
     bins: int = Field(10, ge=2)
@@ -75,10 +77,16 @@ class FedADCPlus(fedadc.FedADC):
         return State(**vars(super().init(f)), edges=edges, ratios=ratios)
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        import torch
+
         instructions = super().broadcast(f, t, clients)
         state = State.of(f)
         term = CorrectedDistillation(self.lam, state.edges, state.ratios, self.temperature)
-        return replace(instructions, teacher=instructions.start, term=term)
+        steps = None if self.steps is None else torch.full_like(clients, self.steps)
+        return replace(instructions, teacher=instructions.start, term=term, steps=steps)
+
+    def _steps(self, f: Federation) -> int:
+        return super()._steps(f) if self.steps is None else self.steps
 
 
 def agreed_bins(client_data: ClientData, bins: int) -> tuple[Tensor, Tensor]:

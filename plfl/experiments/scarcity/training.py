@@ -20,10 +20,10 @@ from plfl.experiments.calibration import calibrate, head_mask
 from plfl.experiments.scarcity import baselines
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
-from plfl.federated.participation import drawn_of
 from plfl.federated.round import run
 from plfl.methods.fedopt import FedOpt
 from plfl.results.scarcity import CALIBRATED, CENTRALISED, in_weeks
+from plfl.rounding import drawn_of
 from plfl.training import batches, schedule
 from plfl.training.task import Average, LocalTask
 
