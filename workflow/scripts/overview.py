@@ -4,10 +4,12 @@ from pathlib import Path
 
 from plfl.pipeline.jobs import git_commit, job
 from plfl.report import overview
+from plfl.report.classifiers import overview as overview_of_classifiers
 from plfl.results.overview import gather
 
 if __name__ == "__main__":
     with job(snakemake) as study:
         gather(study, study.results, git_commit())
-        overview.illustrate(study.results, study.figures)
-        overview.write(study.results, study.figures, Path(snakemake.output.page))
+        shown = overview_of_classifiers if study.data.is_images else overview
+        shown.illustrate(study.results, study.figures)
+        shown.write(study.results, study.figures, Path(snakemake.output.page))
