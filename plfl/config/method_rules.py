@@ -71,6 +71,10 @@ class MethodRules(Algorithm):
     reads_rate: ClassVar[bool] = False
     """Whether it computes with the rate of the local steps, which must then be constant."""
 
+    no_calibration: ClassVar[str | None] = None
+    """Why a client that joins late cannot train its personal part before its first round
+    (`plfl deploy client --calibrate`); None: it can."""
+
     adapts: ClassVar[bool] = False
     """Whether clients adapt the models that they forecast with (`Method.adapt`)."""
 
