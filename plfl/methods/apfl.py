@@ -68,7 +68,7 @@ class APFL(FedOpt):
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, t, clients)
-        K = f.client_data.settings.local_steps if self.steps is None else self.steps
+        K = f.client_data.local_steps if self.steps is None else self.steps
         rate = f.client_opt.lr if self.alpha_lr is None else self.alpha_lr
 
         def run(session: Session) -> Trained:

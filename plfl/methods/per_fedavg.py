@@ -59,7 +59,7 @@ class PerFedAvg(FedOpt):
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, t, clients)
-        K = f.client_data.settings.local_steps if self.steps is None else self.steps
+        K = f.client_data.local_steps if self.steps is None else self.steps
 
         def run(session: Session) -> Trained:
             if self.order == "fo":
