@@ -17,6 +17,7 @@ from plfl.cli import (
     forecast,
     init,
     methods,
+    publish,
     report,
     run,
     scarcity,
@@ -30,7 +31,7 @@ from plfl.errors import PlflError
 SUBCOMMANDS = (
     *(init, cells, study, run, data, forecast, export),
     *(claims, compare, audit, scarcity),
-    *(report, track, ui, deploy),
+    *(report, publish, track, ui, deploy),
     *(methods, schema),
 )
 """In the order of `plfl --help`."""

@@ -26,24 +26,12 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Draw the figures, write the page, print its path, and open it if asked."""
-    from plfl.report import figures, overview, page
-    from plfl.report.classifiers import figures as figures_of_images
-    from plfl.report.classifiers import overview as overview_of_images
-    from plfl.report.classifiers import page as page_of_images
-    from plfl.results.overview import is_overview, study_of
+    from plfl.report.make import figures_of, make
+    from plfl.results.overview import study_of
 
     results = options.results or latest_study("study.json")
-    study, path = study_of(results), results / "index.html"
-    drawn = results.resolve().parents[len(Path(study.name).parts)] / study.figures
-    of_images = study.data.is_images
-    if is_overview(results):
-        shown = overview_of_images if of_images else overview
-        shown.illustrate(results, drawn)
-        shown.write(results, drawn, path)
-    else:
-        for _ in (figures_of_images if of_images else figures).render_all(results, drawn):
-            pass
-        (page_of_images if of_images else page).write(results, drawn, path)
+    path = results / "index.html"
+    make(results, figures_of(results, study_of(results)), path)
     print(path)
     if options.open:
         import webbrowser

@@ -23,6 +23,7 @@ from plfl.config.sections import (
     Windows,
 )
 from plfl.layout import GROUPS, ParameterLayout
+from plfl.rounding import drawn_of
 
 Refused = Mapping[tuple[str, str, str], str]
 """The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
@@ -174,6 +175,45 @@ def of_images(
             "tuning.halve_after: needs the local models before the last round, but those of "
             "classifiers are scored after the last round only; remove it"
         )
+
+
+def of_selection(data: Data, federation: Federation) -> Iterator[str]:
+    """Report a selection of clients by labels that they do not have, or never have together."""
+    if federation.selection != "data_aware":
+        return
+    if not data.is_images:
+        yield (
+            f"federation.selection: 'data_aware' is about labels, which data.source {data.source} "
+            "does not have; set it to uniform"
+        )
+        return
+    classes, _, _ = IMAGES[data.source]
+    skew, most = data.skew, drawn_of(data.clients, federation.participation)
+    if skew.split == "sort_and_partition" and most * skew.s < classes:
+        yield (
+            f"federation.selection: 'data_aware' is impossible: {most} of {data.clients} clients "
+            f"(federation.participation) with at most {skew.s} labels each (data.skew.s) have at "
+            f"most {most * skew.s} of the {classes} classes of {data.source}; raise one of the two"
+        )
+
+
+def of_local_work(federation: Federation) -> Iterator[str]:
+    """Report local steps and epochs that contradict each other, and schedules without steps."""
+    steps, epochs = federation.local_steps, federation.local_epochs
+    if steps is not None and epochs is not None:
+        yield (
+            f"federation.local_epochs: {epochs:g} epochs and {steps} local steps (local_steps) "
+            "exclude each other; remove one, or set it to null"
+        )
+    if steps is None and epochs is None:
+        yield "federation.local_steps: is null, and so is local_epochs; set one of them"
+    for key in ("schedule", "warm_up"):
+        if epochs is not None and getattr(federation, key) != getattr(Federation(), key):
+            yield (
+                f"federation.{key}: counts local steps, which differ from client to client with "
+                "federation.local_epochs; set federation.local_steps, or let the rate fall by "
+                "federation.decay"
+            )
 
 
 def _of_units(meters: Meters) -> Iterator[str]:

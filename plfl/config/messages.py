@@ -66,7 +66,8 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
         blocks = blocks_at(error["loc"][:-1], model)
         known = list(dict.fromkeys(key for block in blocks for key in block.model_fields))
         return [f"{path}: unknown key; {allowed(str(error['loc'][-1]), known)}"]
-    message = error["msg"][0].lower() + error["msg"][1:]
+    message = error["msg"].removeprefix("Value error, ")
+    message = message[0].lower() + message[1:]
     line = f"{path}: {_SHORT.repr(error['input'])} is not allowed: {message}"
     if kind == "list_type" and not isinstance(error["input"], dict):
         line += f", such as [{error['input']}]"

@@ -23,6 +23,10 @@ class Training(Protocol):
     @property
     def loss(self) -> str: ...
     @property
+    def local_epochs(self) -> float | None: ...
+    @property
+    def selection(self) -> str: ...
+    @property
     def opt_state(self) -> str: ...
     @property
     def ema(self) -> float | None: ...
@@ -61,8 +65,15 @@ class MethodRules(Algorithm):
     has_teacher: ClassVar[bool] = False
     """Whether it mixes the outputs of a teacher into the targets."""
 
+    selects: ClassVar[bool] = False
+    """Whether it decides itself who takes part in a round (`Method.strata`, `Method.select`)."""
+
     reads_rate: ClassVar[bool] = False
     """Whether it computes with the rate of the local steps, which must then be constant."""
+
+    no_calibration: ClassVar[str | None] = None
+    """Why a client that joins late cannot train its personal part before its first round
+    (`plfl deploy client --calibrate`); None: it can."""
 
     adapts: ClassVar[bool] = False
     """Whether clients adapt the models that they forecast with (`Method.adapt`)."""
@@ -84,6 +95,11 @@ class MethodRules(Algorithm):
             )
         if self.has_teacher and (reason := task.refuses_teacher(federation.loss)):
             return f"mixes forecasts of a teacher into the targets, which {reason}"
+        if self.selects and federation.selection != "uniform":
+            return (
+                "decides itself who takes part in a round; remove the method, or set "
+                "federation.selection to uniform"
+            )
         if self.reads_rate and not federation.has_constant_rate:
             return (
                 "computes with a constant rate of the local optimiser; remove the method, or "
@@ -93,6 +109,11 @@ class MethodRules(Algorithm):
             return (
                 "trains several models or parts of a model in turn, each with fresh moments and "
                 "without an average; remove the method, or federation.opt_state and federation.ema"
+            )
+        if self.own_steps and federation.local_epochs is not None:
+            return (
+                "arranges equally many local steps for every client; remove the method, or set "
+                "federation.local_steps instead of federation.local_epochs"
             )
         if self.adapts and federation.ema is not None:
             return (

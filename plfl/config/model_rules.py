@@ -11,10 +11,9 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     model_serializer,
 )
-from pydantic_core import PydanticCustomError
 
 from plfl import plugins, registry
-from plfl.config.messages import UNKNOWN, allowed
+from plfl.config.named_block import chosen, refusal
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
 from plfl.registry import Algorithm
 
@@ -85,29 +84,18 @@ def find(name: str) -> type[ModelRules]:
 
 def _chosen(raw: Any) -> Any:
     """The model that a block of a configuration names."""
-    if not isinstance(raw, Mapping):
+    if isinstance(raw, ModelRules):
         return raw
-    keys = dict(raw)
-    name = OWN if "module" in keys else DEFAULT
-    if "name" in keys:
-        if name == OWN:
-            raise _error("name: a module of your own has no name; remove `name` or `module`")
-        name = keys.pop("name")
-    try:
-        cls = find(name)
-    except (KeyError, TypeError):
-        raise _error(
-            f"name: {name!r} is unknown; {allowed(str(name), [n for n in available() if n != OWN])}"
-        ) from None
-    for key in keys:
-        if key not in cls.model_fields:
-            known = allowed(str(key), ["name", *cls.model_fields])
-            raise _error(f"{key}: unknown key of the model {name}; {known}")
-    return cls.model_validate(keys)
-
-
-def _error(message: str) -> PydanticCustomError:
-    return PydanticCustomError(UNKNOWN, "{line}", {"line": message})
+    own = isinstance(raw, Mapping) and "module" in raw
+    if own and "name" in raw:
+        raise refusal("name: a module of your own has no name; remove `name` or `module`")
+    return chosen(
+        raw,
+        what="model",
+        default=OWN if own else DEFAULT,
+        find=find,
+        names=lambda: [name for name in available() if name != OWN],
+    )
 
 
 ChosenModel = Annotated[SerializeAsAny[ModelRules], BeforeValidator(_chosen)]

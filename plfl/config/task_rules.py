@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -11,15 +10,16 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     model_serializer,
 )
-from pydantic_core import PydanticCustomError
 
 from plfl import registry
-from plfl.config.messages import UNKNOWN, allowed
+from plfl.config.named_block import chosen
 from plfl.registry import Algorithm
 
 PACKAGE = "plfl.tasks"
 """Holds the tasks, one file each. Only the file of the task that is named is imported."""
 DEFAULT = "forecast"
+Margins = Literal["none", "personal", "shared"]
+"""Whether intervals get a margin at both ends: none, one of each client's own, or one for all."""
 
 
 class TaskRules(Algorithm):
@@ -34,6 +34,11 @@ class TaskRules(Algorithm):
         """Why a teacher's outputs cannot be mixed into the targets with `federation.loss`; None if
         they can."""
         raise NotImplementedError
+
+    @property
+    def margins(self) -> Margins:
+        """Whose margins the intervals of a trained model get, so that they cover what they say."""
+        return "none"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -63,23 +68,9 @@ def find(name: str) -> type[TaskRules]:
 
 def _chosen(raw: Any) -> Any:
     """The task that a block of a configuration names."""
-    if not isinstance(raw, Mapping):
+    if isinstance(raw, TaskRules):
         return raw
-    keys = dict(raw)
-    name = keys.pop("name", DEFAULT)
-    try:
-        cls = find(name)
-    except (KeyError, TypeError):
-        raise _error(f"name: {name!r} is unknown; {allowed(str(name), available())}") from None
-    for key in keys:
-        if key not in cls.model_fields:
-            known = allowed(str(key), ["name", *cls.model_fields])
-            raise _error(f"{key}: unknown key of the task {name}; {known}")
-    return cls.model_validate(keys)
-
-
-def _error(message: str) -> PydanticCustomError:
-    return PydanticCustomError(UNKNOWN, "{line}", {"line": message})
+    return chosen(raw, what="task", default=DEFAULT, find=find, names=available)
 
 
 ChosenTask = Annotated[SerializeAsAny[TaskRules], BeforeValidator(_chosen)]

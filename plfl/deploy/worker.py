@@ -42,9 +42,11 @@ def work(
         calibrate: see `Client`.
 
     Raises:
-        PlflError: another worker uses the folder, other users can read it, or the data are not
-            usable.
+        PlflError: another worker uses the folder, other users can read it, the data are not usable,
+            or the method refuses to calibrate.
     """
+    if calibrate:
+        agreement.check_calibration(study, cell)
     os.umask(0o077)
     private_folder(folder)
     with hold(folder / ".lock", busy="another worker uses this folder; stop it first"):

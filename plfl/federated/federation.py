@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.config.sections import Simulation
+from plfl.federated import participation
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
@@ -69,6 +71,9 @@ class Federation:
     state: MethodState = field(init=False, default_factory=MethodState)
     """What the method keeps between rounds; methods read it by `MethodState.of`."""
     moments: dict[str, Tensor] = field(init=False, default_factory=dict)
+    held: NDArray[np.bool_] | None = field(init=False, default=None)
+    """Labels (N, classes) that each client has, if `federation.selection` needs them: the clients
+    tell the server before round 1."""
     steps: Tensor = field(init=False)
     """Local steps (N, 1) that each client's kept moments have behind them."""
     average: dict[str, Tensor] = field(init=False, default_factory=dict)
@@ -91,12 +96,27 @@ class Federation:
             self.moments = self.client_opt.init(self.local)
         if self.channel.shared:
             self.state = self.method.init(self)
+            self._learn_labels()
             self.clock.wait_for_all(self.channel.page)
         if self.ema is not None:
             self.average = {"rows": self.local.clone(), "steps": torch.zeros_like(self.steps)}
         if self.keeps_best:
             least = torch.full((clients,), torch.inf, dtype=torch.float64)
             self.best = {"rows": self.local.clone(), "least": least.to(self.local.device)}
+
+    def _learn_labels(self) -> None:
+        """Let the clients tell the server their labels if it selects by them; try a selection."""
+        settings = self.client_data.settings
+        rule = participation.RULES[settings.selection]
+        if not rule.needs_labels:
+            return
+        told = torch.from_numpy(self.client_data.histograms(bins=0) > 0)
+        (told,) = self.channel.send_extras("up", self.everyone, [told])
+        self.held, names = told.cpu().numpy(), self.client_data.names
+        # An impossible selection is reported before anything trains.
+        participation.participants(
+            self.seed, 0, names, settings.participation, None, rule, self.held
+        )
 
     @property
     def x0(self) -> Tensor:

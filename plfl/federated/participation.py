@@ -1,27 +1,110 @@
-"""Which clients take part in a round."""
+"""Which clients take part in a round: `federation.selection`, one function per rule.
+
+A rule gets random orders of the clients, one after another, how many clients it has to choose, and,
+if it needs them, the labels that each client has told the server before round 1. Another rule is
+another function in `RULES`, and its name in `plfl.config.sections.Federation.selection`.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.federated.rounding import share_of
+from plfl.errors import ConfigError
+from plfl.rounding import drawn_of
 from plfl.training.batches import stream
+
+Chosen = NDArray[np.int64]
+"""Numbers of some clients."""
+Held = NDArray[np.bool_]
+"""Which labels (N, classes) each client has."""
+
+TRIES = 1000
+"""Random orders after which a rule that rejects some of them goes another way, or gives up."""
+
+
+def uniform(orders: Iterator[Chosen], count: int, held: Held | None) -> Chosen:
+    """All sets of `count` clients are equally probable."""
+    return next(orders)[:count]
+
+
+def data_aware(orders: Iterator[Chosen], count: int, held: Held | None) -> Chosen:
+    """Together they have every label that any client has (FedADC, arXiv 2012.09102, section IV).
+
+    Of the sets for which this is true all are equally probable: uniform draws are repeated. Where
+    that takes more than `TRIES` draws, clients are added greedily instead, each time the one with
+    most labels that are still missing.
+
+    Raises:
+        ConfigError: the labels of so few clients are never complete.
+    """
+    assert held is not None
+    everything = held.any(0)
+    for order in itertools.islice(orders, TRIES):
+        if (held[order[:count]].any(0) == everything).all():
+            return order[:count]
+    for order in itertools.islice(orders, TRIES):
+        if (chosen := _cover(order, count, held)) is not None:
+            return chosen
+    problem = (
+        f"'data_aware' finds no {count} of {len(held)} clients that have all {everything.sum()} "
+        "labels together; raise federation.participation, or let clients have more labels "
+        "(data.skew)"
+    )
+    raise ConfigError("federation.selection", [problem])
+
+
+def _cover(order: Chosen, count: int, held: Held) -> Chosen | None:
+    """`count` clients that have all labels, chosen greedily; None if this fails.
+
+    Of equally good clients the first in `order` is added, and in the end its first others.
+    """
+    missing, chosen = held.any(0), order[:0]
+    while missing.any():
+        if len(chosen) == count:
+            return None
+        best = order[(held[order] & missing).sum(1).argmax()]
+        chosen, missing = np.append(chosen, best), missing & ~held[best]
+    others = order[~np.isin(order, chosen)]
+    return np.append(chosen, others[: count - len(chosen)])
+
+
+class Rule(NamedTuple):
+    """A way to choose the clients of a round."""
+
+    choose: Callable[[Iterator[Chosen], int, Held | None], Chosen]
+    """Chooses so many of the clients, given their random orders and labels."""
+    needs_labels: bool = False
+    """Whether the clients tell the server before round 1 which labels they have."""
+
+
+RULES = {"uniform": Rule(uniform), "data_aware": Rule(data_aware, needs_labels=True)}
+"""The rules of `federation.selection`."""
 
 
 def participants(
-    seed: int, t: int, clients: list[str], share: float, groups: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
+    seed: int,
+    t: int,
+    clients: list[str],
+    share: float,
+    groups: NDArray[np.int64] | None = None,
+    rule: Rule = RULES["uniform"],
+    held: Held | None = None,
+) -> Chosen:
     """Indices, ascending, of the clients that take part in round `t`.
 
-    They are a share of all `clients`, or of each of their `groups` (N,), see `drawn_of`.
+    They are a share of all `clients`, or of each of their `groups` (N,), see `drawn_of`. A rule
+    that needs labels gets those `held` by the clients.
     """
     if groups is None:
         groups = np.zeros(len(clients), dtype=np.int64)
-    by_name = np.argsort(clients)
-    order = by_name[stream(seed, "/participants", t).permutation(len(clients))]
-    members = [order[groups[order] == group] for group in np.unique(groups)]
-    return np.sort(np.concatenate([some[: drawn_of(len(some), share)] for some in members]))
-
-
-def drawn_of(clients: int, share: float) -> int:
-    """How many of so many `clients` take part in a round: the nearest number, at least one."""
-    return max(1, share_of(clients, share))
+    by_name, chosen = np.argsort(clients), []
+    for group in np.unique(groups):
+        random = stream(seed, "/participants", t)  # the same orders for every group
+        orders = (by_name[random.permutation(len(clients))] for _ in itertools.count())
+        members = (order[groups[order] == group] for order in orders)
+        count = drawn_of(int((groups == group).sum()), share)
+        chosen.append(rule.choose(members, count, held))
+    return np.sort(np.concatenate(chosen))

@@ -94,8 +94,10 @@ def participants_of(f: Federation, t: int, settings: Settings) -> Tensor:
     """Clients (n,) that take part in round `t`."""
     groups = f.method.strata(f) if f.channel.shared else None
     numbers = None if groups is None else groups.cpu().numpy()
+    # Without a server nobody selects.
+    rule = participation.RULES[settings.selection if f.channel.shared else "uniform"]
     drawn = participation.participants(
-        f.seed, t, f.client_data.names, settings.participation, numbers
+        f.seed, t, f.client_data.names, settings.participation, numbers, rule, f.held
     )
     reached = drawn[f.clock.available(t)[drawn]]
     clients = torch.from_numpy(reached).to(f.local.device)

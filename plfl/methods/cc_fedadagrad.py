@@ -60,6 +60,7 @@ class CCFedAdagrad(FedOpt):
     """Server Adagrad along updates that arrive whenever clients finish."""
 
     name = "cc_fedadagrad"
+    selects = True
 
     beta: float = Field(0.9, ge=0, lt=1)
     """Decay β of the first moment (ours; the paper names none)."""

@@ -57,6 +57,8 @@ class FedADCPlus(fedadc.FedADC):
     label = "FedADC+"
     has_teacher = True
 
+    steps: int | None = Field(None, ge=1)
+    """Local steps K of a round; null: `federation.local_steps`."""
     lam: float = Field(0.35, ge=0, le=1)
     """λ of the distillation (paper: 0.35)."""
     bins: int = Field(10, ge=2)
@@ -78,7 +80,15 @@ class FedADCPlus(fedadc.FedADC):
         instructions = super().broadcast(f, t, clients)
         state = State.of(f)
         term = CorrectedDistillation(self.lam, state.edges, state.ratios, self.temperature)
-        return replace(instructions, teacher=instructions.start, term=term)
+        steps = None if self.steps is None else self._steps(f, clients)
+        return replace(instructions, teacher=instructions.start, term=term, steps=steps)
+
+    def _steps(self, f: Federation, clients: Tensor) -> Tensor:
+        import torch
+
+        if self.steps is None:
+            return super()._steps(f, clients)
+        return torch.full_like(clients, self.steps)
 
 
 def agreed_bins(client_data: ClientData, bins: int) -> tuple[Tensor, Tensor]:

@@ -51,6 +51,7 @@ class FedAMP(Method):
 
     name = "fedamp"
     no_proximal = "it draws the models itself, towards u_i"
+    no_calibration = "its server knows each client's model, and would not know of the new start"
 
     attention: Literal["distance", "cosine"] = "cosine"
     """What the weights follow: distances between models, or, as the paper does for deep networks

@@ -39,11 +39,14 @@ class FedBABU(FedOpt):
     """A federation of the body, with a random head, and fine-tuning."""
 
     name = "fedbabu"
+    no_calibration = "all heads keep their common initial values during the rounds"
     adapts = True
 
     head: Head = "mlp"
     """The head: the head of the model, in the paper the whole MLP (`mlp`), or its last layer
     (`last`)."""
+    steps: int | None = Field(None, ge=1)
+    """Local steps K of a round; null: `federation.local_steps`."""
     tune: Literal["all", "head", "body"] = "all"
     """Parameters that are fine-tuned."""
     epochs: float = Field(5, ge=0)
@@ -65,7 +68,11 @@ class FedBABU(FedOpt):
         return torch.from_numpy(head_mask(layout, self.head)).to(like.device)
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        import torch
+
         instructions = super().broadcast(f, t, clients)
+        if self.steps is not None:
+            instructions.steps = torch.full_like(clients, self.steps)
         instructions.frozen = self._head(f.shared, f.layout)
         return instructions
 

@@ -39,6 +39,7 @@ class FedCluster(FedOpt):
     """One step of the server for each cluster in turn."""
 
     name = "fedcluster"
+    selects = True
 
     clusters: int = Field(3, ge=1)
     """Number M of random clusters of nearly equal size (no default in the source)."""

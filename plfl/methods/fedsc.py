@@ -41,6 +41,7 @@ class FedSC(FedOpt):
     """Clusters of clients with similar data that train the model one after the other."""
 
     name = "fedsc"
+    selects = True
 
     clusters: int = Field(3, ge=1)
     """Number M of clusters (no default in the source)."""
@@ -55,10 +56,7 @@ class FedSC(FedOpt):
         import torch
 
         check_count(f, self.clusters)
-        targets = [
-            f.client_data.training_targets(i).double().cpu().numpy() for i in range(len(f.local))
-        ]
-        attributes = torch.from_numpy(f.client_data.task.histograms(targets, self.bins)).to(f.x0)
+        attributes = torch.from_numpy(f.client_data.histograms(self.bins)).to(f.x0)
         (attributes,) = f.channel.send_extras("up", f.everyone, [attributes])
         labels = linked(attributes.cpu().numpy(), self.clusters)
         return ClusterState(torch.from_numpy(labels).to(f.local.device))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from plfl.federated.federation import Federation
+    from plfl.federated.instructions import TrainInstructions
 
 
 class FineTuning(FedOpt):
@@ -41,6 +42,8 @@ class FineTuning(FedOpt):
     ignores_sharing = True
     adapts = True
 
+    steps: int | None = Field(None, ge=1)
+    """Local steps K of a round; null: `federation.local_steps`."""
     epochs: float = Field(2, ge=0)
     """Passes E over the client's training windows on all parameters (the papers: 1 to 10)."""
     head_epochs: float = Field(0, ge=0)
@@ -50,6 +53,14 @@ class FineTuning(FedOpt):
     (`last`)."""
     most_steps: int | None = Field(None, ge=1)
     """Steps after which a client stops, in each of the two phases; null: no limit."""
+
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+        import torch
+
+        instructions = super().broadcast(f, t, clients)
+        if self.steps is not None:
+            instructions.steps = torch.full_like(clients, self.steps)
+        return instructions
 
     def adapt(self, f: Federation, rows: Tensor) -> Tensor:
         import torch

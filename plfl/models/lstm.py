@@ -12,53 +12,32 @@ The steps are written out, which a stack of models computes fast. The paper's mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
-
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from plfl.layout import WindowShape
-from plfl.models import Model
-from plfl.models.mlp import head_of
+from plfl.models.recurrent import Recurrent, RecurrentNet
 
 
-class Lstm(Model):
+class Lstm(Recurrent):
     """An LSTM, the body, with an MLP, the head."""
 
     name = "lstm"
     label = "LSTM"
 
-    hidden: int = Field(32, ge=1)
-    """Units of the LSTM."""
-    mlp: tuple[Annotated[int, Field(ge=1)], ...] = (64,)
-    """Widths of the hidden layers of the head."""
-
-    @property
-    def head_patterns(self) -> list[str]:
-        return ["head.*"]
-
     def build(self, shape: WindowShape) -> nn.Module:
-        return Net(shape, self.hidden, self.mlp)
+        return Net(nn.LSTMCell(shape.inputs, self.hidden), shape, self.mlp)
 
 
-class Net(nn.Module):
+class Net(RecurrentNet):
     """The module of `lstm`; the parameters of the body are those of `nn.LSTMCell`."""
 
-    def __init__(self, shape: WindowShape, hidden: int, mlp: Sequence[int]):
-        super().__init__()
-        self.body = nn.LSTMCell(shape.inputs, hidden)
-        self.head = head_of(hidden + shape.context, mlp, shape.outputs)
-
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
-        """Forecasts (B,), or (B, O) of several outputs."""
-        body, linear = self.body, nn.functional.linear
-        read = linear(sequence, body.weight_ih, body.bias_ih)
-        h = c = sequence.new_zeros(sequence.shape[0], body.hidden_size)
+    def last_state(self, read: Tensor) -> Tensor:
+        body = self.body
+        h = c = read.new_zeros(read.shape[0], body.hidden_size)
         for x in read.unbind(1):
-            i, f, g, o = (x + linear(h, body.weight_hh, body.bias_hh)).chunk(4, 1)
+            gates = x + nn.functional.linear(h, body.weight_hh, body.bias_hh)
+            i, f, g, o = gates.chunk(4, 1)
             c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
             h = torch.sigmoid(o) * torch.tanh(c)
-        out: Tensor = self.head(torch.cat([h, context], 1))
-        return out.squeeze(1)
+        return h

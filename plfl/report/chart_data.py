@@ -220,11 +220,11 @@ def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, A
 
     Each state has as many clients as fit into `MOST_POINTS`, at evenly spaced ranks of test MASE,
     of which a single one is the median. If not even one fits, it has the forecasters of lowest
-    validation MASE.
+    validation MASE. Empty if the study keeps no forecasts.
     """
     found = {}
     states = tables.study.data.states
-    for state in states:
+    for state in states if tables.keeps_forecasts else []:
         cell = tables.shown_cell(state)
         if cell is None:
             continue

@@ -162,6 +162,13 @@ class Tables:
         """The columns of forecasts.parquet."""
         return self._columns("forecasts.parquet")
 
+    @cached_property
+    def keeps_forecasts(self) -> bool:
+        """Whether forecasts.parquet has rows; it may lack them, as it holds readings, too."""
+        path = self._file("forecasts.parquet")
+        with _readable(path):
+            return bool(pq.read_metadata(path).num_rows)
+
     def _columns(self, name: str) -> list[str]:
         path = self._file(name)
         with _readable(path):

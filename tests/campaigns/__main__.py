@@ -45,6 +45,10 @@ CAMPAIGNS = {
         "files of NREL, the authors and BDG2, read and compared; needs the files",
         ((*PYTEST, f"{HERE}/test_golden.py", f"{HERE}/test_reference_data.py"),),
     ),
+    "crate": Campaign(
+        "a published study in the validators of RO-Crate and Croissant; minutes; needs a network",
+        ((*PYTEST, f"{HERE}/test_crate.py"),),
+    ),
     "browser": Campaign(
         "the report and the MLflow pages in a browser; a minute; needs chromium",
         ((*PYTEST, f"{HERE}/test_page.py", f"{HERE}/test_ui.py"),),

@@ -147,8 +147,11 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
             },
             "'temperature' is not among the inputs of data.features; allowed: weekday",
         ),
-        ({"model": 5}, "model: 5 is not allowed: input should be a valid dictionary"),
         ({"model": {"hiden": 3}}, "model.hiden: unknown key of the model lstm_mlp; allowed: name"),
+        (
+            {"model": "mlp"},
+            "model: 'mlp' is not allowed: it is a block of keys, such as `model: {na",
+        ),
         ({"model": {"name": "mpl"}}, "did you mean 'mlp'?"),
         ({"model": {"name": ["mlp"]}}, "model.name: ['mlp'] is unknown; allowed: cnn, "),
         ({"model": {"name": "mlp", "hidden": [0]}}, "model.hidden.0: 0 is not allowed"),

@@ -8,7 +8,7 @@ from plfl.config.study import Study
 from plfl.data import source
 from plfl.data.features import assemble
 from plfl.deploy import worker
-from plfl.errors import ConfigError, DataError
+from plfl.errors import ConfigError, DataError, PlflError
 
 NAME = "101"
 
@@ -118,3 +118,15 @@ def test_a_table_of_the_owner_has_to_have_what_the_study_names(study, folder, da
     expected = r"series\.parquet: has no column weekday, temperature, which data\.features lists"
     with pytest.raises(DataError, match=f"{expected}; add it, remove it"):
         read(of, folder)
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"), [("fedbabu", "keep their common initial values"), ("fedamp", "new start")]
+)
+def test_a_method_that_a_late_calibration_would_break_refuses_it(method, reason, folder):
+    grid = {"method": [method], "client_opt": ["adam"], "server_opt": ["fedavg"]}
+    of = Study.parse({"grid": grid}, "test")
+    cell = next(cell for cell in of.cells if cell.sharing == "P2")
+    with pytest.raises(PlflError, match=f"--calibrate does not work with {method}: .*{reason}"):
+        worker.work(of, cell, NAME, folder, lambda: None, calibrate=2)
+    assert not list(folder.iterdir())

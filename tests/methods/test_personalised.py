@@ -18,6 +18,7 @@ from plfl.methods.ditto import Ditto
 from plfl.methods.fedala import FedALA
 from plfl.methods.fedamp import FedAMP
 from plfl.methods.fedbabu import FedBABU
+from plfl.methods.fedfomo import FedFomo, ranked
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedrep import FedRep
 from plfl.methods.fine_tuning import FineTuning
@@ -27,6 +28,7 @@ from plfl.methods.pfedme import PFedMe
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
+from tests.helpers import personalised as reference
 from tests.helpers import tiny
 from tests.helpers.problems import Q2, Quadratic, in_turns, trajectory
 
@@ -51,6 +53,31 @@ def path(method: Method, **options: Any) -> list[float]:
 
 def near(expected: Any) -> Any:
     return pytest.approx(expected, abs=6e-11)
+
+
+@pytest.mark.parametrize(
+    ("options", "turns", "expected", "rows"),
+    [
+        ({}, None, [2, 1.49, 1.19165, 1.01711525], [[0.9652365], [1.068994]]),
+        ({}, TURNS, [2, 1.62, 1.2232, 0.990792], None),
+        (BODY, None, [2, 1.11875, 0.6876757812, 0.4718737183], [1.3969577026, 1.0749160156]),
+        (BODY, TURNS, [0.3060546875], None),
+        (HEAD, None, [2, 1.559375, 1.3684912109, 1.2680564194], [0.7018980408, 0.3703276367]),
+        (HEAD, TURNS, [0.9717529297], None),
+    ],
+    ids=["FedAvg", "FedAvg in turns", "FedPer", "FedPer in turns", "LG", "LG in turns"],
+)
+def test_averages_of_what_is_shared(options, turns, expected, rows):
+    method = in_turns(FedOpt(), *turns) if turns else FedOpt()
+    seen = trajectory(SGD, AVG, method, **options)
+    assert [one.x.item() for one in seen[-len(expected) :]] == near(expected)
+    if rows:
+        personal = ~np.array(options.get("shared", (False,)))
+        assert seen[-1].local[:, personal].squeeze().tolist() == near(np.ravel(rows))
+
+
+def test_dittos_server_ends_where_fedavgs_does():
+    assert path(Ditto(), rounds=200)[-1] == near(0.7710843373)
 
 
 @pytest.mark.parametrize(
@@ -304,6 +331,13 @@ def test_pfedme_with_exact_proximal_points():
     assert seen.x.item() == near(sum(points) / 2)
 
 
+def test_pfedme_with_a_server_that_does_not_step():
+    """β = 0, as nearly as a rate above 0 allows."""
+    seen = trajectory(SGD, FedAvg(lr=1e-300), A)
+    assert all(torch.equal(one.x, seen[0].x) for one in seen)
+    assert (seen[-1].scored != seen[0].scored).all()
+
+
 def fedala(**options: Any) -> FedALA:
     return FedALA(subset="shared", **options)
 
@@ -379,6 +413,7 @@ FEDAMP = FedAMP(attention="distance", sigma=2)
         (FedAMP(attention="distance", sigma=1e12), {}, [1.102736, 1]),
         (FedAMP(attention="distance", sigma=2, lam=0), {}, [1.062882, 1]),
         (FEDAMP, {"rounds": 200}, [0.2668589787, 0.9332852553]),
+        (FEDAMP, {"rounds": 200, "steps": 5}, [0.2668589787, 0.9332852553]),
     ],
 )
 def test_means_of_similar_models(method, options, expected):
@@ -397,6 +432,46 @@ def test_what_fedamps_server_sends():
         after(FedAMP(attention="distance", sigma=0.9))
 
 
+def test_mixtures_of_models_that_fit():
+    """From 2 with losses of 2, the clients gain 0.6878 and 1.0752, 1.2312 and 1.7408."""
+    seen = trajectory(SGD, AVG, FedFomo(), rounds=2)
+    assert seen[1].local[:, 0].tolist() == near([1.62, 1.36])
+    starts = [2 - 1.763 / (0.6878 / 0.38 + 1.0752 / 0.64), 2 - 2.972 / (1.2312 / 0.38 + 2.72)]
+    assert seen[1].global_models[:, 0].tolist() == near(starts)
+    assert seen[2].local[:, 0].tolist() == near([0.81 * starts[0], 0.64 + 0.36 * starts[1]])
+    up, down = (seen[2].report.bytes[0][kind].tolist() for kind in ("bytes_up", "bytes_down"))
+    assert (down, up) == ([8, 8], [16, 16])
+
+
+def test_fedfomo_keeps_to_the_model_before_if_no_other_is_better():
+    federations: list[Any] = []
+    trajectory(SGD, AVG, FedFomo(), rounds=1, made=federations.append)
+    (f,) = federations
+    f.state.before[:] = torch.tensor([[0.0], [1.0]])
+    assert torch.equal(f.global_models, f.state.before)
+    f.state.own[0] = torch.inf
+    assert torch.equal(f.global_models, f.state.before)
+
+
+def test_fedfomos_server_learns_whose_models_help_and_explores():
+    federations: list[Any] = []
+    problem = Quadratic([1, 1, 1, 1], [-3, -2.5, 2, 3], [1])
+    few = FedFomo(models=2, epsilon=0)
+    seen = trajectory(SGD, AVG, few, problem=problem, rounds=8, made=federations.append)
+    assert seen[-1].report.bytes[0]["bytes_down"].tolist() == [16] * 4
+    (affinity,) = (f.state.affinity for f in federations)
+    assert (affinity.diagonal() == 0).all()
+    assert affinity.fill_diagonal_(-torch.inf).argmax(1).tolist() == [1, 0, 3, 2]
+    ids, values = np.arange(5), np.array([0.0, 3, 1, 3, 2])
+    drawn = {tuple(ranked(ids, values, 3, 0, np.random.default_rng(s))) for s in range(20)}
+    assert drawn == {(1, 3, 4), (3, 1, 4)}
+    explored = [tuple(ranked(ids, values, 3, 1, np.random.default_rng(s))) for s in range(200)]
+    assert {i for some in explored for i in some} == set(range(5))
+    assert all(len(set(some)) == 3 for some in explored)
+    with pytest.raises(ConfigError, match="no others' models to send"):
+        trajectory(SGD, AVG, FedFomo(), problem=Quadratic([1], [0], [1]))
+
+
 @pytest.mark.parametrize("mean", [[0, 1], [1], []], ids=str)
 def test_rows_of_absent_clients_stay(mean):
     before, last = trajectory(SGD, AVG, in_turns(Ditto(), [0, 1], mean), rounds=2)[1:]
@@ -411,7 +486,9 @@ def study_of(name: str, **blocks: Any) -> Any:
     few = {"epochs": 1, "most_steps": 3}
     fedala = {"subset": "shared", "first": 2, "most_steps": 2}
     method_blocks = {"fedbabu": few, "fine_tuning": few, "fedala": fedala}
-    blocks["method"] = method_blocks | blocks.get("method", {})
+    given = blocks.get("method", {})
+    merged = {key: method_blocks.get(key, {}) | given.get(key, {}) for key in method_blocks | given}
+    blocks["method"] = merged
     blocks["grid"] = grid | {"sharing": ["P1", "P2"], "refused": "skip"} | blocks.get("grid", {})
     return tiny.study(**blocks)
 
@@ -422,6 +499,7 @@ PERSONAL = [
     "fedala",
     "fedamp",
     "fedbabu",
+    "fedfomo",
     "fedrep",
     "fine_tuning",
     "knn_per",
@@ -451,6 +529,18 @@ def test_the_same_bits_in_any_company(method):
         pd.testing.assert_frame_equal(alone.records, together[cell].records)
 
 
+@pytest.mark.parametrize("method", ["fine_tuning", "fedbabu", "fedadc_plus"])
+def test_fewer_steps_for_one_method_are_fewer_steps(method):
+    """A method's own `steps` do what `federation.local_steps` does."""
+    tables = []
+    for whole, own in ((3, None), (4, 3)):
+        blocks = {"federation": {"local_steps": whole}, "method": {method: {"steps": own}}}
+        study = study_of(method, grid={"sharing": ["P2"]}, **blocks)
+        (result,) = train(study, study.cells, tiny.dataset()).values()
+        tables.append(result.records)
+    pd.testing.assert_frame_equal(*tables)
+
+
 STORE = np.array([[0.0, 0], [1, 0], [0, 2], [3, 3]])
 FOLLOWED = np.array([1.0, 2, 4, 8])
 
@@ -470,7 +560,17 @@ def test_each_client_chooses_its_share_of_memory_by_the_absolute_error():
     queries = np.array([[0, 0.2], [1, 0.4], [0.2, 1.8]])
     close = neighbours_mean(STORE, FOLLOWED, queries, 3, KnnPer()._exponents)
     assert close.tolist() == near([1.6703174054, 1.8652125532, 3.3304845478])
-    assert best_share(close, np.array([2, 2, 3.5]), np.array([1.9, 1.8, 3.45])) == 0.3
+    outputs, loads = np.array([2, 2, 3.5]), np.array([1.9, 1.8, 3.45])
+    assert best_share(close, outputs, loads) == 0.3
+    mixed = outputs + np.arange(101)[:, None] / 100 * (close - outputs)
+    squared = ((mixed - loads) ** 2).mean(1)
+    assert (squared.argmin(), squared.min()) == (44, near(0.0074765375))
+    assert reference.best_share(close, outputs, loads) == near(0.4396161037)
+
+
+def test_a_memory_that_is_worse_has_no_share_of_the_forecast():
+    loads = np.array([1.0, 2, 4])
+    assert best_share(loads + 5, loads, loads) == 0
 
 
 def test_memory_far_away_still_has_weights_and_is_mixed_into_local_alone():
@@ -530,6 +630,7 @@ def test_resuming_with_dropouts_a_schedule_and_the_best_models(method, tmp_path)
         ("knn_per", {"federation": {"keep": "best"}}, "federation.keep"),
         ("knn_per", {"model": {"name": "gru"}}, "hidden features"),
         ("fedamp", {"grid": {"server_opt": ["fedadam"]}}, "use fedavg with lr 1"),
+        ("fedfomo", {"grid": {"server_opt": ["fedadam"]}}, "use fedavg with lr 1"),
     ],
 )
 def test_refusals(method, blocks, expected):

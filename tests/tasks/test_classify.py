@@ -154,6 +154,17 @@ def test_seeds_have_partitions_of_their_own() -> None:
         ({"federation": {"keep": "best"}}, "federation.keep: 'best' needs the local models"),
         ({"tuning": {"halve_after": [0.5]}}, "tuning.halve_after: needs the local models"),
         ({"model": {"name": "lstm_mlp", "blocks": None}}, "model"),
+        (
+            {"federation": {"selection": "data_aware"}},
+            "3 of 10 clients (federation.participation) with at most 2 labels each",
+        ),
+        (
+            {
+                "federation": {"selection": "data_aware", "participation": 1.0},
+                "grid": {"method": ["fedsc"]},
+            },
+            "'fedsc' decides itself who takes part",
+        ),
     ],
 )
 def test_impossible_studies(blocks: dict[str, Any], problem: str) -> None:
@@ -167,6 +178,29 @@ def test_methods_for_classifiers_do_not_forecast() -> None:
         Study.parse({"grid": {"method": ["fedntd"]}}, "test")
 
 
+def test_loads_have_no_labels_to_select_by() -> None:
+    with pytest.raises(ConfigError, match="comstock does not have"):
+        Study.parse({"federation": {"selection": "data_aware"}}, "test")
+
+
 def test_too_few_images_for_a_minibatch() -> None:
     with pytest.raises(DataError, match="fewer than"):
         trained(study(federation={"batch_size": 30}))
+
+
+def test_data_aware_selection_knows_labels_that_were_sent() -> None:
+    share = {"participation": 0.6, "rounds": 4}
+    aware, plain = (
+        trained(study(federation=share | {"selection": rule})) for rule in ("data_aware", "uniform")
+    )
+    counts = images(study()).label_counts
+    steps = aware.query("split == 'train' and model == 'local'")
+    for _, some in steps[steps["steps"] > 0].groupby("round"):
+        assert len(some) == 6
+        assert counts[some["client"].astype(int)].any(0).all()
+    sent = [
+        records.query("model == 'local' and split == 'train'").groupby("round")["extras_up"].sum()
+        for records in (aware, plain)
+    ]
+    assert sent[0].tolist() == [10 * 10, 0, 0, 0]  # a byte for each label
+    assert not sent[1].any()

@@ -5,7 +5,7 @@ from plfl.config.sections import Grid, Simulation
 from plfl.config.study import LONGEST_NAME, Cell, Study
 from plfl.data import meters
 from plfl.data.source import buildings
-from plfl.errors import ConfigError, did_you_mean
+from plfl.errors import ConfigError, PlflError, did_you_mean
 from plfl.experiments import train as experiment
 from plfl.experiments.recorder import Recorder
 from plfl.files import digest
@@ -43,6 +43,11 @@ def reason_against(study: Study, cell: Cell) -> str | None:
             "federation.keep: best works in the simulator only, since a client may miss a round in "
             "which its model is scored; set it to last, or use `plfl run`"
         )
+    if study.task.margins == "shared":
+        return (
+            "task.conformal: shared works in the simulator only; set it to personal, which sends "
+            "nothing, or use `plfl run`"
+        )
     if (count := study.trials(cell)) > 1:
         return (
             f"tuning: {count} candidates; tune with `plfl run`, then write the chosen values to "
@@ -54,6 +59,18 @@ def reason_against(study: Study, cell: Cell) -> str | None:
             f"{SUFFIX!r} are appended; shorten it by {excess}"
         )
     return None
+
+
+def check_calibration(study: Study, cell: Cell) -> None:
+    """Check that clients of a cell that join late can train their personal part before.
+
+    Raises:
+        PlflError: they cannot, with the reason.
+    """
+    if reason := study.method(cell).no_calibration:
+        raise PlflError(
+            f"--calibrate does not work with {cell.method}: {reason}; start the client without it"
+        )
 
 
 def deployable(study: Study, name: str | None, source: str) -> Cell:

@@ -315,10 +315,11 @@ def _rows(lines: Lines, labels: Sequence[str], model: str, score: str) -> Iterat
 
 
 def _cell(row: Any, score: str) -> tuple[str, str, str]:
-    interval = ""
-    if score == "accuracy_tail" and np.isfinite(row["low"]):
-        interval = f"[{100 * row['low']:.1f}, {100 * row['high']:.1f}]"
-    chosen = row.get("hyperparameters")
+    interval, chosen = "", ""
+    if score == "accuracy_tail":  # what was chosen is the same at a quarter of the rounds
+        chosen = row.get("hyperparameters")
+        if np.isfinite(row["low"]):
+            interval = f"[{100 * row['low']:.1f}, {100 * row['high']:.1f}]"
     return (
         percent(row[score], row[f"{score}_std"]),
         interval,

@@ -46,6 +46,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
     states, best = tables.study.data.states, tables.best_baselines
     if not any(tables.shown_cell(state) for state in states):
         return {"week": empty("every cell diverged")}
+    if not tables.keeps_forecasts:
+        return {"week": empty("the readings stay with their owner")}
     figure, axes = panels(len(states), 1, (PAGE, 1.45 * len(states) + 0.35))
     baselines = {}
     for axis, state in zip(axes[:, 0], states, strict=True):

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from plfl.errors import ResultsError
 from plfl.report.figures import draw
+from plfl.report.figures.nothing import EMPTY
 from plfl.results.records import CELL
 from plfl.results.tables import Tables, baseline_label
 from tests.helpers import fake_results
@@ -77,11 +78,15 @@ def test_a_client_without_mase_is_not_the_median(tmp_path_factory: pytest.TempPa
         assert f"client {left}:" in axis.get_title(loc="left")
 
 
-def test_missing_forecasts_are_an_error(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_missing_forecasts_of_a_client_are_an_error(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     folder = tmp_path_factory.mktemp("no-forecasts")
     fake_results.write(folder, fake_results.TINY)
     forecasts = pd.read_parquet(folder / "forecasts.parquet")
-    forecasts[:0].to_parquet(folder / "forecasts.parquet")
+    forecasts[forecasts["client"] == "nobody"].to_parquet(folder / "forecasts.parquet")
+    assert draw("week", Tables(folder))["week"].axes[0].texts[0].get_gid() == EMPTY
+    forecasts.assign(client="nobody").to_parquet(folder / "forecasts.parquet")
     with pytest.raises(ResultsError, match=r"forecasts\.parquet: has no rows for client ca"):
         draw("week", Tables(folder))
 

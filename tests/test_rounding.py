@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plfl.federated.participation import drawn_of, participants
-from plfl.federated.rounding import decimal, share_of, whole
+from plfl.federated.participation import participants
+from plfl.rounding import decimal, drawn_of, share_of, whole
 
 
 @given(st.integers(0, 2000), st.integers(0, 1000))

@@ -18,6 +18,11 @@ def share_of(count: int, share: float) -> int:
     return math.floor(decimal(share) * count + Fraction(1, 2))
 
 
+def drawn_of(clients: int, share: float) -> int:
+    """How many of so many `clients` take part in a round: the nearest number, at least one."""
+    return max(1, share_of(clients, share))
+
+
 def whole(value: float) -> float:
     """`value`, or the whole number that it misses by round-off alone (1e-9 of it)."""
     nearest = float(round(value))

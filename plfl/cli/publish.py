@@ -1,0 +1,58 @@
+"""`plfl publish`: a finished study as an RO-Crate."""
+
+import argparse
+from pathlib import Path
+
+from plfl.cli.common import Commands, add_parser
+
+EXAMPLES = """
+plfl publish results/demo --to demo-crate
+plfl publish results/demo --to demo.zip --models
+"""
+
+
+def add(commands: Commands) -> None:
+    """Add `publish` to the commands of `plfl`."""
+    about = "write a finished study as an RO-Crate, to publish it"
+    parser = add_parser(commands, "publish", about, EXAMPLES, run)
+    parser.add_argument("results", type=Path, help="results folder of a study")
+    parser.add_argument(
+        "--to",
+        type=Path,
+        required=True,
+        metavar="FOLDER|FILE.zip",
+        help="to write; must not exist",
+    )
+    parser.add_argument(
+        "--citation",
+        type=Path,
+        default=Path("CITATION.cff"),
+        metavar="FILE",
+        help="authors and licence; default: %(default)s of the current folder",
+    )
+    parser.add_argument(
+        "--models",
+        action="store_true",
+        help="include the models; they hold the personal parameters of every client, and the "
+        "limits of its loads",
+    )
+    parser.add_argument(
+        "--data",
+        action="store_true",
+        help="include the files that the study read. Without it, nothing shows readings of own "
+        "meters",
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the crate, and say what it does not contain."""
+    from datetime import UTC, datetime
+
+    from plfl.publish import citation, publish
+
+    read = citation.read(options.citation)
+    today = datetime.now(UTC).date()
+    published = publish(options.results, options.to, read, today, options.models, options.data)
+    if published.without_readings:
+        print("left out: readings of the meters, and what shows them; --data includes them")
+    print(f"wrote {options.to}, licence {read.licence}")

@@ -1,0 +1,51 @@
+"""What `gru` and `lstm` share: a recurrent cell over the sequence, and an MLP over its last state
+and the context.
+
+The steps are written out, which a stack of models computes fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from plfl.layout import WindowShape
+from plfl.models import Model
+from plfl.models.mlp import head_of
+
+
+class Recurrent(Model):
+    """A recurrent cell, the body, with an MLP, the head."""
+
+    hidden: int = Field(32, ge=1)
+    """Units of the recurrent cell."""
+    mlp: tuple[Annotated[int, Field(ge=1)], ...] = (64,)
+    """Widths of the hidden layers of the head."""
+
+    @property
+    def head_patterns(self) -> list[str]:
+        return ["head.*"]
+
+
+class RecurrentNet(nn.Module):
+    """A module with a cell of torch as `body`; subclasses compute its steps."""
+
+    def __init__(self, cell: nn.RNNCellBase, shape: WindowShape, mlp: Sequence[int]):
+        super().__init__()
+        self.body = cell
+        self.head = head_of(cell.hidden_size + shape.context, mlp, shape.outputs)
+
+    def last_state(self, read: Tensor) -> Tensor:
+        """The hidden state (B, H) after all steps; `read` (B, T, gates · H) is W x + b of every
+        step."""
+        raise NotImplementedError
+
+    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+        """Forecasts (B,), or (B, O) of several outputs."""
+        read = nn.functional.linear(sequence, self.body.weight_ih, self.body.bias_ih)
+        out: Tensor = self.head(torch.cat([self.last_state(read), context], 1))
+        return out.squeeze(1)

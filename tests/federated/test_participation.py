@@ -1,0 +1,71 @@
+"""Rules of selection: which clients the server asks to take part in a round."""
+
+from typing import get_args
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from plfl.config.sections import Federation
+from plfl.data.images.splits import sort_and_partition
+from plfl.errors import ConfigError
+from plfl.federated.participation import RULES, participants
+from plfl.methods import Method, available
+
+NAMES = [f"{i:02}" for i in range(100)]
+
+
+def held(seed: int, s: int = 2, clients: int = 100) -> NDArray[np.bool_]:
+    """The labels of clients with `s` shards of ten classes."""
+    labels = np.arange(1200) % 10
+    parts = sort_and_partition(labels, clients, s, np.random.default_rng(seed))
+    return np.array([np.bincount(labels[own], minlength=10) > 0 for own in parts])
+
+
+def chosen(rule: str, t: int, share: float, labels: NDArray[np.bool_]) -> NDArray[np.int64]:
+    return participants(0, t, NAMES[: len(labels)], share, None, RULES[rule], labels)
+
+
+def test_every_rule_can_be_configured() -> None:
+    assert list(RULES) == list(get_args(Federation.model_fields["selection"].annotation))
+
+
+@pytest.mark.parametrize(("share", "covered"), [(0.1, 0.258), (0.2, 0.913)])
+def test_uniform_draws_cover_all_labels_as_often_as_inclusion_and_exclusion_say(
+    share: float, covered: float
+) -> None:
+    complete = [held(t)[chosen("uniform", t, share, held(t))].any(0).all() for t in range(1, 401)]
+    assert np.mean(complete) == pytest.approx(covered, abs=4 * (0.25 / 400) ** 0.5)
+
+
+def test_data_aware_draws_are_those_uniform_draws_that_are_complete() -> None:
+    labels = held(1)
+    equal = 0
+    for t in range(1, 41):
+        plain, aware = (chosen(rule, t, 0.1, labels) for rule in RULES)
+        assert labels[aware].any(0).all()
+        assert len(aware) == len(set(aware.tolist())) == 10
+        assert aware.tolist() == sorted(aware)
+        if labels[plain].any(0).all():
+            assert (plain == aware).all()
+            equal += 1
+    assert 0 < equal < 40
+
+
+def test_a_rare_cover_is_found_greedily_and_differs_from_round_to_round() -> None:
+    """Five of a hundred clients with two labels each: a draw is complete once in 10⁵ times."""
+    labels = held(1)
+    found = [tuple(chosen("data_aware", t, 0.05, labels)) for t in range(1, 4)]
+    assert all(labels[list(some)].any(0).all() and len(some) == 5 for some in found)
+    assert len(set(found)) > 1
+
+
+def test_an_impossible_cover_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="finds no 4 of 100 clients that have all 10 labels"):
+        chosen("data_aware", 1, 0.04, held(1))
+
+
+def test_methods_that_select_say_so() -> None:
+    for cls in available().values():
+        own = cls.strata is not Method.strata or cls.select is not Method.select
+        assert cls.selects == own, cls.name
