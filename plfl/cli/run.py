@@ -13,6 +13,7 @@ from plfl.errors import PlflError
 if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
 
+    from plfl.data.windows import Dataset
     from plfl.results.records import CellResult, Models
     from plfl.tasks.classify import Classify
 
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
     if options.records:
         write_table(result.records, options.records)
     if options.models and isinstance(dataset, Dataset):
-        _write_models(options.models, study, cell, result, dataset.interval)
+        _write_models(options.models, study, cell, result, dataset)
     if options.forecasts:
         from plfl.experiments.trainer import Trainer
 
@@ -77,13 +78,18 @@ def run(options: argparse.Namespace) -> None:
     print(_scores(study, cell, result.records))
 
 
-def _write_models(path: Path, study: Study, cell: Cell, result: CellResult, interval: int) -> None:
+def _write_models(
+    path: Path, study: Study, cell: Cell, result: CellResult, dataset: Dataset
+) -> None:
     from plfl.data import source
+    from plfl.experiments.trainer import Trainer
     from plfl.forecast.contents import describe
     from plfl.results.models import write_models
 
     tables = source.load(study.data, cell.state)
-    write_models(path, _models(cell, result), describe(study, cell, tables, interval))
+    models = _models(cell, result)
+    margins = Trainer.of(study, dataset).evaluator.margins(models)
+    write_models(path, models, describe(study, cell, tables, dataset.interval, margins))
 
 
 def _models(cell: Cell, result: CellResult) -> Models:

@@ -197,6 +197,25 @@ def of_selection(data: Data, federation: Federation) -> Iterator[str]:
         )
 
 
+def of_local_work(federation: Federation) -> Iterator[str]:
+    """Report local steps and epochs that contradict each other, and schedules without steps."""
+    steps, epochs = federation.local_steps, federation.local_epochs
+    if steps is not None and epochs is not None:
+        yield (
+            f"federation.local_epochs: {epochs:g} epochs and {steps} local steps (local_steps) "
+            "exclude each other; remove one, or set it to null"
+        )
+    if steps is None and epochs is None:
+        yield "federation.local_steps: is null, and so is local_epochs; set one of them"
+    for key in ("schedule", "warm_up"):
+        if epochs is not None and getattr(federation, key) != getattr(Federation(), key):
+            yield (
+                f"federation.{key}: counts local steps, which differ from client to client with "
+                "federation.local_epochs; set federation.local_steps, or let the rate fall by "
+                "federation.decay"
+            )
+
+
 def _of_units(meters: Meters) -> Iterator[str]:
     roles = [role for role in meters.columns if role not in ("timestamp", "load")]
     for role, unit in meters.units.items():

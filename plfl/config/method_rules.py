@@ -23,6 +23,8 @@ class Training(Protocol):
     @property
     def loss(self) -> str: ...
     @property
+    def local_epochs(self) -> float | None: ...
+    @property
     def selection(self) -> str: ...
     @property
     def opt_state(self) -> str: ...
@@ -107,6 +109,11 @@ class MethodRules(Algorithm):
             return (
                 "trains several models or parts of a model in turn, each with fresh moments and "
                 "without an average; remove the method, or federation.opt_state and federation.ema"
+            )
+        if self.own_steps and federation.local_epochs is not None:
+            return (
+                "arranges equally many local steps for every client; remove the method, or set "
+                "federation.local_steps instead of federation.local_epochs"
             )
         if self.adapts and federation.ema is not None:
             return (

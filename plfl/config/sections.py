@@ -5,12 +5,12 @@ reference from it. A section does not depend on any other; `plfl.config.checks` 
 together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.search import Value
@@ -375,8 +375,13 @@ class Federation(Section):
 
     rounds: int = Field(40, ge=1)
     """Number of rounds, also called global epochs (authors' code: 40)."""
-    local_steps: int = Field(125, ge=1)
-    """Minibatch steps per client and round (authors' code: 125)."""
+    local_steps: int | None = Field(125, ge=1)
+    """Minibatch steps per client and round (authors' code: 125). null: `local_epochs` says how
+    many."""
+    local_epochs: float | None = Field(None, gt=0)
+    """Passes E of a client over its training windows in a round: client i, which has n_i windows,
+    takes E · ⌊n_i / batch_size⌋ steps, rounded down, at least one. null: `local_steps`. One of the
+    two is null."""
     batch_size: int = Field(16, ge=1)
     """Windows per minibatch (paper: 16)."""
     batches: Literal["draw", "epoch"] = "draw"
@@ -417,6 +422,19 @@ class Federation(Section):
     evaluate_every: int = Field(10, ge=1)
     """Rounds between evaluations (authors' code: 10). The last round is always evaluated."""
     simulation: Simulation = Simulation()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _epochs_replace_the_default(cls, raw: Any) -> Any:
+        epochs = raw.get("local_epochs") if isinstance(raw, Mapping) else None
+        return {"local_steps": None, **raw} if epochs is not None else raw
+
+    @property
+    def local_work(self) -> str:
+        """What a client does in a round, in words, such as `20 local steps`."""
+        if self.local_steps is not None:
+            return f"{self.local_steps:,} local step{'s' * (self.local_steps != 1)}"
+        return f"{self.local_epochs:g} local epoch{'s' * (self.local_epochs != 1)}"
 
     @property
     def has_constant_rate(self) -> bool:

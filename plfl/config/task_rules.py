@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -18,6 +18,8 @@ from plfl.registry import Algorithm
 PACKAGE = "plfl.tasks"
 """Holds the tasks, one file each. Only the file of the task that is named is imported."""
 DEFAULT = "forecast"
+Margins = Literal["none", "personal", "shared"]
+"""Whether intervals get a margin at both ends: none, one of each client's own, or one for all."""
 
 
 class TaskRules(Algorithm):
@@ -32,6 +34,11 @@ class TaskRules(Algorithm):
         """Why a teacher's outputs cannot be mixed into the targets with `federation.loss`; None if
         they can."""
         raise NotImplementedError
+
+    @property
+    def margins(self) -> Margins:
+        """Whose margins the intervals of a trained model get, so that they cover what they say."""
+        return "none"
 
     @property
     def settings(self) -> dict[str, Any]:

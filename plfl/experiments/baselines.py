@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from plfl.baselines import catalogue, features, linear, naive, targets, trees
 from plfl.baselines.model import Fit, Predict
 from plfl.data.windows import SPLITS, WEEK, Dataset
+from plfl.experiments.evaluation import check_margins
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.quantiles import Quantiles
@@ -67,19 +69,26 @@ def evaluate(
     """Train every baseline on the dataset of a state and score it on validation and test.
 
     A baseline that cannot forecast every window of a client's split has no score there, so none
-    picks its windows.
+    picks its windows. If the task has margins, every client gives its intervals margins of its
+    own: a baseline has no server.
 
     Args:
         state: its name.
         dataset: its clients.
         boosting: how LightGBM is trained.
         task: what is predicted; by default a forecast of the load.
+
+    Raises:
+        DataError: a client has too few validation windows for margins.
     """
     task = task or Forecast()
+    check_margins(dataset, task)
     levels = task.levels if isinstance(task, Quantiles) else ()
     rows, weeks, trained = [], [], fits(boosting, levels)
     for name, baseline in catalogue(context=dataset.context.shape[1] > 0).items():
         predict = trained[name](dataset)
+        if task.margins != "none":
+            predict = _with_margins(dataset, predict, task)
         sent = raw_bytes(dataset) if baseline.pooled else [0] * len(dataset.clients)
         keys = {"state": state, "baseline": name}
         rows += [keys | row | {"bytes": sent[i]} for i, row in _scores(dataset, predict, task)]
@@ -107,6 +116,18 @@ def raw_bytes(dataset: Dataset) -> list[int]:
         loads = np.isfinite(part[:, 0]).sum()
         sent.append(4 * int(loads + numbers[columns].sum()))
     return sent
+
+
+def _with_margins(dataset: Dataset, predict: Predict, task: Task) -> Predict:
+    """The baseline with intervals that fit the validation part of each client."""
+    clients = range(len(dataset.clients))
+    own = (predict(i, dataset.starts(i, "validation")) for i in clients)
+    margins = [task.margins_of(dataset, i, predictions) for i, predictions in enumerate(own)]
+
+    def predicted(i: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
+        return task.with_margins(dataset, i, predict(i, starts), margins[i])
+
+    return predicted
 
 
 def _scores(dataset: Dataset, predict: Predict, task: Task) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -1,6 +1,8 @@
 """How models predict: their scores on validation and test, and something to look at."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -8,11 +10,16 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.data.windows import Dataset, Split
+from plfl.errors import DataError
+from plfl.federated.channel import Channel
 from plfl.federated.federation import Federation
-from plfl.results.records import Models
+from plfl.results.records import Margins, Model, Models
 from plfl.tasks import Task
 from plfl.training.task import Engine
 
+Floats: TypeAlias = NDArray[np.float64]
+Forecasts: TypeAlias = list[Floats]
+"""Predictions for the validation windows and then the test windows of each client."""
 EVALUATED: tuple[Split, ...] = ("validation", "test")
 
 
@@ -26,11 +33,30 @@ class Evaluation:
     """Predictions for a part of every client's test part, see `Task.shown`."""
 
 
+def check_margins(dataset: Dataset, task: Task) -> None:
+    """Refuse a dataset in which a client has too few validation windows for the task's margins.
+
+    Raises:
+        DataError: the message lists all of them.
+    """
+    if problems := list(task.uncalibrated(dataset)):
+        raise DataError("\n".join(problems))
+
+
 class Evaluator:
-    """Forecasts every evaluation window of every client of a dataset."""
+    """Forecasts every evaluation window of every client of a dataset.
+
+    If the task has margins, intervals get those that make them fit the validation part, whenever
+    models are scored. Clients with a server may share them. They do so once, in the last round,
+    through the channel of their federation; until then scores say what they would share.
+
+    Raises:
+        DataError: a client has too few validation windows for margins.
+    """
 
     def __init__(self, dataset: Dataset, engine: Engine, task: Task):
         self.dataset, self.engine, self.task = dataset, engine, task
+        check_margins(dataset, task)
         self.clients = range(len(dataset.clients))
         starts = [np.concatenate([dataset.starts(i, s) for s in EVALUATED]) for i in self.clients]
         self.starts = [torch.from_numpy(s).to(engine.device) for s in starts]
@@ -41,51 +67,78 @@ class Evaluator:
         Clients that keep their best models compare these with them; in the last round (`is_last`)
         the best ones are scored.
         """
+        channel = f.channel if is_last else None
         if not f.keeps_best:
-            return self.score(f, received)
+            return self.score(f, received, channel)
         own = f.own_models(received)
         examined = self.evaluate(own, received)
         scores = examined.scores
         local = scores[(scores["model"] == "local") & (scores["split"] == "validation")]
         errors = local[self.task.own_selection].to_list()
         f.keep_best(own, torch.tensor(errors, dtype=torch.float64))
-        return self.evaluate(f.best["rows"], received) if is_last else examined
+        return self.evaluate(f.best["rows"], received, channel) if is_last else examined
 
-    def score(self, f: Federation, received: torch.Tensor | None) -> Evaluation:
+    def score(
+        self, f: Federation, received: torch.Tensor | None, channel: Channel | None = None
+    ) -> Evaluation:
         """Score what the clients forecast with, and `received` as `evaluate` does."""
         if received is not None:
             mixed = f.method.mixed(f, received, self.starts)
             if mixed is not None:
-                return self._examined(mixed, self.engine.predict(received, self.starts))
-        return self.evaluate(f.own_models(received), received)
+                return self._examined(mixed, self.engine.predict(received, self.starts), channel)
+        return self.evaluate(f.own_models(received), received, channel)
 
-    def evaluate(self, local: torch.Tensor, received: torch.Tensor | None) -> Evaluation:
+    def evaluate(
+        self,
+        local: torch.Tensor,
+        received: torch.Tensor | None,
+        channel: Channel | None = None,
+    ) -> Evaluation:
         """Score the models (N, P) as the clients hold them, and as the server would send them.
 
-        Where nothing is shared (None) the two are the same.
+        Where nothing is shared (None) the two are the same. Shared margins go through the
+        `channel`, if one is given.
         """
         return self._examined(
             self.engine.predict(local, self.starts),
             None if received is None else self.engine.predict(received, self.starts),
+            channel,
         )
 
     def test_forecasts(self, models: Models) -> pd.DataFrame:
         """Truth, persistence and the forecasts of `models` for every window of the test parts."""
-        e = self.engine
-        outputs = {
-            str(model): e.predict(torch.from_numpy(rows).to(e.device, e.dtype), self.starts)
-            for model, rows in models.items()
-        }
-        found = {model: self._predictions(of) for model, of in outputs.items()}
+        found = self._forecast(models)
+        margins = self._margins(found)
+        found = {model: self._with_margins(of, margins.get(model)) for model, of in found.items()}
         shown = (self._shown(i, found, whole=True) for i in self.clients)
         return pd.concat(shown, ignore_index=True)
 
+    def margins(self, models: Models) -> Margins:
+        """The margins of `models`, which a forecast of them needs; empty without margins."""
+        return {} if self.task.margins == "none" else self._margins(self._forecast(models))
+
+    def _forecast(self, models: Models) -> dict[Model, Forecasts]:
+        e = self.engine
+        return {
+            model: self._predictions(
+                e.predict(torch.from_numpy(rows).to(e.device, e.dtype), self.starts)
+            )
+            for model, rows in models.items()
+        }
+
     def _examined(
-        self, local: list[torch.Tensor], received: list[torch.Tensor] | None
+        self,
+        local: list[torch.Tensor],
+        received: list[torch.Tensor] | None,
+        channel: Channel | None,
     ) -> Evaluation:
         """Scores of the outputs of both models of every client."""
-        found = {"local": self._predictions(local)}
-        found["global"] = found["local"] if received is None else self._predictions(received)
+        found: dict[Model, Forecasts] = {"local": self._predictions(local)}
+        if received is not None:
+            found["global"] = self._predictions(received)
+        margins = self._margins(found, channel)
+        found = {model: self._with_margins(of, margins.get(model)) for model, of in found.items()}
+        found.setdefault("global", found["local"])
         rows = [
             {"client": str(self.dataset.clients[i]), "split": split, "model": model}
             | self.task.scores(self.dataset, i, split, self._part(i, split, predictions[i]))
@@ -96,7 +149,43 @@ class Evaluator:
         week = pd.concat(self._shown(i, found) for i in self.clients)
         return Evaluation(pd.DataFrame(rows), week)
 
-    def _predictions(self, outputs: list[torch.Tensor]) -> list[NDArray[np.float64]]:
+    def _margins(self, found: Mapping[Model, Forecasts], channel: Channel | None = None) -> Margins:
+        """Margins (N, ...) of each model, given its predictions; empty without margins."""
+        if self.task.margins == "none":
+            return {}
+        own = {
+            model: np.stack([self._margins_of(i, of[i]) for i in self.clients])
+            for model, of in found.items()
+        }
+        if self.task.margins == "personal" or "global" not in found:
+            return own
+        return {model: self._agreed(margins, channel) for model, margins in own.items()}
+
+    def _margins_of(self, i: int, predictions: Floats) -> Floats:
+        validation = self._part(i, "validation", predictions)
+        return self.task.margins_of(self.dataset, i, validation)
+
+    def _agreed(self, own: Floats, channel: Channel | None) -> Floats:
+        """The margins of the server (N, ...), given the clients' `own` ones (N, ...)."""
+        everyone = torch.arange(len(own))
+        windows = [len(self.dataset.starts(i, "validation")) for i in self.clients]
+        channel = channel or Channel(0, len(own))  # whose ledger nobody reads
+        sent = [torch.from_numpy(own).float(), torch.tensor(windows, dtype=torch.int32)]
+        margins, counts = (one.numpy() for one in channel.send_extras("up", everyone, sent))
+        agreed = self.task.agreed(margins.astype(float), counts.astype(np.int64))
+        answer = torch.from_numpy(agreed).float().expand(len(own), *agreed.shape)
+        (received,) = channel.send_extras("down", everyone, [answer])
+        return received.double().numpy()
+
+    def _with_margins(self, predictions: Forecasts, margins: Floats | None) -> Forecasts:
+        if margins is None:
+            return predictions
+        return [
+            self.task.with_margins(self.dataset, i, own, margins[i])
+            for i, own in enumerate(predictions)
+        ]
+
+    def _predictions(self, outputs: list[torch.Tensor]) -> Forecasts:
         """Predictions for a client's validation windows, then for its test windows."""
         return [
             self.task.predictions(
@@ -105,15 +194,13 @@ class Evaluator:
             for i, own in enumerate(outputs)
         ]
 
-    def _part(self, i: int, split: Split, predictions: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _part(self, i: int, split: Split, predictions: Floats) -> Floats:
         windows = len(self.dataset.starts(i, split))
         return predictions[:windows] if split == "validation" else predictions[-windows:]
 
-    def _shown(
-        self, i: int, found: dict[str, list[NDArray[np.float64]]], whole: bool = False
-    ) -> pd.DataFrame:
+    def _shown(self, i: int, found: Mapping[Model, Forecasts], whole: bool = False) -> pd.DataFrame:
         every = self.dataset.starts(i, "test")
         starts = every if whole else self.task.week(self.dataset, i)
         rows = np.searchsorted(every, starts)
-        shown = {model: self._part(i, "test", of[i])[rows] for model, of in found.items()}
+        shown = {str(model): self._part(i, "test", of[i])[rows] for model, of in found.items()}
         return self.task.shown(self.dataset, i, starts, shown)

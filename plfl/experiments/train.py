@@ -85,18 +85,17 @@ def train(
         evaluate = study.federation.evaluates(t) or t in study.rungs
         for i, (f, recorder) in enumerate((trial.federation, trial.recorder) for trial in running):
             times = finished.times[i] if takes_time(study.federation.simulation) else None
-            recorder.train(
-                t,
-                finished.present[i],
-                finished.losses[i],
-                finished.steps[i],
-                finished.bytes[i],
-                times,
-            )
+            page = finished.bytes[i]
             if evaluate:
                 received = f.global_models if f.has_global else None
                 examined = evaluator.examine(f, received, t == study.federation.rounds)
-                recorder.evaluate(t, examined, finished.bytes[i], clusters_of(f))
+                further = f.channel.close_round()  # shared margins of intervals
+                page = {kind: counts + further[kind] for kind, counts in page.items()}
+            recorder.train(
+                *(t, finished.present[i], finished.losses[i], finished.steps[i]), page, times
+            )
+            if evaluate:
+                recorder.evaluate(t, examined, page, clusters_of(f))
         progress(t)
         if checkpoint and t < study.federation.rounds and checkpoint.is_due():
             checkpoint.save(

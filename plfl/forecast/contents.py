@@ -3,7 +3,8 @@
 It is JSON: `study` and `format` (the configuration), `version` (of plfl), `cell`, `digest` (of the
 settings that determine the cell's numbers), `parameters` (shapes by name, in the order of a row),
 `model` (its settings), `columns` (the inputs), `interval` (minutes), and `clients`: by name, in the
-order of the rows, the client's `plfl.data.windows.Scaling`.
+order of the rows, the client's `plfl.data.windows.Scaling`. `margins`, by model, are those of the
+clients' intervals, if the task has margins.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,10 +19,15 @@ from plfl.config.study import FORMAT, Cell, Study
 from plfl.data import windows
 from plfl.data.windows import Scaling
 from plfl.files import digest
+from plfl.results.records import MODELS, Margins
 
 
 def describe(
-    study: Study, cell: Cell, tables: Mapping[str, pd.DataFrame], interval: int
+    study: Study,
+    cell: Cell,
+    tables: Mapping[str, pd.DataFrame],
+    interval: int,
+    margins: Margins,
 ) -> dict[str, Any]:
     """What is to be known of the models of a cell.
 
@@ -30,10 +36,11 @@ def describe(
         cell: one of its cells.
         tables: the tables of its clients, which their windows were made of.
         interval: minutes between their rows.
+        margins: those of the models, see `plfl.experiments.evaluation.Evaluator.margins`.
     """
     scalings = dict(zip(tables, windows.scalings(tables, study.windows), strict=True))
     columns = [str(column) for column in next(iter(tables.values()))]
-    return describe_scaled(study, cell, columns, interval, scalings)
+    return describe_scaled(study, cell, columns, interval, scalings, margins)
 
 
 def describe_scaled(
@@ -42,6 +49,7 @@ def describe_scaled(
     columns: Sequence[str],
     interval: int,
     scalings: Mapping[str, Scaling],
+    margins: Margins,
 ) -> dict[str, Any]:
     """The same as `describe`, given the `columns` of the tables and the clients' scalings."""
     return {
@@ -55,6 +63,7 @@ def describe_scaled(
         "columns": list(columns),
         "interval": interval,
         "clients": {name: _as_lists(scaling) for name, scaling in scalings.items()},
+        "margins": {str(model): own.tolist() for model, own in margins.items()},
     }
 
 
@@ -65,6 +74,12 @@ def _as_lists(scaling: Scaling) -> dict[str, Any]:
         if field.name != "context"
     }
     return {**numbers, "context": [one.tolist() for one in scaling.context]}
+
+
+def margins_of(about: Mapping[str, Any]) -> Margins:
+    """The margins of the models, as `describe` wrote them; earlier versions had none."""
+    found = about.get("margins", {})
+    return {model: np.array(found[model], float) for model in MODELS if model in found}
 
 
 def scaling_of(described: Mapping[str, Any]) -> Scaling:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timezone
 from os import PathLike
 from pathlib import Path
@@ -25,10 +25,10 @@ from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import WEEK, Dataset, Scaling, build_later
 from plfl.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.experiments.trainer import network_of
-from plfl.forecast.contents import describe_scaled, scaling_of
+from plfl.forecast.contents import describe_scaled, margins_of, scaling_of
 from plfl.layout import WindowShape
 from plfl.results.models import read_models, write_models
-from plfl.results.records import Model, Models
+from plfl.results.records import MODELS, Margins, Model, Models
 from plfl.tasks import Task
 from plfl.training.engines import make_engine
 
@@ -49,6 +49,8 @@ class ForecastModel:
     scalings: dict[str, Scaling]
     """The scaling of each client, by name, in the order of the rows of `models`."""
     models: Models
+    margins: Margins = field(default_factory=dict)
+    """Those of the intervals, if the task has margins."""
 
     @property
     def clients(self) -> list[str]:
@@ -145,6 +147,9 @@ class ForecastModel:
         engine = make_engine(Compute(device="cpu"), network_of(self.study, self.shape), dataset)
         (outputs,) = engine.predict(row[None], [torch.from_numpy(starts)])
         predictions = task.predictions(dataset, 0, starts, outputs.double().numpy())
+        if model in self.margins:
+            margins = self.margins[model][self.clients.index(client)]
+            predictions = task.with_margins(dataset, 0, predictions, margins)
         outside = self._outside(later[: len(frame)], client)[last]
         loads = task.columns("forecast", predictions)
         columns = {
@@ -196,7 +201,9 @@ class ForecastModel:
         weeks = len(table) * self.interval / WEEK
         if weeks < 1:
             log.warning("%s: has only %.1f days of readings to train on", client, 7 * weeks)
-        return replace(self, scalings={client: scaling}, models=models)
+        mean = self.margins.get("global", np.empty(0)).mean(axis=0, keepdims=True)
+        margins: Margins = dict.fromkeys(MODELS, mean) if self.margins else {}
+        return replace(self, scalings={client: scaling}, models=models, margins=margins)
 
     def inputs(
         self, frame: pd.DataFrame, client: str | None = None
@@ -296,7 +303,8 @@ class ForecastModel:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as a file that `load` and `plfl forecast` read."""
-        about = describe_scaled(self.study, self.cell, self.columns, self.interval, self.scalings)
+        what = self.study, self.cell, self.columns, self.interval
+        about = describe_scaled(*what, self.scalings, self.margins)
         write_models(Path(path), self.models, about)
 
     def _client(self, client: str | None) -> str:
@@ -387,4 +395,5 @@ def load(path: str | PathLike[str]) -> ForecastModel:
         )
     scalings = {name: scaling_of(one) for name, one in about["clients"].items()}
     cell = Cell(**about["cell"])
-    return ForecastModel(study, cell, about["columns"], about["interval"], scalings, models)
+    what = study, cell, about["columns"], about["interval"]
+    return ForecastModel(*what, scalings, models, margins_of(about))

@@ -62,7 +62,7 @@ class Ditto(FedOpt):
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, t, clients)
-        local_steps = f.client_data.settings.local_steps
+        local_steps = f.client_data.local_steps
         K = local_steps if self.steps is None else self.steps
         K_v = local_steps if self.personal_steps is None else self.personal_steps
 

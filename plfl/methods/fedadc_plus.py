@@ -77,16 +77,18 @@ class FedADCPlus(fedadc.FedADC):
         return State(**vars(super().init(f)), edges=edges, ratios=ratios)
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        import torch
-
         instructions = super().broadcast(f, t, clients)
         state = State.of(f)
         term = CorrectedDistillation(self.lam, state.edges, state.ratios, self.temperature)
-        steps = None if self.steps is None else torch.full_like(clients, self.steps)
+        steps = None if self.steps is None else self._steps(f, clients)
         return replace(instructions, teacher=instructions.start, term=term, steps=steps)
 
-    def _steps(self, f: Federation) -> int:
-        return super()._steps(f) if self.steps is None else self.steps
+    def _steps(self, f: Federation, clients: Tensor) -> Tensor:
+        import torch
+
+        if self.steps is None:
+            return super()._steps(f, clients)
+        return torch.full_like(clients, self.steps)
 
 
 def agreed_bins(client_data: ClientData, bins: int) -> tuple[Tensor, Tensor]:

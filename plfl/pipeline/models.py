@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -14,6 +15,9 @@ from plfl.forecast.contents import describe
 from plfl.results.models import write_models
 from plfl.results.records import Models, write_csv, write_table
 from plfl.results.tables import Tables
+
+if TYPE_CHECKING:
+    from plfl.experiments.evaluation import Evaluator
 
 FORECASTS = ".forecasts.parquet"
 """Ending of the files with all forecasts of a cell's models for the test parts."""
@@ -46,13 +50,15 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
         interval = Dataset.load_file(dataset).interval
         for cell in filter(None, best):
             file = index.parent / f"{state}-{cell.sharing}.safetensors"
-            about = describe(study, cell, series, interval)
             models = CellCache(study.root / TRAINED).models(tables.about["cells"][str(cell)])
             models = models or _trained_again(study, cell, dataset)
-            write_models(file, models, about)
+            asked = study.task.margins != "none"
+            margins = _evaluator(study, dataset).margins(models) if asked else {}
+            write_models(file, models, describe(study, cell, series, interval, margins))
             forecasts = file.with_name(f"{file.stem}{FORECASTS}")
             if study.forecasts == "all":
-                write_table(_forecasts(study, cell, dataset, models), forecasts)
+                found = _evaluator(study, dataset).test_forecasts(models)
+                write_table(found.assign(state=cell.state, cell=str(cell)), forecasts)
             else:
                 forecasts.unlink(missing_ok=True)
             names = {"state": state, "sharing": cell.sharing, "cell": str(cell)}
@@ -65,12 +71,10 @@ def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None
     write_csv(pd.DataFrame(rows, columns=["state", "sharing", "cell", "file"]), index)
 
 
-def _forecasts(study: Study, cell: Cell, dataset: Path, models: Models) -> pd.DataFrame:
-    """All forecasts of a cell's models for the test parts of its clients."""
+def _evaluator(study: Study, dataset: Path) -> Evaluator:
     from plfl.experiments.trainer import Trainer  # see `_trained_again`
 
-    trainer = Trainer.of(study, Dataset.load_file(dataset))
-    return trainer.evaluator.test_forecasts(models).assign(state=cell.state, cell=str(cell))
+    return Trainer.of(study, Dataset.load_file(dataset)).evaluator
 
 
 def _trained_again(study: Study, cell: Cell, dataset: Path) -> Models:

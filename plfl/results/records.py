@@ -50,6 +50,8 @@ MODELS: tuple[Model, Model] = ("local", "global")
 """The two models that are scored; see `model` above."""
 Models = dict[Model, NDArray[np.float32]]
 """Parameters (N, P) of the clients' models; `global` only where something is shared."""
+Margins = dict[Model, NDArray[np.float64]]
+"""Margins (N, ...) of the intervals of the clients' models; see `plfl.tasks.conformal`."""
 CELL = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
 """Columns that name a cell."""
 DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException)

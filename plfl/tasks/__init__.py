@@ -8,7 +8,7 @@ outputs mean.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
@@ -137,6 +137,25 @@ class Task(TaskRules):
         self, dataset: Dataset, client: int, starts: NDArray[np.int64], outputs: Floats
     ) -> Floats:
         """What a model predicts for W windows of a client, as it is scored, given its outputs."""
+        raise NotImplementedError
+
+    def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
+        """Clients with too few validation windows for margins, a line for each."""
+        return iter(())
+
+    def margins_of(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
+        """Margins (...) of a client, given what is predicted for its validation windows, in units
+        of the model's outputs."""
+        raise NotImplementedError
+
+    def agreed(self, margins: Floats, windows: NDArray[np.int64]) -> Floats:
+        """Margins (...) for all, given those of N clients (N, ...) and their windows (N,)."""
+        raise NotImplementedError
+
+    def with_margins(
+        self, dataset: Dataset, client: int, predictions: Floats, margins: Floats
+    ) -> Floats:
+        """Predictions for windows of a client whose intervals have the `margins` (...)."""
         raise NotImplementedError
 
     def scores(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from plfl.tasks import Floats, Objective, Term
+from plfl.config.task_rules import Margins
+from plfl.tasks import Floats, Objective, Term, conformal
 from plfl.tasks.forecast import Forecast
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ class Quantiles(Forecast):
     levels: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
     """Levels of the quantiles, ascending, with 0.5 among them. Two levels that add up to 1 are the
     ends of an interval: 0.05 and 0.95 those of the 90 % interval."""
+    conformal: Margins = "none"
+    """Margins at both ends of every interval, by which it covers as many loads of the validation
+    part as it says: `personal`, each client its own, or `shared`, one for all by way of the server.
+    Clients that train alone always have their own."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Quantiles:
@@ -42,6 +48,19 @@ class Quantiles(Forecast):
                 "add it"
             )
         return self
+
+    @model_validator(mode="after")
+    def _has_intervals(self) -> Quantiles:
+        if self.conformal != "none" and not self.intervals:
+            raise ValueError(
+                f"conformal: {self.conformal} widens intervals, but levels {list(self.levels)} "
+                "have none; add two levels that add up to 1, such as 0.05 and 0.95"
+            )
+        return self
+
+    @property
+    def margins(self) -> Margins:
+        return self.conformal
 
     def outputs(self, horizons: int) -> int:
         return horizons * len(self.levels)
@@ -71,6 +90,60 @@ class Quantiles(Forecast):
         """Quantiles (W, H, Q) in kWh per interval, ascending."""
         quantiles = outputs.reshape(len(starts), dataset.horizons, len(self.levels))
         return np.sort(dataset.in_kwh(client, starts, quantiles), axis=-1)
+
+    def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
+        if self.conformal == "none":
+            return
+        percent, share = next(iter(self._shares.items()))
+        needed = conformal.least(share)
+        for i, name in enumerate(dataset.clients.tolist()):
+            if (windows := len(dataset.starts(i, "validation"))) < needed:
+                yield (
+                    f"client {name}: has {windows} windows in its validation part, but "
+                    f"task.conformal needs {needed} for a margin of the {percent} % interval; use "
+                    "more rows for validation in windows.split, or set task.conformal to none"
+                )
+
+    def margins_of(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
+        """Margins (H, I) of the intervals of each target, the widest interval first."""
+        truth = dataset.truth(dataset.starts(client, "validation"))
+        truth = truth.reshape(len(predictions), dataset.horizons)
+        found = np.empty((dataset.horizons, len(self.intervals)))
+        for i, (percent, (low, high)) in enumerate(self.intervals.items()):
+            for h in range(dataset.horizons):
+                ends = predictions[:, h, low], predictions[:, h, high]
+                found[h, i] = conformal.margin(truth[:, h], *ends, self._shares[percent])
+        return found / float(dataset.load_scale[client])
+
+    def agreed(self, margins: Floats, windows: NDArray[np.int64]) -> Floats:
+        shares = self._shares.values()
+        found = [conformal.agreed(margins[..., i], windows, s) for i, s in enumerate(shares)]
+        return np.stack(found, axis=-1)
+
+    def with_margins(
+        self, dataset: Dataset, client: int, predictions: Floats, margins: Floats
+    ) -> Floats:
+        """Quantiles (W, H, Q) in kWh per interval, ascending. The median stays as it is.
+
+        Where ends would cross after that, the outer one gives way, which widens its interval.
+        """
+        found, kwh = predictions.copy(), dataset.load_scale[client] * margins
+        for i, (low, high) in enumerate(self.intervals.values()):
+            found[..., low] -= kwh[:, i]
+            found[..., high] += kwh[:, i]
+        middle = self.levels.index(MEDIAN)
+        below, above = found[..., middle::-1], found[..., middle:]
+        found[..., middle::-1] = np.minimum.accumulate(below, axis=-1)
+        found[..., middle:] = np.maximum.accumulate(above, axis=-1)
+        return found
+
+    @property
+    def _shares(self) -> dict[str, float]:
+        """The share of loads that each interval is meant to cover, the widest first."""
+        return {
+            percent: self.levels[high] - self.levels[low]
+            for percent, (low, high) in self.intervals.items()
+        }
 
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats

@@ -13,6 +13,7 @@ from plfl.config.study import Study
 from plfl.data import source
 from plfl.errors import DataError, ResultsError
 from plfl.experiments.train import train
+from plfl.experiments.trainer import Trainer
 from plfl.forecast.contents import describe
 from plfl.forecast.model import ForecastModel, load
 from plfl.results.models import read_models, write_models
@@ -53,7 +54,8 @@ def trained(study: Study, file: Path) -> CellResult:
     result = train(study, [cell], dataset)[cell]
     assert result.models is not None
     tables = source.load(study.data, "XX")
-    write_models(file, result.models, describe(study, cell, tables, dataset.interval))
+    margins = Trainer.of(study, dataset).evaluator.margins(result.models)
+    write_models(file, result.models, describe(study, cell, tables, dataset.interval, margins))
     return result
 
 
@@ -209,12 +211,13 @@ def test_what_cannot_be_loaded(model: ForecastModel) -> None:
     assert plfl.load is load
 
 
-def test_quantiles_of_several_horizons_are_those_of_the_study(tmp_path, monkeypatch):
+@pytest.mark.parametrize("conformal", ["none", "personal", "shared"])
+def test_quantiles_of_several_horizons_are_those_of_the_study(conformal, tmp_path, monkeypatch):
     """Every target of every origin, from resampled readings, with the quantiles."""
     monkeypatch.chdir(tmp_path)
     study = study_of(
         windows={"horizons": 3, "look_ahead": 1, "target": "change"},
-        task={"name": "quantiles", "levels": [0.1, 0.5, 0.9]},
+        task={"name": "quantiles", "levels": [0.1, 0.5, 0.9], "conformal": conformal},
         model=MLP,
     )
     study = study.model_copy(update={"data": study.data.model_copy(update={"resample": 60})})
@@ -230,5 +233,10 @@ def test_quantiles_of_several_horizons_are_those_of_the_study(tmp_path, monkeypa
     for column in ("", "_10", "_90"):
         ours = first[f"forecast{column}"].to_numpy()
         np.testing.assert_allclose(ours, week[f"local{column}"].to_numpy(), rtol=1e-5)
+    assert {m: own.shape for m, own in model.margins.items()} == (
+        {} if conformal == "none" else {"local": (3, 3, 1), "global": (3, 3, 1)}
+    )
+    model.save("again.safetensors")
+    pd.testing.assert_frame_equal(load("again.safetensors").predict(readings, "b"), found)
     last = found[found["made_at"] == readings.index[-1]]
     assert (last.index - readings.index[-1]).tolist() == [pd.Timedelta(hours=h) for h in (1, 2, 3)]

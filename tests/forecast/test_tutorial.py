@@ -62,7 +62,7 @@ def test_the_whole_way(
     models = train(study, [cell], plfl.load_dataset(study, "all"))[cell].models
     assert models is not None
     Path(old_meter[1]).parent.mkdir(parents=True)
-    about = describe(study, cell, source.load(study.data, "all"), 60)
+    about = describe(study, cell, source.load(study.data, "all"), 60, {})
     write_models(Path(old_meter[1]), models, about)
     capsys.readouterr()
 

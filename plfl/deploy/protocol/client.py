@@ -197,6 +197,7 @@ class Client:
         about = describe_scaled(
             *(self.study, self.cell, dataset.columns.tolist(), dataset.interval),
             {self.name: scaling},
+            self.trainer.evaluator.margins(models),
         )
         with private(self.folder / self._run[0] / MODEL) as temporary:
             temporary.write_bytes(packed(models, about))

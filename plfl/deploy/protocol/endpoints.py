@@ -114,7 +114,7 @@ class Roster(ClientData):
         self.names = list(names)
         self.windows = torch.full((len(self.names),), torch.nan, dtype=torch.float64)
 
-    def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int) -> Tensor:
+    def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor) -> Tensor:
         return _unknown(rows)
 
 

@@ -82,7 +82,7 @@ def test_clients_keep_models_that_forecast(blocks, tmp_path):
     cell = by_split(of)["P2"]
     Deployment(of, cell, tmp_path / "own").run()
     kept = train(of, [cell], dataset(of))[cell].models
-    write_models(tmp_path / "all.safetensors", kept, describe(of, cell, tables(), 15))
+    write_models(tmp_path / "all.safetensors", kept, describe(of, cell, tables(), 15, {}))
     everyone = forecast_model.load(tmp_path / "all.safetensors")
     for i, name in enumerate(NAMES):
         (file,) = (tmp_path / "own" / name).glob("*/model.safetensors")
@@ -108,6 +108,10 @@ def test_what_can_be_deployed():
     reason = reason_against(best, best.cells[0])
     assert reason
     assert reason.startswith("federation.keep: best works in the simulator only")
+    shared = study(task={"name": "quantiles", "conformal": "shared"})
+    reason = reason_against(shared, shared.cells[0])
+    assert reason
+    assert reason.startswith("task.conformal: shared works in the simulator only")
 
 
 @pytest.mark.parametrize("method", DEPLOYABLE)

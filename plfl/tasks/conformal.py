@@ -1,0 +1,84 @@
+"""Conformal prediction: intervals that cover as much as they say, by a margin at both ends.
+
+A margin comes from forecasts of windows that the model was not trained on. There, the score of an
+interval [q_low, q_high] with the load y is max(q_low − y, y − q_high): how far the load lies
+outside, negative inside. The ⌈(n+1)s⌉-th smallest of n scores is the margin with which the interval
+covers a further load with probability s or more, if this load and the n ones are exchangeable
+(Yaniv Romano, Evan Patterson and Emmanuel Candès, "Conformalized Quantile Regression", NeurIPS
+2019, theorem 1).
+
+Clients that share a margin send theirs, and the server takes one of them, a quantile of quantiles:
+Pierre Humbert, Batiste Le Bars, Aurélien Bellet and Sylvain Arlot, "One-Shot Federated Conformal
+Prediction", ICML 2023. Here every client sends the margin above, and the server chooses which of
+these it takes, so that the interval covers s or more if the loads of all clients are exchangeable.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+NODES = 256
+"""Points at which the integral over coverages is evaluated."""
+TAIL = 1e-12
+"""Probability that the integral leaves out at either end."""
+
+
+def rank(windows: int, share: float) -> int:
+    """⌈(n+1)s⌉, which of n ascending scores is the margin; above n if there are too few."""
+    return ceil((windows + 1) * share - 1e-9)  # 0.9 · 10 is 9, whatever its last bit says
+
+
+def least(share: float) -> int:
+    """The windows that an interval with this share needs to have a margin."""
+    return ceil(share / (1 - share) - 1e-9)
+
+
+def margin(truth: Floats, low: Floats, high: Floats, share: float) -> float:
+    """Margin of the intervals `low` to `high` (W,) around loads `truth` (W,), to cover a share.
+
+    Windows without a forecast are left out; NaN if fewer than `least(share)` have one.
+    """
+    outside = np.maximum(low - truth, truth - high)
+    scores = np.sort(outside[~np.isnan(outside)])
+    chosen = rank(len(scores), share)
+    return float(scores[chosen - 1]) if chosen <= len(scores) else float("nan")
+
+
+def agreed(margins: Floats, windows: NDArray[np.int64], share: float) -> Floats:
+    """The margin (...) that the server takes of those of N clients (N, ...).
+
+    Args:
+        margins: what each client sends.
+        windows: the number (N,) of windows that each has them from.
+        share: what the intervals are meant to cover.
+    """
+    return np.asarray(np.sort(margins, axis=0)[server_rank(windows, share) - 1], float)
+
+
+def server_rank(windows: NDArray[np.int64], share: float) -> int:
+    """Which of N ascending margins, from 1, the server takes: the first that covers the share.
+
+    An interval with the margin of a client covers U of all loads, which is random: it follows a
+    beta distribution with parameters r and n − r + 1, where r is the rank of the margin among n
+    scores. The k-th smallest margin covers the k-th smallest of N such shares, in the mean
+    E[U₍ₖ₎] = ∫ P(fewer than k of U₁ … U_N are at most t) dt.
+    """
+    from scipy.stats import beta
+
+    ranks = np.array([rank(n, share) for n in windows.tolist()])
+    law = beta(ranks, windows - ranks + 1)
+    low, high = law.ppf(TAIL).min(), law.ppf(1 - TAIL).max()
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    at_most = law.cdf((low + (high - low) * (nodes + 1) / 2)[:, None])
+    number = np.zeros((NODES, len(windows) + 1))  # probabilities that 0 … N of them are at most t
+    number[:, 0] = 1
+    for p in at_most.T[..., None]:
+        number[:, 1:] = number[:, 1:] * (1 - p) + number[:, :-1] * p
+        number[:, :1] *= 1 - p
+    covered = low + (high - low) / 2 * (weights @ np.cumsum(number, axis=1)[:, :-1])
+    return int(np.argmax(covered > share - 1e-9)) + 1

@@ -1,0 +1,174 @@
+"""Margins of intervals: which score they are, what they cover, and what clients exchange."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import integrate, stats
+
+from plfl.baselines.trees import Boosting
+from plfl.config.study import Study
+from plfl.data.windows import Dataset, build
+from plfl.errors import ConfigError, DataError
+from plfl.experiments.baselines import evaluate
+from plfl.experiments.train import train
+from plfl.tasks import conformal
+from tests.helpers import tiny
+
+LEVELS = [0.05, 0.25, 0.5, 0.75, 0.95]
+random = np.random.default_rng(7)
+
+
+@pytest.mark.parametrize("windows", [9, 10, 11, 99, 100, 685])
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.9])
+def test_the_margin_is_the_conformal_quantile_of_the_scores(windows, share):
+    """As Romano et al. write it: the (1 − α)(1 + 1/n) empirical quantile."""
+    truth, ends = random.normal(size=windows), np.sort(random.normal(size=(2, windows)), axis=0)
+    scores = np.array([max(low - y, y - high) for y, low, high in zip(truth, *ends, strict=True)])
+    level = min(1.0, share * (1 + 1 / windows))
+    expected = np.quantile(scores, level - 1e-12, method="inverted_cdf")
+    assert conformal.margin(truth, *ends, share) == expected
+    gap = np.r_[np.nan, truth]
+    assert conformal.margin(gap, *(np.r_[0.0, end] for end in ends), share) == expected
+
+
+def test_too_few_windows_have_no_margin():
+    assert conformal.least(0.9) == 9 and conformal.least(0.5) == 1 and conformal.least(0.8) == 4
+    assert np.isnan(conformal.margin(np.zeros(8), np.zeros(8), np.zeros(8), 0.9))
+
+
+@pytest.mark.parametrize(("clients", "windows"), [(1, 30), (4, 20), (12, 85), (30, 9)])
+def test_the_server_takes_the_first_margin_that_covers(clients, windows):
+    """For equal clients, Humbert et al.'s formula, by another integral: the k-th smallest of m
+    beta variables has the density of an order statistic."""
+    share, r = 0.9, conformal.rank(windows, 0.9)
+    law = stats.beta(r, windows - r + 1)
+
+    def covered(k: int) -> float:
+        place = stats.beta(k, clients - k + 1)
+        return integrate.quad(lambda u: law.ppf(u) * place.pdf(u), 0, 1, limit=200)[0]
+
+    chosen = conformal.server_rank(np.full(clients, windows), share)
+    assert covered(chosen) >= share - 1e-7
+    assert chosen == 1 or covered(chosen - 1) < share
+
+
+def test_clients_with_unequal_windows_cover_what_they_share():
+    windows = np.array([12, 40, 90, 350])
+    own = [  # scores that are uniform: a margin covers as much as it is
+        np.sort(random.random((4000, n)), axis=1)[:, conformal.rank(n, 0.8) - 1] for n in windows
+    ]
+    covered = np.sort(own, axis=0).mean(axis=1)
+    chosen = conformal.server_rank(windows, 0.8)
+    assert covered[chosen - 1] > 0.8 > covered[chosen - 2]
+    assert conformal.agreed(np.array(own), windows, 0.8).mean() == pytest.approx(
+        covered[chosen - 1]
+    )
+
+
+def study(conformal: str, **blocks: Any) -> Study:
+    return tiny.study(
+        **{
+            "task": {"name": "quantiles", "levels": LEVELS, "conformal": conformal},
+            "windows": {"horizons": 2, "target": "change", "split": [0.2, 0.4, 0.4]},
+            "model": {"name": "mlp", "hidden": [4]},
+            "grid": {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2"]},
+            "federation": {"rounds": 2, "local_steps": 4, "batch_size": 8},
+        }
+        | blocks
+    )
+
+
+def exchangeable_of(rows: int) -> Dataset:
+    """Three clients whose loads are drawn anew in every row, each with a scale of its own."""
+    tables = {}
+    for name, scale in (("a", 1.0), ("b", 20.0), ("c", 300.0)):
+        load = scale * np.random.default_rng(int(scale)).gamma(2.0, size=rows)
+        stamps = pd.date_range("2018-01-01 00:15", periods=len(load), freq="15min")
+        tables[name] = pd.DataFrame({"load": load}, stamps)
+    return build(tables, study("none").windows)
+
+
+@pytest.fixture(scope="module")
+def exchangeable() -> Dataset:
+    return exchangeable_of(20000)
+
+
+def scores_of(of: Study, dataset: Dataset) -> pd.DataFrame:
+    (result,) = train(of, of.cells, dataset).values()
+    return result.records.query("round == 2")
+
+
+@pytest.mark.parametrize("conformal", ["personal", "shared"])
+def test_every_client_is_covered_if_its_data_are_exchangeable(conformal, exchangeable):
+    plain = scores_of(study("none"), exchangeable).query("split == 'test'")
+    found = scores_of(study(conformal), exchangeable).query("split == 'test'")
+    assert (plain["coverage_90"] < 0.85).all()  # an untrained model
+    for share in (90, 50):
+        for column in (f"coverage_{share}",):
+            assert found[column].between(share / 100 - 0.02, share / 100 + 0.02).all()
+    assert found["coverage_90_h4"].between(0.88, 0.92).all()
+    assert found["coverage_90_h5"].between(0.88, 0.92).all()
+    np.testing.assert_array_equal(found["mase"], plain["mase"])  # the median stays
+    assert (found["crps"] < plain["crps"]).all()
+
+
+def test_shared_margins_cross_the_channel_once_and_are_counted():
+    dataset = build(tiny.tables(rows=800), study("none").windows)
+    kinds = ["bytes_up", "bytes_down", "extras_up", "extras_down"]
+
+    def sent(conformal: str, scheme: str) -> pd.DataFrame:
+        of = study(conformal, grid={"sharing": [scheme], "client_opt": ["adam"]})
+        (result,) = train(of, of.cells[:1], dataset).values()
+        rows = result.records.query("split == 'train' and model == 'local'")
+        return rows.set_index(["round", "client"])[kinds]
+
+    more = sent("shared", "P2") - sent("none", "P2")
+    # Of the local and of the global model: margins of two intervals for two targets, and a count.
+    assert (more.loc[1] == 0).all(axis=None)
+    assert (more.loc[2] == 2 * np.array([20, 16, 20, 16])).all(axis=None)
+    assert (sent("personal", "P2") == sent("none", "P2")).all(axis=None)
+    assert (sent("shared", "P3") == 0).all(axis=None)
+
+
+def test_margins_leave_the_quantiles_in_order():
+    of = study("personal")
+    dataset = build(tiny.tables(rows=800), of.windows)
+    quantiles = np.sort(random.normal(size=(50, 2, 5)), axis=-1)
+    for margins in ([-3.0, 0.0], [0.0, 3.0], [-3.0, -2.0], [1.0, 1.0]):
+        found = of.task.with_margins(dataset, 1, quantiles, np.array([margins, margins]))
+        assert (np.diff(found, axis=-1) >= 0).all()
+        np.testing.assert_array_equal(found[..., 2], quantiles[..., 2])
+    kwh = dataset.load_scale[1]  # of the last margins
+    np.testing.assert_allclose(quantiles[..., 4] + kwh, found[..., 4])
+    np.testing.assert_allclose(quantiles[..., 1] - kwh, found[..., 1])
+
+
+def test_baselines_get_margins_of_their_own():
+    task, dataset = study("shared").task, exchangeable_of(2500)
+    found = evaluate("XX", dataset, Boosting(trees=3), task).scores.query("split == 'test'")
+    covered = found.groupby("baseline")["coverage_90"].mean()
+    assert {"persistence", "ridge", "lightgbm"} <= set(covered.dropna().index)
+    assert covered.dropna().between(0.87, 0.93).all()
+
+
+def test_forecasts_that_diverged_have_no_interval():
+    blocks = {"client_opt": {"sgd": {"lr": 1e20}}, "grid": {"client_opt": ["sgd"]}}
+    of = study("shared", **blocks)
+    dataset = build(tiny.tables(rows=800), of.windows)
+    found = train(of, of.cells[:1], dataset)[of.cells[0]].records.query("split == 'test'")
+    assert found["coverage_90"].isna().all()
+
+
+def test_errors_come_before_the_training():
+    with pytest.raises(ConfigError, match="none; add two levels that add up to 1"):
+        tiny.study(task={"name": "quantiles", "levels": [0.1, 0.5], "conformal": "personal"})
+    of = study("personal", windows={"split": [0.8, 0.05, 0.15], "look_back": 4})
+    dataset = build(tiny.tables(rows=300), of.windows)
+    said = r"client a: has 8 windows in its validation part, but task\.conformal needs 9 .* 90 %"
+    with pytest.raises(DataError, match=said) as found:
+        train(of, of.cells, dataset)
+    assert len(str(found.value).splitlines()) == 3
+    with pytest.raises(DataError, match=said):
+        evaluate("XX", dataset, task=of.task)
