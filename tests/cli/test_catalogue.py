@@ -72,6 +72,7 @@ SENT = {
     "fedadc_dm": ("0", "0", "2 d_s", "d_s"),
     "fedadc_plus": ("0", "0", "2 d_s", "d_s"),
     "fedeff": ("0", "d_s + 3", "d_s + 1", "d_s"),
+    "fedfomo": ("0", "0", "3 d_s", "d_s + 3"),  # four clients: the models of three others
     "fedsc": ("0", "10", "d_s", "d_s"),
     "ifca": ("0", "0", "2 d_s", "d_s + 1"),
     "one_shot": ("d_s", "d_s", "d_s", "d_s"),

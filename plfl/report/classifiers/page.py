@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from plfl.files import atomic
 from plfl.report.classifiers import CAPTIONS, paper
 from plfl.report.classifiers.tables import Results
-from plfl.report.page import drawing
+from plfl.report.page import drawing, templates
 from plfl.results import classification
 
 
@@ -58,27 +57,24 @@ def write(results: Path, figures: Path, out: Path) -> None:
         ResultsError: the results folder is incomplete or has another format.
     """
     found = Results(results)
-    environment = Environment(
-        loader=PackageLoader("plfl.report"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    text = environment.get_template("classifiers.html.jinja").render(
-        study=found.study,
-        about=found.tables.about,
-        column=paper.column_of(found.study),
-        standings=_standings(found, "global"),
-        local=_standings(found, "local"),
-        baselines=_baselines(found),
-        comparisons=_comparisons(found),
-        tail=classification.TAIL,
-        drawings=[
-            (drawing(figures / f"{stem}.svg", caption), caption)
-            for stem, caption in CAPTIONS.items()
-        ],
-        configuration=yaml.safe_dump(found.tables.about["study"], sort_keys=False),
+    text = (
+        templates()
+        .get_template("classifiers.html.jinja")
+        .render(
+            study=found.study,
+            about=found.tables.about,
+            column=paper.column_of(found.study),
+            standings=_standings(found, "global"),
+            local=_standings(found, "local"),
+            baselines=_baselines(found),
+            comparisons=_comparisons(found),
+            tail=classification.TAIL,
+            drawings=[
+                (drawing(figures / f"{stem}.svg", caption), caption)
+                for stem, caption in CAPTIONS.items()
+            ],
+            configuration=yaml.safe_dump(found.tables.about["study"], sort_keys=False),
+        )
     )
     with atomic(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -97,7 +93,7 @@ def _standings(found: Results, model: str) -> list[Standing]:
                 name=found.label({axis: row[axis] for axis in classification.GROUP}),
                 tuned=row.get("hyperparameters") or "–",
                 **{
-                    key: _percent(row[score], row[f"{score}_std"])
+                    key: percent(row[score], row[f"{score}_std"])
                     for key, score in (
                         ("quarter", "accuracy_quarter"),
                         ("half", "accuracy_half"),
@@ -120,8 +116,8 @@ def _baselines(found: Results) -> list[tuple[str, str, str]]:
     return [
         (
             row["baseline"].replace("_", " "),
-            _percent(row["accuracy"], row["accuracy_std"]),
-            _percent(row["own_accuracy"], row["own_accuracy_std"]),
+            percent(row["accuracy"], row["accuracy_std"]),
+            percent(row["own_accuracy"], row["own_accuracy_std"]),
         )
         for row in rows
     ]
@@ -148,7 +144,8 @@ def _comparisons(found: Results) -> list[Comparison]:
     return rows
 
 
-def _percent(mean: float, spread: float) -> str:
+def percent(mean: float, spread: float) -> str:
+    """A share in per cent, with its standard deviation if it is known."""
     if not np.isfinite(mean):
         return "–"
     text = f"{100 * mean:.1f}"
