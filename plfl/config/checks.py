@@ -220,7 +220,7 @@ def of_local_work(federation: Federation) -> Iterator[str]:
 def of_calibration(federation: Federation, task: TaskRules) -> Iterator[str]:
     """Report a calibration that contradicts other keys of the rounds."""
     calibration, where = federation.calibration, "federation.calibration"
-    if not calibration.epochs:
+    if not federation.calibrates:
         return
     if federation.ema is not None:
         yield (

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from plfl.config.sections import Calibration
     from plfl.layout import ParameterLayout
 
 
@@ -26,7 +25,7 @@ class Training(Protocol):
     @property
     def local_epochs(self) -> float | None: ...
     @property
-    def calibration(self) -> Calibration: ...
+    def calibrates(self) -> bool: ...
     @property
     def selection(self) -> str: ...
     @property
@@ -127,7 +126,7 @@ class MethodRules(Algorithm):
                 "average; remove the method, or federation.ema"
             )
         own = self.has_own_model or self.adapts or self.mixes
-        if own and federation.calibration.epochs:
+        if own and federation.calibrates:
             return (
                 "makes the models that clients forecast with itself; remove the method, or "
                 "federation.calibration"

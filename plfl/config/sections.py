@@ -466,6 +466,11 @@ class Federation(Section):
         """Whether all local steps have the same rate."""
         return self.schedule == "constant" and not self.warm_up and self.decay == 1
 
+    @property
+    def calibrates(self) -> bool:
+        """Whether clients calibrate the models that they forecast with."""
+        return self.calibration.epochs > 0
+
     def evaluates(self, t: int) -> bool:
         """Whether the models are scored after round `t`."""
         return t % self.evaluate_every == 0 or t == self.rounds

@@ -211,7 +211,7 @@ class Federation:
             received: the `global_models`, if they are known already.
         """
         rows = self.global_models if received is None else received
-        if self.channel.shared and self.client_data.settings.calibration.epochs:
+        if self.channel.shared and self.client_data.settings.calibrates:
             return self._calibrated(rows)
         adapted = self.method.adapt(self, rows)
         return self.method.scored(self) if adapted is None else adapted

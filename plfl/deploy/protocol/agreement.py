@@ -38,8 +38,7 @@ def reason_against(study: Study, cell: Cell) -> str | None:
             "federation.simulation: a deployment measures these values; remove the block, or use "
             "`plfl run`"
         )
-    calibration = study.federation.calibration
-    if calibration.epochs and calibration.variant == "kd":
+    if study.federation.calibrates and study.federation.calibration.variant == "kd":
         return (
             "federation.calibration.variant: kd works in the simulator only, since all clients "
             "reveal their targets; set it to plain or prox, or use `plfl run`"
