@@ -1,6 +1,6 @@
 """Claims about classifiers under skewed labels, judged on all variants of a study.
 
-A to E are those of FedADC (arXiv 2012.09102), P to R those of the clustered methods' sources. A
+A to G are those of FedADC (arXiv 2012.09102), P to R those of the clustered methods' sources. A
 claim is a list of comparisons, one per pair of sides and score, and is judged like the claims about
 forecasts (`plfl.results.claims`): it *holds* if all comparisons are significantly in its favour,
 *does not hold* if one contradicts it, and is *undecided* otherwise. All clients share the held-out
@@ -37,6 +37,9 @@ CLAIMS = {
     " ball (blue)",
     "D": "FedADC+ is more accurate than every other method",
     "E": "FedADC+ is more accurate than FedDyn with any number of clients and local epochs",
+    "F": "calibrating the head makes models more accurate on the clients' own labels",
+    "G": "selecting participants whose labels cover all classes makes models more accurate than"
+    " selecting them uniformly",
     "P1": "FedSC is more accurate than FedAvg, FedProx and FedCluster",
     "P2": "the more clusters FedSC has, the more accurate it is",
     "Q": "FedCluster is more accurate than FedAvg after a quarter of the rounds",
@@ -345,6 +348,41 @@ def _many_clients(found: Sequence[Trained]) -> Iterator[Where]:
         yield SCORES[score], pairs
 
 
+def _calibrated(found: Sequence[Trained]) -> Iterator[Where]:
+    """(F): the calibrated local models against the global ones, in every row of the grid."""
+    calibrated = [one for one in found if one.study.federation.calibration.epochs]
+    if not calibrated:
+        raise NotInStudyError("no variant calibrates (federation.calibration.epochs)")
+    for one in calibrated:
+        pairs = []
+        for row in one.rows:
+            own, served = (side(one, row, "own_accuracy", m) for m in ("local", "global"))
+            name = _name((row["method"], row["server_opt"]))
+            pairs.append(Pair((f"{name}, calibrated", "the server's model"), 100 * (own - served)))
+        yield one.label, pairs
+
+
+def _covering(found: Sequence[Trained]) -> Iterator[Where]:
+    """(G): data-aware against uniform selection, in every row of the grid."""
+    key = "federation.selection"
+    lines = [
+        (rest, {one.place[key]: one for one in line}) for _, rest, line in _along(found, [key])
+    ]
+    both = [(rest, line) for rest, line in lines if set(line) >= {"uniform", "data_aware"}]
+    if not both:
+        raise NotInStudyError(f"the grid has no axis {key} with uniform and data_aware")
+    for (rest, line), score in itertools.product(both, SCORES):
+        aware, uniform = line["data_aware"], line["uniform"]
+        pairs = [
+            Pair(
+                (f"{_name((row['method'], row['server_opt']))}, data-aware", "uniform"),
+                100 * (side(aware, row, score) - side(uniform, row, score)),
+            )
+            for row in aware.rows
+        ]
+        yield _where(rest, SCORES[score]), pairs
+
+
 def _clusters(found: Sequence[Trained]) -> Iterator[Where]:
     """(P2): FedSC with each number of clusters against the next smaller one."""
     key = "hyperparameters.method.fedsc.clusters"
@@ -383,6 +421,8 @@ _ASKED: Mapping[str, Question] = {
     "C": _red,
     "D": _within(_PLAIN["fedadc_plus"]),
     "E": _many_clients,
+    "F": _calibrated,
+    "G": _covering,
     "P1": _within(_PLAIN["fedsc"], _FEDAVG, ("fedprox", "fedavg"), _PLAIN["fedcluster"]),
     "P2": _clusters,
     "Q": _within(_PLAIN["fedcluster"], _FEDAVG, scores=["accuracy_quarter"]),

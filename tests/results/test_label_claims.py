@@ -145,6 +145,26 @@ def test_more_clusters(judge: Judge) -> None:
     assert verdict.reason == "1 of 2 comparisons support it; 8 clusters against 4"
 
 
+def test_selection_by_labels(judge: Judge) -> None:
+    def errors(study: Study, cell: Cell, t: int) -> float:
+        aware = study.federation.selection == "data_aware"
+        return 0.3 - 0.05 * aware + classified.noise(cell, aware)
+
+    axes = {"data.skew.s": [5], "federation.selection": ["uniform", "data_aware"]}
+    found = judge(errors, **axes)
+    verdicts = [found["G", f"data.skew.s=5, {score}"] for score in (END, QUARTER)]
+    assert [verdict.answer for verdict in verdicts] == ["holds", "holds"]
+    assert verdicts[0].reason == "FedAvg, data-aware against uniform"
+
+
+def test_calibrated_models_on_the_clients_own_labels(judge: Judge) -> None:
+    found = judge(made_up({}), **{"federation.calibration.epochs": [0, 2]})
+    # In the made-up results, local models make half as many errors.
+    assert [where for claim, where in found if claim == "F"] == ["epochs=2"]
+    verdict = found["F", "epochs=2"]
+    assert (verdict.answer, verdict.effect) == ("holds", pytest.approx(25, abs=1))
+
+
 def test_a_diverged_side(judge: Judge) -> None:
     def errors(study: Study, cell: Cell, t: int) -> float:
         if cell.method == "fedadc_plus" and cell.seed == 0:
