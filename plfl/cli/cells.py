@@ -37,6 +37,7 @@ def run(options: argparse.Namespace) -> None:
         return
     import pandas as pd
 
+    from plfl.experiments.effort import local_steps
     from plfl.experiments.workload import Speed, measure, workload
     from plfl.files import digest
     from plfl.pipeline.jobs import duration
@@ -54,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     seconds = 0.0
     for label, variant in study.variants.items():
         f = variant.federation
-        sizes = (variant.data.clients, f.local_steps, f.batch_size, f.loss)
+        sizes = (variant.data.clients, local_steps(variant), f.batch_size, f.loss)
         same = digest(variant.model.settings, variant.window_shape, *sizes)
         if same not in speeds:
             speeds[same] = measure(variant)

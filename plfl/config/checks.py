@@ -22,6 +22,7 @@ from plfl.config.sections import (
     Tuning,
     Windows,
 )
+from plfl.config.task_rules import TaskRules
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.rounding import drawn_of
 
@@ -195,6 +196,39 @@ def of_selection(data: Data, federation: Federation) -> Iterator[str]:
             f"(federation.participation) with at most {skew.s} labels each (data.skew.s) have at "
             f"most {most * skew.s} of the {classes} classes of {data.source}; raise one of the two"
         )
+
+
+def of_local_work(federation: Federation) -> Iterator[str]:
+    """Report local steps and epochs that contradict each other, and schedules without steps."""
+    steps, epochs = federation.local_steps, federation.local_epochs
+    if steps is not None and epochs is not None:
+        yield (
+            f"federation.local_epochs: {epochs:g} epochs and {steps} local steps (local_steps) "
+            "exclude each other; remove one, or set it to null"
+        )
+    if steps is None and epochs is None:
+        yield "federation.local_steps: is null, and so is local_epochs; set one of them"
+    for key in ("schedule", "warm_up"):
+        if epochs is not None and getattr(federation, key) != getattr(Federation(), key):
+            yield (
+                f"federation.{key}: counts local steps, which differ from client to client with "
+                "federation.local_epochs; set federation.local_steps, or let the rate fall by "
+                "federation.decay"
+            )
+
+
+def of_calibration(federation: Federation, task: TaskRules) -> Iterator[str]:
+    """Report a calibration that contradicts other keys of the rounds."""
+    calibration, where = federation.calibration, "federation.calibration"
+    if not federation.calibrates:
+        return
+    if federation.ema is not None:
+        yield (
+            f"{where}: starts from the server's models, of which federation.ema is no average; "
+            "remove one of them"
+        )
+    if calibration.variant == "kd" and (reason := task.refuses_teacher(federation.loss)):
+        yield f"{where}.variant: 'kd' mixes forecasts of a teacher into the targets, which {reason}"
 
 
 def _of_units(meters: Meters) -> Iterator[str]:

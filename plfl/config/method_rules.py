@@ -23,6 +23,10 @@ class Training(Protocol):
     @property
     def loss(self) -> str: ...
     @property
+    def local_epochs(self) -> float | None: ...
+    @property
+    def calibrates(self) -> bool: ...
+    @property
     def selection(self) -> str: ...
     @property
     def opt_state(self) -> str: ...
@@ -73,6 +77,9 @@ class MethodRules(Algorithm):
     """Why a client that joins late cannot train its personal part before its first round
     (`plfl deploy client --calibrate`); None: it can."""
 
+    has_own_model: ClassVar[bool] = False
+    """Whether clients forecast with another model than the one that they send (`Method.scored`)."""
+
     adapts: ClassVar[bool] = False
     """Whether clients adapt the models that they forecast with (`Method.adapt`)."""
 
@@ -108,10 +115,21 @@ class MethodRules(Algorithm):
                 "trains several models or parts of a model in turn, each with fresh moments and "
                 "without an average; remove the method, or federation.opt_state and federation.ema"
             )
+        if self.own_steps and federation.local_epochs is not None:
+            return (
+                "arranges equally many local steps for every client; remove the method, or set "
+                "federation.local_steps instead of federation.local_epochs"
+            )
         if self.adapts and federation.ema is not None:
             return (
                 "forecasts with models that clients adapt when they need them, which have no "
                 "average; remove the method, or federation.ema"
+            )
+        own = self.has_own_model or self.adapts or self.mixes
+        if own and federation.calibrates:
+            return (
+                "makes the models that clients forecast with itself; remove the method, or "
+                "federation.calibration"
             )
         if self.mixes and task.name != "forecast":
             return (

@@ -159,6 +159,8 @@ class Study(Section):
         if self.data.is_images:
             yield from checks.of_images(self.data, self.windows, self.federation, self.tuning)
         yield from checks.of_selection(self.data, self.federation)
+        yield from checks.of_local_work(self.federation)
+        yield from checks.of_calibration(self.federation, self.task)
         yield from checks.of_windows(self.windows)
         yield from checks.of_context(self.windows, self.data)
         yield from checks.of_target(self.windows, self.model)

@@ -17,18 +17,15 @@ from plfl.data.examples import Examples
 from plfl.data.images.dataset import ImageDataset
 from plfl.data.images.pool import ImagePool
 from plfl.data.windows import SPLITS, Dataset
+from plfl.experiments.effort import SIZES, YEAR, local_steps
 from plfl.experiments.trainer import Trainer
 from plfl.files import digest
 from plfl.optimizers.client import ClientOpt
 from plfl.rounding import drawn_of
 from plfl.training.task import LocalTask
 
-YEAR = 365 * 24 * 60
-"""Minutes of data per client that are assumed."""
 IMAGES_SCORED = 40
 """Images on which classifiers are measured."""
-HELD_OUT = {"digits": 597, "cifar10": 10_000, "cifar100": 10_000}
-"""Held-out images of each source."""
 TRIAL = 0.5
 """Seconds that each measurement takes at least."""
 
@@ -63,7 +60,7 @@ def workload(study: Study) -> pd.DataFrame:
                     "sharing": scheme,
                     "cells": len(cells),
                     "trainings": sum(tried),
-                    "client_steps": clients * rounds * f.local_steps,
+                    "client_steps": clients * rounds * local_steps(study),
                     "megabytes": 4e-6 * shared * crossings,
                     "evaluations": evaluations,
                 }
@@ -105,14 +102,17 @@ def measure(study: Study) -> Speed:
     engine = trainer.engine
     # Those of a round are enough, and of images, whose models take long, some steps.
     clients = drawn_of(study.data.clients, study.federation.participation)
-    steps, share = study.federation.local_steps, 1.0
+    steps, share = local_steps(study), 1.0
     evaluated = torch.from_numpy(np.concatenate([dataset.starts(0, s) for s in SPLITS[1:]]))
     if study.data.is_images:
-        steps, share = min(steps, 2), len(evaluated) / HELD_OUT[study.data.source]
+        steps, share = min(steps, 2), len(evaluated) / SIZES[study.data.source][1]
     rows = trainer.network.initial(0).repeat(clients, 1).to(engine.device)
+    windows = torch.from_numpy(dataset.starts(0, "train"))
+    drawn = torch.randint(len(windows), (clients, steps, study.federation.batch_size))
+    batches = windows[drawn].to(engine.device)
 
     def train(optimiser: ClientOpt) -> float:
-        engine.train(_task(trainer, optimiser, rows, steps))
+        engine.train(_task(trainer, optimiser, rows, batches))
         return clients * steps
 
     def evaluate() -> float:
@@ -124,17 +124,18 @@ def measure(study: Study) -> Speed:
     return Speed(statistics.harmonic_mean(rates), _rate(evaluate))
 
 
-def _task(trainer: Trainer, optimiser: ClientOpt, rows: torch.Tensor, steps: int) -> LocalTask:
-    f, engine, task = trainer.study.federation, trainer.engine, trainer.task
-    size = len(rows), steps, f.batch_size
+def _task(
+    trainer: Trainer, optimiser: ClientOpt, rows: torch.Tensor, batches: torch.Tensor
+) -> LocalTask:
+    engine, task = trainer.engine, trainer.task
     return LocalTask(
         optimiser=optimiser,
         rows=rows,
-        batches=torch.randint(1000, size, device=engine.device),
+        batches=batches,
         shared=torch.ones(rows.shape[1], dtype=torch.bool, device=engine.device),
         state=optimiser.init(rows),
         steps_taken=torch.zeros(1, 1, device=engine.device),
-        loss=task.objective(f.loss).loss,
+        loss=task.objective(trainer.study.federation.loss).loss,
     )
 
 

@@ -6,6 +6,7 @@ machine. What it then reports to the server crosses the channel.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -61,6 +62,33 @@ class ClientData:
         """The loss of the clients' local steps, without terms of a method."""
         return self.task.objective(self.settings.loss).loss
 
+    def steps(self, clients: Tensor) -> Tensor:
+        """Local steps (n,) of `clients` in a round, by `federation.local_steps` or `local_epochs`.
+
+        A method may ask for other numbers.
+        """
+        settings = self.settings
+        if settings.local_steps is not None:
+            return torch.full((len(clients),), settings.local_steps, device=clients.device)
+        assert settings.local_epochs is not None
+        counts = [
+            batches.steps_of(settings.local_epochs, int(n), settings.batch_size)
+            for n in self.windows[clients].tolist()
+        ]
+        return torch.tensor(counts, device=clients.device)
+
+    @property
+    def local_steps(self) -> int:
+        """The same where all clients have them: of methods that `MethodRules.own_steps`."""
+        assert self.settings.local_steps is not None
+        return self.settings.local_steps
+
+    @cached_property
+    def equal_steps(self) -> bool:
+        """Whether all clients take equally many `steps`, as far as their windows are known."""
+        known = (~self.windows.isnan()).nonzero()[:, 0]
+        return len(self.steps(known).unique()) <= 1
+
     def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
         """Start rows (n, steps, B) of the minibatches of round `t`, the same in every call.
 
@@ -79,8 +107,8 @@ class ClientData:
         # A stream counts from zero, so rounds before the first have streams of their own.
         name, t = (self.names[i], t) if t > 0 else (f"/before/{self.names[i]}", 1 - t)
         if self.settings.batches == "epoch":
-            # Where a round begins must not depend on how many steps anybody takes in it.
-            first = (t - 1) * self.settings.local_steps
+            # Where a round begins must not depend on how many steps a method takes in it.
+            first = (t - 1) * int(self.steps(torch.tensor([i])))
             return starts[batches.epoch(self.seed, name, first, len(starts), steps, size)]
         return starts[batches.draw(self.seed, name, t, len(starts), steps, size)]
 
@@ -102,7 +130,7 @@ class ClientData:
         size, drawn = self.settings.batch_size, []
         for i in clients.tolist():
             starts, name = self._starts[i], f"/{purpose}/{self.names[i]}"
-            steps = max(1, int(epochs * (len(starts) // size)))
+            steps = batches.steps_of(epochs, len(starts), size)
             steps = steps if most is None else min(steps, most)
             drawn.append(starts[batches.epoch(self.seed, name, 0, len(starts), steps, size)])
         longest = max(map(len, drawn))
@@ -127,6 +155,14 @@ class ClientData:
     def training_targets(self, client: int) -> Tensor:
         """Targets (n_i,), in scaled units, of all training windows of a client."""
         return self.targets(torch.from_numpy(self._starts[client]))
+
+    def agreed_bins(self, bins: int) -> tuple[Tensor, Tensor]:
+        """Inner edges (bins − 1,) of the pooled training targets, and each client's ρ (N, bins).
+
+        Labels need no edges, see `plfl.tasks.CorrectedDistillation`.
+        """
+        targets = [self.training_targets(i) for i in range(len(self.names))]
+        return self.task.agreed_bins(targets, bins)
 
     def histograms(self, bins: int) -> NDArray[np.float64]:
         """Shares (N, kinds) of the kinds of training targets that each client has: the labels, or
@@ -161,10 +197,12 @@ class ClientData:
         clients: Tensor,
         optimiser: ClientOpt,
         t: int,
-        steps: int,
+        steps: int | Tensor,
         shared: Tensor | None = None,
     ) -> Tensor:
         """The models `rows` (n, P) after `steps` local steps of `clients`, outside of any round.
+
+        They are a number for all, or (n,).
 
         A proximal term of the optimiser acts on the parameters of the mask `shared` (P,), on all
         without one.
@@ -174,20 +212,25 @@ class ClientData:
         self.engine.train(task if shared is None else replace(task, shared=shared))
         return trained
 
-    def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int) -> Tensor:
-        """Mean gradient (n, P) of the models `rows` over the first minibatches of round `t`."""
+    def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor) -> Tensor:
+        """Mean gradient (n, P) of the models `rows` over the first minibatches of round `t`.
+
+        As many of them as `steps`, a number for all or (n,).
+        """
         gradients = torch.zeros_like(rows)
         task = self._task(rows.clone(), clients, Sgd.model_construct(lr=0.0), t, steps)
         self.engine.train(replace(task, gradients=gradients))
-        return gradients / steps
+        return gradients / (steps if isinstance(steps, int) else steps[:, None])
 
     def _task(
-        self, rows: Tensor, clients: Tensor, optimiser: ClientOpt, t: int, steps: int
+        self, rows: Tensor, clients: Tensor, optimiser: ClientOpt, t: int, steps: int | Tensor
     ) -> LocalTask:
+        most = steps if isinstance(steps, int) else int(steps.max())
         return LocalTask(
             optimiser=optimiser,
             rows=rows,
-            batches=self.minibatches(clients, t, steps),
+            batches=self.minibatches(clients, t, most),
+            steps=None if isinstance(steps, int) else steps,
             shared=torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device),
             state=optimiser.init(rows),
             steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),

@@ -61,7 +61,7 @@ class TrainInstructions:
     """Add `step_offset` before the step instead, so that the gradient is taken at the shifted
     point; `pull` and a proximal term of the ClientOpt still refer to `start`."""
     steps: Tensor | None = None
-    """Local steps (n,) of each client, instead of `federation.local_steps`."""
+    """Local steps (n,) of each client, instead of those of `ClientData.steps`."""
     skip: int = 0
     """First minibatches of the round that are skipped, because the method has used them."""
     teacher: Tensor | None = None

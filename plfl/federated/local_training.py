@@ -32,9 +32,9 @@ class Cohort:
         self.instructions = (
             f.method.broadcast(f, t, clients) if f.channel.shared else TrainInstructions(f.x0[None])
         )
-        steps = self.instructions.steps
-        full = torch.full((len(clients),), settings.local_steps, device=clients.device)
-        self.steps = (full if steps is None else steps) - self.instructions.skip
+        asked, data = self.instructions.steps, f.client_data
+        self.has_equal_steps = asked is None and data.equal_steps
+        self.steps = (data.steps(clients) if asked is None else asked) - self.instructions.skip
         self.most = int(self.steps.max())
         self.losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
         width = (len(clients), f.channel.shared if stay else 0)
@@ -44,7 +44,6 @@ class Cohort:
         )
         storm = self.instructions.storm
         self.storm = storm and storm.map(torch.clone)
-        data = f.client_data
         self.objective = data.task.objective(data.settings.loss, self.instructions.term)
         self.rates = schedule.factors(settings, t, self.instructions.skip, self.most)
 
@@ -60,10 +59,10 @@ class Cohort:
         given = (
             instructions.constant,
             instructions.step_offset,
-            instructions.steps,
             instructions.term,
         )
-        terms = (instructions.offset_first, *(x is not None for x in given))
+        flags = (instructions.offset_first, self.has_equal_steps)
+        terms = (*flags, *(x is not None for x in given))
         masks = [
             None if mask is None else mask.cpu().numpy().tobytes()
             for mask in (f.shared, instructions.frozen)
@@ -142,7 +141,7 @@ class _Part:
             loss=self.cohort.objective.loss,
             loss_scale=self.cohort.objective.scale,
             clip=f.client_data.settings.clip,
-            steps=None if instructions.steps is None else steps,
+            steps=None if self.cohort.has_equal_steps else steps,
             gradients=torch.zeros_like(rows) if instructions.gradients == "steps" else None,
             contrast=instructions.contrast,
             previous=None if previous is None else f.models(self.clients, self._of(previous)),
@@ -200,7 +199,8 @@ class _Part:
             if task.gradients is not None:
                 means = task.gradients / steps[:, None]
             else:
-                means = f.client_data.gradients(self.start, self.clients, cohort.t, cohort.most)
+                first = cohort.most if cohort.has_equal_steps else steps
+                means = f.client_data.gradients(self.start, self.clients, cohort.t, first)
             cohort.gradients[self.index] = means[:, columns]
         if cohort.storm is not None and task.storm is not None:
             cohort.storm.momentum[self.index] = task.storm.momentum[:, columns]

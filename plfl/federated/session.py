@@ -18,7 +18,7 @@ from torch import Tensor
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training import schedule
-from plfl.training.task import Engine, LocalTask
+from plfl.training.task import Engine, LocalTask, LookAhead, Mixture
 
 if TYPE_CHECKING:
     from plfl.federated.federation import Federation
@@ -65,6 +65,8 @@ class Session:
         pull: float = 0.0,
         towards: Tensor | None = None,
         repeat: bool = False,
+        inner: float = 0.0,
+        inner_first: int | None = None,
     ) -> Tensor:
         """The models `rows` (n, P) after local steps of the ClientOpt, with fresh moments.
 
@@ -76,18 +78,50 @@ class Session:
             pull: a of a term a · (y − `towards`) in every gradient, on the shared parameters.
             towards: models (n, P), or (1, P), towards which `pull` draws.
             repeat: take all steps on the first minibatch.
+            inner: α, if `inner_first` is given: a step takes its gradient at y − α g′ instead of y.
+            inner_first: number of the minibatch whose gradient is the first step's g′; each step
+                takes the next.
         """
         if not steps:
             return rows.clone()
         f, settings = self.f, self.f.client_data.settings
         batches = self._batches[:, first : first + (1 if repeat else steps)]
         task = self._task(rows, batches.expand(-1, steps, -1), f.client_opt)
+        if inner_first is not None:
+            ahead = LookAhead(inner, self._batches[:, inner_first : inner_first + steps])
+            task = replace(task, lookahead=ahead)
         if pull and towards is not None:
             strength = pull * f.shared.to(rows.dtype)
             task = replace(task, pull=strength, constant=strength * (rows - towards))
         rates = schedule.factors(settings, self.t, first, steps)
         self._run(replace(task, frozen=frozen, rates=rates), steps)
         return task.rows
+
+    def train_mixed(
+        self, rows: Tensor, mixed: Tensor, share: Tensor, steps: int, *, learns: int, rate: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Local steps of two models per client, on the first minibatches, with fresh moments.
+
+        Args:
+            rows: the models y (n, P), which take plain steps.
+            mixed: the models v (n, P); each steps along the gradient of its mixture with y.
+            share: α (n,) of v in the mixture; of this and the others copies are trained.
+            steps: number of steps.
+            learns: first steps in which α is learned.
+            rate: of α.
+
+        Returns:
+            y, v and α after the steps, see `plfl.training.task.Mixture`.
+        """
+        f = self.f
+        mixture = Mixture(
+            mixed.clone(), f.client_opt.init(mixed), share.clone(), rate, min(learns, steps)
+        )
+        task = self._task(rows, self._batches[:, :steps], f.client_opt)
+        rates = schedule.factors(f.client_data.settings, self.t, 0, steps)
+        if steps:
+            self._run(replace(task, mixture=mixture, rates=rates), steps)
+        return task.rows, mixture.rows, mixture.share
 
     def gradient(self, rows: Tensor, minibatch: int | Tensor, who: Tensor | None = None) -> Tensor:
         """Gradients (n, P) of the models `rows` (n, P), 0 for others than `who`.
@@ -135,8 +169,9 @@ class Session:
         )
 
     def _run(self, task: LocalTask, steps: int, who: Tensor | slice = slice(None)) -> None:
-        self._losses[who] += steps * self.engine.train(task).to(self._losses)
-        self.steps[who] += steps
+        gradients = steps * task.gradients_per_step
+        self._losses[who] += gradients * self.engine.train(task).to(self._losses)
+        self.steps[who] += gradients
 
 
 class Steps:

@@ -158,6 +158,16 @@ class ForecastModel:
         }
         return pd.DataFrame(columns, index=later.index[dataset.target_rows(starts).ravel()])
 
+    def upcoming(self, frame: pd.DataFrame, forecasts: pd.DataFrame) -> pd.DataFrame:
+        """Those rows of what `predict` returned for `frame` that lie after its last reading.
+
+        With several horizons, those that were made at the last reading.
+        """
+        last, several = frame.index[-1], self.study.windows.horizons > 1
+        is_new = forecasts["made_at"] == last if several else forecasts.index > last
+        found: pd.DataFrame = forecasts[is_new]
+        return found
+
     def adapt(self, frame: pd.DataFrame, client: str, epochs: int | None = None) -> ForecastModel:
         """The model of a meter that did not take part, trained on its readings.
 

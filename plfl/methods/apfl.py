@@ -52,6 +52,7 @@ class APFL(FedOpt):
 
     name = "apfl"
     own_steps = True
+    has_own_model = True
     no_proximal = "its steps would have the term twice, for two models with one anchor"
 
     alpha: float = Field(0.5, ge=0, le=1)
@@ -68,21 +69,15 @@ class APFL(FedOpt):
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, t, clients)
-        K = f.client_data.settings.local_steps if self.steps is None else self.steps
+        K = f.client_data.local_steps if self.steps is None else self.steps
         rate = f.client_opt.lr if self.alpha_lr is None else self.alpha_lr
 
         def run(session: Session) -> Trained:
             state, clients = State.of(f), session.clients
-            w, v, share = session.start, state.v[clients], state.share[clients]
-            of_w, of_v = session.optimiser(w), session.optimiser(v)
-            for k in range(K):
-                by_mixture = session.gradient(_mixed(share, v, w), k)
-                by_w = session.gradient(w, k)
-                moved = share
-                if self.adapt_alpha == "step" or (self.adapt_alpha == "round" and not k):
-                    moved = (share - rate * _products(v - w, by_mixture)).clamp(0, 1)
-                v, w = of_v.step(v, share[:, None] * by_mixture), of_w.step(w, by_w)
-                share = moved
+            learns = {"never": 0, "round": 1, "step": K}[self.adapt_alpha]
+            w, v, share = session.train_mixed(
+                session.start, state.v[clients], state.share[clients], K, learns=learns, rate=rate
+            )
             return Trained(w, kept={"v": v, "share": share})
 
         instructions.routine = Routine(run, minibatches=K)
@@ -95,11 +90,3 @@ class APFL(FedOpt):
 
 def _mixed(share: Tensor, v: Tensor, w: Tensor) -> Tensor:
     return share[:, None] * v + (1 - share[:, None]) * w
-
-
-def _products(one: Tensor, other: Tensor) -> Tensor:
-    """Inner products (n,) of rows, with the same bits beside any other rows."""
-    import torch
-
-    rows = zip(one.double(), other.double(), strict=True)
-    return torch.stack([(a * b).sum() for a, b in rows]).to(one.dtype)

@@ -81,7 +81,7 @@ class AuthorsCode(Method):
         return torch.ones_like(sharing)
 
     def init(self, f: Federation) -> State:
-        if self.iterate == "kept" and f.client_data.settings.local_steps < 2:
+        if self.iterate == "kept" and (f.client_data.steps(f.everyone) < 2).any():
             problem = "must be at least 2 under authors_code, which takes the first step elsewhere"
             raise ConfigError("federation.local_steps", [problem])
         f.opt_state = "keep"

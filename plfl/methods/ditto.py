@@ -48,6 +48,7 @@ class Ditto(FedOpt):
 
     name = "ditto"
     own_steps = True
+    has_own_model = True
     no_proximal = "it draws the personal models towards x itself"
 
     lam: float = Field(1.0, ge=0)
@@ -62,7 +63,7 @@ class Ditto(FedOpt):
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, t, clients)
-        local_steps = f.client_data.settings.local_steps
+        local_steps = f.client_data.local_steps
         K = local_steps if self.steps is None else self.steps
         K_v = local_steps if self.personal_steps is None else self.personal_steps
 

@@ -91,13 +91,14 @@ class FedADC(FedOpt):
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         x, m = self._sent(f, clients)
         eta = f.client_opt.lr
-        step_offset = -eta * self.beta_l / self._steps(f) * m
+        K = self._steps(f, clients).double()[:, None]
+        step_offset = (-eta * self.beta_l / K).to(m.dtype) * m
         first = self.variant == "nesterov"
         return TrainInstructions(x, step_offset=step_offset, offset_first=first)
 
-    def _steps(self, f: Federation) -> int:
-        """Local steps K of a round."""
-        return f.client_data.settings.local_steps
+    def _steps(self, f: Federation, clients: Tensor) -> Tensor:
+        """Local steps K (n,) of a round of `clients`."""
+        return f.client_data.steps(clients)
 
     def _sent(self, f: Federation, clients: Tensor) -> tuple[Tensor, Tensor]:
         """x and m (n, d_s) as `clients` have them after the server has sent what they lack."""

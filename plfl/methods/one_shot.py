@@ -42,7 +42,7 @@ class OneShot(Clustered):
     clusters: int = Field(2, ge=1)
     """Number of clusters k (no default in the source)."""
     alone: int = Field(10, ge=1)
-    """How long each client trains alone before round 1: E times `federation.local_steps` steps."""
+    """How long each client trains alone before round 1: E times the local steps of a round."""
 
     @property
     def simulation_only(self) -> str | None:
@@ -53,11 +53,12 @@ class OneShot(Clustered):
 
         check_count(f, self.clusters)
         start, _ = f.channel.send("down", f.everyone, f.x0.expand(len(f.local), -1))
-        steps = self.alone * f.client_data.settings.local_steps
+        equal, steps = f.client_data.equal_steps, self.alone * f.client_data.steps(f.everyone)
+        most = int(steps[0]) if equal else steps
         models = f.models(f.everyone, start)
-        f.local = f.client_data.train(models, f.everyone, f.client_opt, 0, steps, f.shared)
+        f.local = f.client_data.train(models, f.everyone, f.client_opt, 0, most, f.shared)
         theta, _ = f.channel.send("up", f.everyone, f.local[:, f.columns])
-        f.charge(f.everyone, float(steps))
+        f.charge(f.everyone, steps)
         cluster = k_means(f, f.everyone, theta, self.clusters)
         members = [f.everyone[cluster == j] for j in range(self.clusters)]
         self.open(f, torch.stack([mean_of(f, some, theta[some]) for some in members]))

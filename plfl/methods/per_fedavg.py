@@ -59,17 +59,18 @@ class PerFedAvg(FedOpt):
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, t, clients)
-        K = f.client_data.settings.local_steps if self.steps is None else self.steps
+        K = f.client_data.local_steps if self.steps is None else self.steps
 
         def run(session: Session) -> Trained:
+            if self.order == "fo":
+                return Trained(session.train(session.start, 0, K, inner=self.alpha, inner_first=K))
             y, optimiser = session.start, session.optimiser(session.start)
             for k in range(K):
                 d = session.gradient(y - self.alpha * session.gradient(y, K + k), k)
-                if self.order == "hf":
-                    ahead, behind = y + self.delta * d, y - self.delta * d
-                    change = session.gradient(ahead, 2 * K + k)
-                    change = change - session.gradient(behind, 2 * K + k)
-                    d = d - self.alpha / (2 * self.delta) * change
+                ahead, behind = y + self.delta * d, y - self.delta * d
+                change = session.gradient(ahead, 2 * K + k)
+                change = change - session.gradient(behind, 2 * K + k)
+                d = d - self.alpha / (2 * self.delta) * change
                 y = optimiser.step(y, d)
             return Trained(y)
 

@@ -56,8 +56,7 @@ class PFedMe(FedOpt):
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, t, clients)
-        settings = f.client_data.settings
-        R = settings.local_steps if self.minibatches is None else self.minibatches
+        R = f.client_data.local_steps if self.minibatches is None else self.minibatches
 
         def run(session: Session) -> Trained:
             theta = w = session.start

@@ -24,7 +24,7 @@ TITLES: dict[Walk, str] = {
     "algorithm": "From the authors' code to the algorithm",
     "data": "From the authors' data to the paper's and beyond, with the corrected algorithm",
 }
-TAKEN = ("rounds", "local_steps", "batch_size")
+TAKEN = ("rounds", "local_steps", "local_epochs", "batch_size")
 """Keys of `federation` that are taken from the study; the others have their defaults."""
 PAIRS: dict[Walk, tuple[tuple[str, str], ...]] = {
     "algorithm": (
@@ -169,7 +169,7 @@ def as_markdown(study: Study, table: pd.DataFrame) -> str:
         f"# Audit of {study.name}{sample}",
         "",
         "Test MASE of the local / global models at the last round, mean over clients"
-        f"{spread(study)}, after {settings.rounds} rounds of {settings.local_steps} local steps."
+        f"{spread(study)}, after {settings.rounds} rounds of {settings.local_work}."
         " Each row adds one change to those of all rows above it. kB: per client and"
         " round, both directions together.",
     ]

@@ -259,7 +259,11 @@ def _params(cell: Cell, study: Study, given: Mapping[Any, Any]) -> dict[str, str
         "seed": cell.seed,
         **{name: value for name, value in given.items() if value and value == value},
         "rounds": study.federation.rounds,
-        "local_steps": study.federation.local_steps,
+        **{
+            key: value
+            for key in ("local_steps", "local_epochs")
+            if (value := getattr(study.federation, key)) is not None
+        },
         "batch_size": study.federation.batch_size,
         "model": study.model.summary,
     }

@@ -25,6 +25,14 @@ def draw(seed: int, client: str, t: int, windows: int, steps: int, size: int) ->
     return np.stack([random.choice(windows, size, replace=False) for _ in range(steps)])
 
 
+def steps_of(epochs: float, windows: int, size: int) -> int:
+    """Steps of so many passes over the `windows` of a client; at least one.
+
+    What does not fill a minibatch at the end of a pass is left out of that pass.
+    """
+    return max(1, int(epochs * (windows // size)))
+
+
 def epoch(
     seed: int, client: str, first: int, windows: int, steps: int, size: int
 ) -> NDArray[np.int64]:

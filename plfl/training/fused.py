@@ -122,6 +122,10 @@ class Fused:
             trained |= {"momentum": task.storm.momentum, "square": task.storm.square}
         if task.average is not None:
             trained["average"] = task.average.rows
+        if task.mixture is not None:
+            state = task.mixture.state.items()
+            trained["mixed"] = task.mixture.rows
+            trained |= {f"mixed_{_KERNEL_STATE[name]}": x for name, x in state}
         results = {name: self._numbers(x, (S, P)) for name, x in trained.items()}
         terms = {
             "pull": (task.pull, (P,)),
@@ -142,6 +146,12 @@ class Fused:
         }
         if task.steps is not None:
             arrays["row_steps"] = _steps(task.steps, S, K)
+        if task.lookahead is not None:
+            if task.lookahead.batches.shape != task.batches.shape:
+                raise ValueError("a look ahead needs as many windows as there are in the steps")
+            arrays["ahead"] = self._windows_of(task.lookahead.batches)
+        if task.mixture is not None:
+            arrays["shares"] = self._numbers(task.mixture.share, (S,)).clone()
         if task.frozen is not None:
             arrays["frozen"] = _mask(task.frozen, P)
         if task.rates is not None:
@@ -167,11 +177,16 @@ class Fused:
             loss_scale=task.loss_scale,
             a=0.0 if task.storm is None else task.storm.a,
             beta=0.0 if task.storm is None else task.storm.beta,
+            ahead_rate=0.0 if task.lookahead is None else task.lookahead.rate,
+            learned=0 if task.mixture is None else task.mixture.learns,
+            share_rate=0.0 if task.mixture is None else task.mixture.rate,
             **{name: x.data_ptr() for name, x in arrays.items()},
         )
         self._run("plfl_train", job)
         for name, x in trained.items():
             x.copy_(results[name])
+        if task.mixture is not None:
+            task.mixture.share.copy_(arrays["shares"])
         return losses
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
@@ -330,6 +345,11 @@ class _Training(Structure):
         ("clip", c_double),
         *((name, c_void_p) for name in ("rates", "average", "averaged")),
         ("limit", c_double),
+        ("ahead", c_void_p),
+        ("ahead_rate", c_double),
+        *((name, c_void_p) for name in ("mixed", "mixed_m", "mixed_v", "mixed_vmax", "shares")),
+        ("learned", c_int64),
+        ("share_rate", c_double),
     )
 
 

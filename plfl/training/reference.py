@@ -110,7 +110,30 @@ class Reference:
                 nn.utils.vector_to_parameters(before, parameters)
                 _, old = self._gradient(task, windows, target, others)
                 nn.utils.vector_to_parameters(y, parameters)
+            point, extra, look, mixture = y, 0.0, task.lookahead, task.mixture
+            if look is not None:
+                own = look.batches[s, k - 1]
+                targets = self.targets[own + self.dataset.look_back - 1]
+                extra, slope = self._gradient(task, own, targets, others)
+                point = y - look.rate * slope
+                if task.frozen is not None:
+                    point = torch.where(task.frozen, y, point)
+            paced = task.optimiser
+            if task.rates is not None:
+                paced = task.optimiser.slowed(task.rates[k - 1])
+            if mixture is not None:
+                share, v = mixture.share[s].clone(), mixture.rows[s]
+                nn.utils.vector_to_parameters(share * v + (1 - share) * y, parameters)
+                loss, by_mixture = self._gradient(task, windows, target, others)
+                extra += loss
+                if k <= mixture.learns:
+                    product = (v - y) @ by_mixture
+                    mixture.share[s] = (share - mixture.rate * product).clamp(0, 1)
+                moments = {name: rows[s : s + 1] for name, rows in mixture.state.items()}
+                paced.step(v[None], paced.decayed(v, share * by_mixture)[None], moments, k)
+            nn.utils.vector_to_parameters(point, parameters)
             loss, g = self._gradient(task, windows, target, others)
+            nn.utils.vector_to_parameters(y, parameters)
             ahead = before = y.clone()
             if storm is not None:
                 m, v = storm.momentum, storm.square
@@ -123,16 +146,14 @@ class Reference:
             g += pull * (y - start)
             if task.constant is not None:
                 g += task.constant[s]
-            factor = 1.0 if task.rates is None else task.rates[k - 1]
             if torch_optimiser:
                 for group in torch_optimiser.param_groups:
-                    group["lr"] = factor * task.optimiser.lr
+                    group["lr"] = paced.lr
                 nn.utils.vector_to_parameters(g, [_grad(p) for p in parameters])
                 torch_optimiser.step()
                 y = nn.utils.parameters_to_vector(parameters).detach()
             else:
                 state = {name: rows[s : s + 1] for name, rows in task.state.items()}
-                paced = task.optimiser if task.rates is None else task.optimiser.slowed(factor)
                 paced.step(y[None], paced.decayed(y, g)[None], state, k)
             if task.storm is not None:
                 y = torch.where(task.shared, ahead, y)
@@ -145,9 +166,9 @@ class Reference:
                 mean, taken = task.average.rows[s], float(task.average.steps[s]) + k
                 decay = min(task.average.decay, (1 + taken) / (10 + taken))
                 mean.copy_(decay * mean + (1 - decay) * y)
-            total += loss
+            total += loss + extra
         task.rows[s] = nn.utils.parameters_to_vector(parameters).detach()
-        return total / steps
+        return total / (steps * task.gradients_per_step)
 
     def _gradient(
         self, task: LocalTask, windows: Tensor, target: Tensor, others: list[Any]

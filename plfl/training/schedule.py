@@ -17,13 +17,16 @@ def factors(settings: Settings, t: int, skip: int, steps: int) -> tuple[float, .
     """
     if settings.has_constant_rate:
         return None
-    first = (t - 1) * settings.local_steps + skip
     decayed = settings.decay ** (t - 1)
+    if settings.local_steps is None:  # refused if the schedule counts steps
+        return (decayed,) * steps
+    first = (t - 1) * settings.local_steps + skip
     return tuple(decayed * _factor(settings, first + k) for k in range(steps))
 
 
 def _factor(settings: Settings, step: int) -> float:
     """Factor of the rate in a step of the training, counted from 0."""
+    assert settings.local_steps is not None
     total = settings.rounds * settings.local_steps
     warm = round(settings.warm_up * total)
     if step < warm:

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from plfl.data.examples import Examples
 from plfl.models.network import Network
 from plfl.training.losses import contrastive
-from plfl.training.task import Contrast, LocalTask, Storm
+from plfl.training.task import Contrast, LocalTask, LookAhead, Storm
 
 CHUNK = 12
 """Most rows that are trained together on a CPU: as many as its caches like."""
@@ -74,6 +74,11 @@ class Stacked:
             task.storm.square.copy_(twins.storm.square[:1])
         if task.average is not None and twins.average is not None:
             task.average.rows.copy_(twins.average.rows[:1])
+        if task.mixture is not None and twins.mixture is not None:
+            task.mixture.rows.copy_(twins.mixture.rows[:1])
+            task.mixture.share.copy_(twins.mixture.share[:1])
+            for name, rows in task.mixture.state.items():
+                rows.copy_(twins.mixture.state[name][:1])
         return loss
 
     @torch.inference_mode()
@@ -101,8 +106,24 @@ class Stacked:
             old = torch.empty_like(y)
         for k in range(1, most + 1):
             minibatch = (*self._inputs(batches[:, k - 1]), targets[:, k - 1], task, start)
-            losses = self._gradient(y, *minibatch, g)
             active = None if always else steps >= k
+            now = slice(None) if always else longest_first[: sum(n >= k for n in taken)]
+            paced = optimiser if task.rates is None else optimiser.slowed(task.rates[k - 1])
+            point, losses = y, torch.zeros((), dtype=total.dtype)
+            if task.lookahead is not None:
+                point, losses = self._ahead(task, task.lookahead, k, y, start)
+            losses = losses + self._gradient(point, *minibatch, g)
+            if task.mixture is not None:
+                mixture, share = task.mixture, task.mixture.share[:, None]
+                by_mixture = torch.empty_like(y)
+                mixed = share * mixture.rows + (1 - share) * y
+                losses = losses + self._gradient(mixed, *minibatch, by_mixture)
+                along = share * by_mixture
+                if k <= mixture.learns:
+                    mixture.learn(y, by_mixture, active)
+                optimiser.decayed(mixture.rows, along)
+                with _only(now, mixture.rows, mixture.state) as (rows, moments):
+                    paced.step(rows, along[now], moments, _part(behind, now) + k)
             if storm is not None:
                 self._gradient(before, *minibatch, old)
                 mine = task.shared if active is None else task.shared & active[:, None]
@@ -118,8 +139,6 @@ class Stacked:
                 g += task.constant
             optimiser.decayed(y, g)
             total += losses if active is None else losses * active
-            now = slice(None) if always else longest_first[: sum(n >= k for n in taken)]
-            paced = optimiser if task.rates is None else optimiser.slowed(task.rates[k - 1])
             with _only(now, y, state) as (rows, moments):
                 paced.step(rows, g[now], moments, _part(behind, now) + k)
                 if storm is not None:
@@ -130,7 +149,17 @@ class Stacked:
                     rows.copy_(torch.where(task.frozen, start[now], rows))
             if task.average is not None:
                 task.average.advance(y, k, active)
-        return total / steps
+        return total / (steps * task.gradients_per_step)
+
+    def _ahead(
+        self, task: LocalTask, look: LookAhead, k: int, y: Tensor, start: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Where the gradient of step `k` is taken, and the losses (S,) on the way there."""
+        starts, slope = look.batches[:, k - 1], torch.empty_like(y)
+        targets = self.targets[starts + self.look_back[-1]]
+        losses = self._gradient(y, *self._inputs(starts), targets, task, start, slope)
+        point = y - look.rate * slope
+        return point if task.frozen is None else torch.where(task.frozen, y, point), losses
 
     def _gradient(
         self,

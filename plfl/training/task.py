@@ -91,6 +91,64 @@ class Average:
 
 
 @dataclass(frozen=True)
+class LookAhead:
+    """Each step's gradient g is of the loss not at y, but at y − `rate` · g′.
+
+    g′ is the gradient at y on a minibatch of its own, with the targets of its windows. Frozen
+    parameters stay as they are on that way, too.
+    """
+
+    rate: float
+    """How far to look along g′."""
+    batches: Tensor
+    """Start rows (S, K, B) of the windows for g′."""
+
+    def map(self, change: Callable[..., Tensor], *others: LookAhead) -> LookAhead:
+        """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
+        return replace(self, batches=change(self.batches, *(o.batches for o in others)))
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A second model v of each row, which learns what the mixture v̄ = α v + (1 − α) y lacks.
+
+    Each step takes, from what was before the step and on its minibatch, a step of the optimiser on
+    v along α g(v̄) beside that on y, and, where it learns, α ← clip(α − `rate` ⟨v − y, g(v̄)⟩, 0, 1).
+    Of the other terms only the loss, `clip` and `rates` concern v.
+    """
+
+    rows: Tensor
+    """v (S, P), advanced in place."""
+    state: dict[str, Tensor]
+    """State of v's optimiser like the task's, with as many steps behind it; advanced in place."""
+    share: Tensor
+    """α (S,), advanced in place."""
+    rate: float
+    """Rate of α."""
+    learns: int
+    """First steps of this task in which α is learned."""
+
+    def learn(self, y: Tensor, slope: Tensor, active: Tensor | None) -> None:
+        """Advance α by the gradients `slope` (S, P) at the mixtures of v and `y`, for the rows of
+        the mask `active` (S,)."""
+        # Row by row, so that the bits are the same beside any other rows.
+        pairs = zip((self.rows - y).double(), slope.double(), strict=True)
+        products = torch.stack([(a * b).sum() for a, b in pairs]).to(y.dtype)
+        moved = (self.share - self.rate * products).clamp(0, 1)
+        self.share.copy_(moved if active is None else torch.where(active, moved, self.share))
+
+    def map(self, change: Callable[..., Tensor], *others: Mixture) -> Mixture:
+        """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
+        every = (self, *others)
+        return replace(
+            self,
+            rows=change(*(m.rows for m in every)),
+            state={name: change(*(m.state[name] for m in every)) for name in self.state},
+            share=change(*(m.share for m in every)),
+        )
+
+
+@dataclass(frozen=True)
 class LocalTask:
     """What one round asks of S models that share a ClientOpt.
 
@@ -139,6 +197,15 @@ class LocalTask:
     """Factor of the optimiser's rate in each of the K steps; None: 1."""
     average: Average | None = None
     """Average of the rows over their steps, which has no effect on them."""
+    lookahead: LookAhead | None = None
+    """Where the gradients of the steps are taken, instead of at the rows."""
+    mixture: Mixture | None = None
+    """Second models of the rows, which are trained beside them."""
+
+    @property
+    def gradients_per_step(self) -> int:
+        """Minibatch gradients of a step whose losses are in the mean that the engine returns."""
+        return 1 + (self.lookahead is not None) + (self.mixture is not None)
 
     def select(self, index: slice | Tensor) -> LocalTask:
         """The work of some rows: views of it for a slice, copies for a tensor of their numbers."""
@@ -160,6 +227,8 @@ class LocalTask:
             previous=some(self.previous),
             storm=self.storm and self.storm.map(lambda rows: rows[index]),
             average=self.average and self.average.map(lambda rows: rows[index]),
+            lookahead=self.lookahead and self.lookahead.map(lambda rows: rows[index]),
+            mixture=self.mixture and self.mixture.map(lambda rows: rows[index]),
         )
 
     @classmethod
@@ -170,6 +239,8 @@ class LocalTask:
             return first
         storms = [task.storm for task in tasks if task.storm is not None]
         averages = [task.average for task in tasks if task.average is not None]
+        looks = [task.lookahead for task in tasks if task.lookahead is not None]
+        mixtures = [task.mixture for task in tasks if task.mixture is not None]
         return replace(
             first,
             rows=torch.cat([task.rows for task in tasks]),
@@ -184,6 +255,8 @@ class LocalTask:
             previous=_joined([task.previous for task in tasks]),
             storm=storms[0].map(_stacked, *storms[1:]) if storms else None,
             average=averages[0].map(_stacked, *averages[1:]) if averages else None,
+            lookahead=looks[0].map(_stacked, *looks[1:]) if looks else None,
+            mixture=mixtures[0].map(_stacked, *mixtures[1:]) if mixtures else None,
         )
 
 
@@ -206,7 +279,10 @@ class Engine(Protocol):
     """Most models that it likes to be given at once; more would only take more memory."""
 
     def train(self, task: LocalTask) -> Tensor:
-        """Run the K local steps of every row; returns the mean minibatch loss (S,), float64."""
+        """Run the K local steps of every row; returns the mean minibatch loss (S,), float64.
+
+        The mean is over all minibatch gradients that a step takes, but for a recursion's old one.
+        """
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """Outputs (W,) or (W, O), in scaled units, of row s for the windows `starts[s]`."""

@@ -45,7 +45,22 @@ class Quadratic:
         for k in range(1, int(steps.max()) + 1):
             on = steps >= k
             y = task.rows[on]
-            g = task.loss_scale * self.gradients(y, client[on])
+            point, look, mixture = y, task.lookahead, task.mixture
+            if look is not None:
+                point = y - look.rate * self.gradients(y, look.batches[on, 0, 0])
+            g = task.loss_scale * self.gradients(point, client[on])
+            if mixture is not None:
+                v, share = mixture.rows[on], mixture.share[on]
+                mean = share[:, None] * v + (1 - share[:, None]) * y
+                slope = self.gradients(mean, client[on])
+                if k <= mixture.learns:
+                    moved = share - mixture.rate * ((v - y) * slope).sum(1)
+                    mixture.share[on] = moved.clamp(0, 1)
+                moments = {name: rows[on] for name, rows in mixture.state.items()}
+                task.optimiser.step(v, share[:, None] * slope, moments, task.steps_taken[on] + k)
+                mixture.rows[on] = v
+                for name, rows in mixture.state.items():
+                    rows[on] = moments[name]
             if storm is not None:
                 old = task.loss_scale * self.gradients(before[on], client[on])
                 m, v = storm.momentum[on], storm.square[on]

@@ -31,7 +31,7 @@ from plfl.tasks.losses import POINT
 from plfl.training.engines import choose, make_engine
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
-from plfl.training.task import Average, LocalTask, Storm
+from plfl.training.task import Average, LocalTask, LookAhead, Mixture, Storm
 
 PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
 SMALL = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(6, 4), absolute=True)
@@ -76,6 +76,8 @@ TERMS = [
     "rates",
     "average",
     "clip",
+    "lookahead",
+    "mixture",
 ]
 
 PER_ROW = ["rows", "batches", "steps_taken", "constant", "step_offset", "targets", "steps"]
@@ -89,8 +91,9 @@ def part(whole, rows):
 
     given = {n: some(x) for n in [*PER_ROW, "gradients"] if (x := getattr(whole, n)) is not None}
     given["state"] = {name: some(x) for name, x in whole.state.items()}
-    storm, average = (x and x.map(some) for x in (whole.storm, whole.average))
-    return replace(whole, storm=storm, average=average, **given)
+    names = ("storm", "average", "lookahead", "mixture")
+    given |= {name: x and x.map(some) for name in names for x in [getattr(whole, name)]}
+    return replace(whole, **given)
 
 
 def with_terms(whole, names, seed=1):
@@ -123,6 +126,14 @@ def with_terms(whole, names, seed=1):
             rows=normal(rows.shape),
             steps=torch.arange(0, 100 * S, 100, dtype=torch.float64)[:, None],
             decay=0.9,
+        ),
+        "lookahead": LookAhead(0.05, whole.batches.flip(1) + 7),
+        "mixture": Mixture(
+            rows=rows + 0.1 * normal(rows.shape),
+            state=whole.optimiser.init(rows),
+            share=torch.linspace(0.3, 0.9, S, dtype=rows.dtype),
+            rate=0.5,
+            learns=2,
         ),
     }
     return replace(whole, **{name: terms[name] for name in names})
@@ -214,6 +225,10 @@ def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
     if "average" in terms:
         torch.testing.assert_close(ours.average.rows, theirs.average.rows, rtol=0, atol=1e-9)
+    if "mixture" in terms:
+        for name in ("rows", "share"):
+            got, expected = (getattr(t.mixture, name) for t in (ours, theirs))
+            torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
 
 
 def test_a_clipped_gradient_has_this_norm():
@@ -301,8 +316,13 @@ def test_forecasts_agree(together):
 
 @pytest.mark.parametrize(
     "terms",
-    [[], ["storm", "steps"], ["rates", "average", "clip", "steps"]],
-    ids=["plain", "storm", "pace"],
+    [
+        [],
+        ["storm", "steps"],
+        ["rates", "average", "clip", "steps"],
+        ["lookahead", "mixture", "steps"],
+    ],
+    ids=["plain", "storm", "pace", "points"],
 )
 def test_a_row_trains_to_the_same_bits_in_any_company(terms):
     data = dataset(PAPER)
@@ -318,6 +338,9 @@ def test_a_row_trains_to_the_same_bits_in_any_company(terms):
         if "storm" in terms:
             assert torch.equal(fewer.storm.momentum, whole.storm.momentum[columns])
             assert torch.equal(fewer.storm.square, whole.storm.square[columns])
+        if "mixture" in terms:
+            assert torch.equal(fewer.mixture.rows, whole.mixture.rows[columns])
+            assert torch.equal(fewer.mixture.share, whole.mixture.share[columns])
 
 
 def test_a_diverging_row_leaves_the_others_alone():

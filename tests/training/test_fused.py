@@ -89,7 +89,8 @@ def in_double(t):
     doubles = {n: x.double() for n, x in given.items() if x.dtype == torch.float32}
     state = {name: x.double() for name, x in t.state.items()}
     storm = t.storm and t.storm.map(torch.Tensor.double)
-    return replace(t, state=state, storm=storm, **doubles)
+    mixture = t.mixture and t.mixture.map(torch.Tensor.double)
+    return replace(t, state=state, storm=storm, mixture=mixture, **doubles)
 
 
 def error(got, expected, start):
@@ -235,6 +236,11 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
     if ours.average is not None:
         got, expected = ours.average.rows, theirs.average.rows
         assert error(got, expected, torch.zeros_like(got)) < 1e-5
+    if ours.mixture is not None:
+        before = with_terms(task(SMALL, optimiser), terms).mixture
+        assert error(ours.mixture.rows, theirs.mixture.rows, before.rows) < 1e-5
+        torch.testing.assert_close(ours.mixture.share, theirs.mixture.share, rtol=1e-5, atol=1e-6)
+        assert not torch.equal(ours.mixture.share, before.share)
     if ours.frozen is not None:
         assert torch.equal(ours.rows[:, ours.frozen], start[:, ours.frozen])
 

@@ -1,6 +1,7 @@
 from plfl.report import classifiers, figures
 from plfl.report.extras import extras
 from plfl.data import source
+from plfl.experiments.effort import local_steps
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import of_job, training_code
 from plfl.plugins import active
@@ -122,8 +123,8 @@ def training_memory(wildcards, attempt):
 
 def training_minutes(wildcards, attempt):
     """Time limit of a training job in minutes."""
-    rounds = of(wildcards).federation
-    steps = models_of(wildcards) * rounds.rounds * rounds.local_steps
+    job = of(wildcards)
+    steps = models_of(wildcards) * job.federation.rounds * local_steps(job)
     return attempt * (10 + steps // 60_000)
 
 

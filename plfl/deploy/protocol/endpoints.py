@@ -16,7 +16,7 @@ from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
 from plfl.deploy.protocol.wire import WireError
-from plfl.experiments.calibration import calibrate
+from plfl.federated.calibration import calibrate
 from plfl.federated.channel import Channel, Direction
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
@@ -114,7 +114,7 @@ class Roster(ClientData):
         self.names = list(names)
         self.windows = torch.full((len(self.names),), torch.nan, dtype=torch.float64)
 
-    def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int) -> Tensor:
+    def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor) -> Tensor:
         return _unknown(rows)
 
 

@@ -16,10 +16,10 @@ from plfl.config.study import Cell, Study
 from plfl.data.windows import WEEK, Dataset
 from plfl.errors import ConfigError, DataError
 from plfl.experiments.audit import Load, Progress
-from plfl.experiments.calibration import calibrate, head_mask
 from plfl.experiments.scarcity import baselines
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
+from plfl.federated.calibration import calibrate, head_mask
 from plfl.federated.round import run
 from plfl.methods.fedopt import FedOpt
 from plfl.results.scarcity import CALIBRATED, CENTRALISED, in_weeks
@@ -107,6 +107,12 @@ def _checked(study: Study) -> Study:
         if len(values) > 1
     ]:
         raise ConfigError(study.name, problems)
+    if study.federation.local_steps is None:
+        problem = (
+            "federation.local_epochs: would give histories of different lengths different steps; "
+            "set federation.local_steps instead"
+        )
+        raise ConfigError(study.name, [problem])
     if study.scarcity.late and study.windows.scaling == "pooled":
         problem = (
             "windows.scaling: 'pooled' would tell a federation of the limits of clients that join "
@@ -160,6 +166,7 @@ def _centralised(
     trainer = Trainer.of(study, dataset)
     engine = trainer.engine
     settings, optimiser = study.federation, study.client_optimiser(cell)
+    assert settings.local_steps is not None
     clients = len(dataset.clients)
     pooled = np.concatenate([dataset.starts(i, "train") for i in range(clients)])
     row = trainer.network.initial(seed).to(engine.device, engine.dtype)[None].clone()
@@ -245,7 +252,8 @@ def _calibrated(
     study: Study, cell: Cell, model: torch.Tensor, histories: Mapping[int, Dataset]
 ) -> pd.DataFrame:
     """Scores of clients that got `model`, before and after they trained its head, by history."""
-    tables = []
+    tables, settings = [], study.federation
+    assert settings.local_steps is not None
     for weeks, dataset in histories.items():
         trainer = Trainer.of(study, dataset)
         engine = trainer.engine
@@ -259,7 +267,7 @@ def _calibrated(
             head.to(engine.device),
             study.client_optimiser(cell),
             epochs=study.scarcity.epochs,
-            most_steps=study.federation.rounds * study.federation.local_steps,
+            most_steps=settings.rounds * settings.local_steps,
         )
         tables += [
             _test_scores(trainer, rows).assign(model=kind, weeks=weeks)

@@ -56,6 +56,11 @@ struct Layout {
       widths.push_back(inputs);
       inputs = units;
     }
+    for (std::size_t p = 0; p < place.size(); ++p) {
+      const bool follows = p > 0 && place[p] == place[p - 1] + 1 && runs.back().count < kPanel;
+      if (!follows) runs.push_back({std::ptrdiff_t(p), place[p], 0});
+      ++runs.back().count;
+    }
   }
 
   // Lay row `row` of `rows` [·][parameters] out as a model; zeros where there are no rows.
@@ -63,7 +68,7 @@ struct Layout {
     std::memset(model, 0, size * sizeof(float));
     if (!rows) return;
     const float* from = rows + row * std::int64_t(place.size());
-    for (std::size_t p = 0; p < place.size(); ++p) model[place[p]] = from[p];
+    for (const Run& run : runs) copy(from + run.parameter, model + run.place, run.count);
   }
 
   // A mask of a model, laid out like one; empty where there is none.
@@ -76,7 +81,7 @@ struct Layout {
 
   void write(const float* model, std::int64_t row, float* rows) const {
     float* to = rows + row * std::int64_t(place.size());
-    for (std::size_t p = 0; p < place.size(); ++p) to[p] = model[place[p]];
+    for (const Run& run : runs) copy(model + run.place, to + run.parameter, run.count);
   }
 
   bool recurrent() const { return hidden > 0; }
@@ -92,9 +97,22 @@ struct Layout {
   std::vector<Matrix> mlp;
   std::vector<int> widths;            // inputs of each of `mlp`
   std::vector<std::ptrdiff_t> place;  // of each parameter of a row of theta
+  struct Run {
+    std::ptrdiff_t parameter, place;
+    int count;
+  };
+  std::vector<Run> runs;              // of at most 16 parameters that are neighbours in both
   std::ptrdiff_t size = 0;            // floats of a model, padding included
 
  private:
+  static void copy(const float* from, float* to, int count) {
+    if (count == kPanel) {  // a size that the compiler knows
+      std::memcpy(to, from, kPanel * sizeof(float));
+    } else {
+      for (int i = 0; i < count; ++i) to[i] = from[i];
+    }
+  }
+
   Matrix add(int rows, int columns) {
     const Matrix matrix{rows, columns, size};
     size += matrix.size();

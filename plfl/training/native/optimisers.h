@@ -45,6 +45,12 @@ struct Optimiser {
   Correction personal;
   float recall, decay, renew;   // 1 − a, β, 1 − β of the recursion
   bool moves;                   // whether its step is not the last
+  float* point;                 // where `look` leads
+  float ahead;                  // at this rate
+  const float* other;           // the model that is mixed with y, at `share` of y
+  float share;
+  double* product;              // ⟨y − other, gradient⟩ is added to it; null: not asked for
+  void (*next)(const Optimiser&, std::ptrdiff_t, const float*, int);  // what moves y
 };
 
 // Lanes whose bit is set.
@@ -132,6 +138,27 @@ void recall(const Optimiser& o, std::ptrdiff_t at, const float* gradient, int co
     const V kept = o.recall * (m - load(gradient + i));
     store(o.momentum + at + i, lanes_of(o.shared, at + i) ? kept : m);
   }
+}
+
+// Look ahead: a point along the gradient.
+void look(const Optimiser& o, std::ptrdiff_t at, const float* gradient, int count) {
+  for (int i = 0; i < count; i += W) {
+    const V y = load(o.y + at + i), point = y - o.ahead * load(gradient + i);
+    store(o.point + at + i, o.frozen ? (lanes_of(o.frozen, at + i) ? y : point) : point);
+  }
+}
+
+// Step a model along the gradient of a mixture, of which it has a share.
+void follow(const Optimiser& o, std::ptrdiff_t at, const float* gradient, int count) {
+  alignas(kAlignment) float own[kGradientPanels * kGradientRows * kPanel];
+  V sum{};
+  for (int i = 0; i < count; i += W) {
+    const V g = load(gradient + i);
+    if (o.product) sum += (load(o.y + at + i) - load(o.other + at + i)) * g;
+    store(own + i, o.share * g);
+  }
+  for (int i = 0; o.product && i < W; ++i) *o.product += double(sum[i]);
+  o.next(o, at, own, count);
 }
 
 typedef void (*Apply)(const Optimiser&, std::ptrdiff_t, const float*, int);

@@ -40,10 +40,49 @@ extern "C" struct PlflTraining {
   float* average;                // [rows][parameters], over the steps, in and out
   const double* averaged;        // [rows] steps that it has behind it
   double limit;                  // of its decay
+  const std::int64_t* ahead;     // [rows][steps][batch], minibatches of the steps that look ahead
+  double ahead_rate;             // of these
+  float* mixed;                  // [rows][parameters], models in a mixture, in and out
+  float *mixed_m, *mixed_v, *mixed_vmax;  // their state, as the rows'
+  float* shares;                 // [rows] of these models, in and out
+  std::int64_t learned;          // first steps in which the shares are learned
+  double share_rate;
 };
 
 constexpr float kClose = 1e-6f;        // beside a norm that divides, as in PyTorch
 constexpr std::size_t kStrengths = 4;  // most strengths of a pull that are kept as masks
+
+// The state of an optimiser, as far as its kind has one.
+struct Moments {
+  Moments(const Layout& layout, const PlflTraining& job, bool exist = true)
+      : m(exist && any(job, kMomentum) ? layout.size : 0),
+        v(exist && any(job, kAdam) ? layout.size : 0),
+        vmax(exist && any(job, kAdamAms, kAdamAms) ? layout.size : 0) {}
+
+  // Null rows: zeros.
+  void read(const Layout& layout, std::int64_t row, const float* m_rows, const float* v_rows,
+            const float* vmax_rows) const {
+    if (m.get()) layout.read(m_rows, row, m.get());
+    if (v.get()) layout.read(v_rows, row, v.get());
+    if (vmax.get()) layout.read(vmax_rows, row, vmax.get());
+  }
+
+  void write(const Layout& layout, std::int64_t row, float* m_rows, float* v_rows,
+             float* vmax_rows) const {
+    if (m.get() && m_rows) layout.write(m.get(), row, m_rows);
+    if (v.get() && v_rows) layout.write(v.get(), row, v_rows);
+    if (vmax.get() && vmax_rows) layout.write(vmax.get(), row, vmax_rows);
+  }
+
+  const Floats m, v, vmax;
+
+ private:
+  static bool any(const PlflTraining& job, int least, int most = kAdamW) {
+    return std::any_of(job.rules, job.rules + job.rows, [&](const PlflRule& rule) {
+      return least <= rule.kind && rule.kind <= most;
+    });
+  }
+};
 
 class Trainer {
  public:
@@ -51,14 +90,15 @@ class Trainer {
       : layout_(layout), windows_(windows), job_(job),
         loss_{int(job.loss), job.levels, int(job.quantiles)}, at_(layout),
         memory_(at_.size * ((job.batch + kLanes - 1) / kLanes)),
-        y_(layout.size), m_(layout.size), v_(layout.size), vmax_(layout.size),
-        anchor_(layout.size), pull_(job.pull ? layout.size : 0),
+        y_(layout.size), moments_(layout, job), anchor_(layout.size), pull_(job.pull ? layout.size : 0),
         constant_(job.constant ? layout.size : 0),
         step_offset_(job.step_offset ? layout.size : 0),
         gradients_(job.gradients ? layout.size : 0),
         momentum_(job.momentum ? layout.size : 0), square_(job.momentum ? layout.size : 0),
         previous_(job.momentum ? layout.size : 0), scale_(job.momentum ? layout.size : 0),
         average_(job.average ? layout.size : 0), near_(contrasts() ? layout.size : 0), far_(contrasts() ? layout.size : 0),
+        point_(job.ahead || job.mixed ? layout.size : 0), mixed_(job.mixed ? layout.size : 0),
+        mixed_moments_(layout, job, job.mixed != nullptr),
         shared_(layout.mask(job.shared)), frozen_(layout.mask(job.frozen)) {
     for (std::int64_t first = 0; first < job.batch; first += kLanes) {
       groups_.emplace_back(layout, at_, memory_.get() + at_.size * std::int64_t(groups_.size()));
@@ -73,14 +113,16 @@ class Trainer {
   void train(std::int64_t row) {
     const PlflRule& rule = job_.rules[row];
     layout_.read(job_.theta, row, y_.get());
-    layout_.read(job_.m, row, m_.get());
-    layout_.read(job_.v, row, v_.get());
-    layout_.read(job_.vmax, row, vmax_.get());
+    moments_.read(layout_, row, job_.m, job_.v, job_.vmax);
     if (job_.constant) layout_.read(job_.constant, row, constant_.get());
     if (job_.step_offset) layout_.read(job_.step_offset, row, step_offset_.get());
     if (job_.gradients) layout_.read(job_.gradients, row, gradients_.get());
     if (job_.momentum) read_recursion(row);
     if (job_.average) layout_.read(job_.average, row, average_.get());
+    if (job_.mixed) {
+      layout_.read(job_.mixed, row, mixed_.get());
+      mixed_moments_.read(layout_, row, job_.mixed_m, job_.mixed_v, job_.mixed_vmax);
+    }
     if (contrasts()) {
       std::memcpy(near_.get(), y_.get(), layout_.size * sizeof(float));
       layout_.read(job_.previous, row, far_.get());
@@ -91,8 +133,9 @@ class Trainer {
     if (pulled) std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
     const bool constant = job_.constant && !(pulled && move_anchor(rule.proximal != 0));
     const std::int64_t* taken = job_.taken + 2 * row;
-    const bool other = dense_ || job_.step_offset || job_.gradients || job_.frozen ||
-                       taken[0] != taken[1];
+    const bool unequal = taken[0] != taken[1];
+    const bool other = dense_ || job_.step_offset || job_.gradients || job_.frozen || unequal;
+    next_ = apply_of(rule, unequal * kOther);
     apply_ = apply_of(rule, pulled * kPulled | constant * kConstant |
                                 other * kOther | (job_.momentum != nullptr) * kRecursion);
     const std::int64_t steps = job_.row_steps ? job_.row_steps[row] : job_.steps;
@@ -100,15 +143,20 @@ class Trainer {
     for (std::int64_t k = 0; k < steps; ++k) {
       const bool last = k + 1 == steps;
       optimiser_ = at_step(paced(rule, k), taken[0] + k + 1, taken[1] + k + 1, last);
-      if (job_.momentum) pass(previous_.get(), recall, row, k, true);
-      loss += pass(y_.get(), apply_, row, k, last);
+      if (job_.momentum) pass(previous_.get(), recall, starts_of(job_.starts, row, k), row, k, true);
+      if (job_.mixed) loss += step_of_mixed(row, k);
+      if (job_.ahead) loss += pass(y_.get(), look, starts_of(job_.ahead, row, k), row, -1, last);
+      const float* point = job_.ahead ? point_.get() : y_.get();
+      loss += pass(point, apply_, starts_of(job_.starts, row, k), row, k, last);
       if (job_.average) advance_average(job_.averaged[row] + double(k + 1));
     }
-    job_.losses[row] = loss / double(steps);
+    job_.losses[row] = loss / double(steps * (1 + bool(job_.ahead) + bool(job_.mixed)));
     layout_.write(y_.get(), row, job_.theta);
-    if (job_.m) layout_.write(m_.get(), row, job_.m);
-    if (job_.v) layout_.write(v_.get(), row, job_.v);
-    if (job_.vmax) layout_.write(vmax_.get(), row, job_.vmax);
+    moments_.write(layout_, row, job_.m, job_.v, job_.vmax);
+    if (job_.mixed) {
+      layout_.write(mixed_.get(), row, job_.mixed);
+      mixed_moments_.write(layout_, row, job_.mixed_m, job_.mixed_v, job_.mixed_vmax);
+    }
     if (job_.gradients) layout_.write(gradients_.get(), row, job_.gradients);
     if (job_.average) layout_.write(average_.get(), row, job_.average);
     if (!job_.momentum) return;
@@ -189,9 +237,9 @@ class Trainer {
                     bool last) const {
     Optimiser o{};
     o.y = y_.get();
-    o.m = m_.get();
-    o.v = v_.get();
-    o.vmax = vmax_.get();
+    o.m = moments_.m.get();
+    o.v = moments_.v.get();
+    o.vmax = moments_.vmax.get();
     o.gradients = gradients_.get();
     o.anchor = anchor_.get();
     o.pull = dense_ ? pull_.get() : nullptr;
@@ -219,6 +267,8 @@ class Trainer {
     o.decay = float(job_.beta);
     o.renew = float(1 - job_.beta);
     o.moves = !last;
+    o.point = point_.get();
+    o.ahead = float(job_.ahead_rate);
     return o;
   }
 
@@ -234,10 +284,44 @@ class Trainer {
     return {float(rule.lr * std::sqrt(c2) / c1), 1.0f, float(rule.eps * std::sqrt(c2)), 0.0f};
   }
 
-  // Hand the gradient of minibatch k of a row at `model` to `apply`; returns the loss there.
-  float pass(const float* model, Apply apply, std::int64_t row, std::int64_t k, bool last) {
+  // The windows of minibatch k of a row.
+  const std::int64_t* starts_of(const std::int64_t* all, std::int64_t row, std::int64_t k) const {
+    return all + (row * job_.steps + k) * job_.batch;
+  }
+
+  // The step of the model in the mixture, along the gradient of the mixture, whose loss is returned.
+  float step_of_mixed(std::int64_t row, std::int64_t k) {
+    const float share = job_.shares[row], rest = 1.0f - share;
+    for (std::ptrdiff_t i = 0; i < layout_.size; i += W)
+      store(point_.get() + i, share * load(mixed_.get() + i) + rest * load(y_.get() + i));
+    double product = 0.0;
+    const bool learns = k < job_.learned;
+    const Optimiser own = optimiser_;
+    optimiser_.other = y_.get();
+    optimiser_.share = share;
+    optimiser_.product = learns ? &product : nullptr;
+    optimiser_.next = next_;
+    optimiser_.y = mixed_.get();
+    optimiser_.m = mixed_moments_.m.get();
+    optimiser_.v = mixed_moments_.v.get();
+    optimiser_.vmax = mixed_moments_.vmax.get();
+    optimiser_.gradients = nullptr;
+    optimiser_.pull = optimiser_.step_offset = nullptr;
+    optimiser_.frozen = nullptr;
+    const float loss = pass(point_.get(), follow, starts_of(job_.starts, row, k), row, k, true);
+    optimiser_ = own;
+    if (learns) {
+      const float moved = share - float(job_.share_rate) * float(product);
+      job_.shares[row] = moved < 0.0f ? 0.0f : moved > 1.0f ? 1.0f : moved;
+    }
+    return loss;
+  }
+
+  // Hand the gradient of a minibatch at `model` to `apply`; returns the loss there. It is minibatch
+  // k of the row, which may have targets of its own, or another one (k < 0).
+  float pass(const float* model, Apply apply, const std::int64_t* starts, std::int64_t row,
+             std::int64_t k, bool last) {
     const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
-    const std::int64_t* starts = job_.starts + at;
     const float scale = float(job_.loss_scale) / float(batch * layout_.outputs);
     float sum = 0.0f, contrast = 0.0f;
     for_each_group([&](Group& group, std::int64_t first, int count) {
@@ -246,7 +330,7 @@ class Trainer {
       if (term) term->prepare(group, near_.get(), far_.get());
       group.forward(model);
       const float* targets =
-          job_.targets ? job_.targets + (at + first) * windows_.horizons : nullptr;
+          job_.targets && k >= 0 ? job_.targets + (at + first) * windows_.horizons : nullptr;
       sum += group.loss(loss_, windows_, starts + first, targets, count, scale);
       if (term) contrast += term->term(group, count, 1.0f / float(batch));
     });
@@ -376,15 +460,20 @@ class Trainer {
   const PlflTraining& job_;
   const Loss loss_;
   const GroupLayout at_;
-  Floats memory_, y_, m_, v_, vmax_, anchor_, pull_, constant_, step_offset_, gradients_;
+  Floats memory_, y_;
+  Moments moments_;
+  Floats anchor_, pull_, constant_, step_offset_, gradients_;
   Floats momentum_, square_, previous_, scale_;  // of the recursion
   Floats average_;                               // of the model over its steps
   Floats near_, far_;                            // models of the contrast
+  Floats point_;                                 // ahead, or of a mixture
+  Floats mixed_;                                 // model in the mixture
+  Moments mixed_moments_;
   const Mask shared_, frozen_;
   std::vector<Group> groups_;
   std::vector<Contrast> terms_;  // of the groups, where there is a contrast
   Optimiser optimiser_{};
-  Apply apply_ = nullptr;
+  Apply apply_ = nullptr, next_ = nullptr;
   std::vector<Pull> pulls_{1};  // the optimiser's, then those of `job_.pull`
   std::deque<Mask> masks_;      // of these
   bool dense_ = false;          // whether they are in `pull_` instead

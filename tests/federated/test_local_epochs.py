@@ -1,0 +1,146 @@
+"""`federation.local_epochs`: as many local steps as passes over a client's own windows take."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from plfl.config.sections import Federation as Settings
+from plfl.config.study import Study
+from plfl.errors import ConfigError
+from plfl.experiments.train import train
+from plfl.experiments.trainer import Trainer
+from plfl.federated.federation import Federation
+from plfl.methods.fedadc import FedADC, State
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server.fedavg import FedAvg
+from tests.helpers import tiny
+from tests.helpers.problems import trajectory
+from tests.tasks.test_classify import images, study, trained
+
+UNEQUAL = {"skew": {"split": "dirichlet", "alpha": 10.0, "sizes": "by_class"}}
+EPOCHS = {"local_steps": None, "batch_size": 3, "participation": 1.0}
+
+
+def of_clients(records: pd.DataFrame, t: int) -> pd.DataFrame:
+    """Steps and losses of the clients in round `t`."""
+    own = records.query("split == 'train' and model == 'local'")
+    return own[own["round"] == t].set_index("client")[["steps", "loss"]].sort_index()
+
+
+@pytest.mark.parametrize("order", ["draw", "epoch"])
+@pytest.mark.parametrize("method", ["fedopt", "fedadc_plus", "scaffold"])
+def test_equal_sizes_are_fixed_steps(method: str, order: str) -> None:
+    """Each client has 20 images, so that a pass has six minibatches of three."""
+    grid, order = {"method": [method]}, {"batches": order}
+    epochs = trained(study(federation={**EPOCHS, **order, "local_epochs": 0.5}, grid=grid))
+    fixed = trained(study(federation={**EPOCHS, **order, "local_steps": 3}, grid=grid))
+    pd.testing.assert_frame_equal(epochs, fixed, check_exact=True)
+
+
+@pytest.mark.parametrize("engine", ["stacked", "reference"])
+def test_every_client_takes_the_steps_of_its_own_size(engine: str) -> None:
+    """In round 1 a client among others does what it does where all take as many steps."""
+    compute = {"engine": engine}
+    of = study(data=UNEQUAL, federation={**EPOCHS, "local_epochs": 1}, compute=compute)
+    sizes = [len(part) for part in images(of).parts]
+    records = trained(of)
+    steps = of_clients(records, 1)["steps"]
+    assert steps.tolist() == [n // 3 for n in sizes]
+    assert len(set(sizes)) > 3
+    for number in sorted(set(steps))[::3]:
+        fixed = trained(
+            study(
+                data=UNEQUAL,
+                federation={**EPOCHS, "local_steps": int(number), "rounds": 1},
+                compute=compute,
+            )
+        )
+        alike = steps[steps == number].index
+        pd.testing.assert_frame_equal(
+            of_clients(records, 1).loc[alike], of_clients(fixed, 1).loc[alike], check_exact=True
+        )
+
+
+def test_a_round_continues_the_passes_of_the_one_before() -> None:
+    of = study(data=UNEQUAL, federation={**EPOCHS, "local_epochs": 1, "batches": "epoch"})
+    seen: list[np.ndarray[Any, Any]] = []
+
+    data = Trainer.of(of, images(of)).client_data(0)
+    for t in (1, 2):
+        for i, steps in enumerate(data.steps(torch.arange(10)).tolist()):
+            drawn = data.minibatches(torch.tensor([i]), t, steps).flatten()
+            assert len(drawn.unique()) == 3 * steps  # a whole pass
+            seen.append(drawn.numpy())
+    assert any(not np.array_equal(a, b) for a, b in zip(seen[:10], seen[10:], strict=True))
+
+
+def test_momentum_moves_every_client_as_far_in_all() -> None:
+    """FedADC's m̄ is β m / H_i, so H_i steps along it lead to the same place."""
+    method, found = FedADC(beta_l=0.8, beta_g=0.8), []
+
+    def look(f: Federation) -> None:
+        f.client_data.settings = Settings(batch_size=1, local_epochs=2)
+        f.client_data.windows = torch.tensor([2.0, 5.0], dtype=torch.float64)
+        State.of(f).m.fill_(3.0)
+        steps = f.client_data.steps(f.everyone)
+        offset = method.broadcast(f, 2, f.everyone).step_offset
+        assert offset is not None
+        found.append((steps.tolist(), (steps[:, None] * offset).flatten().tolist()))
+        f.client_data.settings = Settings(batch_size=1, local_steps=2)
+
+    trajectory(Sgd(lr=0.1), FedAvg(), method, rounds=1, made=look)
+    ((steps, moved),) = found
+    assert steps == [4, 10]
+    assert moved == pytest.approx([-0.1 * 0.8 * 3.0] * 2)
+
+
+def test_gradients_are_those_of_each_clients_own_minibatches() -> None:
+    of = study(data=UNEQUAL)
+    trainer = Trainer.of(of, images(of))
+    data, clients = trainer.client_data(0), torch.arange(3)
+    rows = trainer.network.initial(0).repeat(3, 1)
+    together = data.gradients(rows, clients, 1, torch.tensor([1, 3, 2]))
+    for i, steps in enumerate((1, 3, 2)):
+        alone = data.gradients(rows[i : i + 1], clients[i : i + 1], 1, steps)
+        assert together[i].numpy() == pytest.approx(alone[0].numpy(), abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        (
+            {"local_steps": 5, "local_epochs": 2},
+            "2 epochs and 5 local steps (local_steps) exclude each other",
+        ),
+        ({"local_steps": None}, "federation.local_steps: is null, and so is local_epochs"),
+        ({"local_epochs": 2, "schedule": "cosine"}, "federation.schedule: counts local steps"),
+        ({"local_epochs": 2, "warm_up": 0.1}, "federation.warm_up: counts local steps"),
+    ],
+)
+def test_impossible_settings(keys: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Study.parse({"federation": keys}, "test")
+    assert problem in str(error.value)
+
+
+def test_methods_with_equal_steps_are_refused() -> None:
+    with pytest.raises(ConfigError, match="'ditto' arranges equally many local steps"):
+        Study.parse({"federation": {"local_epochs": 2}, "grid": {"method": ["ditto"]}}, "test")
+
+
+def test_epochs_are_an_axis() -> None:
+    of = Study.parse({"grid": {"federation.local_epochs": [2, 5]}}, "test")
+    works = [variant.federation.local_work for variant in of.variants.values()]
+    assert works == ["2 local epochs", "5 local epochs"]
+    assert list(of.variants) == ["local_epochs=2", "local_epochs=5"]
+
+
+def test_loads_train_by_epochs_too() -> None:
+    of = tiny.study(federation={"local_epochs": 0.1, "local_steps": None, "decay": 0.9})
+    dataset = tiny.dataset()
+    (records, *_) = (found.records for found in train(of, of.cells, dataset).values())
+    steps = [int(0.1 * (len(dataset.starts(i, "train")) // 8)) for i in range(3)]
+    assert of_clients(records, 1)["steps"].tolist() == steps
