@@ -20,6 +20,7 @@ def adapted(
     frozen: Tensor | None = None,
     pull: Tensor | None = None,
     targets: Tensor | None = None,
+    keys: Tensor | None = None,
 ) -> Tensor:
     """The models (N, P) after steps of each client on its own minibatches.
 
@@ -32,6 +33,7 @@ def adapted(
         frozen: mask (P,) of parameters that stay as they are.
         pull: strength (P,) of a pull towards `models`.
         targets: (N, K, B) to train on instead of the measured ones.
+        keys: (N, K) of the minibatches, see `ClientData.keys_of_passes`; None: nothing is dropped.
     """
     trained = models.clone()
     if not steps.any():
@@ -49,6 +51,7 @@ def adapted(
         clip=client_data.settings.clip,
         steps=steps,
         frozen=frozen,
+        keys=keys,
     )
     client_data.engine.train(task)
     return trained
@@ -79,4 +82,5 @@ def fine_tuned(
         return models.clone()
     everyone = torch.arange(len(models), device=models.device)
     starts, steps = client_data.passes(purpose, everyone, epochs, most_steps)
-    return adapted(models, client_data, optimiser, starts, steps, frozen=frozen)
+    keys = client_data.keys_of_passes(purpose, everyone, starts.shape[1])
+    return adapted(models, client_data, optimiser, starts, steps, frozen=frozen, keys=keys)
