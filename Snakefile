@@ -75,13 +75,7 @@ OWN_FILES = [
 ]
 
 
-# Variants side by side are compared by MASE, which classifiers do not have.
-if not study.axes:
-    ALL_FILES = OWN_FILES
-elif study.data.is_images:
-    ALL_FILES = of_all_variants(OWN_FILES)
-else:
-    ALL_FILES = [*OVERVIEW.values()]
+ALL_FILES = [*OVERVIEW.values()] if study.axes else OWN_FILES
 
 
 report: "workflow/report/workflow.rst"

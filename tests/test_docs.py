@@ -106,8 +106,26 @@ def test_keys_exist(page: Path) -> None:
         assert not is_key or EXAMPLES.search(name) or name in keys, name
 
 
-def test_the_site_has_every_page() -> None:
-    # Tags such as `!!python/name` would need mkdocs itself.
-    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    listed = re.findall(r"[\w-]+\.md", str(site["nav"]))
-    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+def navigation() -> dict[str, list[str]]:
+    """The pages of the site by their group, in order."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    nav = yaml.safe_load(text[text.index("\nnav:") :])["nav"]  # the tags above need mkdocs
+    groups = {title: part for entry in nav for title, part in entry.items()}
+    return {title: re.findall(r"[\w-]+\.(?:md|ipynb)", str(part)) for title, part in groups.items()}
+
+
+def test_the_site_has_every_page_once() -> None:
+    listed = [page for part in navigation().values() for page in part]
+    own = [path.name for path in (ROOT / "docs").iterdir() if path.suffix in (".md", ".ipynb")]
+    assert sorted(listed) == sorted(own)
+
+
+def test_the_start_page_has_the_groups_of_the_site() -> None:
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    sections = {
+        title.split(": ")[-1]: re.findall(r"\| \[[^]]+\]\(([\w-]+\.\w+)\) \|$", part, re.MULTILINE)
+        for title, part in re.findall(r"^## (.*?)$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    }
+    groups = {title.lower(): part for title, part in navigation().items() if title != "Quick start"}
+    assert list(groups) == ["tutorials", "how-to guides", "reference", "explanation"]
+    assert sections == groups

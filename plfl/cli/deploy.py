@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # imports inside the functions, too: other commands must not 
     from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
 
 DEFAULT_PORT = 8000
+FORECAST_PORT = 8001
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -28,7 +29,8 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "  plfl deploy keys --host 10.0.0.1 --client 9360001 --client 9360002\n"
         "  plfl deploy server --config study.yaml --keys keys/server --host 0.0.0.0\n"
         "  plfl deploy client --config study.yaml --keys 9360001 --building 9360001 "
-        "--server 10.0.0.1:8000\n",
+        "--server 10.0.0.1:8000\n"
+        "  plfl deploy forecasts --config study.yaml --building 9360001 --keys answers/server\n",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_common(deploy)
@@ -79,6 +81,29 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "default: %(default)s",
     )
     client.set_defaults(run=_attend)
+
+    forecasts = single.add_parser(
+        "forecasts", help="serve the forecasts of one building to those who may ask"
+    )
+    _add_common(forecasts)
+    forecasts.add_argument("--building", required=True, help="name of the client in the study")
+    forecasts.add_argument(
+        "--folder", type=Path, help="folder of the client; default: below the results folder"
+    )
+    forecasts.add_argument(
+        "--readings",
+        type=Path,
+        metavar="FILE",
+        help="newer readings, in the layout of the study's meters; default: those of the folder",
+    )
+    forecasts.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; default: %(default)s"
+    )
+    forecasts.add_argument(
+        "--port", type=int, default=FORECAST_PORT, help="port to listen on; default: %(default)s"
+    )
+    _add_keys(forecasts, "server")
+    forecasts.set_defaults(run=_forecasts)
 
     keys = single.add_parser("keys", help="create keys and certificates")
     keys.add_argument("--folder", type=Path, default=Path("keys"), help="default: %(default)s")
@@ -213,6 +238,26 @@ def _attend(options: argparse.Namespace) -> None:
     folder = options.folder or CellFolders(study, cell).client(options.building)
     name, server = options.building, options.server
     attend(study, cell, name, folder, server, keys, options.retry_seconds, options.calibrate)
+
+
+def _forecasts(options: argparse.Namespace) -> None:
+    import logging
+
+    from plfl.deploy.folders import CellFolders
+    from plfl.deploy.forecasts import Forecasts, ForecastServer, serve
+
+    study, cell = _chosen(options)
+    keys = None
+    if _secured(options, options.host):
+        from plfl.deploy.hosts.keys import ServerKeys
+
+        keys = ServerKeys.of(options.keys)
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    logging.getLogger("plfl").setLevel(logging.INFO)
+    folder = options.folder or CellFolders(study, cell).client(options.building)
+    forecasts = Forecasts(study, cell, options.building, folder, options.readings)
+    forecasts("local")  # fails now if there is no model, or if the readings are unusable
+    serve(ForecastServer(forecasts, options.host, options.port, keys), _say)
 
 
 def _keys(options: argparse.Namespace) -> None:

@@ -69,10 +69,7 @@ def run(options: argparse.Namespace) -> None:
         raise DataError("--save and --epochs: only with --new, for a meter that did not take part")
     forecasts = model.predict(readings, client, options.model)
     if not options.all:
-        last = readings.index[-1]
-        several = model.study.windows.horizons > 1
-        is_new = forecasts["made_at"] == last if several else forecasts.index > last
-        forecasts = forecasts[is_new]
+        forecasts = model.upcoming(readings, forecasts)
     suffix = model.study.sample_suffix
     print(f"{model.cell}{suffix}: kWh per {model.interval} min", file=sys.stderr)
     forecasts = model.with_offsets(forecasts, client)

@@ -22,6 +22,7 @@ from plfl.config.sections import (
     Tuning,
     Windows,
 )
+from plfl.config.task_rules import TaskRules
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.rounding import drawn_of
 
@@ -214,6 +215,20 @@ def of_local_work(federation: Federation) -> Iterator[str]:
                 "federation.local_epochs; set federation.local_steps, or let the rate fall by "
                 "federation.decay"
             )
+
+
+def of_calibration(federation: Federation, task: TaskRules) -> Iterator[str]:
+    """Report a calibration that contradicts other keys of the rounds."""
+    calibration, where = federation.calibration, "federation.calibration"
+    if not federation.calibrates:
+        return
+    if federation.ema is not None:
+        yield (
+            f"{where}: starts from the server's models, of which federation.ema is no average; "
+            "remove one of them"
+        )
+    if calibration.variant == "kd" and (reason := task.refuses_teacher(federation.loss)):
+        yield f"{where}.variant: 'kd' mixes forecasts of a teacher into the targets, which {reason}"
 
 
 def _of_units(meters: Meters) -> Iterator[str]:

@@ -8,6 +8,7 @@ what one endpoint sends, the other receives. No update rule is implemented here.
 - `flower`: Flower as the transport, and all that depends on its private parts
 - `folders`: the folders of a deployed cell, and the names of the files in the server's folder
 - `worker`: the long-lived process of one building
+- `forecasts`: a building's forecasts for a third party
 - `server_processes`: the server's SuperLink and ServerApp: started, watched, restarted
 - `launch`: a server, a client, or a complete federation on one machine
 - `check`: compares a small federation with the simulator, bit by bit

@@ -107,9 +107,12 @@ def measure(study: Study) -> Speed:
     if study.data.is_images:
         steps, share = min(steps, 2), len(evaluated) / SIZES[study.data.source][1]
     rows = trainer.network.initial(0).repeat(clients, 1).to(engine.device)
+    windows = torch.from_numpy(dataset.starts(0, "train"))
+    drawn = torch.randint(len(windows), (clients, steps, study.federation.batch_size))
+    batches = windows[drawn].to(engine.device)
 
     def train(optimiser: ClientOpt) -> float:
-        engine.train(_task(trainer, optimiser, rows, steps))
+        engine.train(_task(trainer, optimiser, rows, batches))
         return clients * steps
 
     def evaluate() -> float:
@@ -121,17 +124,18 @@ def measure(study: Study) -> Speed:
     return Speed(statistics.harmonic_mean(rates), _rate(evaluate))
 
 
-def _task(trainer: Trainer, optimiser: ClientOpt, rows: torch.Tensor, steps: int) -> LocalTask:
-    f, engine, task = trainer.study.federation, trainer.engine, trainer.task
-    size = len(rows), steps, f.batch_size
+def _task(
+    trainer: Trainer, optimiser: ClientOpt, rows: torch.Tensor, batches: torch.Tensor
+) -> LocalTask:
+    engine, task = trainer.engine, trainer.task
     return LocalTask(
         optimiser=optimiser,
         rows=rows,
-        batches=torch.randint(1000, size, device=engine.device),
+        batches=batches,
         shared=torch.ones(rows.shape[1], dtype=torch.bool, device=engine.device),
         state=optimiser.init(rows),
         steps_taken=torch.zeros(1, 1, device=engine.device),
-        loss=task.objective(f.loss).loss,
+        loss=task.objective(trainer.study.federation.loss).loss,
     )
 
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from plfl.federated.client_data import ClientData
 from plfl.optimizers.client import ClientOpt
+from plfl.tasks import Term
 from plfl.training.task import LocalTask
 
 
@@ -19,6 +20,7 @@ def adapted(
     *,
     frozen: Tensor | None = None,
     pull: Tensor | None = None,
+    term: Term | None = None,
     targets: Tensor | None = None,
     keys: Tensor | None = None,
 ) -> Tensor:
@@ -32,12 +34,14 @@ def adapted(
         steps: steps (N,) of each client, at most K.
         frozen: mask (P,) of parameters that stay as they are.
         pull: strength (P,) of a pull towards `models`.
-        targets: (N, K, B) to train on instead of the measured ones.
+        term: what changes the loss.
+        targets: (N, K, B, ...) to train on instead of the clients' own, as `term` needs them.
         keys: (N, K) of the minibatches, see `ClientData.keys_of_passes`; None: nothing is dropped.
     """
     trained = models.clone()
     if not steps.any():
         return trained
+    objective = client_data.task.objective(client_data.settings.loss, term)
     task = LocalTask(
         optimiser=optimiser,
         rows=trained,
@@ -47,7 +51,8 @@ def adapted(
         steps_taken=torch.zeros(len(trained), 1, dtype=torch.float64, device=trained.device),
         pull=pull,
         targets=targets,
-        loss=client_data.loss,
+        loss=objective.loss,
+        loss_scale=objective.scale,
         clip=client_data.settings.clip,
         steps=steps,
         frozen=frozen,

@@ -174,6 +174,14 @@ class ClientData:
         """Targets (n_i,), in scaled units, of all training windows of a client."""
         return self.targets(torch.from_numpy(self._starts[client]))
 
+    def agreed_bins(self, bins: int) -> tuple[Tensor, Tensor]:
+        """Inner edges (bins − 1,) of the pooled training targets, and each client's ρ (N, bins).
+
+        Labels need no edges, see `plfl.tasks.CorrectedDistillation`.
+        """
+        targets = [self.training_targets(i) for i in range(len(self.names))]
+        return self.task.agreed_bins(targets, bins)
+
     def histograms(self, bins: int) -> NDArray[np.float64]:
         """Shares (N, kinds) of the kinds of training targets that each client has: the labels, or
         so many `bins` of a load."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from plfl.config.study import Study
 from plfl.report import figures, overview, page
 from plfl.report.classifiers import figures as figures_of_images
+from plfl.report.classifiers import overview as overview_of_images
 from plfl.report.classifiers import page as page_of_images
 from plfl.results.overview import is_overview, study_of
 
@@ -23,11 +24,12 @@ def make(results: Path, drawn: Path, path: Path) -> None:
         PlflError: a file cannot be written.
         ResultsError: the results are incomplete or have another format.
     """
+    of_images = study_of(results).data.is_images
     if is_overview(results):
-        overview.illustrate(results, drawn)
-        overview.write(results, drawn, path)
+        shown = overview_of_images if of_images else overview
+        shown.illustrate(results, drawn)
+        shown.write(results, drawn, path)
     else:
-        of_images = study_of(results).data.is_images
         for _ in (figures_of_images if of_images else figures).render_all(results, drawn):
             pass
         (page_of_images if of_images else page).write(results, drawn, path)

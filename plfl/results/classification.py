@@ -7,14 +7,17 @@ each class weighted by its share among the client's training images; `cross_entr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from plfl.results.records import CELL
+from plfl.errors import ResultsError
+from plfl.results.records import CELL, DAMAGE
+from plfl.results.statistics import Array
 
 TAIL = 4
 """Evaluated rounds at the end whose mean is the final accuracy: single rounds scatter widely when
@@ -78,6 +81,20 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
     return pd.DataFrame(rows).assign(data=source)
 
 
+def read_summary(folder: Path) -> pd.DataFrame:
+    """The summary in a results folder; see `summarise`.
+
+    Raises:
+        ResultsError: the file is missing or damaged.
+    """
+    path = folder / "summary.csv"
+    text: Any = dict.fromkeys([*GROUP, "model", "hyperparameters"], str)
+    try:
+        return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=text)
+    except DAMAGE as error:
+        raise ResultsError(f"{path}: cannot be read ({error}); run the study again") from None
+
+
 def _mean(values: pd.Series[float]) -> float:
     """The mean, NaN if any value is."""
     return float(values.mean(skipna=False))
@@ -94,7 +111,8 @@ def standings(summary: pd.DataFrame) -> pd.DataFrame:
     """Mean and standard deviation over seeds of the accuracies, best tail first.
 
     One row per row of the grid and model, with the columns `seeds` and, of every accuracy, its name
-    and its name with `_std` (NaN for one seed).
+    and its name with `_std` (NaN for one seed); `low` and `high`, a 95 % interval of
+    `accuracy_tail` over seeds (Student's t).
     """
     scores = ["accuracy_quarter", "accuracy_half", "accuracy_tail", "own_accuracy"]
     groups = summary.groupby([*GROUP, "model"], sort=False)
@@ -109,49 +127,30 @@ def standings(summary: pd.DataFrame) -> pd.DataFrame:
     if "hyperparameters" in summary:
         about["hyperparameters"] = ("hyperparameters", "first")
     table = means.join(spreads).join(groups.agg(**about)).reset_index()
+    half = (
+        stats.t.ppf(0.975, table["seeds"] - 1) * table["accuracy_tail_std"] / table["seeds"] ** 0.5
+    )
+    table = table.assign(low=table["accuracy_tail"] - half, high=table["accuracy_tail"] + half)
     return table.sort_values("accuracy_tail", ascending=False, kind="stable", ignore_index=True)
 
 
-def paired(
-    summary: pd.DataFrame, one: Mapping[str, str], other: Mapping[str, str], score: str
-) -> dict[str, float]:
-    """Difference of a score of the global models, `one` − `other`, seed by seed.
-
-    Args:
-        summary: see `summarise`.
-        one: values on `GROUP` that select the cells of the first side.
-        other: the same for the second side.
-        score: a column of the summary.
+def tested(change: Array) -> dict[str, float]:
+    """The mean of paired differences, one per seed.
 
     Returns:
-        `difference`, its 95 % interval `low` to `high` by a paired t-test, `p`, and `seeds`; NaN
-        where fewer than two seeds have both sides.
+        `difference`, its 95 % interval `low` to `high` by a t-test, `p`, and `seeds`; NaN where
+        there are fewer than two seeds.
     """
-    sides = [_of(summary, side)[score] for side in (one, other)]
-    both = pd.concat(sides, axis=1, keys=["one", "other"]).dropna()
-    change = (both["one"] - both["other"]).to_numpy()
     found = {"difference": float(np.mean(change)) if len(change) else float("nan")}
     found |= {"low": float("nan"), "high": float("nan"), "p": float("nan")}
-    if len(change) > 1:
-        tested = stats.ttest_1samp(change, 0.0)
-        interval = tested.confidence_interval(0.95)
-        found |= {"low": interval.low, "high": interval.high, "p": float(tested.pvalue)}
+    if len(change) > 1 and np.ptp(change) == 0:
+        found |= {"low": found["difference"], "high": found["difference"]}
+        found |= {"p": float(found["difference"] == 0)}
+    elif len(change) > 1:
+        done = stats.ttest_1samp(change, 0.0)
+        interval = done.confidence_interval(0.95)
+        found |= {"low": interval.low, "high": interval.high, "p": float(done.pvalue)}
     return found | {"seeds": len(change)}
-
-
-def _of(summary: pd.DataFrame, side: Mapping[str, str]) -> pd.DataFrame:
-    """The global models of the cells with these values, by seed."""
-    chosen = summary[summary["model"] == "global"]
-    for column, value in side.items():
-        chosen = chosen[chosen[column] == value]
-    return chosen.set_index("seed")
-
-
-def verdict(found: Mapping[str, float]) -> str:
-    """Whether a difference is above 0: `holds`, `does not hold` or `undecided`, at 5 %."""
-    if found["low"] > 0:
-        return "holds"
-    return "does not hold" if found["high"] < 0 else "undecided"
 
 
 def summarise_baselines(baselines: pd.DataFrame) -> pd.DataFrame:

@@ -12,12 +12,13 @@ on a quadratic and the recovery of constructed clusters.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
 
 from plfl.config.study import Study
+from plfl.results.paper_claims import scheme
 from plfl.results.records import CELL
 from plfl.results.statistics import Scores
 from plfl.results.tables import Tables, method_label
@@ -49,6 +50,11 @@ CLAIMS = {
     "o4": "Per-FedAvg beats FedAvg",
     "o5": "pFedMe beats Per-FedAvg",
     "o6": "FedALA beats FedAvg",
+    "o7": "fine-tuning beats Ditto, APFL and pFedMe",
+    "o8": "Ditto and APFL beat local training",
+    "o9": "FedAMP and FedFomo beat FedAvg",
+    "o10": "kNN-Per beats FedAvg",
+    "o11": "FedPer beats LG-FedAvg, which shares the head instead of the body",
 }
 """The claims by name."""
 AVERAGING = "fedopt"
@@ -64,27 +70,59 @@ def _rivals(pairs: Sequence[tuple[str, str]], servers: Sequence[str] = ()) -> Qu
         _need_methods(study, [method for pair in pairs for method in pair])
         _need_servers(study, [ours, theirs])
         contests = [
-            (scheme, pair)
-            for scheme, pair in itertools.product(shared_schemes(study), pairs)
-            if not any((method, scheme) in study.unshareable for method in pair)
+            (shared, pair)
+            for shared, pair in itertools.product(shared_schemes(study), pairs)
+            if not any((method, shared) in study.unshareable for method in pair)
         ]
         if not contests:
             raise NotInStudyError("the methods do not work with any sharing scheme of the grid")
-        found = [
+        return _all(
             contest(
                 of_states,
-                {"sharing": scheme, "method": better, "server_opt": ours},
-                {"sharing": scheme, "method": worse, "server_opt": theirs},
+                {"sharing": shared, "method": better, "server_opt": ours},
+                {"sharing": shared, "method": worse, "server_opt": theirs},
             )
-            for scheme, (better, worse) in contests
-        ]
-        return Evidence(
-            [comparison for one in found for comparison in one.comparisons],
-            tuple(cell for one in found for cell in one.blocking),
-            tuple(cell for one in found for cell in one.excused),
+            for shared, (better, worse) in contests
         )
 
     return evidence
+
+
+def _against_local(methods: Sequence[str]) -> Question:
+    """(o8): methods, in every sharing scheme that shares something, against local training."""
+
+    def evidence(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
+        schemes, alone = shared_schemes(study), scheme(study, "local training")
+        _need_methods(study, [*methods, AVERAGING])
+        _need_servers(study, ["fedavg"])
+        local = {"sharing": alone, "method": AVERAGING, "server_opt": "fedavg"}
+        return _all(
+            contest(of_states, local | {"sharing": shared, "method": method}, local)
+            for shared, method in itertools.product(schemes, methods)
+            if (method, shared) not in study.unshareable
+        )
+
+    return evidence
+
+
+def _layers(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
+    """(o11): the plain round where the body is shared against that where the head is."""
+    _need_methods(study, [AVERAGING])
+    _need_servers(study, ["fedavg"])
+    shared_schemes(study)  # its reason, if there is none, is that of the other claims
+    plain = {"method": AVERAGING, "server_opt": "fedavg"}
+    body, head = scheme(study, "PL-FL"), scheme(study, "LG-FedAvg", ["head"])
+    return contest(of_states, plain | {"sharing": body}, plain | {"sharing": head})
+
+
+def _all(found: Iterable[Evidence]) -> Evidence:
+    """The evidence of several contests, all of which a claim is about."""
+    found = list(found)
+    return Evidence(
+        [comparison for one in found for comparison in one.comparisons],
+        tuple(cell for one in found for cell in one.blocking),
+        tuple(cell for one in found for cell in one.excused),
+    )
 
 
 def _more_clusters(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
@@ -124,6 +162,11 @@ ABOUT_SCORES: dict[str, Question] = {
     "o4": _rivals([("per_fedavg", AVERAGING)]),
     "o5": _rivals([("pfedme", "per_fedavg")]),
     "o6": _rivals([("fedala", AVERAGING)]),
+    "o7": _rivals([("fine_tuning", other) for other in ("ditto", "apfl", "pfedme")]),
+    "o8": _against_local(["ditto", "apfl"]),
+    "o9": _rivals([("fedamp", AVERAGING), ("fedfomo", AVERAGING)]),
+    "o10": _rivals([("knn_per", AVERAGING)]),
+    "o11": _layers,
 }
 """The evidence for each claim about scores, from the study and the scores of its states."""
 

@@ -1,7 +1,7 @@
 """Claims of the paper about personalised federated forecasting (PL-FL, arXiv 2404.01517)."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -79,16 +79,19 @@ def own_round(study: Study) -> str:
     raise NotInStudyError(f"the grid has no method {' or '.join(ROUNDS)}, the paper's round")
 
 
-def scheme(study: Study, role: str) -> str:
+def scheme(study: Study, role: str, shares: Sequence[str] | None = None) -> str:
     """The name that the study gives to one of the paper's sharing schemes.
+
+    `shares`: the shared parameters of another one, in the role of `role`.
 
     Raises:
         NotInStudyError: the study has no such scheme.
     """
+    patterns = SCHEMES[role] if shares is None else shares
     for name in study.grid.sharing:
-        if study.parameters(study.sharing[name]) == study.parameters(SCHEMES[role]):
+        if study.parameters(study.sharing[name]) == study.parameters(patterns):
             return name
-    shared = ", ".join(SCHEMES[role]) or "nothing"
+    shared = ", ".join(patterns) or "nothing"
     raise NotInStudyError(f"the grid has no sharing scheme for {role} (shares {shared})")
 
 

@@ -13,9 +13,9 @@ from plfl.cli import catalogue
 from plfl.cli import main as cli
 from plfl.cli.catalogue import entries
 from plfl.errors import PlflError
-from plfl.experiments.calibration import calibrate
 from plfl.experiments.message_sizes import _as_terms, sizes
 from plfl.experiments.train import train
+from plfl.federated.calibration import calibrate
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
 from tests.helpers import tiny
@@ -72,6 +72,7 @@ SENT = {
     "fedadc_dm": ("0", "0", "2 d_s", "d_s"),
     "fedadc_plus": ("0", "0", "2 d_s", "d_s"),
     "fedeff": ("0", "d_s + 3", "d_s + 1", "d_s"),
+    "fedfomo": ("0", "0", "3 d_s", "d_s + 3"),  # four clients: the models of three others
     "fedsc": ("0", "10", "d_s", "d_s"),
     "ifca": ("0", "0", "2 d_s", "d_s + 1"),
     "one_shot": ("d_s", "d_s", "d_s", "d_s"),

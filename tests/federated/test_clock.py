@@ -118,6 +118,7 @@ WORK: dict[str, tuple[list[float], dict[str, Any]]] = {
     "apfl": ([2 * 4] * 3, {}),
     "ditto": ([3 + 4] * 3, {"steps": 3}),
     "fedgkd": ([4, TAUGHT, TAUGHT], {}),
+    "fedfomo": ([4 + 4 * 256 / 8 / 3] * 3, {}),
     "ifca": ([4 + 2 * 256 / 8 / 3] * 3, {}),
     "moon": ([4 * 5 / 3] * 3, {}),
     "one_shot": ([40 + 4, 4, 4], {}),

@@ -98,6 +98,11 @@ class Problem:
         mix = np.array(self.mix, dtype=np.float64)
         return self.a[i] * (float(mix @ y) - self.c[i]) * mix
 
+    def loss(self, i: int, y: Array) -> float:
+        """Client i's loss at y."""
+        mix = np.array(self.mix, dtype=np.float64)
+        return float(self.a[i] / 2 * (mix @ y - self.c[i]) ** 2)
+
     def mean(self, updates: dict[int, Array]) -> Array:
         """The server's weighted mean of the updates of those who sent one."""
         weights = np.ones(len(self.a)) if self.weights is None else np.array(self.weights)
@@ -363,6 +368,31 @@ def fedamp(
             else:
                 rows[i] = descend(problem, i, rows[i], problem.steps, pull=pull, anchor=u[i])
         seen.append(Seen(problem.x0, rows.copy(), rows.copy(), u))
+    return seen
+
+
+def fedfomo(problem: Problem) -> list[Seen]:
+    """FedFomo where every client receives the models of all others."""
+    mask, rows = problem.mask, problem.rows0
+    own, before = problem.rows0, problem.rows0
+    seen = [Seen(problem.x0, rows.copy(), rows.copy())]
+    for present in problem.present:
+        models = own.copy()
+        for i in present:
+            steps, weights = [], []
+            base = problem.loss(i, problem.received(before[i], rows[i]))
+            for other in models:
+                step = np.where(mask, other - before[i], 0.0)
+                length = float(np.linalg.norm(step))
+                gain = base - problem.loss(i, problem.received(other, rows[i]))
+                steps.append(step)
+                weights.append(max(gain, 0.0) / length if length > 0 else 0.0)
+            start = problem.received(before[i], rows[i])
+            if sum(weights) > 0:
+                start = start + np.average(steps, axis=0, weights=weights)
+            rows[i] = descend(problem, i, start, problem.steps)
+            before[i], own[i] = models[i], rows[i]
+        seen.append(Seen(problem.x0, rows.copy(), rows.copy()))
     return seen
 
 

@@ -18,6 +18,7 @@ from plfl.methods.ditto import Ditto
 from plfl.methods.fedala import FedALA
 from plfl.methods.fedamp import FedAMP
 from plfl.methods.fedbabu import FedBABU
+from plfl.methods.fedfomo import FedFomo, ranked
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedrep import FedRep
 from plfl.methods.fine_tuning import FineTuning
@@ -431,6 +432,46 @@ def test_what_fedamps_server_sends():
         after(FedAMP(attention="distance", sigma=0.9))
 
 
+def test_mixtures_of_models_that_fit():
+    """From 2 with losses of 2, the clients gain 0.6878 and 1.0752, 1.2312 and 1.7408."""
+    seen = trajectory(SGD, AVG, FedFomo(), rounds=2)
+    assert seen[1].local[:, 0].tolist() == near([1.62, 1.36])
+    starts = [2 - 1.763 / (0.6878 / 0.38 + 1.0752 / 0.64), 2 - 2.972 / (1.2312 / 0.38 + 2.72)]
+    assert seen[1].global_models[:, 0].tolist() == near(starts)
+    assert seen[2].local[:, 0].tolist() == near([0.81 * starts[0], 0.64 + 0.36 * starts[1]])
+    up, down = (seen[2].report.bytes[0][kind].tolist() for kind in ("bytes_up", "bytes_down"))
+    assert (down, up) == ([8, 8], [16, 16])
+
+
+def test_fedfomo_keeps_to_the_model_before_if_no_other_is_better():
+    federations: list[Any] = []
+    trajectory(SGD, AVG, FedFomo(), rounds=1, made=federations.append)
+    (f,) = federations
+    f.state.before[:] = torch.tensor([[0.0], [1.0]])
+    assert torch.equal(f.global_models, f.state.before)
+    f.state.own[0] = torch.inf
+    assert torch.equal(f.global_models, f.state.before)
+
+
+def test_fedfomos_server_learns_whose_models_help_and_explores():
+    federations: list[Any] = []
+    problem = Quadratic([1, 1, 1, 1], [-3, -2.5, 2, 3], [1])
+    few = FedFomo(models=2, epsilon=0)
+    seen = trajectory(SGD, AVG, few, problem=problem, rounds=8, made=federations.append)
+    assert seen[-1].report.bytes[0]["bytes_down"].tolist() == [16] * 4
+    (affinity,) = (f.state.affinity for f in federations)
+    assert (affinity.diagonal() == 0).all()
+    assert affinity.fill_diagonal_(-torch.inf).argmax(1).tolist() == [1, 0, 3, 2]
+    ids, values = np.arange(5), np.array([0.0, 3, 1, 3, 2])
+    drawn = {tuple(ranked(ids, values, 3, 0, np.random.default_rng(s))) for s in range(20)}
+    assert drawn == {(1, 3, 4), (3, 1, 4)}
+    explored = [tuple(ranked(ids, values, 3, 1, np.random.default_rng(s))) for s in range(200)]
+    assert {i for some in explored for i in some} == set(range(5))
+    assert all(len(set(some)) == 3 for some in explored)
+    with pytest.raises(ConfigError, match="no others' models to send"):
+        trajectory(SGD, AVG, FedFomo(), problem=Quadratic([1], [0], [1]))
+
+
 @pytest.mark.parametrize("mean", [[0, 1], [1], []], ids=str)
 def test_rows_of_absent_clients_stay(mean):
     before, last = trajectory(SGD, AVG, in_turns(Ditto(), [0, 1], mean), rounds=2)[1:]
@@ -458,6 +499,7 @@ PERSONAL = [
     "fedala",
     "fedamp",
     "fedbabu",
+    "fedfomo",
     "fedrep",
     "fine_tuning",
     "knn_per",
@@ -588,6 +630,7 @@ def test_resuming_with_dropouts_a_schedule_and_the_best_models(method, tmp_path)
         ("knn_per", {"federation": {"keep": "best"}}, "federation.keep"),
         ("knn_per", {"model": {"name": "gru"}}, "hidden features"),
         ("fedamp", {"grid": {"server_opt": ["fedadam"]}}, "use fedavg with lr 1"),
+        ("fedfomo", {"grid": {"server_opt": ["fedadam"]}}, "use fedavg with lr 1"),
     ],
 )
 def test_refusals(method, blocks, expected):

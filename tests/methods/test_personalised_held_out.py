@@ -20,6 +20,7 @@ from plfl.methods.fedala import FedALA
 from plfl.methods.fedamp import FedAMP
 from plfl.methods.fedamp import State as FedAMPState
 from plfl.methods.fedbabu import FedBABU
+from plfl.methods.fedfomo import FedFomo
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedrep import FedRep
 from plfl.methods.fine_tuning import FineTuning
@@ -214,6 +215,16 @@ def test_fedamp_from_different_models(attention: Any, optimiser: str, seed: int)
     own = 0.3 if attention == "cosine" else None
     expected = reference.fedamp(problem, 5, 0.9, 0.4, own)
     for found, wanted in zip(run(problem, method, apart), expected, strict=True):
+        same(found.local, wanted.local)
+        same(found.scored, wanted.local)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_fedfomo_with_the_models_of_all_others(optimiser: str, seed: int) -> None:
+    problem = replace(drawn(seed, optimiser), server_lr=1)
+    expected = reference.fedfomo(problem)
+    for found, wanted in zip(run(problem, FedFomo(probe=None)), expected, strict=True):
         same(found.local, wanted.local)
         same(found.scored, wanted.local)
 

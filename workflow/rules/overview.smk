@@ -8,6 +8,11 @@ OVERVIEW = {
     "page": local(f"{study.results}/index.html"),
     "figure": local(f"{study.figures}/overview.png"),
 }
+if study.data.is_images:
+    OVERVIEW |= {
+        "curves": local(f"{study.results}/curves.csv"),
+        "drawn_curves": local(f"{study.figures}/curves.png"),
+    }
 
 
 if study.axes:
@@ -26,7 +31,14 @@ if study.axes:
             "../../environment.yml"
         params:
             study=study.description(),
-            code=code_digest("plfl.results.overview", "plfl.report.overview"),
+            code=code_digest(
+                "plfl.results.overview",
+                (
+                    "plfl.report.classifiers.overview"
+                    if study.data.is_images
+                    else "plfl.report.overview"
+                ),
+            ),
         message:
             "Put the variants side by side"
         script:

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 from plfl.pipeline.jobs import git_commit, job
-from plfl.report import overview
+from plfl.report.make import make
 from plfl.results.overview import gather
 
 if __name__ == "__main__":
     with job(snakemake) as study:
         gather(study, study.results, git_commit())
-        overview.illustrate(study.results, study.figures)
-        overview.write(study.results, study.figures, Path(snakemake.output.page))
+        make(study.results, study.figures, Path(snakemake.output.page))

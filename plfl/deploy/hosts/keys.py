@@ -4,10 +4,11 @@ Each host gets one folder, which is copied to that host only::
 
     keys/ca.key            signs the server's certificates; stays where it was created
     keys/server/           server.key, server.crt, ca.crt, clients/NAME.pub
-    keys/clients/NAME/     client.key, ca.crt
+    keys/clients/NAME/     client.key, client.pem, ca.crt
 
-A client is identified by its private key: its name is the one under which the server stores the
-matching public key. All keys use the curve P-384.
+`client.pem` holds the key of `client.key` and a certificate of it, in the form that programs for
+HTTPS read. A client is identified by its private key: its name is the one under which the server
+stores the matching public key. All keys use the curve P-384.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from plfl.errors import PlflError
 
 CA_KEY, CA = "ca.key", "ca.crt"
 SERVER_KEY, SERVER, CLIENT_KEY = "server.key", "server.crt", "client.key"
+CLIENT_PEM = "client.pem"
 LIFE = timedelta(days=730)
 """Validity of certificates."""
 ALWAYS = ("localhost", "127.0.0.1")
@@ -129,10 +131,10 @@ def make(
         private_folder(path)
         _write(path / CA, _pem(ca))
     if hosts or not has_ca:
-        _make_server(folder / "server", ca_key, ca, [*ALWAYS, *hosts])
+        _make_server(folder / "server", ca_key, [*ALWAYS, *hosts])
     private_folder(folder / "server" / "clients")
     for name in clients:
-        _make_client(folder, name)
+        _make_client(folder, name, ca_key)
     return wanted
 
 
@@ -191,23 +193,17 @@ def _new_ca(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]
     return key, ca
 
 
-def _make_server(
-    folder: Path, ca_key: ec.EllipticCurvePrivateKey, ca: x509.Certificate, hosts: Sequence[str]
-) -> None:
+def _make_server(folder: Path, ca_key: ec.EllipticCurvePrivateKey, hosts: Sequence[str]) -> None:
     key = ec.generate_private_key(ec.SECP384R1())
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
-    builder = (
-        _certificate("plfl server", "plfl CA", key)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([_alternative(h) for h in hosts]), False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False)
-        .add_extension(issuer, False)
+    builder = _certificate("plfl server", "plfl CA", key).add_extension(
+        x509.SubjectAlternativeName([_alternative(h) for h in hosts]), False
     )
+    certificate = _signed(builder, ca_key, ExtendedKeyUsageOID.SERVER_AUTH)
     _write(folder / SERVER_KEY, _pkcs8(key))
-    _write(folder / SERVER, _pem(builder.sign(ca_key, hashes.SHA384())))
+    _write(folder / SERVER, _pem(certificate))
 
 
-def _make_client(folder: Path, name: str) -> None:
+def _make_client(folder: Path, name: str, ca_key: ec.EllipticCurvePrivateKey) -> None:
     key = ec.generate_private_key(ec.SECP384R1())
     private = key.private_bytes(
         serialization.Encoding.PEM,
@@ -217,8 +213,26 @@ def _make_client(folder: Path, name: str) -> None:
     public = key.public_key().public_bytes(
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
+    builder = _certificate("plfl client", "plfl CA", key)  # names can be too long for it
+    certificate = _signed(builder, ca_key, ExtendedKeyUsageOID.CLIENT_AUTH)
     _write(folder / "clients" / name / CLIENT_KEY, private)
+    _write(folder / "clients" / name / CLIENT_PEM, _pkcs8(key) + _pem(certificate))
     _write(folder / "server" / "clients" / f"{name}.pub", public + b"\n")
+
+
+def _signed(
+    builder: x509.CertificateBuilder,
+    ca_key: ec.EllipticCurvePrivateKey,
+    usage: x509.ObjectIdentifier,
+) -> x509.Certificate:
+    """A certificate of the CA for one usage."""
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
+    return (
+        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([usage]), False)
+        .add_extension(issuer, False)
+        .sign(ca_key, hashes.SHA384())
+    )
 
 
 def _certificate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +16,20 @@ PER_PANEL = 6
 """Most curves of a panel: as many as there are colours."""
 
 
+def grouped(rows: Sequence[dict[str, str]]) -> list[list[dict[str, str]]]:
+    """The rows of the grid in groups for a panel each; the first row is in all, to compare with."""
+    others = [rows[i : i + PER_PANEL - 1] for i in range(1, len(rows), PER_PANEL - 1)] or [[]]
+    return [[rows[0], *group] for group in others]
+
+
 def accuracy(results: Results) -> Figure:
     """Test accuracy of the global models against rounds, mean over seeds, with the spread."""
     found = classification.curves(results.records)
     test = found[(found["split"] == "test") & (found["model"] == "global")]
-    rows = results.rows
-    groups = [rows[i : i + PER_PANEL - 1] for i in range(1, len(rows), PER_PANEL - 1)] or [[]]
+    groups = grouped(results.rows)
     figure, axes = panels(1, len(groups), (PAGE if len(groups) > 1 else COLUMN, 2.8), sharey=True)
     for axis, group in zip(axes[0], groups, strict=True):
-        # The first row of the grid is in every panel, to compare with.
-        for i, row in enumerate([rows[0], *group]):
+        for i, row in enumerate(group):
             own = test[(test[list(row)] == list(row.values())).all(axis=1)]
             curve = own.groupby("round")["accuracy"].agg(["mean", "std"]) * 100
             look = colour(i)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import yaml
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from plfl.files import atomic
 from plfl.report.classifiers import CAPTIONS, paper
 from plfl.report.classifiers.tables import Results
-from plfl.report.page import drawing
-from plfl.results import classification
+from plfl.report.forest import MARKS
+from plfl.report.page import drawing, templates
+from plfl.results import classification, label_claims
+from plfl.results.claims import estimate
+from plfl.results.classifier_variants import Trained, trained
 
 
 @dataclass(frozen=True)
@@ -32,22 +35,17 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A claim that one row is more accurate than another."""
+class Claim:
+    """A verdict on a claim."""
 
     claim: str
-    difference: str
+    where: str
+    effect: str
+    p: str
     seeds: int
-    verdict: str
-
-
-CLAIMS = (
-    ("A", ("fedopt", "slowmo"), ("fedopt", "fedavg")),
-    ("A", ("fedadc", "fedavg"), ("fedopt", "fedavg")),
-    ("A", ("fedadc", "fedavg"), ("fedopt", "slowmo")),
-)
-"""Of FedADC (arXiv 2012.09102): its name, and what is more accurate than what, by method and
-server. Claim D adds FedADC+ against every other row."""
+    answer: str
+    mark: str
+    evidence: str
 
 
 def write(results: Path, figures: Path, out: Path) -> None:
@@ -58,27 +56,25 @@ def write(results: Path, figures: Path, out: Path) -> None:
         ResultsError: the results folder is incomplete or has another format.
     """
     found = Results(results)
-    environment = Environment(
-        loader=PackageLoader("plfl.report"),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    text = environment.get_template("classifiers.html.jinja").render(
-        study=found.study,
-        about=found.tables.about,
-        column=paper.column_of(found.study),
-        standings=_standings(found, "global"),
-        local=_standings(found, "local"),
-        baselines=_baselines(found),
-        comparisons=_comparisons(found),
-        tail=classification.TAIL,
-        drawings=[
-            (drawing(figures / f"{stem}.svg", caption), caption)
-            for stem, caption in CAPTIONS.items()
-        ],
-        configuration=yaml.safe_dump(found.tables.about["study"], sort_keys=False),
+    text = (
+        templates()
+        .get_template("classifiers.html.jinja")
+        .render(
+            study=found.study,
+            about=found.tables.about,
+            column=paper.column_of(found.study),
+            standings=_standings(found, "global"),
+            local=_standings(found, "local"),
+            baselines=_baselines(found),
+            claims=judged(trained(results)),
+            about_claims=label_claims.about(found.study),
+            tail=classification.TAIL,
+            drawings=[
+                (drawing(figures / f"{stem}.svg", caption), caption)
+                for stem, caption in CAPTIONS.items()
+            ],
+            configuration=yaml.safe_dump(found.tables.about["study"], sort_keys=False),
+        )
     )
     with atomic(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -97,7 +93,7 @@ def _standings(found: Results, model: str) -> list[Standing]:
                 name=found.label({axis: row[axis] for axis in classification.GROUP}),
                 tuned=row.get("hyperparameters") or "–",
                 **{
-                    key: _percent(row[score], row[f"{score}_std"])
+                    key: percent(row[score], row[f"{score}_std"])
                     for key, score in (
                         ("quarter", "accuracy_quarter"),
                         ("half", "accuracy_half"),
@@ -120,35 +116,33 @@ def _baselines(found: Results) -> list[tuple[str, str, str]]:
     return [
         (
             row["baseline"].replace("_", " "),
-            _percent(row["accuracy"], row["accuracy_std"]),
-            _percent(row["own_accuracy"], row["own_accuracy_std"]),
+            percent(row["accuracy"], row["accuracy_std"]),
+            percent(row["own_accuracy"], row["own_accuracy_std"]),
         )
         for row in rows
     ]
 
 
-def _comparisons(found: Results) -> list[Comparison]:
-    """The claims whose rows the study has."""
-    by_name = {(row["method"], row["server_opt"]): row for row in reversed(found.rows)}
-    plus = ("fedadc_plus", "fedavg")
-    wanted = [*CLAIMS, *(("D", plus, other) for other in reversed(by_name) if other != plus)]
-    rows = []
-    for claim, one, other in wanted:
-        if one not in by_name or other not in by_name:
-            continue
-        sides = by_name[one], by_name[other]
-        for score, what in (("accuracy_tail", "at the end"), ("accuracy_quarter", "at a quarter")):
-            tested = classification.paired(found.summary, *sides, score)
-            text = f"{claim}: {found.label(sides[0])} > {found.label(sides[1])}, {what}"
-            shown = f"{100 * tested['difference']:+.1f}"
-            if np.isfinite(tested["low"]):
-                shown += f" [{100 * tested['low']:+.1f}, {100 * tested['high']:+.1f}]"
-            verdict = classification.verdict(tested)
-            rows.append(Comparison(text, shown, int(tested["seeds"]), verdict))
-    return rows
+def judged(found: Sequence[Trained]) -> list[Claim]:
+    """The verdicts on the claims that a study can answer."""
+    return [
+        Claim(
+            claim=f"{verdict.claim}: {verdict.text}",
+            where=verdict.where,
+            effect=estimate(verdict) if verdict.effect is not None else "–",
+            p="–" if verdict.p is None else f"{verdict.p:.2g}",
+            seeds=verdict.seeds,
+            answer=verdict.answer,
+            mark=MARKS[verdict.answer],
+            evidence=". ".join(filter(None, [verdict.reason, verdict.needed.rstrip(".")])),
+        )
+        for verdict in label_claims.verdicts(found)
+        if verdict.answer in MARKS
+    ]
 
 
-def _percent(mean: float, spread: float) -> str:
+def percent(mean: float, spread: float) -> str:
+    """A share in per cent, with its standard deviation if it is known."""
     if not np.isfinite(mean):
         return "–"
     text = f"{100 * mean:.1f}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import cast
 
 import pandas as pd
 
@@ -13,7 +13,6 @@ from plfl.config.study import Study
 from plfl.results import classification
 from plfl.results.records import read_table
 from plfl.results.tables import Tables, client_label, method_label, server_label
-from plfl.tasks.classify import Classify
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,7 @@ class Results:
     @cached_property
     def summary(self) -> pd.DataFrame:
         """See `classification.summarise`."""
-        study = self.study
-        target = cast(Classify, study.task).target
-        return classification.summarise(self.records, study.data.source, target)
+        return classification.read_summary(self.folder)
 
     @cached_property
     def baselines(self) -> pd.DataFrame:
@@ -62,17 +59,25 @@ class Results:
         """The rows of the grid, see `classification.rows_of`."""
         return list(classification.rows_of(self.summary))
 
-    def label(self, row: dict[str, str]) -> str:
-        """A short name of a row, such as `FedADC+` or `SlowMo`; it says only what differs."""
-        method, server, client = row["method"], row["server_opt"], row["client_opt"]
-        name = method_label(method)
-        if method == "fedopt":
-            name = "FedAvg" if server == "fedavg" else server_label(server)
-        elif server != "fedavg":
-            name += f" + {server_label(server)}"
-        if len({other["client_opt"] for other in self.rows}) > 1:
-            name += f", {client_label(client)}"
-        for axis in ("state", "sharing"):
-            if len({other[axis] for other in self.rows}) > 1:
-                name += f" ({row[axis]})"
-        return name
+    def label(self, row: Mapping[str, str]) -> str:
+        """A short name of a row; see `label`."""
+        return label(row, self.rows)
+
+
+def label(row: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> str:
+    """A short name of a row of the grid among `rows`, such as `FedADC+` or `SlowMo`.
+
+    It says only what differs among them.
+    """
+    method, server, client = row["method"], row["server_opt"], row["client_opt"]
+    name = method_label(method)
+    if method == "fedopt":
+        name = "FedAvg" if server == "fedavg" else server_label(server)
+    elif server != "fedavg":
+        name += f" + {server_label(server)}"
+    if len({other["client_opt"] for other in rows}) > 1:
+        name += f", {client_label(client)}"
+    for axis in ("state", "sharing"):
+        if len({other[axis] for other in rows}) > 1:
+            name += f" ({row[axis]})"
+    return name

@@ -51,7 +51,11 @@ def test_a_server_knows_its_clients(folder):
 
 
 def test_what_leaves_for_a_client_is_its_own_alone(folder):
-    assert {p.name for p in (folder / "clients/a").iterdir()} == {"ca.crt", "client.key"}
+    assert {p.name for p in (folder / "clients/a").iterdir()} == {
+        "ca.crt",
+        "client.key",
+        "client.pem",
+    }
     assert not [p for p in (folder / "server").rglob("*") if p.name in ("ca.key", "client.key")]
 
 

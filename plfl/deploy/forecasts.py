@@ -1,0 +1,280 @@
+"""Serves the forecasts of one deployed client to those whom its owner allows to ask.
+
+The paper's last step: a third party asks a client for forecasts, and sees neither its model nor its
+readings. One resource, `GET /forecasts`, over HTTPS; whoever asks proves its key in the handshake.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import ssl
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qsl, urlsplit
+
+import pandas as pd
+
+from plfl import __version__
+from plfl.config.study import Cell, Study
+from plfl.deploy.hosts.private import check_private
+from plfl.deploy.protocol.client import LATEST, MODEL
+from plfl.deploy.worker import series
+from plfl.errors import DataError, PlflError
+from plfl.forecast.model import load
+from plfl.results.records import MODELS, Model
+
+if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`
+    from plfl.deploy.hosts.keys import ServerKeys
+
+log = logging.getLogger(__name__)
+
+RESOURCE = "/forecasts"
+FORMATS = {"json": "application/json", "parquet": "application/vnd.apache.parquet"}
+PATIENCE = 10.0
+"""Seconds that a connection may be silent, in the handshake, too."""
+MOST = 16
+"""Connections that are open at once; others wait until one is closed."""
+_PARAMETERS = {"format": tuple(FORMATS), "model": MODELS}
+
+
+class _BadRequestError(Exception):
+    """What is wrong with a request."""
+
+
+@dataclass
+class Forecasts:
+    """The forecasts of a client's latest model, after its last reading."""
+
+    study: Study
+    cell: Cell
+    name: str
+    folder: Path
+    """Folder of the client."""
+    readings: Path | None = None
+    """File of newer readings; None: the series in the folder."""
+    _known: tuple[Any, ...] = ()
+    _made: dict[Model, pd.DataFrame] = field(default_factory=dict)
+    _about: dict[str, Any] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, model: Model) -> tuple[pd.DataFrame, dict[str, Any]]:
+        """The forecasts, indexed by `timestamp`, and what they are.
+
+        Made once for each state of the model's and the readings' files, however often one asks.
+
+        Raises:
+            PlflError: the client has no model yet, the readings are unusable, or the last one is in
+                a gap.
+        """
+        with self._lock:
+            path = self._model()
+            state = [(file, file.stat().st_mtime_ns) for file in (path, self.readings) if file]
+            if self._known != tuple(state):
+                self._made, self._known = {}, tuple(state)
+            if model not in self._made:
+                self._made[model] = self._make(path, model)
+            return self._made[model], self._about
+
+    def _model(self) -> Path:
+        """The file of the models that the client scored last."""
+        try:
+            run, _ = json.loads((self.folder / LATEST).read_text(encoding="utf-8"))
+            path = self.folder / str(run) / MODEL
+            if path.is_file():
+                return path
+        except FileNotFoundError:
+            pass
+        raise PlflError(
+            f"{self.folder}: holds no model; the client keeps one when the server has scored it"
+        )
+
+    def _make(self, path: Path, model: Model) -> pd.DataFrame:
+        found = load(path)
+        if self.readings is None:
+            table = series(self.study, self.cell, self.name, self.folder)
+        else:
+            table = found.read(self.readings, self.name)
+        forecasts = found.upcoming(table, found.predict(table, self.name, model))
+        if forecasts.empty:
+            raise DataError(
+                f"{self.name}: no forecast after the last reading, {table.index[-1]}, because "
+                f"there is a gap in the {found.look_back} readings before it; add readings"
+            )
+        self._about = {
+            "client": self.name,
+            "cell": str(self.cell),
+            "unit": f"kWh per {found.interval} min",
+            "data": self.study.data.origin,
+            "plfl": __version__,
+        }
+        return found.with_offsets(forecasts, self.name)
+
+
+class ForecastServer(ThreadingHTTPServer):
+    """Answers `GET /forecasts` with what `forecasts` returns.
+
+    Args:
+        forecasts: makes the forecasts.
+        host: address to listen on.
+        port: port to listen on; 0: any free one, see `server_port`.
+        keys: its certificate, and the public keys of those who may ask; None: no encryption, and
+            everyone on this machine may ask.
+
+    Raises:
+        PlflError: it cannot listen there.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, forecasts: Forecasts, host: str, port: int, keys: ServerKeys | None) -> None:
+        self.forecasts, self.keys = forecasts, keys
+        self._free = threading.BoundedSemaphore(MOST)
+        self._context = None if keys is None else _context(keys)
+        try:
+            super().__init__((host, port), _Handler)
+        except OSError as error:
+            raise PlflError(
+                f"{host}:{port}: cannot listen there ({error.strerror}); choose another --host or "
+                "--port"
+            ) from None
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, once there are fewer than `MOST` of them."""
+        self._free.acquire()
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Do the handshake in the thread, so that a silent peer delays nobody."""
+        try:
+            request.settimeout(PATIENCE)
+            if self._context is not None:
+                request = self._context.wrap_socket(request, server_side=True)
+            super().process_request_thread(request, client_address)
+        except OSError as error:  # a peer that has no accepted certificate, or that is silent
+            log.warning("%s: refused (%s)", client_address[0], error)
+            self.shutdown_request(request)
+        finally:
+            self._free.release()
+
+    def who(self, connection: Any) -> str | None:
+        """The name of the key that the peer has proved; None if the owner does not know it."""
+        if self.keys is None:
+            return "anyone on this machine"
+        from cryptography import x509
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        certificate = x509.load_der_x509_certificate(connection.getpeercert(binary_form=True))
+        public = certificate.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        known = {key.strip(): name for name, key in self.keys.clients.items()}
+        return known.get(public.decode("ascii"))
+
+
+def serve(server: ForecastServer, say: Callable[[str], None]) -> None:
+    """Answer until this process is interrupted."""
+    scheme = "http" if server.keys is None else "https"
+    host, port = server.server_address[:2]
+    say(f"forecasts of {server.forecasts.name} at {scheme}://{host!s}:{port}{RESOURCE}")
+    with server:
+        server.serve_forever()
+
+
+def _context(keys: ServerKeys) -> ssl.SSLContext:
+    ca, certificate, key = keys.certificates
+    check_private(key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(certificate, key)
+    context.load_verify_locations(ca)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server_version = f"plfl/{__version__}"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """Answer with forecasts, or with what is wrong."""
+        server = cast(ForecastServer, self.server)
+        name = server.who(self.connection)
+        if name is None:
+            self._refuse(HTTPStatus.FORBIDDEN, "the owner of this client does not know your key")
+            return
+        log.info("%s asks for %s", name, self.path)
+        try:
+            chosen = _parameters(self.path)
+            forecasts, about = server.forecasts(cast(Model, chosen["model"]))
+        except FileNotFoundError:
+            self._refuse(HTTPStatus.NOT_FOUND, f"there is only {RESOURCE}")
+        except _BadRequestError as error:
+            self._refuse(HTTPStatus.BAD_REQUEST, str(error))
+        except Exception as error:  # messages hold paths and readings, which stay here
+            known = isinstance(error, PlflError)
+            log.error("no forecasts: %s", error, exc_info=None if known else error)
+            self._refuse(
+                HTTPStatus.SERVICE_UNAVAILABLE, "this client cannot forecast now; ask its owner"
+            )
+        else:
+            self._send(HTTPStatus.OK, chosen["format"], _encoded(forecasts, about, chosen))
+
+    def _refuse(self, status: HTTPStatus, text: str) -> None:
+        self._send(status, "json", json.dumps({"error": text}).encode() + b"\n")
+
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", FORMATS[kind])
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log where plfl logs."""
+        log.info("%s: %s", self.client_address[0], format % args)
+
+
+def _parameters(path: str) -> dict[str, str]:
+    """The parameters of a request, each with its default.
+
+    Raises:
+        FileNotFoundError: it asks for something else.
+        _BadRequestError: a parameter or its value is unknown.
+    """
+    parts = urlsplit(path)
+    if parts.path != RESOURCE:
+        raise FileNotFoundError
+    found = {name: values[0] for name, values in _PARAMETERS.items()}
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in found:
+            raise _BadRequestError(f"unknown parameter {name!r}; known: {', '.join(found)}")
+        if value not in _PARAMETERS[name]:
+            listed = ", ".join(_PARAMETERS[name])
+            raise _BadRequestError(f"{name}={value}: choose one of {listed}")
+        found[name] = value
+    return found
+
+
+def _encoded(forecasts: pd.DataFrame, about: dict[str, Any], chosen: dict[str, str]) -> bytes:
+    about = about | {"model": chosen["model"]}
+    if chosen["format"] == "parquet":
+        file = io.BytesIO()
+        marked = forecasts.copy()
+        marked.attrs.update(about)
+        marked.to_parquet(file)
+        return file.getvalue()
+    rows = forecasts.reset_index()
+    for column in ("timestamp", "made_at"):
+        rows[column] = [stamp.isoformat() for stamp in rows[column]]
+    document = about | {"forecasts": rows.to_dict("records")}
+    return (
+        json.dumps(document, allow_nan=False, default=lambda value: value.item()).encode() + b"\n"
+    )

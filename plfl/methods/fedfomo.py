@@ -1,0 +1,192 @@
+"""FedFomo lets each client choose its company. A client downloads models of others, tries them on
+its own data, and starts from a mixture of those that fit better than its own did.
+
+Source: Michael Zhang, Karan Sapra, Sanja Fidler, Serena Yeung and Jose M. Alvarez, "Personalized
+Federated Learning with First Order Model Optimization", ICLR 2021,
+https://arxiv.org/abs/2012.08565; authors' code: https://github.com/NVlabs/FedFomo.
+
+The server keeps the last model θ_n of every client and, for each client i, affinities p_ij, 0 at
+first. Client i keeps its last two models, θ_i and θ'_i before it, at first the initial model.
+
+down: θ_n of M other clients, one after the other that with the largest p_in of those left or, with
+    probability ε (less by `epsilon_decay` in every round), any other
+client: w_n = (F_i(θ'_i) − F_i(θ_n)) / ‖θ_n − θ'_i‖ of these and of θ_i itself
+    θ'_i + Σ_n max(w_n, 0) (θ_n − θ'_i) / Σ_n max(w_n, 0), from which K steps of its ClientOpt
+    start; if no w_n is positive, from θ'_i
+up: D = y − θ_i, and w_n / |Σ w_n| of the M models;  server: θ_i ← θ_i + D, p_in ← p_in + w_n
+
+`global` is the mixture with p_i alone deciding what is sent; `local` is y. Norms are over what is
+shared, and models are tried with the client's own personal part.
+
+Deviations: the paper tries models on a client's validation data. Here these choose
+hyperparameters, so the client uses `probe` training windows, drawn anew in every round. All clients
+count as available, also those that are not in the round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from plfl.errors import ConfigError
+from plfl.federated.instructions import FORWARD, TrainInstructions, TrainResult
+from plfl.methods import Method, MethodState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from plfl.federated.federation import Federation
+    from plfl.optimizers.client import ClientOpt
+    from plfl.optimizers.server import ServerOpt
+
+
+@dataclass
+class State(MethodState):
+    models: Tensor
+    """θ_n (N, d_s) of every client, as the server knows them."""
+    affinity: Tensor
+    """p (N, N): what others' models have brought each client."""
+    own: Tensor
+    """θ_i (N, d_s), each client's last model."""
+    before: Tensor
+    """θ'_i (N, d_s), the one before it."""
+
+
+@dataclass
+class Instructions(TrainInstructions):
+    """What n clients were sent, and what they found it to be worth."""
+
+    sent: Tensor | None = None
+    """The M clients (n, M) whose models each received."""
+    worth: Tensor | None = None
+    """w_n / |Σ w_n| (n, M) of these models."""
+
+
+class FedFomo(Method):
+    """A mixture of those models of other clients that fit a client's data."""
+
+    name = "fedfomo"
+    label = "FedFomo"
+    no_calibration = "its server knows each client's model, and would not know of the new start"
+
+    models: int = Field(8, ge=1)
+    """Models M that a client downloads in a round (authors' code: 8); at most those of all others.
+    """
+    epsilon: float = Field(0.3, ge=0, le=1)
+    """Probability ε in the first round that one of them is drawn at random (authors' code: 0.3)."""
+    epsilon_decay: float = Field(0.05, ge=0)
+    """By how much ε falls in every round (authors' code: 0.05)."""
+    probe: int | None = Field(256, ge=1)
+    """Training windows on which a client tries the models (ours); null: all."""
+
+    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
+        if server_opt.name != "fedavg" or server_opt.lr != 1:
+            return "its server keeps the clients' own models; use fedavg with lr 1"
+        return None
+
+    @property
+    def simulation_only(self) -> str | None:
+        return "every client has to try models before its mixture can be scored"
+
+    def init(self, f: Federation) -> State:
+        if len(f.local) < 2:
+            problem = "there are no others' models to send to a single client; remove the method"
+            raise ConfigError("grid.method: fedfomo", [problem])
+        rows = f.x0.expand(len(f.local), -1)
+        affinity = f.x0.double().new_zeros(len(rows), len(rows))
+        return State(rows.clone(), affinity, rows.clone(), rows.clone())
+
+    def broadcast(self, f: Federation, t: int, clients: Tensor) -> Instructions:
+        epsilon = max(0.0, self.epsilon - self.epsilon_decay * (t - 1))
+        sent = self._sent(f, t, clients, epsilon)
+        first, *further = State.of(f).models[sent].unbind(1)
+        first, further = f.channel.send("down", clients, first, further)
+        start, worth = self._mixture(f, t, clients, [first, *further])
+        return Instructions(start, before=self._trying(f, clients), sent=sent, worth=worth)
+
+    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+        state, asked = State.of(f), result.instructions
+        assert isinstance(asked, Instructions)
+        assert asked.sent is not None
+        assert asked.worth is not None
+        y, own = f.local[clients][:, f.columns], state.own[clients]
+        state.before[clients], state.own[clients] = own, y
+        D, (worth,) = f.channel.send("up", clients, y - own, [asked.worth])
+        state.models[clients] += D
+        state.affinity[clients[:, None], asked.sent] += worth.double()
+
+    def global_parameters(self, f: Federation) -> Tensor:
+        models = State.of(f).models[self._sent(f, 0, f.everyone, 0.0)]
+        return self._mixture(f, 0, f.everyone, models.unbind(1))[0]
+
+    def _sent(self, f: Federation, t: int, clients: Tensor, epsilon: float) -> Tensor:
+        """The clients (n, M) whose models each of `clients` receives in round `t`."""
+        import torch
+
+        affinity, found = State.of(f).affinity.cpu().numpy(), []
+        # In the order of their names: nothing may depend on how the clients are arranged.
+        everyone = np.argsort(f.client_data.names)
+        streams = f.client_data.streams("fedfomo", clients.tolist(), t)
+        for i, random in zip(clients.tolist(), streams, strict=True):
+            others = everyone[everyone != i]
+            found.append(ranked(others, affinity[i, others], self.models, epsilon, random))
+        return torch.from_numpy(np.stack(found)).to(clients)
+
+    def _mixture(
+        self, f: Federation, t: int, clients: Tensor, received: Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """The mixture (n, d_s) of each client, and the worth (n, M) of what it `received`."""
+        import torch
+
+        state = State.of(f)
+        before, candidates = state.before[clients], [state.own[clients], *received]
+
+        def loss(x: Tensor) -> Tensor:
+            rows = f.models(clients, x)
+            return f.client_data.losses(rows, clients, t, self.probe).double()
+
+        baseline, found = loss(before), []
+        for x in candidates:
+            length = (x - before).double().square().sum(1).sqrt()
+            found.append((baseline - loss(x)) / length)
+        # 0 for a model that is θ'_i itself, and for one that has diverged.
+        w = torch.stack(found, 1).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+        shares = w.clamp(min=0)
+        shares = shares / shares.sum(1, keepdim=True).clamp(min=torch.finfo(w.dtype).tiny)
+        start = before.double()
+        for share, x in zip(shares.unbind(1), candidates, strict=True):
+            # A model without a share may have diverged, and 0 · ∞ is no number.
+            start = start + torch.where(share[:, None] > 0, share[:, None] * (x - before), 0.0)
+        worth = w[:, 1:] / w.sum(1, keepdim=True).abs().clamp(min=1e-9)
+        return start.to(before), worth.to(before)
+
+    def _trying(self, f: Federation, clients: Tensor) -> Tensor:
+        """Work (n,) of trying the models, in local steps: a forward pass of each."""
+        windows = f.client_data.windows[clients]
+        if self.probe is not None:
+            windows = windows.clamp(max=self.probe)
+        models = min(self.models, len(f.local) - 1) + 2
+        return FORWARD * models * windows / f.client_data.settings.batch_size
+
+
+def ranked(
+    others: NDArray[np.int64],
+    affinity: NDArray[np.float64],
+    models: int,
+    epsilon: float,
+    random: np.random.Generator,
+) -> NDArray[np.int64]:
+    """At most `models` of the `others`, the one of the largest `affinity` first, ties at random.
+
+    Each is, with probability `epsilon`, any of those that are left.
+    """
+    left = others[np.lexsort((random.random(len(others)), -affinity))].tolist()
+    explores = random.random(min(models, len(left))) < epsilon
+    found = [left.pop(int(random.integers(len(left))) if some else 0) for some in explores]
+    return np.array(found, dtype=np.int64)

@@ -1,0 +1,199 @@
+"""A third party asks a deployed client for forecasts, over real connections between processes."""
+
+import io
+import json
+import os
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+import plfl
+from plfl.deploy.forecasts import Forecasts, ForecastServer
+from plfl.errors import DataError, PlflError
+from tests.helpers.loopback import NAMES, Deployment, by_split, study, tables
+
+NAME = NAMES[0]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    """A finished federation; the first client has a table of its own and a configuration."""
+    tmp_path = tmp_path_factory.mktemp("deployed")
+    of = study(
+        data={"features": ["load", "temperature"]},
+        windows={"look_ahead": 1, "horizons": 3},
+        task={"name": "quantiles", "levels": [0.1, 0.5, 0.9]},
+    )
+    found = Deployment(of, by_split(of)["P2"], tmp_path)
+    found.run()
+    tables()[NAME].to_parquet(tmp_path / NAME / "series.parquet")
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(of.model_dump(mode="json")))
+    return found
+
+
+def expected(deployed: Deployment) -> pd.DataFrame:
+    (file,) = (deployed.folder / NAME).glob("*/model.safetensors")
+    model, table = plfl.load(file), tables()[NAME]
+    return model.upcoming(table, model.predict(table))
+
+
+@contextmanager
+def serving(deployed: Deployment, *options: str) -> Iterator[str]:
+    """The address at which a process of its own serves the client's forecasts."""
+    command = [sys.executable, "-m", "plfl", "deploy", "forecasts", "--building", NAME]
+    command += ["--config", "study.yaml", "--cell", str(deployed.cell), "--folder", NAME]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [*command, "--port", "0", *options],
+        cwd=deployed.folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith(f"forecasts of {NAME} at "), process.stderr.read()
+        yield line.split()[-1]
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def get(address: str, context: ssl.SSLContext | None = None) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(address, context=context, timeout=60) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def test_whoever_asks_gets_what_the_model_forecasts(deployed: Deployment) -> None:
+    wanted = expected(deployed)
+    assert len(wanted) == 3
+    with serving(deployed, "--insecure") as address:
+        assert address.startswith("http://127.0.0.1:")
+        status, body = get(address)
+        found = json.loads(body)
+        assert status == 200
+        assert found["client"] == NAME
+        assert found["unit"] == "kWh per 15 min"
+        assert found["data"] == "sample data"
+        rows = pd.DataFrame(found["forecasts"])
+        assert rows["timestamp"].tolist() == [stamp.isoformat() for stamp in wanted.index]
+        for column in ("forecast", "forecast_10", "forecast_90"):
+            assert rows[column].tolist() == pytest.approx(wanted[column].tolist(), rel=1e-6)
+        assert rows["outside"].tolist() == wanted["outside"].tolist()
+        _, parquet = get(f"{address}?format=parquet")
+        table = pd.read_parquet(io.BytesIO(parquet))
+        pd.testing.assert_frame_equal(table, wanted, check_freq=False)
+        assert table.attrs["model"] == "local"
+        _, body = get(f"{address}?model=global")
+        other = pd.DataFrame(json.loads(body)["forecasts"])
+        assert other["forecast"].tolist() != rows["forecast"].tolist()
+        status, body = get(f"{address}?format=xml&model=local")
+        assert (status, json.loads(body)) == (
+            400,
+            {"error": "format=xml: choose one of json, parquet"},
+        )
+        status, body = get(f"{address}?client=102")
+        assert status == 400
+        assert "unknown parameter 'client'; known: format, model" in body.decode()
+        assert get(address.replace("forecasts", "series.parquet"))[0] == 404
+
+
+def test_only_those_whom_the_owner_knows_may_ask(deployed: Deployment, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="needs Flower: pip install -e '.[deploy]'")
+    from plfl.deploy.hosts.keys import make
+
+    make(tmp_path / "keys", ["grid", "dismissed"])
+    make(tmp_path / "others", ["grid"])
+    (tmp_path / "keys" / "server" / "clients" / "dismissed.pub").unlink()
+
+    def context(keys: str, name: str | None) -> ssl.SSLContext:
+        found = ssl.create_default_context(cafile=tmp_path / "keys" / "ca.crt")
+        if name:
+            found.load_cert_chain(tmp_path / keys / "clients" / name / "client.pem")
+        return found
+
+    with serving(deployed, "--keys", str(tmp_path / "keys" / "server")) as address:
+        assert address.startswith("https://")
+        status, body = get(address, context("keys", "grid"))
+        assert status == 200
+        assert json.loads(body)["client"] == NAME
+        assert get(address, context("keys", "dismissed")) == (
+            403,
+            b'{"error": "the owner of this client does not know your key"}\n',
+        )
+        for keys, name in (("keys", None), ("others", "grid")):
+            with pytest.raises(OSError):
+                get(address, context(keys, name))
+        with pytest.raises(OSError):  # without TLS
+            get(address.replace("https", "http"))
+        assert get(address, context("keys", "grid"))[0] == 200
+
+
+def test_newer_readings_and_gaps(deployed: Deployment, tmp_path: Path) -> None:
+    path = tmp_path / "new.csv"
+
+    def write(table: pd.DataFrame) -> None:
+        table.rename_axis("timestamp").to_csv(path)
+
+    def forecasts() -> Forecasts:
+        folder = deployed.folder / NAME
+        return Forecasts(deployed.study, deployed.cell, NAME, folder, path)
+
+    table = tables()[NAME]
+    write(table[:200])
+    made, about = forecasts()("local")
+    assert made["made_at"].unique().tolist() == [table.index[199]]
+    assert about["cell"] == str(deployed.cell)
+    lost = table[:200].copy()
+    lost.iloc[190:199] = float("nan")
+    write(lost)
+    with pytest.raises(DataError, match="no forecast after the last reading"):
+        forecasts()("local")
+
+
+def test_a_forecast_is_made_once(deployed: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    original = Forecasts._make
+
+    def counted(self, path, model):
+        made.append(model)
+        return original(self, path, model)
+
+    monkeypatch.setattr(Forecasts, "_make", counted)
+    forecasts = Forecasts(deployed.study, deployed.cell, NAME, deployed.folder / NAME)
+    for model in ("local", "local", "global", "local"):
+        forecasts(model)
+    assert made == ["local", "global"]
+    (file,) = (deployed.folder / NAME).glob("*/model.safetensors")
+    os.utime(file)  # the client has scored its models again
+    forecasts("local")
+    assert made == ["local", "global", "local"]
+
+
+def test_a_client_without_a_model_says_so(deployed: Deployment, tmp_path: Path) -> None:
+    with pytest.raises(PlflError, match="holds no model; the client keeps one when"):
+        Forecasts(deployed.study, deployed.cell, NAME, tmp_path)("local")
+
+
+def test_a_port_that_is_taken(deployed: Deployment) -> None:
+    forecasts = Forecasts(deployed.study, deployed.cell, NAME, deployed.folder / NAME)
+    with (
+        ForecastServer(forecasts, "127.0.0.1", 0, None) as server,
+        pytest.raises(PlflError, match="cannot listen there"),
+    ):
+        ForecastServer(forecasts, "127.0.0.1", server.server_port, None)

@@ -1,0 +1,68 @@
+"""Made-up results of classifiers, as the workflow would write them."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from plfl.config.study import Cell, Study
+from plfl.results import classification
+from plfl.results.collect import conclude
+from plfl.results.records import write_table
+
+ROUNDS = (5, 10, 15, 20)
+"""The evaluated rounds."""
+
+Errors = Callable[[Study, Cell, int], float]
+"""The share of wrong answers of the global model of a cell at a round."""
+
+
+def records(about: dict[str, Any], errors: dict[int, float], local: float) -> pd.DataFrame:
+    """Two clients that send ten bytes each way in each of 20 rounds.
+
+    `errors` are those of the global model at some rounds, `local` those of the clients' own models
+    on their own labels after the last.
+    """
+    rows: list[dict[str, Any]] = [
+        {"round": t, "client": c, "split": "train", "bytes_down": 10, "bytes_up": 10}
+        for t in range(1, 21)
+        for c in "ab"
+    ]
+    scored = [("global", t, error, error) for t, error in errors.items()]
+    scored.append(("local", max(errors), 0.5, local))
+    rows = [row | {"model": model} for row in rows for model in ("global", "local")]
+    for model, t, error, own in scored:
+        for split in ("validation", "test"):
+            for client in "ab":
+                scores = {"error": error, "own_error": own, "cross_entropy": 1.0}
+                place = {"round": t, "client": client, "split": split, "model": model}
+                rows.append(place | scores)
+    return pd.DataFrame([about | row for row in rows])
+
+
+def write(study: Study, folder: Path, errors: Errors) -> None:
+    """Write the tables of a study without axes."""
+    folder.mkdir(parents=True)
+    parts = [
+        records(
+            asdict(cell) | {"lr": 0.1, "hyperparameters": "client_opt.sgd.lr=0.1"},
+            {t: errors(study, cell, t) for t in ROUNDS},
+            errors(study, cell, 20) / 2,
+        )
+        for cell in study.cells
+    ]
+    write_table(pd.concat(parts, ignore_index=True), folder / "records.parquet")
+    baseline = {"baseline": "majority", "split": "test", "error": 0.9, "own_error": 0.5}
+    rows = [baseline | {"seed": seed} for seed in study.grid.seeds]
+    write_table(pd.DataFrame(rows), folder / "baselines.parquet")
+    summaries = [classification.summarise(part, "digits", 0.8) for part in parts]
+    about = {"study": study.description(), "cells": {}, "sources": {}}
+    conclude(folder, pd.concat(summaries, ignore_index=True), about, None)
+
+
+def noise(cell: Cell, salt: int = 0) -> float:
+    """A small number that depends on the cell and on `salt`."""
+    return float(np.random.default_rng([cell.seed, len(cell.method), salt]).normal(0, 0.004))
