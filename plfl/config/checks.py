@@ -106,6 +106,11 @@ def of_data(data: Data) -> Iterator[str]:
         yield from of_zone("data.meters.timezone", data.meters.timezone)
         for meters, zone in data.meters.timezones.items():
             yield from of_zone(f"data.meters.timezones.{meters}", zone)
+    if data.meters.cumulative and data.meters.unit in ("kW", "W"):
+        yield (
+            f"data.meters.cumulative: a register counts energy, but data.meters.unit is "
+            f"{data.meters.unit}; use kWh or Wh, or remove data.meters.cumulative"
+        )
 
 
 def of_zone(key: str, name: str) -> Iterator[str]:
