@@ -124,9 +124,9 @@ class Forecaster:
         return self.forward(self.layout.views(rows), sequence)
 
     def forward_pass(
-        self, rows: Tensor, sequence: Tensor, context: Tensor
+        self, rows: Tensor, sequence: Tensor, context: Tensor, features: bool = False
     ) -> tuple[Tensor, Activations]:
-        """Forecasts (S, B), and what the backward pass needs."""
+        """Forecasts (S, B), and what the backward pass needs, which has all `features`."""
         from plfl.models import passes
 
         return passes.forward(self, rows, sequence)
