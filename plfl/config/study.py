@@ -152,7 +152,10 @@ class Study(Section):
         named = list(checks.of_grid(self.grid, self.sharing))
         yield from named
         yield from checks.of_data(self.data)
-        yield from checks.of_task(self.task.name, self.data)
+        misfits = list(checks.of_task(self.task.name, self.data))
+        yield from misfits
+        if misfits and not self.data.is_images:
+            return  # a model's outputs, on which further checks depend, follow from the images
         if self.data.is_images:
             yield from checks.of_images(self.data, self.windows, self.federation, self.tuning)
         yield from checks.of_selection(self.data, self.federation)

@@ -76,6 +76,7 @@ class Reference:
     ):
         self.device, self.dtype, self.block = device, dtype, 1
         self.module: Any = network.module().to(device, dtype)
+        self.dropout = network.dropout
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.context = torch.from_numpy(dataset.context).to(device, dtype)
         self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
@@ -106,15 +107,22 @@ class Reference:
             if task.targets is not None:
                 target = task.targets[s, k - 1].to(self.dtype)
             y = nn.utils.parameters_to_vector(parameters).detach()
+            minibatch = (
+                windows,
+                target,
+                others,
+                None if task.keys is None else task.keys[s, k - 1],
+            )
             if storm is not None:
                 nn.utils.vector_to_parameters(before, parameters)
-                _, old = self._gradient(task, windows, target, others)
+                _, old = self._gradient(task, *minibatch)
                 nn.utils.vector_to_parameters(y, parameters)
             point, extra, look, mixture = y, 0.0, task.lookahead, task.mixture
             if look is not None:
                 own = look.batches[s, k - 1]
                 targets = self.targets[own + self.dataset.look_back - 1]
-                extra, slope = self._gradient(task, own, targets, others)
+                key = None if look.keys is None else look.keys[s, k - 1]
+                extra, slope = self._gradient(task, own, targets, others, key)
                 point = y - look.rate * slope
                 if task.frozen is not None:
                     point = torch.where(task.frozen, y, point)
@@ -124,7 +132,7 @@ class Reference:
             if mixture is not None:
                 share, v = mixture.share[s].clone(), mixture.rows[s]
                 nn.utils.vector_to_parameters(share * v + (1 - share) * y, parameters)
-                loss, by_mixture = self._gradient(task, windows, target, others)
+                loss, by_mixture = self._gradient(task, *minibatch)
                 extra += loss
                 if k <= mixture.learns:
                     product = (v - y) @ by_mixture
@@ -132,7 +140,7 @@ class Reference:
                 moments = {name: rows[s : s + 1] for name, rows in mixture.state.items()}
                 paced.step(v[None], paced.decayed(v, share * by_mixture)[None], moments, k)
             nn.utils.vector_to_parameters(point, parameters)
-            loss, g = self._gradient(task, windows, target, others)
+            loss, g = self._gradient(task, *minibatch)
             nn.utils.vector_to_parameters(y, parameters)
             ahead = before = y.clone()
             if storm is not None:
@@ -171,16 +179,24 @@ class Reference:
         return total / (steps * task.gradients_per_step)
 
     def _gradient(
-        self, task: LocalTask, windows: Tensor, target: Tensor, others: list[Any]
+        self,
+        task: LocalTask,
+        windows: Tensor,
+        target: Tensor,
+        others: list[Any],
+        key: Tensor | None,
     ) -> tuple[float, Tensor]:
         """Loss of the module on a minibatch, and its gradient (P,)."""
         self.module.zero_grad()
-        output = self.module(*self._inputs(windows))
+        inputs = self._inputs(windows)
+        if self.dropout is not None and key is not None:
+            inputs = *inputs, self.dropout.kept(key, len(windows)).to(self.dtype)
+        output = self.module(*inputs)
         oracle = ORACLES.get(task.loss.name)
         own = oracle(output, target) if oracle else task.loss.of(output, target).mean()
         loss = task.loss_scale * own
         if task.contrast is not None:
-            loss = loss + self._contrastive(task.contrast, self._inputs(windows)[0], others)
+            loss = loss + self._contrastive(task.contrast, inputs[0], others)
         loss.backward()
         grads = [p.grad.flatten() for p in self.module.parameters() if p.grad is not None]
         gradient = torch.cat(grads)
@@ -205,7 +221,7 @@ class Reference:
         first = torch.zeros(len(x), dtype=torch.int64, device=self.device)
         return term.weight * nn.functional.cross_entropy(logits / term.temperature, first)
 
-    def _inputs(self, starts: Tensor) -> tuple[Tensor, Tensor]:
+    def _inputs(self, starts: Tensor) -> tuple[Tensor, ...]:
         """Sequences (B, T, F) and contexts (B, G) of windows."""
         windows = [self.features[i : i + self.dataset.look_back] for i in starts.tolist()]
         if self.dataset.relative:

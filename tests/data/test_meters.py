@@ -161,6 +161,28 @@ def test_two_files_of_one_client_are_refused(tmp_path: Path) -> None:
         meters.files(data(tmp_path, clients=3), "A")
 
 
+def test_a_file_tells_what_is_wrong_with_its_stamps_and_every_column(
+    meter: Callable[..., Path],
+) -> None:
+    table = frame(stamps()).assign(temperature=20.0, floor_area=1000.0).astype(object)
+    table.loc[3, "timestamp"] = "1/2/2018"
+    table.loc[4, "load"] = "much"
+    table.loc[5, "floor_area"] = 2000.0
+    columns = {name: name for name in table}
+    with pytest.raises(DataError) as caught:
+        read(meter(table), columns=columns)
+    first, second, third = str(caught.value).splitlines()
+    assert "is not an ISO timestamp" in first
+    assert "load" in second and "'much' is not a number" in second
+    assert "floor_area" in third and "one number per building" in third
+    # What can only be seen of numbers on a grid comes after that, again of all columns.
+    table = frame(stamps()).assign(temperature=20.0)
+    table.loc[4, "load"], table.loc[7, "temperature"] = -1.0, np.inf
+    with pytest.raises(DataError) as caught:
+        read(meter(table), columns={name: name for name in table})
+    assert len(str(caught.value).splitlines()) == 2
+
+
 def test_read_tells_what_is_wrong_in_every_file(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         good = name == "b"

@@ -144,7 +144,7 @@ def test_features_are_what_the_last_layer_reads(projection):
     )
     rows = torch.stack([network.initial(seed) for seed in (0, 1)])
     images = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-    outputs, kept = network.forward_pass(rows, images, torch.zeros(2, 3, 0), True)
+    outputs, kept = network.forward_pass(rows, images, torch.zeros(2, 3, 0), features=True)
     for s in range(2):
         module = network.module()
         torch.nn.utils.vector_to_parameters(rows[s], module.parameters())

@@ -7,6 +7,8 @@ except for the hour of daylight saving time.
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -68,7 +70,8 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
         the number of `gaps` in the load, of readings `filled` there and of those left `missing`.
 
     Raises:
-        DataError: the file cannot be used; the message names the line and the remedy.
+        DataError: the file cannot be used; the message has a line for what is wrong with the stamps
+            and for each column, with the line of the file and the remedy.
     """
     raw = read_columns(path, meters.columns)
     if len(raw) < 2:
@@ -76,14 +79,24 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
             f"{path}: holds {len(raw)} readings; a series needs at least two; replace the file"
         )
     zone = zone_named(meters.timezone_of(client or client_name(path)))
-    stamps = parse(path, raw["timestamp"])
-    ends = interval_ends(path, raw.index, stamps, meters, zone)
-    check_grid(path, raw.index, stamps, ends, meters, zone)
+    problems: list[str] = []
+    with _collected(problems):
+        stamps = parse(path, raw["timestamp"])
+        ends = interval_ends(path, raw.index, stamps, meters, zone)
+        check_grid(path, raw.index, stamps, ends, meters, zone)
 
     # Known features first, in their order.
     roles = [role for role in dict.fromkeys([*FEATURES, *map(str, raw)]) if role in raw]
-    series = {role: _values(path, raw[role], meters) for role in roles if role != "timestamp"}
-    constants = {role: constant(path, series.pop(role)) for role in STATIC if role in raw}
+    series: dict[str, pd.Series] = {}
+    constants: dict[str, float] = {}
+    for role in roles:
+        with _collected(problems):
+            if role in STATIC:
+                constants[role] = constant(path, _values(path, raw[role], meters))
+            elif role != "timestamp":
+                series[role] = _values(path, raw[role], meters)
+    if problems:
+        raise DataError("\n".join(problems))
     grid = pd.date_range(ends[0], ends[-1], freq=f"{meters.interval}min", name="timestamp")
     table = pd.DataFrame(series).set_axis(ends).reindex(grid)
     table["load"] = _without_faults(path, table["load"], meters)
@@ -94,10 +107,23 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
     table.index = utc + standard_offset(zone, utc[0].year)
 
     for role in map(str, table):
-        check_finite(str(path), table[role].rename(meters.columns[role]), gaps=True)
-    load = table["load"].rename(meters.columns["load"])
-    check_load(str(path), load, allow_negative=meters.allow_negative, gaps=True)
+        with _collected(problems):
+            values = table[role].rename(meters.columns[role])
+            check_finite(str(path), values, gaps=True)
+            if role == "load":
+                check_load(str(path), values, allow_negative=meters.allow_negative, gaps=True)
+    if problems:
+        raise DataError("\n".join(problems))
     return table
+
+
+@contextmanager
+def _collected(problems: list[str]) -> Iterator[None]:
+    """Add what is wrong to the problems of a file, so that one message can list all of them."""
+    try:
+        yield
+    except DataError as error:
+        problems.append(str(error))
 
 
 def _values(path: Path, column: pd.Series, meters: Meters) -> pd.Series:
