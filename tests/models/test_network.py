@@ -124,7 +124,7 @@ def test_built_in_models_have_the_same_bits_in_any_company(model: Model) -> None
 def test_others_train_row_by_row(module: type[nn.Module], caplog: pytest.LogCaptureFixture) -> None:
     network = ModuleNetwork.of(of_class(module), SHAPE)
     with caplog.at_level("INFO"), torch.inference_mode():
-        assert not network._traced(2, inputs(2, 16, torch.float32)[0])
+        assert not network._traced(2, *inputs(2, 16, torch.float32))
     assert f"{module.__name__}: rows train one after the other" in caplog.text
 
 
