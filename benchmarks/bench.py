@@ -35,6 +35,7 @@ import recipe
 import report
 import torch
 from bench_quick import BATCH, CLIENTS, FORECASTER, YEAR, PlainLoop, local_task, random_dataset
+from torch import Tensor
 
 from plfl import methods
 from plfl.config.study import Cell, Study
@@ -51,6 +52,7 @@ from plfl.training.engines import make_engine
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
+from plfl.training.task import Engine, LocalTask
 
 ROUNDS = 5
 """Rounds of which a median is taken; one more before them is for warming up."""
@@ -244,13 +246,16 @@ def growth(clients: int, cells: int) -> Numbers:
 _SERVERS = ["fedavg", "fedavgadaptive", "fedadagrad", "fedadam", "fedyogi"]
 
 
-def by_method() -> dict[str, float | str]:
-    """Client-steps per second of every method, relative to fedopt with the same optimisers.
+def by_method() -> dict[str, dict[str, float] | str]:
+    """The speed of every method, relative to fedopt with the same optimisers: in client-steps, and
+    in the minibatch gradients that they take.
 
-    FedEff's epochs are cut to the study's steps, as it would else train ten times as long.
+    FedEff's epochs and FedALA's passes are cut to the study's steps, as they would else train ten
+    times as long.
     """
     dataset = _dataset(CLIENTS, evaluated=64)
-    shared: Numbers = {"steps": 125, "method_options": {"fedeff": {"epoch_steps": 25}}}
+    cut = {"fedeff": {"epoch_steps": 25}, "fedala": {"most_steps": 125}}
+    shared: Numbers = {"steps": 125, "method_options": cut}
     tries: list[Numbers] = [
         {},
         {"client_opt": ["sgd"]},
@@ -258,7 +263,7 @@ def by_method() -> dict[str, float | str]:
         {"client_opt": ["sgdm"], "client_options": {"sgdm": {"dampening": 0.9}}},
         {"sharing": "P2"},
     ]
-    ratios: dict[str, float | str] = {}
+    ratios: dict[str, dict[str, float] | str] = {}
     for name, method in methods.available().items():
         if method.only_task:
             continue
@@ -269,8 +274,9 @@ def by_method() -> dict[str, float | str]:
             except ConfigError as error:
                 reason = str(error).strip().splitlines()[-1].split("makes no sense: ")[-1]
                 continue
-            plain, own = _side_by_side(both, dataset)
-            ratios[name] = plain / own
+            (plain, plain_gradients), (own, own_gradients) = _side_by_side(both, dataset)
+            gradients = own_gradients / plain_gradients
+            ratios[name] = {"steps": plain / own, "gradients": gradients * plain / own}
             break
         else:
             ratios[name] = reason
@@ -381,21 +387,44 @@ def _rounds(study: Study, cells: list[Cell], dataset: Dataset) -> list[float]:
     return [after - before for before, after in itertools.pairwise(ends)][:-1]
 
 
-def _side_by_side(studies: list[Study], dataset: Dataset) -> list[float]:
-    """Median seconds of a round of the first cell of each study; their rounds alternate."""
-    runs = []
+def _side_by_side(studies: list[Study], dataset: Dataset) -> list[tuple[float, float]]:
+    """Of the first cell of each study: median seconds of processor time of a round, and the
+    minibatch gradients taken in it. Their rounds alternate."""
+    runs, counts = [], []
     for study in studies:
         torch.set_num_threads(study.compute.threads)
         forecaster = network_of(study, dataset.shape)
         engine, cell = make_engine(study.compute, forecaster, dataset), study.cells[0]
+        counts.append(_count_gradients(engine))
         client_data = ClientData(dataset, engine, study.federation, cell.seed)
         f = federation_of(study, cell, study.candidates(cell)[0], forecaster, client_data)
         runs.append(partial(rounds.run, [f], engine, study.federation))
     seconds: list[list[float]] = [[] for _ in runs]
+    gradients: list[list[float]] = [[] for _ in runs]
     for t in range(1, ROUNDS + 2):
-        for run, own in zip(runs, seconds, strict=True):
-            own.append(_seconds(partial(run, range(t, t + 1), lambda finished: None)))
-    return [statistics.median(own[1:]) for own in seconds]
+        for run, count, own, taken in zip(runs, counts, seconds, gradients, strict=True):
+            before = count[0]
+            round_of = partial(run, range(t, t + 1), lambda finished: None)
+            own.append(_seconds(round_of, time.process_time))
+            taken.append(count[0] - before)
+    # Rounds take different numbers of gradients with some methods, so both are of one round.
+    both = zip(seconds, gradients, strict=True)
+    return [sorted(zip(s[1:], g[1:], strict=True))[ROUNDS // 2] for s, g in both]
+
+
+def _count_gradients(engine: Engine) -> list[float]:
+    """A number in a list, to which the engine adds the minibatch gradients that it takes."""
+    count, train_rows = [0.0], engine.train
+
+    def counting(task: LocalTask) -> Tensor:
+        steps = len(task.rows) * task.batches.shape[1]
+        if task.steps is not None:
+            steps = int(task.steps.sum())
+        count[0] += steps * (task.gradients_per_step + (task.storm is not None))
+        return train_rows(task)
+
+    setattr(engine, "train", counting)  # noqa: B010
+    return count
 
 
 def _dataset(clients: int, evaluated: int) -> Dataset:

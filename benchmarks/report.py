@@ -135,14 +135,14 @@ def tables(results: dict[str, Any]) -> str:
         _growth("clients", results["clients"]),
         _growth("cells", results["cells"]),
         "### Methods",
-        "Client-steps per second of whole rounds, relative to `fedopt` with the same optimisers, "
-        "in rounds that alternate. `fafed` takes two gradients a step, so half is the most it "
-        "could reach; `moon`, `fedgkd` and `fedadc_plus` ask other models too; "
-        "`apfl`, `ditto`, `fedala`, `per_fedavg` and `pfedme` take further gradients beside each "
-        "step that is counted.",
+        "The speed of whole rounds, relative to `fedopt` with the same optimisers, by processor "
+        "time of rounds that alternate: client-steps per second, and minibatch gradients per "
+        "second. `fafed`, `apfl`, `ditto`, `fedala`, `per_fedavg` and `pfedme` take further "
+        "gradients beside each step that is counted; `moon`, `fedgkd` and `fedadc_plus` also ask "
+        "other models.",
         _table(
-            ["method", "relative to fedopt"],
-            [[f"`{n}`", _ratio(x)] for n, x in results["methods"].items()],
+            ["method", "in client-steps", "in gradients"],
+            [[f"`{n}`", *_ratios(x)] for n, x in results["methods"].items()],
         ),
         "### A full-length job",
         f"{job['cells']} cells of 12 clients, 40 rounds of 125 local steps, on one "
@@ -163,8 +163,10 @@ def tables(results: dict[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _ratio(value: float | str) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else f"refused: {value}"
+def _ratios(values: dict[str, float] | str) -> list[str]:
+    if isinstance(values, str):
+        return [f"refused: {values}", ""]
+    return [f"{values[by]:.2f}" for by in ("steps", "gradients")]
 
 
 def _speed(threads: int, measured: dict[str, Any]) -> str:

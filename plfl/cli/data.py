@@ -189,14 +189,23 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print one row per client, and what may spoil a study of them."""
+    """Print one row per client, and what may spoil a study of them.
+
+    Raises:
+        DataError: files cannot be used; the message lists the errors of all files of all states.
+    """
     study = _folder_study(options.what) if options.what.is_dir() else Study.load(options.what)
     from plfl.data import source
     from plfl.data.describe import describe, judge
 
+    problems = []
     for state in study.data.states:
-        source.fetch(study.data, state)
-        tables = source.load(study.data, state)
+        try:
+            source.fetch(study.data, state)
+            tables = source.load(study.data, state)
+        except DataError as error:
+            problems.append(str(error))
+            continue
         interval = study.data.interval
         description = describe(tables, interval, study.windows)
         clients = f"{state}{study.sample_suffix}: {len(tables)} clients"
@@ -204,6 +213,8 @@ def run(options: argparse.Namespace) -> None:
         print(as_text(description[list(COLUMNS)].reset_index()))
         warnings = judge(description, study.windows)
         print("\n".join(f"- {warning}" for warning in warnings) or "no problems found", end="\n\n")
+    if problems:
+        raise DataError("\n".join(problems))
 
 
 def _folder_study(folder: Path) -> Study:

@@ -22,6 +22,7 @@ def adapted(
     pull: Tensor | None = None,
     term: Term | None = None,
     targets: Tensor | None = None,
+    keys: Tensor | None = None,
 ) -> Tensor:
     """The models (N, P) after steps of each client on its own minibatches.
 
@@ -35,6 +36,7 @@ def adapted(
         pull: strength (P,) of a pull towards `models`.
         term: what changes the loss.
         targets: (N, K, B, ...) to train on instead of the clients' own, as `term` needs them.
+        keys: (N, K) of the minibatches, see `ClientData.keys_of_passes`; None: nothing is dropped.
     """
     trained = models.clone()
     if not steps.any():
@@ -54,6 +56,7 @@ def adapted(
         clip=client_data.settings.clip,
         steps=steps,
         frozen=frozen,
+        keys=keys,
     )
     client_data.engine.train(task)
     return trained
@@ -84,4 +87,5 @@ def fine_tuned(
         return models.clone()
     everyone = torch.arange(len(models), device=models.device)
     starts, steps = client_data.passes(purpose, everyone, epochs, most_steps)
-    return adapted(models, client_data, optimiser, starts, steps, frozen=frozen)
+    keys = client_data.keys_of_passes(purpose, everyone, starts.shape[1])
+    return adapted(models, client_data, optimiser, starts, steps, frozen=frozen, keys=keys)

@@ -82,6 +82,7 @@ def calibrate(
         pull=mu * head.to(models.dtype) if variant == "prox" else None,
         term=term,
         targets=targets,
+        keys=client_data.keys_of_passes("calibration", everyone, starts.shape[1]),
     )
 
 

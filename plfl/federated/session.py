@@ -49,6 +49,7 @@ class Session:
         """Minibatch gradients (n,) computed so far."""
         self._losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
         self._batches = f.client_data.minibatches(clients, t, minibatches)
+        self._keys = f.client_data.keys(clients, t, minibatches)
 
     @property
     def loss(self) -> Tensor:
@@ -85,10 +86,12 @@ class Session:
         if not steps:
             return rows.clone()
         f, settings = self.f, self.f.client_data.settings
-        batches = self._batches[:, first : first + (1 if repeat else steps)]
-        task = self._task(rows, batches.expand(-1, steps, -1), f.client_opt)
+        some = slice(first, first + (1 if repeat else steps))
+        batches, keys = self._batches[:, some], self._keys[:, some]
+        task = self._task(rows, batches.expand(-1, steps, -1), f.client_opt, keys.expand(-1, steps))
         if inner_first is not None:
-            ahead = LookAhead(inner, self._batches[:, inner_first : inner_first + steps])
+            own = slice(inner_first, inner_first + steps)
+            ahead = LookAhead(inner, self._batches[:, own], self._keys[:, own])
             task = replace(task, lookahead=ahead)
         if pull and towards is not None:
             strength = pull * f.shared.to(rows.dtype)
@@ -117,7 +120,7 @@ class Session:
         mixture = Mixture(
             mixed.clone(), f.client_opt.init(mixed), share.clone(), rate, min(learns, steps)
         )
-        task = self._task(rows, self._batches[:, :steps], f.client_opt)
+        task = self._task(rows, self._batches[:, :steps], f.client_opt, self._keys[:, :steps])
         rates = schedule.factors(f.client_data.settings, self.t, 0, steps)
         if steps:
             self._run(replace(task, mixture=mixture, rates=rates), steps)
@@ -128,17 +131,20 @@ class Session:
 
         Args:
             rows: one model per client.
-            minibatch: its number in the round, from 0, or the start rows (n, B) of its windows.
+            minibatch: its number in the round, from 0, or the start rows (n, B) of its windows, of
+                which a model with dropout drops nothing.
             who: mask (n,) of the clients that compute one; None: all.
         """
+        keys = None
         if isinstance(minibatch, int):
-            minibatch = self._batches[:, minibatch]
+            minibatch, keys = self._batches[:, minibatch], self._keys[:, minibatch, None]
         found = torch.zeros_like(rows)
         if who is None or who.all():
-            task = self._task(rows, minibatch[:, None], STANDING)
+            task = self._task(rows, minibatch[:, None], STANDING, keys)
             self._run(replace(task, gradients=found), 1)
         elif who.any():
-            task = self._task(rows[who], minibatch[who][:, None], STANDING)
+            own = None if keys is None else keys[who]
+            task = self._task(rows[who], minibatch[who][:, None], STANDING, own)
             gradients = torch.zeros_like(task.rows)
             self._run(replace(task, gradients=gradients), 1, who)
             found[who] = gradients
@@ -155,12 +161,15 @@ class Session:
         """The ClientOpt with fresh moments, for gradients that the routine has computed."""
         return Steps(self, rows)
 
-    def _task(self, rows: Tensor, batches: Tensor, optimiser: ClientOpt) -> LocalTask:
+    def _task(
+        self, rows: Tensor, batches: Tensor, optimiser: ClientOpt, keys: Tensor | None
+    ) -> LocalTask:
         settings = self.f.client_data.settings
         return LocalTask(
             optimiser=optimiser,
             rows=rows.clone(),
             batches=batches,
+            keys=keys,
             shared=self.f.shared,
             state=optimiser.init(rows),
             steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),

@@ -102,10 +102,14 @@ class LookAhead:
     """How far to look along g′."""
     batches: Tensor
     """Start rows (S, K, B) of the windows for g′."""
+    keys: Tensor | None = None
+    """Of these minibatches, as `LocalTask.keys`."""
 
     def map(self, change: Callable[..., Tensor], *others: LookAhead) -> LookAhead:
         """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
-        return replace(self, batches=change(self.batches, *(o.batches for o in others)))
+        keys = [x.keys for x in (self, *others) if x.keys is not None]
+        batches = change(self.batches, *(o.batches for o in others))
+        return replace(self, batches=batches, keys=change(*keys) if keys else None)
 
 
 @dataclass(frozen=True)
@@ -201,6 +205,8 @@ class LocalTask:
     """Where the gradients of the steps are taken, instead of at the rows."""
     mixture: Mixture | None = None
     """Second models of the rows, which are trained beside them."""
+    keys: Tensor | None = None
+    """Keys (S, K) of the minibatches, which say what a model with dropout drops; None: nothing."""
 
     @property
     def gradients_per_step(self) -> int:
@@ -227,6 +233,7 @@ class LocalTask:
             previous=some(self.previous),
             storm=self.storm and self.storm.map(lambda rows: rows[index]),
             average=self.average and self.average.map(lambda rows: rows[index]),
+            keys=some(self.keys),
             lookahead=self.lookahead and self.lookahead.map(lambda rows: rows[index]),
             mixture=self.mixture and self.mixture.map(lambda rows: rows[index]),
         )
@@ -255,6 +262,7 @@ class LocalTask:
             previous=_joined([task.previous for task in tasks]),
             storm=storms[0].map(_stacked, *storms[1:]) if storms else None,
             average=averages[0].map(_stacked, *averages[1:]) if averages else None,
+            keys=_joined([task.keys for task in tasks]),
             lookahead=looks[0].map(_stacked, *looks[1:]) if looks else None,
             mixture=mixtures[0].map(_stacked, *mixtures[1:]) if mixtures else None,
         )

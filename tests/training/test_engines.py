@@ -80,7 +80,7 @@ TERMS = [
     "mixture",
 ]
 
-PER_ROW = ["rows", "batches", "steps_taken", "constant", "step_offset", "targets", "steps"]
+PER_ROW = ["rows", "batches", "steps_taken", "constant", "step_offset", "targets", "steps", "keys"]
 
 
 def part(whole, rows):
@@ -359,6 +359,15 @@ SHAPE = WindowShape(inputs=3, look_back=5, context=4)
 OTHERS = [Mlp(hidden=(6,)), Gru(hidden=4, mlp=(5,)), Linear(), Tcn(channels=4, levels=2, mlp=())]
 
 
+def with_keys(whole):
+    """A task whose minibatches have keys."""
+    random = torch.Generator().manual_seed(8)
+    limit, shape = 2**62, whole.batches.shape[:2]
+    keys = torch.randint(-limit, limit, shape, generator=random)
+    look = whole.lookahead and replace(whole.lookahead, keys=keys.flip(1))
+    return replace(whole, keys=keys, lookahead=look)
+
+
 def with_context(relative=True):
     """Windows with a context and targets of their own, relative to their last load."""
     data, random = dataset(SMALL), np.random.default_rng(4)
@@ -414,6 +423,24 @@ def test_other_models_and_losses_agree_with_autograd(model, loss):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
     torch.testing.assert_close(ours.gradients, theirs.gradients, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("terms", [[], ["lookahead", "mixture", "storm", "steps", "clip"]], ids=len)
+def test_dropout_agrees_with_autograd_and_does_not_depend_on_company(terms):
+    network, data = Mlp(hidden=(6, 4), dropout=0.3).network(SHAPE), with_context()
+    fresh = with_keys(with_terms(task(network, AdamW(), rows=15), terms))
+    ours, theirs, plain = (part(fresh, slice(None)) for _ in range(3))
+    plain = replace(plain, keys=None)
+    expected = Reference(network, data, CPU, torch.float64).train(theirs)
+    engine = Stacked(network, data, CPU, torch.float64)
+    torch.testing.assert_close(engine.train(ours), expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
+    engine.train(plain)
+    assert (ours.rows - plain.rows).abs().max() > 1e-3
+    for some in (slice(0, 1), slice(3, 9)):
+        fewer = part(fresh, some)
+        engine.train(fewer)
+        assert torch.equal(fewer.rows, ours.rows[some])
 
 
 @pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
