@@ -100,6 +100,11 @@ def of_data(data: Data) -> Iterator[str]:
     yield from _of_features(data)
     yield from _of_columns(data.meters.columns, data.features)
     yield from _of_units(data.meters)
+    if data.meters.cumulative and data.meters.unit in ("kW", "W"):
+        yield (
+            f"data.meters.cumulative: a register counts energy, but data.meters.unit is "
+            f"{data.meters.unit}; use kWh or Wh, or remove data.meters.cumulative"
+        )
 
 
 def _of_features(data: Data) -> Iterator[str]:

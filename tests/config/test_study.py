@@ -87,6 +87,10 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
             "'temprature' is unknown; allowed: timestamp, load, temperature",
         ),
         (
+            {"data": {"meters": {"cumulative": True, "unit": "kW"}}},
+            "data.meters.cumulative: a register counts energy, but data.meters.unit is kW",
+        ),
+        (
             {"data": {"meters": {"units": {"load": "MWh"}}}},
             "data.meters.units: 'load' is not one of the inputs in data.meters.columns",
         ),
