@@ -125,6 +125,10 @@ def _judge(blank: Verdict, pairs: Sequence[Pair]) -> Verdict:
     scored = [pair for pair in pairs if pair.ahead.notna().any()]
     if not scored:
         return replace(blank, reason="every comparison has a diverged side", needed=FINITE)
+    scored = [pair for pair in scored if pair.ahead.dropna().any()]
+    if not scored:
+        reason = "both sides have identical results"
+        return replace(blank, reason=reason, needed="Nothing would: they are the same.")
     tests = [classification.tested(np.asarray(pair.ahead.dropna(), float)) for pair in scored]
     effects = np.array([test["difference"] for test in tests])
     # With one seed the variation over seeds is unknown.

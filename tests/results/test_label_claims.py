@@ -180,3 +180,10 @@ def test_one_seed_decides_nothing(judge: Judge) -> None:
     found = judge(made_up({"slowmo": 0.2}), server_opt=["fedavg", "slowmo"], seeds=[0])
     assert found["A1", END].answer == "undecided"
     assert "one seed" in found["A1", END].reason
+
+
+def test_sides_with_identical_results(judge: Judge) -> None:
+    found = judge(lambda study, cell, t: 0.3, server_opt=["fedavg", "slowmo"])
+    verdict = found["A1", END]
+    assert (verdict.answer, verdict.p) == ("undecided", None)
+    assert verdict.reason == "both sides have identical results"
