@@ -151,7 +151,7 @@ class Reference:
                     ahead = y - storm.scale * m
             if task.gradients is not None:
                 task.gradients[s] += g
-            g += pull * (y - start)
+            g += pull * (y - (start if task.anchor is None else task.anchor.rows[s]))
             if task.constant is not None:
                 g += task.constant[s]
             if torch_optimiser:
@@ -162,7 +162,7 @@ class Reference:
                 y = nn.utils.parameters_to_vector(parameters).detach()
             else:
                 state = {name: rows[s : s + 1] for name, rows in task.state.items()}
-                paced.step(y[None], paced.decayed(y, g)[None], state, k)
+                paced.step(y[None], paced.decayed(y, g)[None], state, task.since(k))
             if task.storm is not None:
                 y = torch.where(task.shared, ahead, y)
             if task.step_offset is not None:
@@ -170,6 +170,12 @@ class Reference:
             if task.frozen is not None:
                 y = torch.where(task.frozen, start, y)
             nn.utils.vector_to_parameters(y, parameters)
+            if task.anchor is not None and k % task.anchor.every == 0:
+                w = task.anchor.rows[s]
+                w.copy_((1 - task.anchor.rate) * w + task.anchor.rate * y)
+                torch_optimiser = optimiser(task.optimiser, parameters)
+                for rows in task.state.values():
+                    rows[s] = 0
             if task.average is not None:
                 mean, taken = task.average.rows[s], float(task.average.steps[s]) + k
                 decay = min(task.average.decay, (1 + taken) / (10 + taken))
