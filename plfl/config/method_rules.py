@@ -93,7 +93,7 @@ class MethodRules(Algorithm):
                 f"is defined for the task {self.only_task}, but task.name is {task.name}; remove "
                 "the method"
             )
-        if self.reads_features and not model.has_features:
+        if self.reads_features and not model.features:
             return (
                 f"compares hidden features of the model {DEFAULT}, which {model.summary} does not "
                 f"have; remove the method, or set model.name to {DEFAULT}"

@@ -46,6 +46,10 @@ class Meters(Section):
     `wind_speed` (m/s), `floor_area` (ft²), `wall_area` (m²) and `window_area` (m²) are optional.
     Other numbers, such as a weather forecast, can have names of your own, which `data.features`
     then lists."""
+    header: int = Field(1, ge=1)
+    """Line of the header in CSV files, for those that begin with other lines."""
+    date_format: str | None = Field(None, pattern="%")
+    """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: ISO, `2018-01-31 23:45`."""
     timezone: str = "UTC"
     """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
     zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time."""
@@ -56,6 +60,9 @@ class Meters(Section):
     unit: Literal["kWh", "Wh", "kW", "W"] = "kWh"
     """Unit of the load column: energy in the interval (`kWh`, `Wh`) or mean power during it (`kW`,
     `W`)."""
+    cumulative: bool = False
+    """The load is that of a register, as a meter counts it: its differences are used, and where it
+    steps back there is a gap."""
     max_gap: int = Field(60, ge=0)
     """Longest gap that is filled, in minutes. The last reading before the gap is carried forward,
     in the load and in every other column, so that no forecast sees a later reading. Windows that

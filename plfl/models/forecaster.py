@@ -127,8 +127,10 @@ class Forecaster:
         """Forecasts (S, B) of the models `rows`."""
         return self.forward(self.layout.views(rows), sequence)
 
-    def forward_pass(self, rows: Tensor, *inputs: Tensor) -> tuple[Tensor, Activations]:
-        """Forecasts (S, B), and what the backward pass needs."""
+    def forward_pass(
+        self, rows: Tensor, *inputs: Tensor, features: bool = False
+    ) -> tuple[Tensor, Activations]:
+        """Forecasts (S, B), and what the backward pass needs, which has all `features`."""
         from plfl.models import passes
 
         return passes.forward(self, rows, inputs[0])

@@ -8,8 +8,9 @@ they go one after the other.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +23,17 @@ from plfl.models.traced import Traced
 log = logging.getLogger(__name__)
 
 Named = dict[str, Tensor]
-Kept = tuple[Traced | list[Named], list[Tensor]]
-"""What was traced and what it keeps; or the parameters and the forecasts of each row."""
+
+
+class Kept(NamedTuple):
+    """What a backward pass needs of the forward pass."""
+
+    how: Traced | list[Named]
+    """What was traced, or the parameters of each row."""
+    tensors: list[Tensor]
+    """What the traced pass keeps, or the outputs of each row."""
+    penultimate: Tensor | None = None
+    """Features (S, W, B), the inputs of the last layer, if the loss reads them."""
 
 
 class Network(Protocol):
@@ -53,13 +63,16 @@ class Network(Protocol):
         The windows are a `sequence` (S, B, T, F) and a `context` (S, B, G).
         """
 
-    def forward_pass(self, rows: Tensor, *inputs: Tensor) -> tuple[Tensor, Any]:
+    def forward_pass(
+        self, rows: Tensor, *inputs: Tensor, features: bool = False
+    ) -> tuple[Tensor, Any]:
         """The same, and what the backward pass needs.
 
         Args:
             rows: models (S, P).
             inputs: `sequence`, `context` and, if training drops units, the factors `kept`
                 (S, B, U) of the U hidden units.
+            features: whether the loss reads features, which are then fields of what is kept.
         """
 
     def backward_pass(
@@ -108,6 +121,8 @@ class ModuleNetwork:
     layout: ParameterLayout
     stateless: nn.Module
     """A module whose own parameters are never used."""
+    tells_features: bool = False
+    """Whether what the last layer reads comes after the outputs of its modules."""
     together: dict[tuple[Any, ...], bool] = field(default_factory=dict)
     """Whether rows may go through `vmap`, by size of a minibatch, type and device."""
     traced: dict[tuple[Any, ...], Traced | None] = field(default_factory=dict)
@@ -144,24 +159,44 @@ class ModuleNetwork:
                 return self._one_by_one(views, sequence, context)
             return vmap(self._call)(views, sequence, context)
 
-    def forward_pass(self, rows: Tensor, *inputs: Tensor) -> tuple[Tensor, Kept]:
+    @cached_property
+    def _with_features(self) -> ModuleNetwork:
+        """The same modules, whose outputs are followed by what their last layer reads."""
+        return replace(self, tells_features=True, together={}, traced={})
+
+    @cached_property
+    def _last(self) -> nn.Linear:
+        """The last layer, of models with features (`ModelRules.features`)."""
+        found = self.stateless.get_submodule(self.layout.last.removesuffix(".*"))
+        assert isinstance(found, nn.Linear)
+        return found
+
+    def forward_pass(
+        self, rows: Tensor, *inputs: Tensor, features: bool = False
+    ) -> tuple[Tensor, Kept]:
+        if features:
+            both, kept = self._with_features.forward_pass(rows, *inputs)
+            outputs, read = both.tensor_split([self.shape.outputs], -1)
+            return outputs, kept._replace(penultimate=read.mT)
         views = self.layout.views(rows)
         if traced := self._traced(len(rows), *inputs):
-            forecasts, kept = traced.forward(*views.values(), *inputs)
-            return forecasts, (traced, kept)
+            forecasts, tensors = traced.forward(*views.values(), *inputs)
+            return forecasts, Kept(traced, tensors)
         with torch.inference_mode(False), torch.enable_grad():
             leaves = [
                 {name: view[s].clone().requires_grad_() for name, view in views.items()}
                 for s in range(len(rows))
             ]
             given = zip(leaves, *(x.clone() for x in inputs), strict=True)
-            kept = [self._call(*of_row) for of_row in given]
-        return torch.stack([forecasts.detach() for forecasts in kept]), (leaves, kept)
+            each = [self._call(*of_row) for of_row in given]
+        return torch.stack([forecasts.detach() for forecasts in each]), Kept(leaves, each)
 
     def backward_pass(
         self, rows: Tensor, kept: Kept, forecast: Tensor, features: Named, out: Tensor
     ) -> None:
-        how, tensors = kept
+        how, tensors, _ = kept
+        if features:
+            forecast = torch.cat([forecast, features["penultimate"].mT], -1)
         views = self.layout.views(out)
         if isinstance(how, Traced):
             for view, gradients in zip(
@@ -177,8 +212,16 @@ class ModuleNetwork:
                 views[name][s] = next(found)
 
     def _call(self, parameters: Named, *inputs: Tensor) -> Tensor:
-        forecasts: Tensor = functional_call(self.stateless, parameters, inputs)
-        return forecasts
+        read: list[Tensor] = []
+        hook = None
+        if self.tells_features:
+            hook = self._last.register_forward_pre_hook(lambda _, given: read.append(given[0]))
+        try:
+            forecasts: Tensor = functional_call(self.stateless, parameters, inputs)
+        finally:
+            if hook is not None:
+                hook.remove()
+        return torch.cat([forecasts, *read], -1) if read else forecasts
 
     def _one_by_one(self, parameters: Named, sequence: Tensor, context: Tensor) -> Tensor:
         rows = [
@@ -199,6 +242,8 @@ class ModuleNetwork:
             with torch.inference_mode(False):
                 views = self.layout.views(torch.zeros(rows, self.layout.width).to(sequence))
                 output = () if shape.outputs == 1 else (shape.outputs,)
+                if self.tells_features:
+                    output = (shape.outputs + self._last.in_features,)
                 sizes = *(x.shape[2:] for x in (sequence, *others)), output
                 given = [torch.zeros(rows, batch, *n).to(sequence) for n in sizes]
             try:

@@ -177,14 +177,15 @@ class Stacked:
         out: Tensor,
     ) -> Tensor:
         """Losses (S,) of the models `y` on a minibatch, and their gradient into `out`."""
-        outputs, kept = self.network.forward_pass(y, *inputs)
+        reads = task.contrast is not None
+        outputs, kept = self.network.forward_pass(y, *inputs, features=reads)
         each = task.loss.of(outputs, targets).flatten(1)
         losses = each.mean(1) * task.loss_scale
         features: dict[str, Tensor] = {}
         if task.contrast is not None and task.previous is not None:
             which = task.contrast.features
             near, far = (
-                getattr(self.network.forward_pass(rows, *inputs)[1], which)
+                getattr(self.network.forward_pass(rows, *inputs, features=reads)[1], which)
                 for rows in (start, task.previous)
             )
             added, features[which] = _contrast(getattr(kept, which), near, far, task.contrast)

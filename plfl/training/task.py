@@ -333,5 +333,5 @@ class Engine(Protocol):
     def penultimate(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """What the last layer of row s reads for the W windows `starts[s]`, (W, D) each.
 
-        Only of models that have features (`ModelRules.has_features`).
+        Only of models that have features (`ModelRules.features`).
         """

@@ -73,7 +73,7 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
         DataError: the file cannot be used; the message has a line for what is wrong with the stamps
             and for each column, with the line of the file and the remedy.
     """
-    raw = read_columns(path, meters.columns)
+    raw = read_columns(path, meters.columns, meters.header)
     if len(raw) < 2:
         raise DataError(
             f"{path}: holds {len(raw)} readings; a series needs at least two; replace the file"
@@ -81,7 +81,7 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
     zone = zone_named(meters.timezone_of(client or client_name(path)))
     problems: list[str] = []
     with _collected(problems):
-        stamps = parse(path, raw["timestamp"])
+        stamps = parse(path, raw["timestamp"], meters.date_format)
         ends = interval_ends(path, raw.index, stamps, meters, zone)
         check_grid(path, raw.index, stamps, ends, meters, zone)
 
@@ -99,6 +99,8 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
         raise DataError("\n".join(problems))
     grid = pd.date_range(ends[0], ends[-1], freq=f"{meters.interval}min", name="timestamp")
     table = pd.DataFrame(series).set_axis(ends).reindex(grid)
+    if meters.cumulative:
+        table = _differences(path, table)
     table["load"] = _without_faults(path, table["load"], meters)
     table = fill_gaps(path, table, meters, zone).assign(**constants)
     hours = meters.interval / 60 if meters.unit in ("kW", "W") else 1.0
@@ -135,6 +137,20 @@ def _values(path: Path, column: pd.Series, meters: Meters) -> pd.Series:
         factor, summand = UNITS[role][meters.units[role]]
         values = values * factor + summand
     return values
+
+
+def _differences(path: Path, table: pd.DataFrame) -> pd.DataFrame:
+    """The readings after the first one, with differences of a cumulative load."""
+    later = table.iloc[1:].copy()
+    later["load"] = table["load"].diff().iloc[1:]
+    back = later["load"] < 0
+    if back.any():
+        logger.warning(
+            "%s: the register steps back %d times, first at %s; these intervals become gaps",
+            *(path, back.sum(), back.idxmax()),
+        )
+    later["load"] = later["load"].mask(back)
+    return later
 
 
 def _without_faults(path: Path, load: pd.Series, meters: Meters) -> pd.Series:
