@@ -4,13 +4,14 @@ import logging
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
+from plfl.config.checks import of_zone
 from plfl.config.sections import Meters
-from plfl.errors import DataError, did_you_mean
+from plfl.errors import DataError
 
 YEARS = 1970, 2100
 """First and last year of a reading. Any other year is an error in the file."""
@@ -35,14 +36,9 @@ def zone_named(name: str) -> ZoneInfo:
     Raises:
         DataError: there is none.
     """
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        hint = did_you_mean(name, sorted(available_timezones()))
-        raise DataError(
-            f"data.meters.timezone: {name!r} is not an IANA time zone such as 'America/New_York' "
-            f"or 'Etc/GMT+5'{hint}"
-        ) from None
+    for problem in of_zone("data.meters.timezone", name):
+        raise DataError(problem)
+    return ZoneInfo(name)
 
 
 def parse(path: Path, column: pd.Series, form: str | None = None) -> pd.DatetimeIndex:
