@@ -29,12 +29,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import bench_models
 import numpy as np
 import peers
 import recipe
 import report
 import torch
 from bench_quick import BATCH, CLIENTS, FORECASTER, YEAR, PlainLoop, local_task, random_dataset
+from torch import Tensor
 
 from plfl import methods
 from plfl.config.study import Cell, Study
@@ -51,6 +53,7 @@ from plfl.training.engines import make_engine
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
+from plfl.training.task import Engine, LocalTask
 
 ROUNDS = 5
 """Rounds of which a median is taken; one more before them is for warming up."""
@@ -70,7 +73,9 @@ def main() -> None:
     parts: dict[str, Callable[[], object]] = {
         "speed": lambda: {str(n): in_a_process(speed, n) for n in sorted({1, cores})},
         "scaling": lambda: in_a_process(scaling, cores),
-        "recipe": lambda: in_a_process(by_recipe),
+        "recipe": lambda: in_a_process(by_study, "RECIPE"),
+        "quantiles": lambda: in_a_process(by_study, "DAY_AHEAD"),
+        "models": lambda: in_a_process(bench_models.measure),
         "others": others,
         "clients": lambda: {str(n): in_a_process(growth, n, 1) for n in (12, 120, 1200)},
         "cells": lambda: {str(n): in_a_process(growth, CLIENTS, n) for n in (1, 20, 180)},
@@ -150,24 +155,25 @@ def speed(threads: int) -> Numbers:
     }
 
 
-def by_recipe() -> Numbers:
-    """Client-steps per second of the recipe on one thread: a plain loop and the engines.
+def by_study(name: str) -> Numbers:
+    """Client-steps per second of a study of `recipe` on one thread: a plain loop and the engines.
 
     By the processor's clock, since what is asked for is seconds of a core, and of the best round,
     since other programs slow the plain loop more than the kernel even so.
     """
     torch.set_num_threads(1)
-    dataset = recipe.random_dataset()
-    network = recipe.STUDY.model.network(dataset.shape)
+    study = getattr(recipe, name)
+    dataset = recipe.random_dataset(study)
+    network = network_of(study, dataset.shape)
     runners: dict[str, tuple[int, Callable[[Any], object]]] = {
-        report.PLAIN_ADAMW: (20, recipe.PlainLoop(dataset).train),
+        report.PLAIN_ADAMW: (20, recipe.PlainLoop(study, dataset).train),
         "stacked": (40, Stacked(network, dataset, CPU).train),
         "fused": (250, Fused(network, dataset, CPU, threads=1).train),
     }
     seconds: dict[str, list[float]] = {name: [] for name in runners}
     for t in range(4 * ROUNDS):
         for name, (steps, run) in runners.items():
-            task = recipe.local_task(dataset, t, steps)
+            task = recipe.local_task(study, dataset, t, steps)
             spent = _seconds(partial(run, task), time.process_time)
             seconds[name].append(spent / (recipe.CLIENTS * steps))
     rates = {name: 1 / min(s) for name, s in seconds.items()}
@@ -244,13 +250,16 @@ def growth(clients: int, cells: int) -> Numbers:
 _SERVERS = ["fedavg", "fedavgadaptive", "fedadagrad", "fedadam", "fedyogi"]
 
 
-def by_method() -> dict[str, float | str]:
-    """Client-steps per second of every method, relative to fedopt with the same optimisers.
+def by_method() -> dict[str, dict[str, float] | str]:
+    """The speed of every method, relative to fedopt with the same optimisers: in client-steps, and
+    in the minibatch gradients that they take.
 
-    FedEff's epochs are cut to the study's steps, as it would else train ten times as long.
+    FedEff's epochs and FedALA's passes are cut to the study's steps, as they would else train ten
+    times as long.
     """
     dataset = _dataset(CLIENTS, evaluated=64)
-    shared: Numbers = {"steps": 125, "method_options": {"fedeff": {"epoch_steps": 25}}}
+    cut = {"fedeff": {"epoch_steps": 25}, "fedala": {"most_steps": 125}}
+    shared: Numbers = {"steps": 125, "method_options": cut}
     tries: list[Numbers] = [
         {},
         {"client_opt": ["sgd"]},
@@ -258,7 +267,7 @@ def by_method() -> dict[str, float | str]:
         {"client_opt": ["sgdm"], "client_options": {"sgdm": {"dampening": 0.9}}},
         {"sharing": "P2"},
     ]
-    ratios: dict[str, float | str] = {}
+    ratios: dict[str, dict[str, float] | str] = {}
     for name, method in methods.available().items():
         if method.only_task:
             continue
@@ -269,8 +278,9 @@ def by_method() -> dict[str, float | str]:
             except ConfigError as error:
                 reason = str(error).strip().splitlines()[-1].split("makes no sense: ")[-1]
                 continue
-            plain, own = _side_by_side(both, dataset)
-            ratios[name] = plain / own
+            (plain, plain_gradients), (own, own_gradients) = _side_by_side(both, dataset)
+            gradients = own_gradients / plain_gradients
+            ratios[name] = {"steps": plain / own, "gradients": gradients * plain / own}
             break
         else:
             ratios[name] = reason
@@ -381,21 +391,44 @@ def _rounds(study: Study, cells: list[Cell], dataset: Dataset) -> list[float]:
     return [after - before for before, after in itertools.pairwise(ends)][:-1]
 
 
-def _side_by_side(studies: list[Study], dataset: Dataset) -> list[float]:
-    """Median seconds of a round of the first cell of each study; their rounds alternate."""
-    runs = []
+def _side_by_side(studies: list[Study], dataset: Dataset) -> list[tuple[float, float]]:
+    """Of the first cell of each study: median seconds of processor time of a round, and the
+    minibatch gradients taken in it. Their rounds alternate."""
+    runs, counts = [], []
     for study in studies:
         torch.set_num_threads(study.compute.threads)
         forecaster = network_of(study, dataset.shape)
         engine, cell = make_engine(study.compute, forecaster, dataset), study.cells[0]
+        counts.append(_count_gradients(engine))
         client_data = ClientData(dataset, engine, study.federation, cell.seed)
         f = federation_of(study, cell, study.candidates(cell)[0], forecaster, client_data)
         runs.append(partial(rounds.run, [f], engine, study.federation))
     seconds: list[list[float]] = [[] for _ in runs]
+    gradients: list[list[float]] = [[] for _ in runs]
     for t in range(1, ROUNDS + 2):
-        for run, own in zip(runs, seconds, strict=True):
-            own.append(_seconds(partial(run, range(t, t + 1), lambda finished: None)))
-    return [statistics.median(own[1:]) for own in seconds]
+        for run, count, own, taken in zip(runs, counts, seconds, gradients, strict=True):
+            before = count[0]
+            round_of = partial(run, range(t, t + 1), lambda finished: None)
+            own.append(_seconds(round_of, time.process_time))
+            taken.append(count[0] - before)
+    # Rounds take different numbers of gradients with some methods, so both are of one round.
+    both = zip(seconds, gradients, strict=True)
+    return [sorted(zip(s[1:], g[1:], strict=True))[ROUNDS // 2] for s, g in both]
+
+
+def _count_gradients(engine: Engine) -> list[float]:
+    """A number in a list, to which the engine adds the minibatch gradients that it takes."""
+    count, train_rows = [0.0], engine.train
+
+    def counting(task: LocalTask) -> Tensor:
+        steps = len(task.rows) * task.batches.shape[1]
+        if task.steps is not None:
+            steps = int(task.steps.sum())
+        count[0] += steps * (task.gradients_per_step + (task.storm is not None))
+        return train_rows(task)
+
+    setattr(engine, "train", counting)  # noqa: B010
+    return count
 
 
 def _dataset(clients: int, evaluated: int) -> Dataset:

@@ -21,6 +21,10 @@ Head = Literal["mlp", "last"]
 """What counts as the head of a model: the group `head`, in the paper the MLP, or its last layer."""
 
 
+Activation = Literal["prelu", "silu", "relu"]
+"""What may follow a hidden layer of an MLP."""
+
+
 class WindowShape(NamedTuple):
     """What a model reads of one window, a sequence (T, F) and a context (G,), and returns."""
 
@@ -55,7 +59,7 @@ class KernelForm(NamedTuple):
     """Units of the LSTM; 0: there is none."""
     widths: tuple[int, ...]
     """Widths of the hidden layers of the MLP."""
-    activation: Literal["prelu", "silu"]
+    activation: Activation
     """What follows each of them; PReLU has a slope per unit."""
     absolute: bool = False
     """Whether the forecast is the absolute value of the output."""

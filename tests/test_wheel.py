@@ -147,5 +147,5 @@ def test_a_ready_study_can_run_in_an_empty_folder(installed: Installed) -> None:
 
 def test_the_workflow_knows_plugins_beside_the_study(installed: Installed) -> None:
     write_study_with_plugin(installed.work / "mine")
-    planned = installed.plfl("study", "mine/own.yaml", "--", "--dry-run", "figures/own/mine.svg")
+    planned = installed.plfl("study", "mine/own.yaml", "--", "figures/own/mine.svg", "--dry-run")
     assert "train_local" in planned

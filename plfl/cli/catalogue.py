@@ -11,8 +11,8 @@ from plfl import methods, plugins
 from plfl.config.algorithms import Hyperparameters
 from plfl.config.method_rules import MethodRules
 from plfl.config.study import Study
-from plfl.experiments import calibration
 from plfl.experiments.message_sizes import FLOAT, Sizes, sizes
+from plfl.federated import calibration
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
 from plfl.registry import Algorithm
@@ -61,7 +61,7 @@ def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
 
 
 def _calibration() -> dict[str, Any]:
-    """The entry of `plfl.experiments.calibration`, whose parameters are those of its function."""
+    """The entry of `plfl.federated.calibration`, whose parameters are those of its function."""
     meanings = dict(
         re.findall(r"^    (\w+): (.+(?:\n {6,}.+)*)", _doc(calibration.calibrate), re.M)
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from plfl.cli.common import Commands, add_parser, add_round
+from plfl.errors import PlflError
 
 EXAMPLES = """
 plfl claims results/demo
@@ -25,10 +26,25 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the verdict on each claim."""
-    from plfl.results import claims
+    from plfl.results import claims, label_claims
+    from plfl.results.classifier_variants import trained
+    from plfl.results.overview import study_of
     from plfl.results.records import read_about
     from plfl.results.tables import Tables
 
+    study = study_of(options.results)
+    if study.data.is_images:
+        if options.round != "last":
+            raise PlflError(
+                "--round: classifiers are compared at a quarter of the rounds and at the end; "
+                "leave it out"
+            )
+        of_images = label_claims.verdicts(trained(options.results))
+        if options.json:
+            print(json.dumps(label_claims.as_json(study, of_images), indent=1))
+        else:
+            print(label_claims.as_text(study, of_images))
+        return
     variants = read_about(options.results).get("variants", [""])
     judged: dict[str, Any] = {}
     for label in variants:

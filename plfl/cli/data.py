@@ -49,25 +49,33 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
         help="CSV, Parquet or XLSX files, or folders of them: one file per meter, wide (a column "
         "per meter) or long (a column of names)",
     )
-    parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="is created")
+    parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="folder to create")
     time = parser.add_argument_group("time")
     time.add_argument(
         "--timezone",
         action="append",
         default=[],
         metavar="[METER=]ZONE",
-        help="IANA zone of stamps without UTC offset; of some meters, with wildcards; repeatable",
+        help="IANA zone of timestamps without a UTC offset; METER, with wildcards, limits it to "
+        "some meters; repeatable",
     )
     time.add_argument(
         "--stamp",
         choices=["end", "start"],
         default="end",
-        help="what a stamp marks of its interval; default: %(default)s",
+        help="whether a timestamp marks the end or the start of its interval; default: %(default)s",
     )
-    time.add_argument("--interval", type=int, choices=[15, 30, 60], help="sum to so many minutes")
+    time.add_argument(
+        "--interval",
+        type=int,
+        choices=[15, 30, 60],
+        help="length of the intervals to write, in minutes; shorter ones are summed",
+    )
     time.add_argument("--from", dest="since", metavar="TIME", help="leave earlier intervals out")
     time.add_argument("--until", metavar="TIME", help="leave later intervals out")
-    time.add_argument("--date-format", metavar="FORMAT", help="such as '%%d/%%m/%%Y %%H:%%M'")
+    time.add_argument(
+        "--date-format", metavar="FORMAT", help="of the timestamps, such as '%%d/%%m/%%Y %%H:%%M'"
+    )
     load = parser.add_argument_group("readings")
     load.add_argument(
         "--unit",
@@ -84,21 +92,22 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="VALUE",
-        help="means a missing reading, such as -9999; can be repeated",
+        help="a number that stands for a missing reading, such as -9999; repeatable",
     )
     load.add_argument(
-        "--zero-run", type=float, metavar="HOURS", help="zeros for so long are an outage: a gap"
+        "--zero-run", type=float, metavar="HOURS", help="zeros for this long or longer become a gap"
     )
     load.add_argument(
         "--max-jump",
         type=float,
         metavar="FACTOR",
-        help="a load so many times the median load away from the five before it is a gap",
+        help="a load becomes a gap if it differs from the median of the five readings before it by "
+        "more than FACTOR times the meter's median load",
     )
     load.add_argument(
         "--duplicates",
         choices=["first", "last", "mean"],
-        help="which of several different readings of a time counts; default: an error",
+        help="which of several different readings for the same time to keep; default: an error",
     )
     load.add_argument("--allow-negative", action="store_true", help="accept negative load")
     load.add_argument(
@@ -106,10 +115,12 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=60,
         metavar="MINUTES",
-        help="longest gap that the study fills; longer ones stay; default: %(default)s",
+        help="longest gap that the study fills; longer gaps stay; default: %(default)s",
     )
     load.add_argument(
-        "--cut", action="store_true", help="keep only the longest part without a longer gap"
+        "--cut",
+        action="store_true",
+        help="keep only the longest part without a gap above --max-gap",
     )
     inputs = parser.add_argument_group("further inputs of the model")
     inputs.add_argument(
@@ -118,7 +129,7 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=COLUMN",
-        help="such as temperature=Ta or radiation=GHI; a column of every file; repeatable",
+        help="an input and its column in every file, such as temperature=Ta; repeatable",
     )
     inputs.add_argument(
         "--input-unit",
@@ -126,26 +137,39 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=UNIT",
-        help="such as temperature=°F (converted) or radiation=W/m² (named only); repeatable",
+        help="unit of an input, such as temperature=°F; units of names of your own, such as "
+        "radiation=W/m², are noted, not converted; repeatable",
     )
-    layout = parser.add_argument_group("layout, where it is not found out")
+    layout = parser.add_argument_group("layout, where it is not detected")
     layout.add_argument("--header", type=int, metavar="LINE", help="line of the header")
     layout.add_argument(
         "--time",
         action="append",
         default=[],
         metavar="COLUMN",
-        help="of the stamp; twice: of date and time",
-    )
-    layout.add_argument("--name", metavar="COLUMN", help="of the meters' names, in a long file")
-    layout.add_argument("--load", metavar="COLUMN", help="the only column of readings")
-    layout.add_argument(
-        "--only", action="append", default=[], metavar="METER", help="with wildcards; repeatable"
+        help="column of the timestamps; give it twice for date and time",
     )
     layout.add_argument(
-        "--leave-out", action="append", default=[], metavar="METER", help="with wildcards"
+        "--name", metavar="COLUMN", help="column of the meters' names, in a long file"
     )
-    parser.add_argument("--format", choices=["csv", "parquet"], default="csv", help="to write")
+    layout.add_argument("--load", metavar="COLUMN", help="column of the readings")
+    layout.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="METER",
+        help="import only these meters; wildcards; repeatable",
+    )
+    layout.add_argument(
+        "--leave-out",
+        action="append",
+        default=[],
+        metavar="METER",
+        help="skip these meters; wildcards; repeatable",
+    )
+    parser.add_argument(
+        "--format", choices=["csv", "parquet"], default="csv", help="format to write; default: csv"
+    )
 
 
 def run_import(options: argparse.Namespace) -> None:
@@ -189,14 +213,23 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print one row per client, and what may spoil a study of them."""
+    """Print one row per client, and what may spoil a study of them.
+
+    Raises:
+        DataError: files cannot be used; the message lists the errors of all files of all states.
+    """
     study = _folder_study(options.what) if options.what.is_dir() else Study.load(options.what)
     from plfl.data import source
     from plfl.data.describe import describe, judge
 
+    problems = []
     for state in study.data.states:
-        source.fetch(study.data, state)
-        tables = source.load(study.data, state)
+        try:
+            source.fetch(study.data, state)
+            tables = source.load(study.data, state)
+        except DataError as error:
+            problems.append(str(error))
+            continue
         interval = study.data.interval
         description = describe(tables, interval, study.windows)
         clients = f"{state}{study.sample_suffix}: {len(tables)} clients"
@@ -204,6 +237,8 @@ def run(options: argparse.Namespace) -> None:
         print(as_text(description[list(COLUMNS)].reset_index()))
         warnings = judge(description, study.windows)
         print("\n".join(f"- {warning}" for warning in warnings) or "no problems found", end="\n\n")
+    if problems:
+        raise DataError("\n".join(problems))
 
 
 def _folder_study(folder: Path) -> Study:

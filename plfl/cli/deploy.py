@@ -83,7 +83,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     client.set_defaults(run=_attend)
 
     forecasts = single.add_parser(
-        "forecasts", help="serve the forecasts of one building to those who may ask"
+        "forecasts", help="serve the forecasts of one building to a third party"
     )
     _add_common(forecasts)
     forecasts.add_argument("--building", required=True, help="name of the client in the study")
@@ -106,7 +106,12 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     forecasts.set_defaults(run=_forecasts)
 
     keys = single.add_parser("keys", help="create keys and certificates")
-    keys.add_argument("--folder", type=Path, default=Path("keys"), help="default: %(default)s")
+    keys.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("keys"),
+        help="where to create them; default: %(default)s",
+    )
     keys.add_argument(
         "--client", action="append", default=[], metavar="NAME", help="name of a client"
     )
@@ -122,8 +127,12 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     check = single.add_parser(
         "check", help="compare a small federation with the simulator, bit by bit"
     )
-    check.add_argument("--clients", type=int, default=3, help="default: %(default)s")
-    check.add_argument("--rounds", type=int, default=2, help="default: %(default)s")
+    check.add_argument(
+        "--clients", type=int, default=3, help="number of clients; default: %(default)s"
+    )
+    check.add_argument(
+        "--rounds", type=int, default=2, help="number of rounds; default: %(default)s"
+    )
     check.set_defaults(run=_check)
 
 
@@ -157,7 +166,7 @@ def _add_policy(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=300.0,
         metavar="S",
-        help="seconds to wait until that many clients are connected; default: %(default)s",
+        help="seconds to wait for the minimum of clients to connect; default: %(default)s",
     )
     parser.add_argument(
         "--timeout",

@@ -18,11 +18,14 @@ def add(commands: Commands) -> None:
         "file", type=Path, metavar="MODEL", help="a file of results/NAME/models/*.safetensors"
     )
     parser.add_argument(
-        "--to", type=Path, required=True, metavar="FILE", help="to write, such as school.pt"
+        "--to", type=Path, required=True, metavar="FILE", help="file to write, such as school.pt"
     )
     parser.add_argument("--client", help="name of the meter; not needed if there is only one")
     parser.add_argument(
-        "--model", choices=["local", "global"], default="local", help="default: %(default)s"
+        "--model",
+        choices=["local", "global"],
+        default="local",
+        help="which model of the meter; default: %(default)s",
     )
 
 

@@ -27,7 +27,10 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--client", help="name of the meter; default: the name of the file")
     parser.add_argument(
-        "--model", choices=["local", "global"], default="local", help="default: %(default)s"
+        "--model",
+        choices=["local", "global"],
+        default="local",
+        help="which model of the meter; default: %(default)s",
     )
     parser.add_argument(
         "--new",
@@ -42,9 +45,11 @@ def add(commands: Commands) -> None:
         "--save", type=Path, metavar="FILE", help="with --new: keep its model (safetensors)"
     )
     parser.add_argument(
-        "--all", action="store_true", help="also forecast what the file already has readings of"
+        "--all", action="store_true", help="also forecast the times of readings in the file"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write this CSV file")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write the forecasts to this CSV file"
+    )
 
 
 def run(options: argparse.Namespace) -> None:

@@ -21,7 +21,7 @@ def add(commands: Commands) -> None:
         type=Path,
         required=True,
         metavar="FOLDER|FILE.zip",
-        help="to write; must not exist",
+        help="folder or ZIP file to write; it must not exist yet",
     )
     parser.add_argument(
         "--citation",

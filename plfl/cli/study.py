@@ -31,7 +31,8 @@ def run(options: argparse.Namespace) -> None:
 
     Study.load(options.config)  # reports all errors before Snakemake starts
     # -P: a file in the current folder must not replace a module that Snakemake imports.
-    command = [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(shipped.snakefile())]
-    command += ["--configfile", str(options.config), *options.snakemake]
+    command = [sys.executable, "-P", "-m", "snakemake", "--configfile", str(options.config)]
+    # After --configfile, which takes several files, it would take a target for another one.
+    command += ["--snakefile", str(shipped.snakefile()), *options.snakemake]
     sys.stdout.flush()
     os.execv(sys.executable, command)

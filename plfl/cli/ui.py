@@ -21,7 +21,9 @@ def add(commands: Commands) -> None:
         nargs="?",
         help="results folder of a study; default: the one that was logged last",
     )
-    parser.add_argument("--port", type=int, help="default: tracking.port of the study")
+    parser.add_argument(
+        "--port", type=int, help="port to listen on; default: tracking.port of the study"
+    )
 
 
 def run(options: argparse.Namespace) -> None:

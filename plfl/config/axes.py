@@ -184,9 +184,9 @@ def _unknown(key: str, study: type[Section]) -> str | None:
             return f"unknown key; {allowed(key, Grid.model_fields)}{_elsewhere(key, study)}"
         inside = ".".join(parts[:depth])
         return (
-            f"is no key of a study; {f'in `{inside}` ' if inside else ''}{allowed(part, known)}"
+            f"is not a key of a study; {allowed(part, known, f' in `{inside}`' if inside else '')}"
             if known
-            else f"is no key of a study; `{inside}` is no block of keys"
+            else f"is not a key of a study; `{inside}` is not a block of keys"
         )
     return None
 

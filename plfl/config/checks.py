@@ -1,6 +1,7 @@
 """Checks that involve several keys of a study. Each yields one line per problem."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from zoneinfo import ZoneInfo, available_timezones
 
 from plfl.config import search
 from plfl.config.algorithms import available
@@ -22,6 +23,8 @@ from plfl.config.sections import (
     Tuning,
     Windows,
 )
+from plfl.config.task_rules import TaskRules
+from plfl.errors import did_you_mean
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.rounding import drawn_of
 
@@ -99,6 +102,27 @@ def of_data(data: Data) -> Iterator[str]:
     yield from _of_features(data)
     yield from _of_columns(data.meters.columns, data.features)
     yield from _of_units(data.meters)
+    if data.source == "meters":
+        yield from of_zone("data.meters.timezone", data.meters.timezone)
+        for meters, zone in data.meters.timezones.items():
+            yield from of_zone(f"data.meters.timezones.{meters}", zone)
+    if data.meters.cumulative and data.meters.unit in ("kW", "W"):
+        yield (
+            f"data.meters.cumulative: a register counts energy, but data.meters.unit is "
+            f"{data.meters.unit}; use kWh or Wh, or remove data.meters.cumulative"
+        )
+
+
+def of_zone(key: str, name: str) -> Iterator[str]:
+    """Report the name of a time zone that does not exist."""
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        hint = did_you_mean(name, sorted(available_timezones()))
+        yield (
+            f"{key}: {name!r} is not an IANA time zone such as 'America/New_York' or "
+            f"'Etc/GMT+5'{hint}"
+        )
 
 
 def _of_features(data: Data) -> Iterator[str]:
@@ -216,6 +240,20 @@ def of_local_work(federation: Federation) -> Iterator[str]:
             )
 
 
+def of_calibration(federation: Federation, task: TaskRules) -> Iterator[str]:
+    """Report a calibration that contradicts other keys of the rounds."""
+    calibration, where = federation.calibration, "federation.calibration"
+    if not federation.calibrates:
+        return
+    if federation.ema is not None:
+        yield (
+            f"{where}: starts from the server's models, of which federation.ema is no average; "
+            "remove one of them"
+        )
+    if calibration.variant == "kd" and (reason := task.refuses_teacher(federation.loss)):
+        yield f"{where}.variant: 'kd' mixes forecasts of a teacher into the targets, which {reason}"
+
+
 def _of_units(meters: Meters) -> Iterator[str]:
     roles = [role for role in meters.columns if role not in ("timestamp", "load")]
     for role, unit in meters.units.items():
@@ -232,9 +270,9 @@ def _of_units(meters: Meters) -> Iterator[str]:
 def of_windows(windows: Windows) -> Iterator[str]:
     """Check the shares of training, validation and test."""
     if any(share <= 0 for share in windows.split):
-        yield f"windows.split: {windows.split} must contain three shares above 0"
-    elif abs(sum(windows.split) - 1) > 1e-9:
-        yield f"windows.split: {windows.split} must add up to 1"
+        yield f"windows.split: {list(windows.split)} must contain three shares above 0"
+    elif abs((total := sum(windows.split)) - 1) > 1e-9:
+        yield f"windows.split: {list(windows.split)} must add up to 1, but adds up to {total:.6g}"
 
 
 def of_context(windows: Windows, data: Data) -> Iterator[str]:

@@ -19,8 +19,24 @@ def read(path: str | Path) -> object:
         return yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
     except FileNotFoundError:
         raise ConfigError(str(path), ["the file does not exist; check the path"]) from None
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(str(path), [f"cannot be read as YAML: {_located(error)}"]) from None
     except Exception as error:  # a malformed value can raise any error inside PyYAML
         raise ConfigError(str(path), [f"cannot be read as YAML: {error}"]) from None
+
+
+def _located(error: yaml.MarkedYAMLError) -> str:
+    """What is wrong, where, and in which part of the file, in one line."""
+
+    def at(mark: yaml.Mark | None) -> str:
+        return "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"
+
+    found = ": ".join(filter(None, [at(error.problem_mark), error.problem]))
+    if not error.context:
+        return found
+    return f"{found}, {error.context}" + (
+        f" that begins at {at(error.context_mark)}" if error.context_mark else ""
+    )
 
 
 class _Loader(yaml.SafeLoader):

@@ -23,6 +23,14 @@ RENAMED = {
 UNKNOWN = "unknown_key"
 """Type of an error whose message begins with the rest of the path."""
 
+_IN_WORDS = {
+    r"^[A-Za-z0-9_]+$": "use only letters, digits and '_'",
+    r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9_.+=,-]+)?$": (
+        "use only letters, digits, '_', '.' and '-', and begin with a letter or a digit"
+    ),
+}
+"""What the patterns of names mean."""
+
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
 
@@ -32,10 +40,16 @@ def explain(error: ValidationError, model: type[Section]) -> list[str]:
     return [line for found in error.errors() for line in _lines(found, model)]
 
 
-def allowed(value: str, known: Iterable[str]) -> str:
-    """The `known` names, and the most similar one if `value` resembles any."""
+def allowed(value: str, known: Iterable[str], where: str = "") -> str:
+    """The `known` names, and the most similar one if `value` resembles any.
+
+    Args:
+        value: the unknown name.
+        known: the names that are allowed.
+        where: says where they are, such as ` in `federation``.
+    """
     known = list(known)
-    return f"allowed: {', '.join(known)}{did_you_mean(value, known)}"
+    return f"allowed{where}: {', '.join(known)}{did_you_mean(value, known)}"
 
 
 def without(raw: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
@@ -68,6 +82,8 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
         return [f"{path}: unknown key; {allowed(str(error['loc'][-1]), known)}"]
     message = error["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:]
+    if kind == "string_pattern_mismatch":
+        message = _IN_WORDS.get(error["ctx"]["pattern"], message)
     line = f"{path}: {_SHORT.repr(error['input'])} is not allowed: {message}"
     if kind == "list_type" and not isinstance(error["input"], dict):
         line += f", such as [{error['input']}]"

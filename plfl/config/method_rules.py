@@ -25,6 +25,8 @@ class Training(Protocol):
     @property
     def local_epochs(self) -> float | None: ...
     @property
+    def calibrates(self) -> bool: ...
+    @property
     def selection(self) -> str: ...
     @property
     def opt_state(self) -> str: ...
@@ -75,6 +77,9 @@ class MethodRules(Algorithm):
     """Why a client that joins late cannot train its personal part before its first round
     (`plfl deploy client --calibrate`); None: it can."""
 
+    has_own_model: ClassVar[bool] = False
+    """Whether clients forecast with another model than the one that they send (`Method.scored`)."""
+
     adapts: ClassVar[bool] = False
     """Whether clients adapt the models that they forecast with (`Method.adapt`)."""
 
@@ -88,7 +93,7 @@ class MethodRules(Algorithm):
                 f"is defined for the task {self.only_task}, but task.name is {task.name}; remove "
                 "the method"
             )
-        if self.reads_features and not model.has_features:
+        if self.reads_features and not model.features:
             return (
                 f"compares hidden features of the model {DEFAULT}, which {model.summary} does not "
                 f"have; remove the method, or set model.name to {DEFAULT}"
@@ -119,6 +124,12 @@ class MethodRules(Algorithm):
             return (
                 "forecasts with models that clients adapt when they need them, which have no "
                 "average; remove the method, or federation.ema"
+            )
+        own = self.has_own_model or self.adapts or self.mixes
+        if own and federation.calibrates:
+            return (
+                "makes the models that clients forecast with itself; remove the method, or "
+                "federation.calibration"
             )
         if self.mixes and task.name != "forecast":
             return (

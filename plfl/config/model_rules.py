@@ -28,8 +28,9 @@ OWN = "own_module"
 class ModelRules(Algorithm):
     """The rules of a model. `plfl.models.Model` adds what is trained."""
 
-    has_features: ClassVar[bool] = False
-    """Whether it tells its hidden states, which a loss can compare."""
+    features: ClassVar[tuple[str, ...]] = ()
+    """Features that a loss can compare: hidden states of the LSTM at all times (`states`), or what
+    the last layer reads (`penultimate`)."""
 
     def layout(self, shape: WindowShape) -> ParameterLayout:
         """The parameters of a row, for windows of some shape."""

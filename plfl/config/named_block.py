@@ -40,6 +40,9 @@ def chosen(
     for key in keys:
         if key not in cls.model_fields:
             known = allowed(str(key), ["name", *cls.model_fields])
+            others = [other for other in names() if key in find(other).model_fields]
+            if len(others) == 1:
+                known += f"; the {what} {others[0]} has it: add `name: {others[0]}`"
             raise refusal(f"{key}: unknown key of the {what} {name}; {known}")
     return cls.model_validate(keys)
 

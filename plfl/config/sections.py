@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.search import Value
+from plfl.layout import Head
 from plfl.registry import Section
 
 BASELINE = "baseline"
@@ -45,6 +46,10 @@ class Meters(Section):
     `wind_speed` (m/s), `floor_area` (ft²), `wall_area` (m²) and `window_area` (m²) are optional.
     Other numbers, such as a weather forecast, can have names of your own, which `data.features`
     then lists."""
+    header: int = Field(1, ge=1)
+    """Line of the header in CSV files, for those that begin with other lines."""
+    date_format: str | None = Field(None, pattern="%")
+    """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: ISO, `2018-01-31 23:45`."""
     timezone: str = "UTC"
     """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
     zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time."""
@@ -55,6 +60,9 @@ class Meters(Section):
     unit: Literal["kWh", "Wh", "kW", "W"] = "kWh"
     """Unit of the load column: energy in the interval (`kWh`, `Wh`) or mean power during it (`kW`,
     `W`)."""
+    cumulative: bool = False
+    """The load is that of a register, as a meter counts it: its differences are used, and where it
+    steps back there is a gap."""
     max_gap: int = Field(60, ge=0)
     """Longest gap that is filled, in minutes. The last reading before the gap is carried forward,
     in the load and in every other column, so that no forecast sees a later reading. Windows that
@@ -370,6 +378,29 @@ class Simulation(Section):
         return self.model_copy(update=chosen)
 
 
+class Calibration(Section):
+    """Calibration of the heads after the rounds (FedADC, section IV-D): before a client is scored
+    or forecasts, it trains the head of the model that it has from the server on its own data. The
+    result is its local model. Nothing of it is sent, or kept for the next round."""
+
+    epochs: int = Field(0, ge=0)
+    """Passes of a client over its training windows (FedADC: 2). 0: no calibration."""
+    head: Head = "last"
+    """What is trained: the last layer of the model (`last`, FedADC), or its whole head, in the
+    PL-FL paper the MLP (`mlp`)."""
+    variant: Literal["plain", "prox", "kd"] = "plain"
+    """The loss: that of the local steps (`plain`), with a proximal term (`prox`), or FedADC+'s
+    self-distillation with the server's model as the teacher (`kd`)."""
+    mu: float = Field(0.1, ge=0)
+    """μ of `prox`; FedADC gives none. Above 1 / lr it makes SGD oscillate."""
+    lam: float = Field(0.35, ge=0, le=1)
+    """λ of `kd` (FedADC: 0.35)."""
+    temperature: float = Field(1.0, gt=0)
+    """Temperature τ of a classifier's `kd`; forecasts have none."""
+    bins: int = Field(10, ge=2)
+    """Quantile bins of a load, for `kd`, in place of classes."""
+
+
 class Federation(Section):
     """The rounds of training."""
 
@@ -419,6 +450,7 @@ class Federation(Section):
     keep: Literal["last", "best"] = "last"
     """Which local model of a client the last round's scores belong to: its last (paper), or that of
     its least validation MASE among the evaluated rounds (`best`)."""
+    calibration: Calibration = Calibration()
     evaluate_every: int = Field(10, ge=1)
     """Rounds between evaluations (authors' code: 10). The last round is always evaluated."""
     simulation: Simulation = Simulation()
@@ -440,6 +472,11 @@ class Federation(Section):
     def has_constant_rate(self) -> bool:
         """Whether all local steps have the same rate."""
         return self.schedule == "constant" and not self.warm_up and self.decay == 1
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether clients calibrate the models that they forecast with."""
+        return self.calibration.epochs > 0
 
     def evaluates(self, t: int) -> bool:
         """Whether the models are scored after round `t`."""

@@ -128,14 +128,17 @@ class Study(Section):
         except ValidationError as error:
             problems = broken + explain(error, cls)
             raw = dict(raw)
-            if any(found["loc"][:1] == ("model",) for found in error.errors()):
+            of_model = any(found["loc"][:1] == ("model",) for found in error.errors())
+            if of_model:
                 raw.pop("sharing", None)  # its patterns mean parameters of that model
             # Checks across blocks only run once every key is valid by itself. Remove the invalid
-            # keys and check again, so that one message lists all errors.
+            # keys and check again, so that one message lists all errors, except those of the
+            # default model, which the study does not name.
             try:
                 cls.model_validate(without(raw, error))
             except ValidationError as rest:
-                problems += [p for p in explain(rest, cls) if p not in problems]
+                further = [p for p in explain(rest, cls) if p not in problems]
+                problems += [p for p in further if not (of_model and p.startswith("model"))]
             raise ConfigError(source, problems) from None
         if broken:
             raise ConfigError(source, broken)
@@ -152,11 +155,15 @@ class Study(Section):
         named = list(checks.of_grid(self.grid, self.sharing))
         yield from named
         yield from checks.of_data(self.data)
-        yield from checks.of_task(self.task.name, self.data)
+        misfits = list(checks.of_task(self.task.name, self.data))
+        yield from misfits
+        if misfits and not self.data.is_images:
+            return  # a model's outputs, on which further checks depend, follow from the images
         if self.data.is_images:
             yield from checks.of_images(self.data, self.windows, self.federation, self.tuning)
         yield from checks.of_selection(self.data, self.federation)
         yield from checks.of_local_work(self.federation)
+        yield from checks.of_calibration(self.federation, self.task)
         yield from checks.of_windows(self.windows)
         yield from checks.of_context(self.windows, self.data)
         yield from checks.of_target(self.windows, self.model)
@@ -259,7 +266,7 @@ class Study(Section):
             hint = did_you_mean(cell, found)
         else:
             hint = did_you_mean(label, self.variants) if self.axes else ""
-        problem = f"the study has no cell {name!r}{hint}; see `plfl cells --list`"
+        problem = f"the study has no cell {name!r}{hint}; `plfl cells --list` lists them"
         raise ConfigError(self.name, [problem])
 
     @property

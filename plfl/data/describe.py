@@ -122,8 +122,8 @@ def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
         )
     if client.rises:
         yield (
-            "the load never decreases, like a cumulative register; use the differences between "
-            "readings"
+            "the load never decreases, like a cumulative register; set data.meters.cumulative, "
+            "which uses its differences"
         )
     if client.weeks < ENOUGH_WEEKS:
         yield (

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from plfl.federated.client_data import ClientData
 from plfl.optimizers.client import ClientOpt
+from plfl.tasks import Term
 from plfl.training.task import LocalTask
 
 
@@ -19,7 +20,9 @@ def adapted(
     *,
     frozen: Tensor | None = None,
     pull: Tensor | None = None,
+    term: Term | None = None,
     targets: Tensor | None = None,
+    keys: Tensor | None = None,
 ) -> Tensor:
     """The models (N, P) after steps of each client on its own minibatches.
 
@@ -31,11 +34,14 @@ def adapted(
         steps: steps (N,) of each client, at most K.
         frozen: mask (P,) of parameters that stay as they are.
         pull: strength (P,) of a pull towards `models`.
-        targets: (N, K, B) to train on instead of the measured ones.
+        term: what changes the loss.
+        targets: (N, K, B, ...) to train on instead of the clients' own, as `term` needs them.
+        keys: (N, K) of the minibatches, see `ClientData.keys_of_passes`; None: nothing is dropped.
     """
     trained = models.clone()
     if not steps.any():
         return trained
+    objective = client_data.task.objective(client_data.settings.loss, term)
     task = LocalTask(
         optimiser=optimiser,
         rows=trained,
@@ -45,10 +51,12 @@ def adapted(
         steps_taken=torch.zeros(len(trained), 1, dtype=torch.float64, device=trained.device),
         pull=pull,
         targets=targets,
-        loss=client_data.loss,
+        loss=objective.loss,
+        loss_scale=objective.scale,
         clip=client_data.settings.clip,
         steps=steps,
         frozen=frozen,
+        keys=keys,
     )
     client_data.engine.train(task)
     return trained
@@ -79,4 +87,5 @@ def fine_tuned(
         return models.clone()
     everyone = torch.arange(len(models), device=models.device)
     starts, steps = client_data.passes(purpose, everyone, epochs, most_steps)
-    return adapted(models, client_data, optimiser, starts, steps, frozen=frozen)
+    keys = client_data.keys_of_passes(purpose, everyone, starts.shape[1])
+    return adapted(models, client_data, optimiser, starts, steps, frozen=frozen, keys=keys)

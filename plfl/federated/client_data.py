@@ -102,10 +102,28 @@ class ClientData:
                 cache[i] = torch.from_numpy(self._draw(i, t, steps)).to(self.engine.device)
         return torch.stack([cache[i] for i in clients.tolist()])
 
+    def keys(self, clients: Tensor, t: int, steps: int) -> Tensor:
+        """Keys (n, steps) of the minibatches of round `t`, which say what dropout drops there."""
+        named = [self._stream_of(i, t) for i in clients.tolist()]
+        return self._keys([(f"/dropout/{name}", counter) for name, counter in named], steps)
+
+    def keys_of_passes(self, purpose: str, clients: Tensor, steps: int) -> Tensor:
+        """Keys (n, steps) of the minibatches of `passes`."""
+        names = [f"/dropout/{purpose}/{self.names[i]}" for i in clients.tolist()]
+        return self._keys([(name, 0) for name in names], steps)
+
+    def _keys(self, streams: list[tuple[str, int]], steps: int) -> Tensor:
+        drawn = [batches.keys(self.seed, name, counter, steps) for name, counter in streams]
+        return torch.from_numpy(np.stack(drawn)).to(self.engine.device)
+
+    def _stream_of(self, i: int, t: int) -> tuple[str, int]:
+        """Name and counter of a client's stream in round `t`."""
+        # A stream counts from zero, so rounds before the first have streams of their own.
+        return (self.names[i], t) if t > 0 else (f"/before/{self.names[i]}", 1 - t)
+
     def _draw(self, i: int, t: int, steps: int) -> NDArray[np.int64]:
         starts, size = self._starts[i], self.settings.batch_size
-        # A stream counts from zero, so rounds before the first have streams of their own.
-        name, t = (self.names[i], t) if t > 0 else (f"/before/{self.names[i]}", 1 - t)
+        name, t = self._stream_of(i, t)
         if self.settings.batches == "epoch":
             # Where a round begins must not depend on how many steps a method takes in it.
             first = (t - 1) * int(self.steps(torch.tensor([i])))
@@ -155,6 +173,14 @@ class ClientData:
     def training_targets(self, client: int) -> Tensor:
         """Targets (n_i,), in scaled units, of all training windows of a client."""
         return self.targets(torch.from_numpy(self._starts[client]))
+
+    def agreed_bins(self, bins: int) -> tuple[Tensor, Tensor]:
+        """Inner edges (bins − 1,) of the pooled training targets, and each client's ρ (N, bins).
+
+        Labels need no edges, see `plfl.tasks.CorrectedDistillation`.
+        """
+        targets = [self.training_targets(i) for i in range(len(self.names))]
+        return self.task.agreed_bins(targets, bins)
 
     def histograms(self, bins: int) -> NDArray[np.float64]:
         """Shares (N, kinds) of the kinds of training targets that each client has: the labels, or
@@ -222,6 +248,7 @@ class ClientData:
             optimiser=optimiser,
             rows=rows,
             batches=self.minibatches(clients, t, most),
+            keys=self.keys(clients, t, most),
             steps=None if isinstance(steps, int) else steps,
             shared=torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device),
             state=optimiser.init(rows),

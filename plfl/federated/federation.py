@@ -17,10 +17,11 @@ from torch import Tensor
 
 from plfl.config.sections import Simulation
 from plfl.federated import participation
+from plfl.federated.calibration import calibrate
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
-from plfl.layout import ParameterLayout
+from plfl.layout import ParameterLayout, head_mask
 from plfl.methods import Method, MethodState
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
@@ -210,8 +211,16 @@ class Federation:
             received: the `global_models`, if they are known already.
         """
         rows = self.global_models if received is None else received
+        if self.channel.shared and self.client_data.settings.calibrates:
+            return self._calibrated(rows)
         adapted = self.method.adapt(self, rows)
         return self.method.scored(self) if adapted is None else adapted
+
+    def _calibrated(self, rows: Tensor) -> Tensor:
+        """The models `rows` (N, P) with heads that the clients have trained."""
+        options = self.client_data.settings.calibration.model_dump()
+        head = torch.from_numpy(head_mask(self.layout, options.pop("head"))).to(rows.device)
+        return calibrate(rows, self.client_data, head, self.client_opt, **options)
 
     def keep_best(self, models: Tensor, errors: Tensor) -> None:
         """Keep those of `models` (N, P) whose validation errors (N,) are the clients' least so far.

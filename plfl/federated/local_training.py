@@ -131,6 +131,7 @@ class _Part:
             optimiser=f.client_opt,
             rows=rows,
             batches=batches,
+            keys=f.client_data.keys(self.clients, self.cohort.t, skip + self.cohort.most)[:, skip:],
             shared=f.shared,
             state=state,
             steps_taken=behind,

@@ -18,7 +18,7 @@ from torch import Tensor
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training import schedule
-from plfl.training.task import Engine, LocalTask, LookAhead, Mixture
+from plfl.training.task import Anchor, Engine, LocalTask, LookAhead, Mixture
 
 if TYPE_CHECKING:
     from plfl.federated.federation import Federation
@@ -49,6 +49,7 @@ class Session:
         """Minibatch gradients (n,) computed so far."""
         self._losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
         self._batches = f.client_data.minibatches(clients, t, minibatches)
+        self._keys = f.client_data.keys(clients, t, minibatches)
 
     @property
     def loss(self) -> Tensor:
@@ -64,7 +65,6 @@ class Session:
         frozen: Tensor | None = None,
         pull: float = 0.0,
         towards: Tensor | None = None,
-        repeat: bool = False,
         inner: float = 0.0,
         inner_first: int | None = None,
     ) -> Tensor:
@@ -77,7 +77,6 @@ class Session:
             frozen: mask (P,) of parameters that stay as they are.
             pull: a of a term a · (y − `towards`) in every gradient, on the shared parameters.
             towards: models (n, P), or (1, P), towards which `pull` draws.
-            repeat: take all steps on the first minibatch.
             inner: α, if `inner_first` is given: a step takes its gradient at y − α g′ instead of y.
             inner_first: number of the minibatch whose gradient is the first step's g′; each step
                 takes the next.
@@ -85,10 +84,11 @@ class Session:
         if not steps:
             return rows.clone()
         f, settings = self.f, self.f.client_data.settings
-        batches = self._batches[:, first : first + (1 if repeat else steps)]
-        task = self._task(rows, batches.expand(-1, steps, -1), f.client_opt)
+        some = slice(first, first + steps)
+        task = self._task(rows, self._batches[:, some], f.client_opt, self._keys[:, some])
         if inner_first is not None:
-            ahead = LookAhead(inner, self._batches[:, inner_first : inner_first + steps])
+            own = slice(inner_first, inner_first + steps)
+            ahead = LookAhead(inner, self._batches[:, own], self._keys[:, own])
             task = replace(task, lookahead=ahead)
         if pull and towards is not None:
             strength = pull * f.shared.to(rows.dtype)
@@ -96,6 +96,35 @@ class Session:
         rates = schedule.factors(settings, self.t, first, steps)
         self._run(replace(task, frozen=frozen, rates=rates), steps)
         return task.rows
+
+    def train_near(
+        self, rows: Tensor, minibatches: int, repeats: int, *, pull: float, rate: float
+    ) -> tuple[Tensor, Tensor]:
+        """Local steps near an anchor that follows them, several on each of the first minibatches.
+
+        Args:
+            rows: the models (n, P) where steps and anchor start.
+            minibatches: number of minibatches.
+            repeats: steps on each, with fresh moments; then the anchor moves.
+            pull: a of the term a · (y − anchor) in every gradient, on the shared parameters.
+            rate: part of the way to y that the anchor goes in a move.
+
+        Returns:
+            y and the anchor (n, P) after the steps.
+        """
+        f, settings = self.f, self.f.client_data.settings
+        anchor = Anchor(rows.clone(), repeats, rate)
+        batches, keys = (
+            x[:, :minibatches].repeat_interleave(repeats, 1) for x in (self._batches, self._keys)
+        )
+        task = self._task(rows, batches, f.client_opt, keys)
+        each = [schedule.factors(settings, self.t, r, repeats) for r in range(minibatches)]
+        rates = tuple(factor for own in each for factor in own or ()) or None
+        strength = pull * f.shared.to(rows.dtype)
+        if minibatches:
+            task = replace(task, anchor=anchor, pull=strength, rates=rates)
+            self._run(task, minibatches * repeats)
+        return task.rows, anchor.rows
 
     def train_mixed(
         self, rows: Tensor, mixed: Tensor, share: Tensor, steps: int, *, learns: int, rate: float
@@ -117,7 +146,7 @@ class Session:
         mixture = Mixture(
             mixed.clone(), f.client_opt.init(mixed), share.clone(), rate, min(learns, steps)
         )
-        task = self._task(rows, self._batches[:, :steps], f.client_opt)
+        task = self._task(rows, self._batches[:, :steps], f.client_opt, self._keys[:, :steps])
         rates = schedule.factors(f.client_data.settings, self.t, 0, steps)
         if steps:
             self._run(replace(task, mixture=mixture, rates=rates), steps)
@@ -128,17 +157,20 @@ class Session:
 
         Args:
             rows: one model per client.
-            minibatch: its number in the round, from 0, or the start rows (n, B) of its windows.
+            minibatch: its number in the round, from 0, or the start rows (n, B) of its windows, of
+                which a model with dropout drops nothing.
             who: mask (n,) of the clients that compute one; None: all.
         """
+        keys = None
         if isinstance(minibatch, int):
-            minibatch = self._batches[:, minibatch]
+            minibatch, keys = self._batches[:, minibatch], self._keys[:, minibatch, None]
         found = torch.zeros_like(rows)
         if who is None or who.all():
-            task = self._task(rows, minibatch[:, None], STANDING)
+            task = self._task(rows, minibatch[:, None], STANDING, keys)
             self._run(replace(task, gradients=found), 1)
         elif who.any():
-            task = self._task(rows[who], minibatch[who][:, None], STANDING)
+            own = None if keys is None else keys[who]
+            task = self._task(rows[who], minibatch[who][:, None], STANDING, own)
             gradients = torch.zeros_like(task.rows)
             self._run(replace(task, gradients=gradients), 1, who)
             found[who] = gradients
@@ -155,12 +187,15 @@ class Session:
         """The ClientOpt with fresh moments, for gradients that the routine has computed."""
         return Steps(self, rows)
 
-    def _task(self, rows: Tensor, batches: Tensor, optimiser: ClientOpt) -> LocalTask:
+    def _task(
+        self, rows: Tensor, batches: Tensor, optimiser: ClientOpt, keys: Tensor | None
+    ) -> LocalTask:
         settings = self.f.client_data.settings
         return LocalTask(
             optimiser=optimiser,
             rows=rows.clone(),
             batches=batches,
+            keys=keys,
             shared=self.f.shared,
             state=optimiser.init(rows),
             steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),

@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from plfl import __version__
@@ -22,6 +24,7 @@ from plfl.errors import ConfigError
 from plfl.experiments.trainer import network_of
 from plfl.files import atomic
 from plfl.layout import WindowShape
+from plfl.tasks import Task
 
 ABOUT = "about.json"
 """Name of the description inside the file."""
@@ -33,15 +36,31 @@ class Forecasting(nn.Module):
     offset: Tensor
     scale: Tensor
 
-    def __init__(self, module: nn.Module, scaling: Scaling, relative: bool):
-        """Wrap the `module`; `relative` is that of `plfl.data.windows.Dataset`."""
+    def __init__(
+        self,
+        module: nn.Module,
+        scaling: Scaling,
+        relative: bool,
+        task: Task,
+        margins: NDArray[np.float64] | None = None,
+    ):
+        """Wrap the `module`.
+
+        Args:
+            module: the model.
+            scaling: that of the client.
+            relative: that of `plfl.data.windows.Dataset`.
+            task: what it predicts.
+            margins: those of the client's intervals, in units of the model's outputs.
+        """
         super().__init__()
-        self.module, self.relative = module, relative
+        self.module, self.relative, self.task = module, relative, task
+        self.margins = None if margins is None else torch.from_numpy(margins * scaling.scale[0])
         self.register_buffer("offset", torch.from_numpy(scaling.offset))
         self.register_buffer("scale", torch.from_numpy(scaling.scale))
 
     def forward(self, readings: Tensor, context: Tensor) -> Tensor:
-        """Loads in kWh per interval (B,), or (B, O) of several outputs.
+        """Loads in kWh per interval (B,), or (B, H) of several targets; quantiles (B, H, Q).
 
         Args:
             readings: the rows of windows (B, T, F), float64, in the units of the data.
@@ -57,8 +76,7 @@ class Forecasting(nn.Module):
             level = readings[:, -1, 0]
             if outputs.dim() > 1:
                 level = level[:, None]
-        loads: Tensor = level + self.scale[0] * outputs
-        return loads
+        return self.task.exported(level + self.scale[0] * outputs, self.margins)
 
 
 def export(
@@ -67,6 +85,7 @@ def export(
     shape: WindowShape,
     row: Tensor,
     scaling: Scaling,
+    margins: NDArray[np.float64] | None,
     about: dict[str, Any],
 ) -> None:
     """Write a model that `torch.jit.load` reads.
@@ -77,6 +96,7 @@ def export(
         shape: what it reads of a window.
         row: its parameters (P,).
         scaling: that of the client.
+        margins: those of the client's intervals; None without margins.
         about: what is to be said of it, beside the form of its inputs.
 
     Raises:
@@ -84,7 +104,8 @@ def export(
     """
     module = network_of(study, shape).module()
     nn.utils.vector_to_parameters(row.clone(), module.parameters())
-    program = Forecasting(module, scaling, study.windows.target == "change").eval()
+    relative, task = study.windows.target == "change", cast(Task, study.task)
+    program = Forecasting(module, scaling, relative, task, margins).eval()
     described = {
         "plfl": __version__,
         "readings": ["windows", shape.look_back, shape.inputs],

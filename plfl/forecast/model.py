@@ -147,8 +147,7 @@ class ForecastModel:
         engine = make_engine(Compute(device="cpu"), network_of(self.study, self.shape), dataset)
         (outputs,) = engine.predict(row[None], [torch.from_numpy(starts)])
         predictions = task.predictions(dataset, 0, starts, outputs.double().numpy())
-        if model in self.margins:
-            margins = self.margins[model][self.clients.index(client)]
+        if (margins := self._margins(client, model)) is not None:
             predictions = task.with_margins(dataset, 0, predictions, margins)
         outside = self._outside(later[: len(frame)], client)[last]
         loads = task.columns("forecast", predictions)
@@ -236,7 +235,8 @@ class ForecastModel:
         """Write the model of a client as a program that needs PyTorch only.
 
         `torch.jit.load(path)` is a function of the windows' rows and context, see `inputs`, that
-        returns loads in kWh per interval. Its extra file `about.json` says what they are.
+        returns loads in kWh per interval, quantiles in order and with their margins. Its extra
+        file `about.json` says what they are.
 
         Args:
             path: the file.
@@ -262,7 +262,8 @@ class ForecastModel:
             "output": "kWh per interval",
         }
         row = self._row(client, model)
-        export(Path(path), self.study, self.shape, row, self.scalings[client], about)
+        own = self.scalings[client], self._margins(client, model)
+        export(Path(path), self.study, self.shape, row, *own, about)
 
     @property
     def shape(self) -> WindowShape:
@@ -300,6 +301,11 @@ class ForecastModel:
         if model not in self.models:
             raise DataError(f"{self.cell}: has no {model} model; it has {', '.join(self.models)}")
         return torch.from_numpy(self.models[model][self.clients.index(client)])
+
+    def _margins(self, client: str, model: Model) -> NDArray[np.float64] | None:
+        """The margins of the intervals of a client's model; None without margins."""
+        found = self.margins.get(model)
+        return None if found is None else found[self.clients.index(client)]
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as a file that `load` and `plfl forecast` read."""

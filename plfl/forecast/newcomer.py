@@ -2,7 +2,7 @@
 
 It starts with the parameters that the server sends, or their mean over clients where these differ.
 It then trains only its personal part, or the head where everything is shared, on its own windows,
-as clients that join late do in a scarcity study (see `plfl.experiments.calibration`).
+as clients that join late do in a scarcity study (see `plfl.federated.calibration`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from plfl.config.study import Cell, Study
 from plfl.data.windows import Scaling, build_later, scaling_of_new
 from plfl.errors import DataError
-from plfl.experiments.calibration import calibrate, head_mask
 from plfl.experiments.trainer import Trainer
+from plfl.federated.calibration import calibrate, head_mask
 from plfl.results.records import Models
 
 

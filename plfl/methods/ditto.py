@@ -48,6 +48,7 @@ class Ditto(FedOpt):
 
     name = "ditto"
     own_steps = True
+    has_own_model = True
     no_proximal = "it draws the personal models towards x itself"
 
     lam: float = Field(1.0, ge=0)

@@ -37,7 +37,6 @@ from plfl.tasks import CorrectedDistillation
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.federated.client_data import ClientData
     from plfl.federated.federation import Federation
     from plfl.federated.instructions import TrainInstructions
 
@@ -73,7 +72,7 @@ class FedADCPlus(fedadc.FedADC):
         return "all clients reveal their targets before round 1"
 
     def init(self, f: Federation) -> State:
-        edges, ratios = agreed_bins(f.client_data, self.bins)
+        edges, ratios = f.client_data.agreed_bins(self.bins)
         return State(**vars(super().init(f)), edges=edges, ratios=ratios)
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
@@ -89,9 +88,3 @@ class FedADCPlus(fedadc.FedADC):
         if self.steps is None:
             return super()._steps(f, clients)
         return torch.full_like(clients, self.steps)
-
-
-def agreed_bins(client_data: ClientData, bins: int) -> tuple[Tensor, Tensor]:
-    """Inner edges (bins − 1,) of the pooled training targets, and each client's ρ (N, bins)."""
-    targets = [client_data.training_targets(i) for i in range(len(client_data.names))]
-    return client_data.task.agreed_bins(targets, bins)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from plfl.methods import MethodState
-from plfl.methods.fedadc_plus import agreed_bins
 from plfl.methods.fedopt import FedOpt
 from plfl.tasks import Restriction
 
@@ -45,7 +44,7 @@ class FedRS(FedOpt):
     0.5)."""
 
     def init(self, f: Federation) -> State:
-        _, ratios = agreed_bins(f.client_data, bins=0)
+        _, ratios = f.client_data.agreed_bins(bins=0)
         return State(present=ratios > 0)
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:

@@ -5,15 +5,18 @@ away from those of the client's previous local model, which reduces drift.
 Source: Qinbin Li, Bingsheng He and Dawn Song, "Model-Contrastive Federated Learning", CVPR 2021,
 https://arxiv.org/abs/2103.16257; authors' code: https://github.com/QinbinLi/MOON.
 
-down: x;  client: its ClientOpt on MSE + μ · l;  up: D = y − x;  server: x ← ServerOpt(x, D̄)
+down: x;  client: its ClientOpt on the loss + μ · l;  up: D = y − x;  server: x ← ServerOpt(x, D̄)
 l = −log(e^(cos(h, h_x) / T) / (e^(cos(h, h_x) / T) + e^(cos(h, h_i) / T)))
 
 h, h_x and h_i are the features that the client's model computes from a window: now, at the start of
 the round, and after the last round in which the client took part. Before its first round h_i is
 computed with the initial model.
 
-Deviations: the squared error replaces the paper's cross entropy. The features are the forecaster's
-own, without a projection head.
+Image models have the authors' projection head (`model.projection`: 256), and `features` is
+`penultimate`, its output.
+
+Deviations: for forecasts the squared error replaces the paper's cross entropy, and the features are
+the forecaster's own, without a projection head.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ from plfl.methods.fedopt import FedOpt
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from plfl.config.method_rules import Training
+    from plfl.config.model_rules import ModelRules
+    from plfl.config.task_rules import TaskRules
     from plfl.federated.federation import Federation
     from plfl.federated.instructions import TrainInstructions
 
@@ -44,7 +50,17 @@ class Moon(FedOpt):
     temperature: float = Field(0.5, gt=0)
     """Temperature T, by which cosines are divided (paper: 0.5)."""
     features: Literal["states", "penultimate"] = "states"
-    """Hidden states of all steps of the LSTM, or the input of the last linear layer."""
+    """Hidden states of all steps of the LSTM, or the input of the last linear layer, which is the
+    output of the projection head where an image model has one (`model.projection`)."""
+
+    def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> str | None:
+        if model.features and self.features not in model.features:
+            known = " or ".join(model.features)
+            return (
+                f"compares {self.features}, which {model.summary} does not have; set "
+                f"hyperparameters.method.moon.features to {known}"
+            )
+        return super().unfit(model, task, federation)
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         from plfl.training.task import Contrast

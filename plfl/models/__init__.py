@@ -17,6 +17,7 @@ from plfl.layout import ParameterLayout, WindowShape
 if TYPE_CHECKING:  # reading a configuration imports this package and should not wait for torch
     from torch import nn
 
+    from plfl.models.dropout import Dropout
     from plfl.models.network import Network
 
 _networks: dict[tuple[str, WindowShape], Network] = {}
@@ -33,6 +34,11 @@ class Model(ModelRules):
     def head_patterns(self) -> list[str]:
         """Patterns of the parameters in the group `head`; empty: those of the last layer."""
         return []
+
+    @property
+    def dropped(self) -> Dropout | None:
+        """What training drops; None: nothing."""
+        return None
 
     def network(self, shape: WindowShape) -> Network:
         """The model for windows of some shape, as the engines train it."""

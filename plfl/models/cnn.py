@@ -77,6 +77,10 @@ class Net(nn.Module):
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
         """Logits (B, classes)."""
-        features = self.convolutions(as_images(sequence)).flatten(1)
-        out: Tensor = self.head(self.linear(features))
+        out: Tensor = self.head(self.features(sequence))
+        return out
+
+    def features(self, sequence: Tensor, which: str = "penultimate") -> Tensor:
+        """What the last layer reads (B, W)."""
+        out: Tensor = self.linear(self.convolutions(as_images(sequence)).flatten(1))
         return out

@@ -62,6 +62,10 @@ class Forecaster:
         """The model in the terms of the native kernel."""
         return KernelForm(self.hidden, self.mlp, "prelu", self.absolute)
 
+    @property
+    def dropout(self) -> None:
+        """What training drops: nothing."""
+
     def initial(self, seed: int) -> Tensor:
         """Initial parameters (P,), float32, with PyTorch's distributions for LSTM, Linear and
         PReLU."""
@@ -124,12 +128,12 @@ class Forecaster:
         return self.forward(self.layout.views(rows), sequence)
 
     def forward_pass(
-        self, rows: Tensor, sequence: Tensor, context: Tensor
+        self, rows: Tensor, *inputs: Tensor, features: bool = False
     ) -> tuple[Tensor, Activations]:
-        """Forecasts (S, B), and what the backward pass needs."""
+        """Forecasts (S, B), and what the backward pass needs, which has all `features`."""
         from plfl.models import passes
 
-        return passes.forward(self, rows, sequence)
+        return passes.forward(self, rows, inputs[0])
 
     def backward_pass(
         self,

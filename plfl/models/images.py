@@ -15,7 +15,12 @@ from plfl.models import Model
 
 
 class ImageModel(Model):
-    """A model that reads square images and returns one number per class."""
+    """A model that reads square images and returns one number per class.
+
+    Its modules tell their penultimate features (B, W) by `features`.
+    """
+
+    features = ("penultimate",)
 
     @property
     def multiple(self) -> int:

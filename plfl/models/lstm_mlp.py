@@ -24,7 +24,7 @@ class LstmMlp(Model):
     LSTM over the look-back and an MLP over all its hidden states."""
 
     name = "lstm_mlp"
-    has_features = True
+    features = ("states", "penultimate")
 
     hidden: int = Field(25, ge=1)
     """Hidden units of the LSTM (paper: 25)."""

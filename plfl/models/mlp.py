@@ -14,55 +14,81 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from plfl.layout import KernelForm, WindowShape
+from plfl.layout import Activation, KernelForm, WindowShape
 from plfl.models import Model
+from plfl.models.dropout import Dropout
 
 
 class Mlp(Model):
-    """Linear layers with SiLU between them, over sequence and context."""
+    """Linear layers with an activation between them, over sequence and context."""
 
     name = "mlp"
     label = "MLP"
 
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = (64, 64)
     """Widths of the hidden layers, which are the body; the last layer is the head."""
+    activation: Activation = "silu"
+    """What follows each hidden layer; `prelu` has a slope per unit, which is a parameter."""
+    dropout: float = Field(0.0, ge=0, le=0.9)
+    """Probability that a local step drops a hidden unit, for each window anew; forecasts drop none.
+    What is dropped follows from seed, client, round and step."""
 
     def build(self, shape: WindowShape) -> nn.Module:
-        return Net(shape, self.hidden)
+        return Net(shape, self.hidden, self.activation)
 
     @property
     def kernel_form(self) -> KernelForm:
-        return KernelForm(0, self.hidden, "silu")
+        return KernelForm(0, self.hidden, self.activation)
+
+    @property
+    def dropped(self) -> Dropout | None:
+        return Dropout(self.dropout, sum(self.hidden)) if self.dropout else None
 
 
 class Net(nn.Module):
     """The module of `mlp`."""
 
-    def __init__(self, shape: WindowShape, hidden: Sequence[int]):
+    def __init__(self, shape: WindowShape, hidden: Sequence[int], activation: Activation = "silu"):
         super().__init__()
-        layers, width = silu_layers(shape.look_back * shape.inputs + shape.context, hidden)
+        inputs = shape.look_back * shape.inputs + shape.context
+        layers, width = hidden_layers(inputs, hidden, activation)
+        self.hidden = list(hidden)
         self.body = nn.Sequential(*layers)
         self.head = small(nn.Linear(width, shape.outputs))
 
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
-        """Forecasts (B,), or (B, O) of several outputs."""
-        out: Tensor = self.head(self.body(torch.cat([sequence.flatten(1), context], 1)))
+    def forward(self, sequence: Tensor, context: Tensor, kept: Tensor | None = None) -> Tensor:
+        """Forecasts (B,), or (B, O) of several outputs; `kept`: factors (B, U) of hidden units."""
+        x = torch.cat([sequence.flatten(1), context], 1)
+        if kept is None:
+            x = self.body(x)
+        else:
+            for layer, factors in enumerate(kept.split(self.hidden, 1)):
+                x = self.body[2 * layer : 2 * layer + 2](x) * factors
+        out: Tensor = self.head(x)
         return out.squeeze(1)
 
 
 def head_of(width: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
     """The same layers over `width` features of another body."""
-    layers, width = silu_layers(width, hidden)
+    layers, width = hidden_layers(width, hidden)
     return nn.Sequential(*layers, small(nn.Linear(width, outputs)))
 
 
-def silu_layers(width: int, hidden: Sequence[int]) -> tuple[list[nn.Module], int]:
-    """Linear layers, each followed by SiLU, from a width; and the width of the last."""
+def hidden_layers(
+    width: int, hidden: Sequence[int], activation: Activation = "silu"
+) -> tuple[list[nn.Module], int]:
+    """Linear layers, each followed by an activation, from a width; and the width of the last."""
     layers: list[nn.Module] = []
     for own in hidden:
-        layers += [nn.Linear(width, own), nn.SiLU()]
+        layers += [nn.Linear(width, own), _activation(activation, own)]
         width = own
     return layers, width
+
+
+def _activation(name: Activation, units: int) -> nn.Module:
+    if name == "prelu":
+        return nn.PReLU(units)
+    return nn.SiLU() if name == "silu" else nn.ReLU()
 
 
 def small(layer: nn.Linear) -> nn.Linear:

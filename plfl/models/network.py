@@ -8,21 +8,32 @@ they go one after the other.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
+from plfl.models.dropout import Dropout
 from plfl.models.traced import Traced
 
 log = logging.getLogger(__name__)
 
 Named = dict[str, Tensor]
-Kept = tuple[Traced | list[Named], list[Tensor]]
-"""What was traced and what it keeps; or the parameters and the forecasts of each row."""
+
+
+class Kept(NamedTuple):
+    """What a backward pass needs of the forward pass."""
+
+    how: Traced | list[Named]
+    """What was traced, or the parameters of each row."""
+    tensors: list[Tensor]
+    """What the traced pass keeps, or the outputs of each row."""
+    penultimate: Tensor | None = None
+    """Features (S, W, B), the inputs of the last layer, if the loss reads them."""
 
 
 class Network(Protocol):
@@ -36,6 +47,10 @@ class Network(Protocol):
     def kernel_form(self) -> KernelForm | None:
         """The model in the terms of the native kernel; None if that does not know it."""
 
+    @property
+    def dropout(self) -> Dropout | None:
+        """What training drops; None: nothing."""
+
     def initial(self, seed: int) -> Tensor:
         """Initial parameters (P,), float32."""
 
@@ -48,8 +63,17 @@ class Network(Protocol):
         The windows are a `sequence` (S, B, T, F) and a `context` (S, B, G).
         """
 
-    def forward_pass(self, rows: Tensor, sequence: Tensor, context: Tensor) -> tuple[Tensor, Any]:
-        """The same, and what the backward pass needs."""
+    def forward_pass(
+        self, rows: Tensor, *inputs: Tensor, features: bool = False
+    ) -> tuple[Tensor, Any]:
+        """The same, and what the backward pass needs.
+
+        Args:
+            rows: models (S, P).
+            inputs: `sequence`, `context` and, if training drops units, the factors `kept`
+                (S, B, U) of the U hidden units.
+            features: whether the loss reads features, which are then fields of what is kept.
+        """
 
     def backward_pass(
         self, rows: Tensor, kept: Any, forecast: Tensor, features: Named, out: Tensor
@@ -74,6 +98,8 @@ class Buildable(Protocol):
     @property
     def kernel_form(self) -> KernelForm | None: ...
     @property
+    def dropped(self) -> Dropout | None: ...
+    @property
     def settings(self) -> dict[str, Any]: ...
     @property
     def summary(self) -> str: ...
@@ -95,6 +121,8 @@ class ModuleNetwork:
     layout: ParameterLayout
     stateless: nn.Module
     """A module whose own parameters are never used."""
+    tells_features: bool = False
+    """Whether what the last layer reads comes after the outputs of its modules."""
     together: dict[tuple[Any, ...], bool] = field(default_factory=dict)
     """Whether rows may go through `vmap`, by size of a minibatch, type and device."""
     traced: dict[tuple[Any, ...], Traced | None] = field(default_factory=dict)
@@ -112,6 +140,10 @@ class ModuleNetwork:
     def kernel_form(self) -> KernelForm | None:
         return self.model.kernel_form
 
+    @property
+    def dropout(self) -> Dropout | None:
+        return self.model.dropped
+
     def module(self) -> nn.Module:
         return initial_of(self.model, self.shape, 0)
 
@@ -123,28 +155,48 @@ class ModuleNetwork:
         with torch.no_grad():
             # Row by row, so that no forecast depends on which models forecast with it.
             views = self.layout.views(rows)
-            if rows.device.type == "cpu" or not self._may_stack(sequence):
+            if rows.device.type == "cpu" or not self._may_stack(sequence, context):
                 return self._one_by_one(views, sequence, context)
             return vmap(self._call)(views, sequence, context)
 
-    def forward_pass(self, rows: Tensor, sequence: Tensor, context: Tensor) -> tuple[Tensor, Kept]:
+    @cached_property
+    def _with_features(self) -> ModuleNetwork:
+        """The same modules, whose outputs are followed by what their last layer reads."""
+        return replace(self, tells_features=True, together={}, traced={})
+
+    @cached_property
+    def _last(self) -> nn.Linear:
+        """The last layer, of models with features (`ModelRules.features`)."""
+        found = self.stateless.get_submodule(self.layout.last.removesuffix(".*"))
+        assert isinstance(found, nn.Linear)
+        return found
+
+    def forward_pass(
+        self, rows: Tensor, *inputs: Tensor, features: bool = False
+    ) -> tuple[Tensor, Kept]:
+        if features:
+            both, kept = self._with_features.forward_pass(rows, *inputs)
+            outputs, read = both.tensor_split([self.shape.outputs], -1)
+            return outputs, kept._replace(penultimate=read.mT)
         views = self.layout.views(rows)
-        if traced := self._traced(len(rows), sequence):
-            forecasts, kept = traced.forward(*views.values(), sequence, context)
-            return forecasts, (traced, kept)
+        if traced := self._traced(len(rows), *inputs):
+            forecasts, tensors = traced.forward(*views.values(), *inputs)
+            return forecasts, Kept(traced, tensors)
         with torch.inference_mode(False), torch.enable_grad():
             leaves = [
                 {name: view[s].clone().requires_grad_() for name, view in views.items()}
                 for s in range(len(rows))
             ]
-            given = zip(leaves, sequence.clone(), context.clone(), strict=True)
-            kept = [self._call(*of_row) for of_row in given]
-        return torch.stack([forecasts.detach() for forecasts in kept]), (leaves, kept)
+            given = zip(leaves, *(x.clone() for x in inputs), strict=True)
+            each = [self._call(*of_row) for of_row in given]
+        return torch.stack([forecasts.detach() for forecasts in each]), Kept(leaves, each)
 
     def backward_pass(
         self, rows: Tensor, kept: Kept, forecast: Tensor, features: Named, out: Tensor
     ) -> None:
-        how, tensors = kept
+        how, tensors, _ = kept
+        if features:
+            forecast = torch.cat([forecast, features["penultimate"].mT], -1)
         views = self.layout.views(out)
         if isinstance(how, Traced):
             for view, gradients in zip(
@@ -159,9 +211,17 @@ class ModuleNetwork:
             for name in of_row:
                 views[name][s] = next(found)
 
-    def _call(self, parameters: Named, sequence: Tensor, context: Tensor) -> Tensor:
-        forecasts: Tensor = functional_call(self.stateless, parameters, (sequence, context))
-        return forecasts
+    def _call(self, parameters: Named, *inputs: Tensor) -> Tensor:
+        read: list[Tensor] = []
+        hook = None
+        if self.tells_features:
+            hook = self._last.register_forward_pre_hook(lambda _, given: read.append(given[0]))
+        try:
+            forecasts: Tensor = functional_call(self.stateless, parameters, inputs)
+        finally:
+            if hook is not None:
+                hook.remove()
+        return torch.cat([forecasts, *read], -1) if read else forecasts
 
     def _one_by_one(self, parameters: Named, sequence: Tensor, context: Tensor) -> Tensor:
         rows = [
@@ -170,19 +230,21 @@ class ModuleNetwork:
         ]
         return torch.stack(rows)
 
-    def _traced(self, rows: int, sequence: Tensor) -> Traced | None:
+    def _traced(self, rows: int, *inputs: Tensor) -> Traced | None:
         """The passes of so many rows together; None where they have to go one after the other."""
-        return self._passes(rows, sequence) if self._may_stack(sequence) else None
+        return self._passes(rows, *inputs) if self._may_stack(*inputs) else None
 
-    def _passes(self, rows: int, sequence: Tensor) -> Traced | None:
+    def _passes(self, rows: int, sequence: Tensor, *others: Tensor) -> Traced | None:
         """The same, whether or not company matters; None where PyTorch cannot trace them."""
-        key = (rows, *sequence.shape[1:], sequence.dtype, sequence.device.type)
+        key = (rows, *sequence.shape[1:], len(others), sequence.dtype, sequence.device.type)
         if key not in self.traced:
             batch, shape = sequence.shape[1], self.shape
             with torch.inference_mode(False):
                 views = self.layout.views(torch.zeros(rows, self.layout.width).to(sequence))
                 output = () if shape.outputs == 1 else (shape.outputs,)
-                sizes = (shape.look_back, shape.inputs), (shape.context,), output
+                if self.tells_features:
+                    output = (shape.outputs + self._last.in_features,)
+                sizes = *(x.shape[2:] for x in (sequence, *others)), output
                 given = [torch.zeros(rows, batch, *n).to(sequence) for n in sizes]
             try:
                 self.traced[key] = Traced(self._call, self.layout.names, [*views.values(), *given])
@@ -192,30 +254,28 @@ class ModuleNetwork:
                 self.traced[key] = None
         return self.traced[key]
 
-    def _may_stack(self, sequence: Tensor) -> bool:
+    def _may_stack(self, *inputs: Tensor) -> bool:
         """Whether rows can go together: `vmap` can, and on a CPU a row's company is no matter."""
-        batch, dtype, device = sequence.shape[1], sequence.dtype, sequence.device
-        key = (batch, dtype, device.type)
+        batch, dtype, device = inputs[0].shape[1], inputs[0].dtype, inputs[0].device
+        key = (batch, len(inputs), dtype, device.type)
         if key not in self.together:
-            most = self._passes(ROWS, sequence)
+            most = self._passes(ROWS, *inputs)
             self.together[key] = most is not None and (
-                device.type != "cpu" or self._same_in_any_company(batch, dtype)
+                device.type != "cpu" or self._same_in_any_company(*inputs)
             )
         return self.together[key]
 
-    def _same_in_any_company(self, batch: int, dtype: torch.dtype) -> bool:
-        """Whether made-up rows have the same bits together and in parts."""
-        random = torch.Generator().manual_seed(0)
-        T, F, G = self.shape.look_back, self.shape.inputs, self.shape.context
+    def _same_in_any_company(self, *like: Tensor) -> bool:
+        """Whether made-up rows with such inputs have the same bits together and in parts."""
+        random, dtype = torch.Generator().manual_seed(0), like[0].dtype
         rows = torch.stack([self.initial(seed) for seed in range(ROWS)]).to(dtype)
-        sequence = torch.rand(ROWS, batch, T, F, generator=random).to(dtype)
-        context = torch.rand(ROWS, batch, G, generator=random).to(dtype)
+        inputs = [torch.rand(ROWS, *x.shape[1:], generator=random).to(dtype) for x in like]
 
         def run(part: slice) -> Tensor:
-            traced = self._passes(part.stop - part.start, sequence)
+            traced = self._passes(part.stop - part.start, *inputs)
             assert traced is not None
             views = self.layout.views(rows[part])
-            forecasts, kept = traced.forward(*views.values(), sequence[part], context[part])
+            forecasts, kept = traced.forward(*views.values(), *(x[part] for x in inputs))
             gradients = traced.backward(kept, forecasts)
             return torch.cat([found.flatten(1) for found in (forecasts, *gradients)], 1)
 

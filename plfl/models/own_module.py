@@ -59,6 +59,9 @@ class OwnModule(Model):
     def _digest(self) -> str:
         try:
             return sha256(self._file)
+        except FileNotFoundError:
+            problem = "the file does not exist; correct the path, which is relative to the working "
+            raise PlflError(f"model.module: {self._file}: {problem}directory") from None
         except OSError as error:
             problem = error.strerror or "cannot be read"
             raise PlflError(f"model.module: {self._file}: {problem}; correct the path") from None

@@ -98,8 +98,19 @@ class Net(nn.Module):
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
         """Logits (B, classes)."""
+        out: Tensor = self.fc(self._pooled(sequence))
+        return out
+
+    def features(self, sequence: Tensor, which: str = "penultimate") -> Tensor:
+        """What the last layer reads (B, W)."""
+        pooled = self._pooled(sequence)
+        out: Tensor = self.fc[:-1](pooled) if isinstance(self.fc, nn.Sequential) else pooled
+        return out
+
+    def _pooled(self, sequence: Tensor) -> Tensor:
+        """Features (B, 512) of the last block, averaged over the image."""
         x = functional.relu(self.bn1(self.conv1(as_images(sequence))))
         for i in range(len(WIDTHS)):
             x = self.get_submodule(f"layer{i + 1}")(x)
-        out: Tensor = self.fc(x.mean((2, 3)))
+        out: Tensor = x.mean((2, 3))
         return out

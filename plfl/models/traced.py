@@ -16,8 +16,9 @@ from torch.func import functionalize, vjp, vmap
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
-Call = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
-"""Forecasts (B,) or (B, O) of one model, given its parameters, sequences and contexts."""
+Call = Callable[..., Tensor]
+"""Forecasts (B,) or (B, O) of one model, given its parameters by name, sequences, contexts and, if
+units are dropped, the factors of the units."""
 
 
 class Traced:
@@ -29,17 +30,17 @@ class Traced:
         Args:
             call: one model; it goes through `vmap`.
             names: names of its parameters.
-            given: parameters (S, ...), sequences, contexts and slopes of the same shapes as those
-                to come; their values do not matter.
+            given: parameters (S, ...), sequences, contexts, factors if any, and slopes of the same
+                shapes as those to come; their values do not matter.
 
         Raises:
             Exception: whatever a module raises that cannot be traced.
         """
 
         def one(*tensors: Tensor) -> tuple[Tensor, ...]:
-            *own, sequence, context, slope = tensors
-            parameters = dict(zip(names, own, strict=True))
-            forecast, back, *_ = vjp(lambda named: call(named, sequence, context), parameters)
+            *inputs, slope = tensors[len(names) :]
+            parameters = dict(zip(names, tensors, strict=False))
+            forecast, back, *_ = vjp(lambda named: call(named, *inputs), parameters)
             gradients = back(slope)[0]
             return forecast, *(gradients[name] for name in names)
 
@@ -48,7 +49,7 @@ class Traced:
         self._forward, self._backward = _split(joint)
 
     def forward(self, *given: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Forecasts of parameters, sequences and contexts, and what `backward` needs."""
+        """Forecasts of parameters and inputs, and what `backward` needs."""
         found: tuple[Tensor, list[Tensor]] = self._forward(*given)
         return found
 

@@ -29,6 +29,7 @@ from plfl.report.extras import EXTRAS, extras
 from plfl.report.figures import available, caption
 from plfl.report.figures.nothing import EMPTY
 from plfl.report.forest import forest, left_out
+from plfl.report.intervals import MARGINS, intervals, shares
 from plfl.report.opening import sentences
 from plfl.report.standings import of_cell, standings, without_seed
 from plfl.results import audit, scarcity
@@ -100,6 +101,9 @@ def write(results: Path, figures: Path, out: Path) -> None:
             best_baselines={
                 state: baseline_label(name) for state, name in tables.best_baselines.items()
             },
+            intervals=intervals(tables),
+            shares=shares(tables),
+            margins=MARGINS[tables.study.task.margins],
             sentences=sentences(tables, found),
             findings=forest(found.verdicts),
             claims=forest(judged),

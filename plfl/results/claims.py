@@ -121,16 +121,21 @@ def as_text(tables: Tables, found: Sequence[Verdict], chosen: Chosen) -> str:
         f"{tables.study.name}{sample}: claims at {when[chosen]}",
         "Differences of test MASE are positive where they support the claim. Brackets: 95 % "
         "intervals over clients. p: corrected by Holm's method.",
+        *listed(found),
     ]
-    for i, verdict in enumerate(found):
-        if i == 0 or found[i - 1].claim != verdict.claim:
-            lines += ["", f"({verdict.claim}) {verdict.text}"]
-        lines += _lines(verdict)
     return "\n".join(lines)
 
 
+def listed(found: Sequence[Verdict]) -> Iterator[str]:
+    """The lines of some verdicts, below the claims that they are about."""
+    for i, verdict in enumerate(found):
+        if i == 0 or found[i - 1].claim != verdict.claim:
+            yield from ("", f"({verdict.claim}) {verdict.text}")
+        yield from _lines(verdict)
+
+
 def _lines(verdict: Verdict) -> Iterator[str]:
-    asked = ", ".join(filter(None, [verdict.state, verdict.model]))
+    asked = ", ".join(filter(None, [verdict.state, verdict.where, verdict.model]))
     model = f"{asked}: " if asked else ""
     facts = [describe(verdict)] if verdict.effect is not None else []
     yield f"  {model}{verdict.answer.upper()}" + "".join(f"; {fact}" for fact in facts)
@@ -147,7 +152,9 @@ def _lines(verdict: Verdict) -> Iterator[str]:
 def describe(verdict: Verdict) -> str:
     """Effect, interval, p value and sample sizes: "0.12 MASE [0.05, 0.20], p = 0.003, …"."""
     text = estimate(verdict)
-    if verdict.p is not None and verdict.p_clients is not None:
+    if verdict.p is not None and verdict.p_clients is None:
+        text += f", p = {verdict.p:.2g}"
+    elif verdict.p is not None and verdict.p_clients is not None:
         if verdict.p_trainings is None:
             text += f", p = {verdict.p:.2g}"
         elif verdict.seeds == 1:
@@ -157,7 +164,7 @@ def describe(verdict: Verdict) -> str:
             text += f", p = {verdict.p:.2g} ({raw})"
     if verdict.seeds:
         text += f", {verdict.seeds} seed" + "s" * (verdict.seeds > 1)
-    return f"{text}, {verdict.clients} clients"
+    return f"{text}, {verdict.clients} clients" if verdict.clients else text
 
 
 def estimate(verdict: Verdict) -> str:
@@ -168,9 +175,9 @@ def estimate(verdict: Verdict) -> str:
             return "–"
         if verdict.unit == "share":
             return f"{value:.2%}"
-        return f"{value:+.3g}" if verdict.unit == "MASE" else f"{value:.3g}"
+        return f"{value:+.3g}" if verdict.unit in ("MASE", "points") else f"{value:.3g}"
 
-    unit = {"MASE": " MASE", "factor": "-fold", "share": ""}[verdict.unit]
+    unit = {"factor": "-fold", "share": ""}.get(verdict.unit, f" {verdict.unit}")
     return f"{number(verdict.effect)}{unit} [{number(verdict.low)}, {number(verdict.high)}]"
 
 

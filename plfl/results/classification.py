@@ -7,7 +7,7 @@ each class weighted by its share among the client's training images; `cross_entr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -134,25 +134,6 @@ def standings(summary: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values("accuracy_tail", ascending=False, kind="stable", ignore_index=True)
 
 
-def paired(
-    summary: pd.DataFrame, one: Mapping[str, str], other: Mapping[str, str], score: str
-) -> dict[str, float]:
-    """Difference of a score of the global models, `one` − `other`, seed by seed.
-
-    Args:
-        summary: see `summarise`.
-        one: values on `GROUP` that select the cells of the first side.
-        other: the same for the second side.
-        score: a column of the summary.
-
-    Returns:
-        See `tested`; seeds in which a side diverged do not count.
-    """
-    sides = [_of(summary, side)[score] for side in (one, other)]
-    both = pd.concat(sides, axis=1, keys=["one", "other"]).dropna()
-    return tested((both["one"] - both["other"]).to_numpy())
-
-
 def tested(change: Array) -> dict[str, float]:
     """The mean of paired differences, one per seed.
 
@@ -170,21 +151,6 @@ def tested(change: Array) -> dict[str, float]:
         interval = done.confidence_interval(0.95)
         found |= {"low": interval.low, "high": interval.high, "p": float(done.pvalue)}
     return found | {"seeds": len(change)}
-
-
-def _of(summary: pd.DataFrame, side: Mapping[str, str]) -> pd.DataFrame:
-    """The global models of the cells with these values, by seed."""
-    chosen = summary[summary["model"] == "global"]
-    for column, value in side.items():
-        chosen = chosen[chosen[column] == value]
-    return chosen.set_index("seed")
-
-
-def verdict(found: Mapping[str, float]) -> str:
-    """Whether a difference is above 0: `holds`, `does not hold` or `undecided`, at 5 %."""
-    if found["low"] > 0:
-        return "holds"
-    return "does not hold" if found["high"] < 0 else "undecided"
 
 
 def summarise_baselines(baselines: pd.DataFrame) -> pd.DataFrame:

@@ -232,7 +232,7 @@ def _for_seeds_of(cell: _Cell, other: _Cell) -> _Cell:
 
 
 def _hyperparameter_notes(rows: pd.DataFrame, shown: int = 2) -> Iterator[str]:
-    """How many combinations differ in their tuned hyperparameters, with the first of them."""
+    """How many comparisons are of different tuned hyperparameters, with the first of them."""
     tuned = rows[(rows["hyperparameters_a"] != "") & (rows["hyperparameters_b"] != "")]
     differ = tuned[tuned["hyperparameters_a"] != tuned["hyperparameters_b"]]
     if differ.empty:
@@ -240,7 +240,7 @@ def _hyperparameter_notes(rows: pd.DataFrame, shown: int = 2) -> Iterator[str]:
     both = differ["hyperparameters_a"] + " against " + differ["hyperparameters_b"]
     such = (differ["a"] + " (" + differ["model"] + ": " + both + ")").head(shown).tolist()
     yield (
-        f"tuned hyperparameters differ in {len(differ)} of {len(tuned)} combinations, such as "
+        f"tuned hyperparameters differ in {len(differ)} of {len(tuned)} comparisons, such as "
         f"{' and '.join(such)}"
     )
 

@@ -45,6 +45,8 @@ def read_models(path: Path) -> tuple[Models, dict[str, Any]]:
         if header["sha256"] != _sum(models):
             raise ValueError("its numbers have changed")
         return models, header["about"]
+    except FileNotFoundError:
+        raise ResultsError(f"{path}: the file does not exist; check the path") from None
     except (*DAMAGE, safetensors.SafetensorError) as error:
         raise ResultsError(f"{path}: is no model that can be read ({error})") from None
 

@@ -171,7 +171,7 @@ def advice(effect: float, spread: Spread | None, level: float) -> str:
         if total is not None and (more := total - have)
     ]
     if found:
-        lacking = {"seeds": seeds, "clients": clients}
+        lacking = {"seeds": seeds} | ({"clients": clients} if spread.by_clients else {})
         useless = "".join(f"; more {of} alone would not" for of, n in lacking.items() if n is None)
         return f"{_ASSUMED} {' or '.join(found)} would decide it{useless}."
     both = _first(range(now + 1, MOST_SEEDS + 1), lambda s: enough(s, _alike(s, now, here)))

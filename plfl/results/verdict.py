@@ -35,14 +35,18 @@ class Verdict:
     """The scored model; None for claims that are not about a model (d, f)."""
     state: str | None = None
     """The state of the verdict; None if the claim is about all states or names its own."""
+    where: str = ""
+    """What else the verdict is about, such as a variant of the study and a score."""
     answer: Answer = "undecided"
     effect: float | None = None
     """Effect of the deciding comparison; positive differences of MASE support the claim."""
     low: float | None = None
     high: float | None = None
-    """95 % interval of the effect: over clients; for bytes, the range over all cells."""
+    """95 % interval of the effect: over clients; of classifiers, over seeds; for bytes, the range
+    over all cells."""
     unit: str = "MASE"
-    """Kind of the effect: a difference of `MASE`, a `share` or a `factor`."""
+    """Kind of the effect: a difference of `MASE`, of accuracy in `points` or of `rounds`, a `share`
+    or a `factor`."""
     p: float | None = None
     """P value of the answer, corrected by Holm's method over all claims and models."""
     p_clients: float | None = None

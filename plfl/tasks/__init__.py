@@ -158,6 +158,11 @@ class Task(TaskRules):
         """Predictions for windows of a client whose intervals have the `margins` (...)."""
         raise NotImplementedError
 
+    def exported(self, loads: Tensor, margins: Tensor | None) -> Tensor:
+        """What `predictions` and `with_margins` make of a model's outputs (B,) or (B, O) in kWh per
+        interval, with `margins` in kWh, in terms that PyTorch can trace."""
+        raise NotImplementedError
+
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
     ) -> dict[str, float]:

@@ -95,6 +95,10 @@ class Forecast(Task):
         """Loads in kWh per interval."""
         return dataset.in_kwh(client, starts, outputs)
 
+    def exported(self, loads: Tensor, margins: Tensor | None) -> Tensor:
+        """Loads (B,) or (B, H)."""
+        return loads
+
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
     ) -> dict[str, float]:

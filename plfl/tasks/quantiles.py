@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
+from plfl.config.named_block import refusal
 from plfl.config.task_rules import Margins
 from plfl.tasks import Floats, Objective, Term, conformal
 from plfl.tasks.forecast import Forecast
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from plfl.data.windows import Dataset, Split
 
 MEDIAN = 0.5
@@ -41,10 +44,10 @@ class Quantiles(Forecast):
     @model_validator(mode="after")
     def _ordered(self) -> Quantiles:
         if list(self.levels) != sorted(set(self.levels)):
-            raise ValueError(f"levels {list(self.levels)} must increase; sort them, each once")
+            raise refusal(f"levels: {list(self.levels)} must increase; sort them, each once")
         if MEDIAN not in self.levels:
-            raise ValueError(
-                f"levels {list(self.levels)} lack 0.5, the median, which is the point forecast; "
+            raise refusal(
+                f"levels: {list(self.levels)} lack 0.5, the median, which is the point forecast; "
                 "add it"
             )
         return self
@@ -52,8 +55,8 @@ class Quantiles(Forecast):
     @model_validator(mode="after")
     def _has_intervals(self) -> Quantiles:
         if self.conformal != "none" and not self.intervals:
-            raise ValueError(
-                f"conformal: {self.conformal} widens intervals, but levels {list(self.levels)} "
+            raise refusal(
+                f"conformal: {self.conformal!r} widens intervals, but levels {list(self.levels)} "
                 "have none; add two levels that add up to 1, such as 0.05 and 0.95"
             )
         return self
@@ -136,6 +139,22 @@ class Quantiles(Forecast):
         found[..., middle::-1] = np.minimum.accumulate(below, axis=-1)
         found[..., middle:] = np.maximum.accumulate(above, axis=-1)
         return found
+
+    def exported(self, loads: Tensor, margins: Tensor | None) -> Tensor:
+        """Quantiles (B, H, Q)."""
+        import torch
+
+        # Unlike len(), the shape lets a program take any number of windows.
+        found = loads.reshape(loads.shape[0], -1, len(self.levels)).sort(-1).values
+        if margins is None:
+            return found
+        ends = torch.zeros(found.shape[1:], dtype=found.dtype)
+        for i, (low, high) in enumerate(self.intervals.values()):
+            ends[:, low], ends[:, high] = -margins[:, i], margins[:, i]
+        middle = self.levels.index(MEDIAN)
+        found = found + ends
+        below = found[..., : middle + 1].flip(-1).cummin(-1).values.flip(-1)
+        return torch.cat([below, found[..., middle:].cummax(-1).values[..., 1:]], -1)
 
     @property
     def _shares(self) -> dict[str, float]:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from plfl.data.windows import Dataset
 from plfl.layout import KernelForm, WindowShape
+from plfl.models.dropout import Dropout
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.adam import Adam
@@ -85,7 +86,7 @@ class Fused:
         self._kernel = load_kernel(instructions)
         # The last parameter is the bias of the outputs.
         (outputs,) = network.layout.shapes[network.layout.names[-1]]
-        self._network = _Network.of(form, dataset.shape._replace(outputs=outputs))
+        self._network = _Network.of(form, dataset.shape._replace(outputs=outputs), network.dropout)
         self._parameters = network.layout.width
         if self._kernel.plfl_parameters(byref(self._network)) != self._parameters:
             raise ValueError(
@@ -107,9 +108,7 @@ class Fused:
         """
         rule, taken, known = _rule(task.optimiser), _taken(task), task.loss.name in _LOSSES
         if rule is None or taken is None or not known:
-            name, decays = task.optimiser.name, task.optimiser.coupled_decay > 0
-            what = f"{name} with a coupled weight decay" if decays else name
-            _leave_to_stacked(what if known else f"the loss {task.loss.name}")
+            _leave_to_stacked(task.optimiser.name if known else f"the loss {task.loss.name}")
             return self._stacked.train(task)
         S, K, B = task.batches.shape
         P = self._parameters
@@ -122,6 +121,8 @@ class Fused:
             trained |= {"momentum": task.storm.momentum, "square": task.storm.square}
         if task.average is not None:
             trained["average"] = task.average.rows
+        if task.anchor is not None:
+            trained["anchor"] = task.anchor.rows
         if task.mixture is not None:
             state = task.mixture.state.items()
             trained["mixed"] = task.mixture.rows
@@ -150,6 +151,10 @@ class Fused:
             if task.lookahead.batches.shape != task.batches.shape:
                 raise ValueError("a look ahead needs as many windows as there are in the steps")
             arrays["ahead"] = self._windows_of(task.lookahead.batches)
+            if task.lookahead.keys is not None:
+                arrays["ahead_keys"] = _keys(task.lookahead.keys, S, K)
+        if task.keys is not None:
+            arrays["keys"] = _keys(task.keys, S, K)
         if task.mixture is not None:
             arrays["shares"] = self._numbers(task.mixture.share, (S,)).clone()
         if task.frozen is not None:
@@ -177,6 +182,8 @@ class Fused:
             loss_scale=task.loss_scale,
             a=0.0 if task.storm is None else task.storm.a,
             beta=0.0 if task.storm is None else task.storm.beta,
+            every=1 if task.anchor is None else task.anchor.every,
+            anchor_rate=0.0 if task.anchor is None else task.anchor.rate,
             ahead_rate=0.0 if task.lookahead is None else task.lookahead.rate,
             learned=0 if task.mixture is None else task.mixture.learns,
             share_rate=0.0 if task.mixture is None else task.mixture.rate,
@@ -236,6 +243,12 @@ def _mask(mask: Tensor, parameters: int) -> Tensor:
     return mask.to(torch.uint8).contiguous()
 
 
+def _keys(keys: Tensor, rows: int, steps: int) -> Tensor:
+    if keys.shape != (rows, steps):
+        raise ValueError(f"keys ({rows}, {steps}) are needed, not {tuple(keys.shape)}")
+    return keys.to(torch.int64).contiguous()
+
+
 def _steps(steps: Tensor, rows: int, most: int) -> Tensor:
     if steps.shape != (rows,) or not 0 <= steps.min() <= steps.max() <= most:
         raise ValueError(f"steps of {rows} rows, from 0 to {most} each, are needed, not {steps}")
@@ -259,28 +272,29 @@ def _taken(task: LocalTask) -> Tensor | None:
 def _rule(optimiser: ClientOpt) -> _Rule | None:
     """What the kernel calls an optimiser: one that it knows, or that inherits the step of one."""
     step, lr, a = type(optimiser).step, optimiser.lr, optimiser.proximal
-    if optimiser.coupled_decay:
-        return None
+    rule = None
     match optimiser:
         case Sgd() if step is Sgd.step:
-            return _Rule(0, 0, lr, proximal=a)
+            rule = _Rule(0, 0, lr, proximal=a)
         case SgdMomentum(momentum=momentum, dampening=dampening) if step is SgdMomentum.step:
-            return _Rule(1, optimiser.nesterov, lr, momentum, dampening, proximal=a)
+            rule = _Rule(1, optimiser.nesterov, lr, momentum, dampening, proximal=a)
         case AdamAMS(beta1=beta1, beta2=beta2, eps=eps) if step is AdamAMS.step:
             variant = ("paper", "torch", "reddi").index(optimiser.variant)
-            return _Rule(3, variant, lr, beta1, beta2, eps, a)
+            rule = _Rule(3, variant, lr, beta1, beta2, eps, a)
         case AdamW(beta1=beta1, beta2=beta2, eps=eps) if step is AdamW.step:
-            return _Rule(4, 0, lr, beta1, beta2, eps, a, optimiser.weight_decay)
+            rule = _Rule(4, 0, lr, beta1, beta2, eps, a, optimiser.weight_decay)
         case Adam(beta1=beta1, beta2=beta2, eps=eps) if step is Adam.step:
-            return _Rule(2, 0, lr, beta1, beta2, eps, a)
-    return None
+            rule = _Rule(2, 0, lr, beta1, beta2, eps, a)
+    if rule is not None:
+        rule.coupled_decay = optimiser.coupled_decay
+    return rule
 
 
 _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
 """What the kernel calls the state of the optimisers."""
 _LOSSES = ("mse", "mae", "huber", "pinball")
 """Those of `plfl.tasks.losses` that the kernel knows, in its order."""
-_ACTIVATIONS = ("prelu", "silu")
+_ACTIVATIONS = ("prelu", "silu", "relu")
 """The kernel's activations, in its order."""
 
 
@@ -298,15 +312,16 @@ class _Network(Structure):
         ("activation", c_int32),
         ("absolute", c_int32),
         ("outputs", c_int32),
+        ("dropout", c_double),
     )
 
     @classmethod
-    def of(cls, form: KernelForm, shape: WindowShape) -> _Network:
+    def of(cls, form: KernelForm, shape: WindowShape, dropout: Dropout | None) -> _Network:
         widths = (c_int32 * len(form.widths))(*form.widths)
         sizes = (shape.inputs, shape.look_back, shape.context, form.hidden, len(form.widths))
-        return cls(
-            *sizes, widths, _ACTIVATIONS.index(form.activation), form.absolute, shape.outputs
-        )
+        activation = _ACTIVATIONS.index(form.activation)
+        rate = 0.0 if dropout is None else dropout.rate
+        return cls(*sizes, widths, activation, form.absolute, shape.outputs, rate)
 
 
 class _Windows(Structure):
@@ -323,6 +338,7 @@ class _Rule(Structure):
         *((name, c_double) for name in ("lr", "beta1", "beta2", "eps")),
         ("proximal", c_double),
         ("weight_decay", c_double),
+        ("coupled_decay", c_double),
     )
 
 
@@ -350,6 +366,9 @@ class _Training(Structure):
         *((name, c_void_p) for name in ("mixed", "mixed_m", "mixed_v", "mixed_vmax", "shares")),
         ("learned", c_int64),
         ("share_rate", c_double),
+        *((name, c_void_p) for name in ("keys", "ahead_keys", "anchor")),
+        ("every", c_int64),
+        ("anchor_rate", c_double),
     )
 
 

@@ -6,7 +6,7 @@ equations of `plfl.optimizers.client`, which have oracles of their own.
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -76,6 +76,7 @@ class Reference:
     ):
         self.device, self.dtype, self.block = device, dtype, 1
         self.module: Any = network.module().to(device, dtype)
+        self.dropout = network.dropout
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.context = torch.from_numpy(dataset.context).to(device, dtype)
         self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
@@ -85,127 +86,14 @@ class Reference:
         if task.steps_taken.any():
             problem = "'reference' starts every round with fresh moments; take another engine here"
             raise ConfigError("compute.engine", [problem])
-        losses = [self._train_row(task, s) for s in range(len(task.rows))]
+        losses = [_Row(self, task, s).train() for s in range(len(task.rows))]
         return torch.tensor(losses, dtype=torch.float64)
 
-    def _train_row(self, task: LocalTask, s: int) -> float:
-        parameters = list(self.module.parameters())
-        nn.utils.vector_to_parameters(task.rows[s].clone(), parameters)
-        torch_optimiser = optimiser(task.optimiser, parameters)
-        start, total = task.rows[s].clone(), 0.0
-        pull = task.optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
-        steps = len(task.batches[s]) if task.steps is None else int(task.steps[s])
-        others = []
-        if task.previous is not None:
-            others = [self._module(row) for row in (start, task.previous[s])]
-        storm = task.storm and task.storm.map(lambda rows: rows[s])
-        if storm is not None:
-            before = start + torch.where(task.shared, storm.scale * storm.momentum, 0)
-        for k, windows in enumerate(task.batches[s][:steps], 1):
-            target = self.targets[windows + self.dataset.look_back - 1]
-            if task.targets is not None:
-                target = task.targets[s, k - 1].to(self.dtype)
-            y = nn.utils.parameters_to_vector(parameters).detach()
-            if storm is not None:
-                nn.utils.vector_to_parameters(before, parameters)
-                _, old = self._gradient(task, windows, target, others)
-                nn.utils.vector_to_parameters(y, parameters)
-            point, extra, look, mixture = y, 0.0, task.lookahead, task.mixture
-            if look is not None:
-                own = look.batches[s, k - 1]
-                targets = self.targets[own + self.dataset.look_back - 1]
-                extra, slope = self._gradient(task, own, targets, others)
-                point = y - look.rate * slope
-                if task.frozen is not None:
-                    point = torch.where(task.frozen, y, point)
-            paced = task.optimiser
-            if task.rates is not None:
-                paced = task.optimiser.slowed(task.rates[k - 1])
-            if mixture is not None:
-                share, v = mixture.share[s].clone(), mixture.rows[s]
-                nn.utils.vector_to_parameters(share * v + (1 - share) * y, parameters)
-                loss, by_mixture = self._gradient(task, windows, target, others)
-                extra += loss
-                if k <= mixture.learns:
-                    product = (v - y) @ by_mixture
-                    mixture.share[s] = (share - mixture.rate * product).clamp(0, 1)
-                moments = {name: rows[s : s + 1] for name, rows in mixture.state.items()}
-                paced.step(v[None], paced.decayed(v, share * by_mixture)[None], moments, k)
-            nn.utils.vector_to_parameters(point, parameters)
-            loss, g = self._gradient(task, windows, target, others)
-            nn.utils.vector_to_parameters(y, parameters)
-            ahead = before = y.clone()
-            if storm is not None:
-                m, v = storm.momentum, storm.square
-                m[task.shared] = (g + (1 - storm.a) * (m - old))[task.shared]
-                v[task.shared] = (storm.beta * v + (1 - storm.beta) * g**2)[task.shared]
-                if k < steps:
-                    ahead = y - storm.scale * m
-            if task.gradients is not None:
-                task.gradients[s] += g
-            g += pull * (y - start)
-            if task.constant is not None:
-                g += task.constant[s]
-            if torch_optimiser:
-                for group in torch_optimiser.param_groups:
-                    group["lr"] = paced.lr
-                nn.utils.vector_to_parameters(g, [_grad(p) for p in parameters])
-                torch_optimiser.step()
-                y = nn.utils.parameters_to_vector(parameters).detach()
-            else:
-                state = {name: rows[s : s + 1] for name, rows in task.state.items()}
-                paced.step(y[None], paced.decayed(y, g)[None], state, k)
-            if task.storm is not None:
-                y = torch.where(task.shared, ahead, y)
-            if task.step_offset is not None:
-                y = y + task.step_offset[s]
-            if task.frozen is not None:
-                y = torch.where(task.frozen, start, y)
-            nn.utils.vector_to_parameters(y, parameters)
-            if task.average is not None:
-                mean, taken = task.average.rows[s], float(task.average.steps[s]) + k
-                decay = min(task.average.decay, (1 + taken) / (10 + taken))
-                mean.copy_(decay * mean + (1 - decay) * y)
-            total += loss + extra
-        task.rows[s] = nn.utils.parameters_to_vector(parameters).detach()
-        return total / (steps * task.gradients_per_step)
+    def targets_of(self, starts: Tensor) -> Tensor:
+        """Targets (B,), or (B, H) of several, of windows."""
+        return self.targets[starts + self.dataset.look_back - 1]
 
-    def _gradient(
-        self, task: LocalTask, windows: Tensor, target: Tensor, others: list[Any]
-    ) -> tuple[float, Tensor]:
-        """Loss of the module on a minibatch, and its gradient (P,)."""
-        self.module.zero_grad()
-        output = self.module(*self._inputs(windows))
-        oracle = ORACLES.get(task.loss.name)
-        own = oracle(output, target) if oracle else task.loss.of(output, target).mean()
-        loss = task.loss_scale * own
-        if task.contrast is not None:
-            loss = loss + self._contrastive(task.contrast, self._inputs(windows)[0], others)
-        loss.backward()
-        grads = [p.grad.flatten() for p in self.module.parameters() if p.grad is not None]
-        gradient = torch.cat(grads)
-        if task.clip is not None:
-            if task.frozen is not None:
-                gradient[task.frozen] = 0
-            clipped = nn.Parameter(torch.empty_like(gradient))
-            clipped.grad = gradient
-            nn.utils.clip_grad_norm_(clipped, task.clip)
-        return loss.item(), gradient
-
-    def _module(self, row: Tensor) -> Any:
-        module = deepcopy(self.module).requires_grad_(False)
-        nn.utils.vector_to_parameters(row, module.parameters())
-        return module
-
-    def _contrastive(self, term: Contrast, x: Tensor, others: list[Any]) -> Tensor:
-        """MOON's term as its authors compute it: the cross entropy of cosines."""
-        h = self.module.features(x, term.features)
-        cosine = nn.CosineSimilarity(-1)
-        logits = torch.stack([cosine(h, o.features(x, term.features)) for o in others], 1)
-        first = torch.zeros(len(x), dtype=torch.int64, device=self.device)
-        return term.weight * nn.functional.cross_entropy(logits / term.temperature, first)
-
-    def _inputs(self, starts: Tensor) -> tuple[Tensor, Tensor]:
+    def inputs(self, starts: Tensor) -> tuple[Tensor, ...]:
         """Sequences (B, T, F) and contexts (B, G) of windows."""
         windows = [self.features[i : i + self.dataset.look_back] for i in starts.tolist()]
         if self.dataset.relative:
@@ -219,7 +107,7 @@ class Reference:
         forecasts = []
         for row, windows in zip(rows, starts, strict=True):
             nn.utils.vector_to_parameters(row, self.module.parameters())
-            forecasts.append(self.module(*self._inputs(windows)))
+            forecasts.append(self.module(*self.inputs(windows)))
         return forecasts
 
     @torch.inference_mode()
@@ -227,8 +115,197 @@ class Reference:
         found = []
         for row, windows in zip(rows, starts, strict=True):
             nn.utils.vector_to_parameters(row, self.module.parameters())
-            found.append(self.module.features(self._inputs(windows)[0], "penultimate"))
+            found.append(self.module.features(self.inputs(windows)[0], "penultimate"))
         return found
+
+
+class _Minibatch(NamedTuple):
+    """Windows, what they are compared with, and what dropout drops."""
+
+    starts: Tensor
+    """Start rows (B,)."""
+    targets: Tensor
+    """(B,), or (B, ...) as the loss reads them."""
+    key: Tensor | None
+    """See `LocalTask.keys`."""
+
+
+class _Row:
+    """One row of a task while it is trained."""
+
+    def __init__(self, engine: Reference, task: LocalTask, s: int):
+        self.engine, self.task, self.s, self.module = engine, task, s, engine.module
+        self.parameters: list[nn.Parameter] = list(self.module.parameters())
+        self._place(task.rows[s].clone())
+        self.start = task.rows[s].clone()
+        self.steps = len(task.batches[s]) if task.steps is None else int(task.steps[s])
+        self.optimiser = optimiser(task.optimiser, self.parameters)
+        own_pull = 0 if task.pull is None else task.pull
+        self.pull = task.optimiser.proximal * task.shared + own_pull
+        self.others = []
+        if task.previous is not None:
+            self.others = [self._copy(row) for row in (self.start, task.previous[s])]
+        self.storm = task.storm and task.storm.map(lambda rows: rows[s])
+        if self.storm is not None:
+            way = torch.where(task.shared, self.storm.scale * self.storm.momentum, 0)
+            self.before = self.start + way
+
+    def train(self) -> float:
+        """Take all steps; the mean loss of their minibatches."""
+        total = sum((self._step(k) for k in range(1, self.steps + 1)), 0.0)
+        self.task.rows[self.s] = self._parameters()
+        return total / (self.steps * self.task.gradients_per_step)
+
+    def _step(self, k: int) -> float:
+        """Take step `k`, from 1; the sum of the losses of its minibatches."""
+        task, s, y = self.task, self.s, self._parameters()
+        minibatch, paced = self._minibatch(k), task.optimiser
+        if task.rates is not None:
+            paced = paced.slowed(task.rates[k - 1])
+        old = None if self.storm is None else self._gradient(self.before, minibatch)[1]
+        point, losses = self._ahead(y, k)
+        losses += self._mix(y, minibatch, paced, k)
+        loss, g = self._gradient(point, minibatch)
+        if task.gradients is not None:
+            task.gradients[s] += g
+        stormed = None if old is None else self._storm(y, g, old, k)
+        g += self.pull * (y - (self.start if task.anchor is None else task.anchor.rows[s]))
+        if task.constant is not None:
+            g += task.constant[s]
+        y = self._updated(y, g, paced, k)
+        if stormed is not None:
+            y = torch.where(task.shared, stormed, y)
+        if task.step_offset is not None:
+            y = y + task.step_offset[s]
+        if task.frozen is not None:
+            y = torch.where(task.frozen, self.start, y)
+        self._place(y)
+        self._move_anchor(y, k)
+        if task.average is not None:
+            mean, taken = task.average.rows[s], float(task.average.steps[s]) + k
+            decay = min(task.average.decay, (1 + taken) / (10 + taken))
+            mean.copy_(decay * mean + (1 - decay) * y)
+        return losses + loss
+
+    def _ahead(self, y: Tensor, k: int) -> tuple[Tensor, float]:
+        """Where the gradient is taken, and the loss on the way there; see `LookAhead`."""
+        look, frozen = self.task.lookahead, self.task.frozen
+        if look is None:
+            return y, 0.0
+        starts = look.batches[self.s, k - 1]
+        key = None if look.keys is None else look.keys[self.s, k - 1]
+        loss, slope = self._gradient(y, _Minibatch(starts, self.engine.targets_of(starts), key))
+        point = y - look.rate * slope
+        return point if frozen is None else torch.where(frozen, y, point), loss
+
+    def _mix(self, y: Tensor, minibatch: _Minibatch, paced: ClientOpt, k: int) -> float:
+        """Take a step of the second model, and return the loss of the mixture; see `Mixture`."""
+        mixture, s = self.task.mixture, self.s
+        if mixture is None:
+            return 0.0
+        share, v = mixture.share[s].clone(), mixture.rows[s]
+        loss, slope = self._gradient(share * v + (1 - share) * y, minibatch)
+        if k <= mixture.learns:
+            mixture.share[s] = (share - mixture.rate * ((v - y) @ slope)).clamp(0, 1)
+        moments = {name: rows[s : s + 1] for name, rows in mixture.state.items()}
+        paced.step(v[None], paced.decayed(v, share * slope)[None], moments, k)
+        return loss
+
+    def _storm(self, y: Tensor, g: Tensor, old: Tensor, k: int) -> Tensor:
+        """Where the shared parameters go, by the gradients at `y` and at the point before; see
+        `Storm`."""
+        storm, shared = self.storm, self.task.shared
+        assert storm is not None
+        m, v = storm.momentum, storm.square
+        m[shared] = (g + (1 - storm.a) * (m - old))[shared]
+        v[shared] = (storm.beta * v + (1 - storm.beta) * g**2)[shared]
+        self.before = y.clone()
+        return y - storm.scale * m if k < self.steps else self.before
+
+    def _updated(self, y: Tensor, g: Tensor, paced: ClientOpt, k: int) -> Tensor:
+        """The parameters after the step of the optimiser along `g`."""
+        if self.optimiser is None:
+            state = {name: rows[self.s : self.s + 1] for name, rows in self.task.state.items()}
+            paced.step(y[None], paced.decayed(y, g)[None], state, self.task.since(k))
+            return y
+        self._place(y)
+        for group in self.optimiser.param_groups:
+            group["lr"] = paced.lr
+        nn.utils.vector_to_parameters(g, [_grad(p) for p in self.parameters])
+        self.optimiser.step()
+        return self._parameters()
+
+    def _move_anchor(self, y: Tensor, k: int) -> None:
+        """Let the anchor follow the parameters `y` after step `k`; see `Anchor`."""
+        anchor, s = self.task.anchor, self.s
+        if anchor is None or k % anchor.every:
+            return
+        w = anchor.rows[s]
+        w.copy_((1 - anchor.rate) * w + anchor.rate * y)
+        self.optimiser = optimiser(self.task.optimiser, self.parameters)
+        for moments in self.task.state.values():
+            moments[s] = 0
+
+    def _minibatch(self, k: int) -> _Minibatch:
+        """That of step `k`, from 1."""
+        task, s = self.task, self.s
+        starts = task.batches[s, k - 1]
+        if task.targets is None:
+            targets = self.engine.targets_of(starts)
+        else:
+            targets = task.targets[s, k - 1].to(self.engine.dtype)
+        return _Minibatch(starts, targets, None if task.keys is None else task.keys[s, k - 1])
+
+    def _gradient(self, at: Tensor, minibatch: _Minibatch) -> tuple[float, Tensor]:
+        """Loss of the model `at` some parameters (P,) on a minibatch, and its gradient (P,)."""
+        task, engine = self.task, self.engine
+        self._place(at)
+        self.module.zero_grad()
+        inputs: tuple[Tensor, ...] = engine.inputs(minibatch.starts)
+        if engine.dropout is not None and minibatch.key is not None:
+            kept = engine.dropout.kept(minibatch.key, len(minibatch.starts))
+            inputs = *inputs, kept.to(engine.dtype)
+        output, oracle = self.module(*inputs), ORACLES.get(task.loss.name)
+        own = (
+            oracle(output, minibatch.targets)
+            if oracle
+            else task.loss.of(output, minibatch.targets).mean()
+        )
+        loss = task.loss_scale * own
+        if task.contrast is not None:
+            loss = loss + self._contrastive(task.contrast, inputs[0])
+        loss.backward()
+        grads = [p.grad.flatten() for p in self.parameters if p.grad is not None]
+        gradient = torch.cat(grads)
+        if task.clip is not None:
+            if task.frozen is not None:
+                gradient[task.frozen] = 0
+            clipped = nn.Parameter(torch.empty_like(gradient))
+            clipped.grad = gradient
+            nn.utils.clip_grad_norm_(clipped, task.clip)
+        return loss.item(), gradient
+
+    def _contrastive(self, term: Contrast, x: Tensor) -> Tensor:
+        """MOON's term as its authors compute it: the cross entropy of cosines."""
+        h = self.module.features(x, term.features)
+        cosine = nn.CosineSimilarity(-1)
+        logits = torch.stack([cosine(h, o.features(x, term.features)) for o in self.others], 1)
+        first = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+        return term.weight * nn.functional.cross_entropy(logits / term.temperature, first)
+
+    def _parameters(self) -> Tensor:
+        """The module's parameters (P,), as a copy."""
+        return nn.utils.parameters_to_vector(self.parameters).detach()
+
+    def _place(self, row: Tensor) -> None:
+        """Let the module have the parameters `row` (P,), which it shares from now on."""
+        nn.utils.vector_to_parameters(row, self.parameters)
+
+    def _copy(self, row: Tensor) -> Any:
+        """A module of its own with the parameters `row` (P,), which nothing trains."""
+        module = deepcopy(self.module).requires_grad_(False)
+        nn.utils.vector_to_parameters(row, module.parameters())
+        return module
 
 
 def _grad(parameter: nn.Parameter) -> Tensor:

@@ -74,6 +74,8 @@ class Stacked:
             task.storm.square.copy_(twins.storm.square[:1])
         if task.average is not None and twins.average is not None:
             task.average.rows.copy_(twins.average.rows[:1])
+        if task.anchor is not None and twins.anchor is not None:
+            task.anchor.rows.copy_(twins.anchor.rows[:1])
         if task.mixture is not None and twins.mixture is not None:
             task.mixture.rows.copy_(twins.mixture.rows[:1])
             task.mixture.share.copy_(twins.mixture.share[:1])
@@ -105,7 +107,8 @@ class Stacked:
             before = y + task.shared * storm.scale * storm.momentum
             old = torch.empty_like(y)
         for k in range(1, most + 1):
-            minibatch = (*self._inputs(batches[:, k - 1]), targets[:, k - 1], task, start)
+            inputs = self._inputs(batches[:, k - 1], _key(task.keys, k))
+            minibatch = (inputs, targets[:, k - 1], task, start)
             active = None if always else steps >= k
             now = slice(None) if always else longest_first[: sum(n >= k for n in taken)]
             paced = optimiser if task.rates is None else optimiser.slowed(task.rates[k - 1])
@@ -134,19 +137,21 @@ class Stacked:
             if task.gradients is not None:
                 task.gradients.add_(g if active is None else g * active[:, None])
             if pulls:
-                g += pull * (y - start)
+                g += pull * (y - (start if task.anchor is None else task.anchor.rows))
             if task.constant is not None:
                 g += task.constant
             optimiser.decayed(y, g)
             total += losses if active is None else losses * active
             with _only(now, y, state) as (rows, moments):
-                paced.step(rows, g[now], moments, _part(behind, now) + k)
+                paced.step(rows, g[now], moments, _part(behind, now) + task.since(k))
                 if storm is not None:
                     rows.copy_(torch.where(task.shared, ahead[now], rows))
                 if task.step_offset is not None:
                     rows += task.step_offset[now]
                 if task.frozen is not None:
                     rows.copy_(torch.where(task.frozen, start[now], rows))
+            if task.anchor is not None:
+                task.anchor.advance(y, state, k, now)
             if task.average is not None:
                 task.average.advance(y, k, active)
         return total / (steps * task.gradients_per_step)
@@ -157,29 +162,30 @@ class Stacked:
         """Where the gradient of step `k` is taken, and the losses (S,) on the way there."""
         starts, slope = look.batches[:, k - 1], torch.empty_like(y)
         targets = self.targets[starts + self.look_back[-1]]
-        losses = self._gradient(y, *self._inputs(starts), targets, task, start, slope)
+        inputs = self._inputs(starts, _key(look.keys, k))
+        losses = self._gradient(y, inputs, targets, task, start, slope)
         point = y - look.rate * slope
         return point if task.frozen is None else torch.where(task.frozen, y, point), losses
 
     def _gradient(
         self,
         y: Tensor,
-        sequence: Tensor,
-        context: Tensor,
+        inputs: tuple[Tensor, ...],
         targets: Tensor,
         task: LocalTask,
         start: Tensor,
         out: Tensor,
     ) -> Tensor:
         """Losses (S,) of the models `y` on a minibatch, and their gradient into `out`."""
-        outputs, kept = self.network.forward_pass(y, sequence, context)
+        reads = task.contrast is not None
+        outputs, kept = self.network.forward_pass(y, *inputs, features=reads)
         each = task.loss.of(outputs, targets).flatten(1)
         losses = each.mean(1) * task.loss_scale
         features: dict[str, Tensor] = {}
         if task.contrast is not None and task.previous is not None:
             which = task.contrast.features
             near, far = (
-                getattr(self.network.forward_pass(rows, sequence, context)[1], which)
+                getattr(self.network.forward_pass(rows, *inputs, features=reads)[1], which)
                 for rows in (start, task.previous)
             )
             added, features[which] = _contrast(getattr(kept, which), near, far, task.contrast)
@@ -192,12 +198,17 @@ class Stacked:
             out *= (task.clip / (_norms(out) + CLOSE)).clamp(max=1)
         return losses
 
-    def _inputs(self, starts: Tensor) -> tuple[Tensor, Tensor]:
-        """Sequences (S, B, T, F) and contexts (S, B, G) of windows."""
+    def _inputs(self, starts: Tensor, keys: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Sequences (S, B, T, F) and contexts (S, B, G) of windows, and what dropout keeps of the
+        units if the minibatches have keys (S,)."""
         sequence = self.features[starts[..., None] + self.look_back]
         if self.relative:
             sequence[..., 0] -= sequence[..., -1:, 0].clone()
-        return sequence, self.context[starts + self.look_back[-1]]
+        inputs = sequence, self.context[starts + self.look_back[-1]]
+        dropout = self.network.dropout
+        if dropout is None or keys is None:
+            return inputs
+        return *inputs, dropout.kept(keys, starts.shape[-1]).to(self.dtype)
 
     @torch.inference_mode()
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
@@ -246,6 +257,11 @@ def _recur(r: Storm, g: Tensor, old: Tensor, where: Tensor) -> None:
     """Take the gradients at the point and at the one before into m and v, `where` they are to."""
     r.momentum.copy_(torch.where(where, g + (1 - r.a) * (r.momentum - old), r.momentum))
     r.square.copy_(torch.where(where, r.beta * r.square + (1 - r.beta) * g * g, r.square))
+
+
+def _key(keys: Tensor | None, k: int) -> Tensor | None:
+    """Keys (S,) of the minibatches of step `k`, from 1."""
+    return None if keys is None else keys[:, k - 1]
 
 
 def _steps(task: LocalTask) -> Tensor:

@@ -13,9 +13,9 @@ from plfl.cli import catalogue
 from plfl.cli import main as cli
 from plfl.cli.catalogue import entries
 from plfl.errors import PlflError
-from plfl.experiments.calibration import calibrate
 from plfl.experiments.message_sizes import _as_terms, sizes
 from plfl.experiments.train import train
+from plfl.federated.calibration import calibrate
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
 from tests.helpers import tiny

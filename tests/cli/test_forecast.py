@@ -54,6 +54,7 @@ def test_mistakes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
         (model, "none.csv"): "none.csv: cannot be read",
         (model, "a.csv"): "a: has 5 readings, but a forecast needs 12",
         ("my.yaml", "d.csv"): "my.yaml: is no model that can be read",
+        ("none.safetensors", "d.csv"): "none.safetensors: the file does not exist",
     }
     for arguments, message in mistakes.items():
         assert cli.main(["forecast", *arguments]) == 2

@@ -57,6 +57,23 @@ def test_cells_has_an_estimate_for_windows_of_any_length(project: Path) -> None:
     assert cli.main(["cells", "my.yaml"]) == 0
 
 
+def test_data_check_lists_the_errors_of_all_states(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = yaml.safe_load((project / "my.yaml").read_text())
+    config["data"] |= {"states": ["north", "west", "south"], "clients": 1}
+    (project / "my.yaml").write_text(yaml.safe_dump(config))
+    write_meters(project / "meters" / "west")
+    for state in ("north", "south"):
+        (project / "meters" / state).mkdir()
+        (project / "meters" / state / "a.csv").write_text("timestamp,load\n2018-01-01,much\n,\n")
+    assert cli.main(["data", "check", "my.yaml"]) == 2
+    said = capsys.readouterr()
+    assert "west: 1 clients" in said.out
+    for state in ("north", "south"):
+        assert f"meters/{state}/a.csv" in said.err
+
+
 def test_data_check_describes_and_judges(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["data", "check", "my.yaml"]) == 0
     of_study = capsys.readouterr().out

@@ -121,12 +121,12 @@ def test_a_variant_is_loaded_by_file_and_name(tmp_path: Any) -> None:
 
 
 ERRORS: list[tuple[dict[str, Any], str]] = [
-    ({"federation.particpation": [1]}, "is no key of a study; in `federation` allowed: rounds"),
+    ({"federation.particpation": [1]}, "is not a key of a study; allowed in `federation`: rounds"),
     ({"federation.particpation": [1]}, "did you mean 'participation'?"),
     ({"participation": [1]}, "unknown key; allowed: method, client_opt"),
     ({"participation": [1]}, "or an axis `federation.participation`"),
     ({"methd": ["fedopt"]}, "grid.methd: unknown key; allowed: method"),
-    ({"federation.rounds.x": [1]}, "`federation.rounds` is no block of keys"),
+    ({"federation.rounds.x": [1]}, "`federation.rounds` is not a block of keys"),
     ({"name": ["a"]}, "cannot be an axis: `name` names"),
     ({"compute.engine": ["fused"]}, "cannot be an axis: `compute` does not affect the results"),
     ({"data.states": [["NY"]]}, "is an axis already"),

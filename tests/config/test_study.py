@@ -48,7 +48,7 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         "grid.client_opt: 'adamm' is unknown; allowed: adam, adamams",
         "did you mean 'adam'?",
         "grid.server_opt: duplicate 'fedavg'; list it once",
-        "windows.split: (0.5, 0.1, 0.1) must add up to 1",
+        "windows.split: [0.5, 0.1, 0.1] must add up to 1, but adds up to 0.7",
         "windows.scaling: 'pool' is not allowed",
         "did you mean 'pooled'?",
         "sharing.P1: 'lstm.weight_ih' is matched twice, by ['*', 'lstm.*']",
@@ -69,7 +69,20 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         ({"data": {"buildings": {"TX": [1]}}}, "data.buildings.TX: not one of data.states"),
         ({"data": {"comstock": {"release": "../../etc"}}}, "data.comstock.release"),
         ({"data": {"states": ["../x"]}}, "data.states.0"),
-        ({"name": "../x"}, "name: '../x' is not allowed"),
+        (
+            {"name": "../x"},
+            "name: '../x' is not allowed: use only letters, digits, '_', '.' and '-', and begin "
+            "with a letter or a digit",
+        ),
+        ({"data": {"states": ["N Y"]}}, "'N Y' is not allowed: use only letters, digits and '_'"),
+        (
+            {"data": {"source": "meters", "meters": {"timezone": "Berlin"}}},
+            "data.meters.timezone: 'Berlin' is not an IANA time zone",
+        ),
+        (
+            {"data": {"source": "meters", "meters": {"timezones": {"a*": "Europe/Berln"}}}},
+            "data.meters.timezones.a*: 'Europe/Berln' is not an IANA time zone",
+        ),
         (
             {"grid": {"seeds": 10}},
             "grid.seeds: 10 is not allowed: input should be a valid list, such as [10]",
@@ -85,6 +98,10 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         (
             {"data": {"meters": {"columns": {"timestamp": "t", "load": "kWh", "temprature": "T"}}}},
             "'temprature' is unknown; allowed: timestamp, load, temperature",
+        ),
+        (
+            {"data": {"meters": {"cumulative": True, "unit": "kW"}}},
+            "data.meters.cumulative: a register counts energy, but data.meters.unit is kW",
         ),
         (
             {"data": {"meters": {"units": {"load": "MWh"}}}},
@@ -218,12 +235,16 @@ def test_files_that_are_no_configuration(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the file does not exist"):
         Study.load(tmp_path / "none.yaml")
     broken = tmp_path / "broken.yaml"
-    broken.write_text("data: [")
-    with pytest.raises(ConfigError, match="cannot be read as YAML"):
+    broken.write_text("name: x\ndata: {source: sample\n")
+    with pytest.raises(ConfigError) as caught:
         Study.load(broken)
+    assert caught.value.problems == [
+        "cannot be read as YAML: line 3, column 1: expected ',' or '}', but got '<stream end>', "
+        "while parsing a flow mapping that begins at line 2, column 7"
+    ]
     twice = tmp_path / "twice.yaml"
     twice.write_text("grid:\n  seeds: [1, 2]\nname: x\ngrid:\n  method: [ifca]\n")
-    with pytest.raises(ConfigError, match=r"duplicate 'grid'(.|\n)*line 4"):
+    with pytest.raises(ConfigError, match="line 4, column 1: duplicate 'grid'; list it once"):
         Study.load(twice)
     hostile = tmp_path / "hostile.yaml"
     hostile.write_text("name: !!python/object/apply:os.system ['true']")
@@ -345,3 +366,9 @@ def test_refused_combinations_can_be_left_out() -> None:
         Study.parse({"grid": {**grid, "server_opt": ["slowmo"]}}, "x")
     with pytest.raises(ConfigError, match="fedadc does not work with sgd and slowmo"):
         Study.parse({"grid": {**grid, "refused": "error"}}, "x")
+
+
+def test_a_wrong_key_of_a_model_hides_no_other_model_behind_it() -> None:
+    raw = {"model": {"name": "mlp", "hiden": [3]}, "windows": {"context": [{"name": "lags"}]}}
+    (problem,) = problems(raw)
+    assert problem.startswith("model.hiden: unknown key of the model mlp")

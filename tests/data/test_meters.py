@@ -161,6 +161,65 @@ def test_two_files_of_one_client_are_refused(tmp_path: Path) -> None:
         meters.files(data(tmp_path, clients=3), "A")
 
 
+def test_a_format_of_dates_and_a_preamble(meter: Callable[..., Path]) -> None:
+    table = frame(stamps())
+    expected = read(meter(table))
+    form = "%d/%m/%Y %H:%M"
+    written = table.assign(timestamp=table["timestamp"].dt.strftime(form))
+    text = "Site;Town\n\n" + written.to_csv(index=False)
+    path = meter(text)
+    pd.testing.assert_frame_equal(read(path, date_format=form, header=3), expected)
+    with pytest.raises(DataError, match=r"line 4: '01/01/2018 00:15' is not in the format '%Y%m"):
+        read(path, date_format="%Y%m%d", header=3)
+    with pytest.raises(DataError, match=r"line 4: .* is not an ISO timestamp"):
+        read(path, header=3)
+    with pytest.raises(DataError, match=r"date_format: '%Q' cannot be read"):
+        read(path, date_format="%Q", header=3)
+    broken = meter(text.replace("\n", "\n1,2,3\n", 5).replace("\n1,2,3", "", 2))
+    with pytest.raises(DataError, match="line 4 has 3 fields, the header has 2"):
+        read(broken, date_format=form, header=3)
+
+
+def test_differences_of_a_register(
+    meter: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    load = loads(96).round(3)
+    table = frame(stamps()).assign(load=np.cumsum(load).round(3))
+    found = read(meter(table), cumulative=True, max_gap=0)["load"]
+    np.testing.assert_allclose(found, load[1:], atol=1e-9)
+    assert found.index[0] == table["timestamp"].iloc[1]
+    assert not caplog.records
+    table.loc[50:, "load"] -= 40  # a new meter
+    table.loc[70, "load"] = np.nan
+    found = read(meter(table), cumulative=True, max_gap=0)["load"]
+    assert np.flatnonzero(found.isna()).tolist() == [49, 69, 70]
+    kept = found.notna().to_numpy()
+    np.testing.assert_allclose(found[kept], load[1:][kept], atol=1e-9)
+    assert "the register steps back 1 times" in caplog.text
+
+
+def test_a_file_tells_what_is_wrong_with_its_stamps_and_every_column(
+    meter: Callable[..., Path],
+) -> None:
+    table = frame(stamps()).assign(temperature=20.0, floor_area=1000.0).astype(object)
+    table.loc[3, "timestamp"] = "1/2/2018"
+    table.loc[4, "load"] = "much"
+    table.loc[5, "floor_area"] = 2000.0
+    columns = {name: name for name in table}
+    with pytest.raises(DataError) as caught:
+        read(meter(table), columns=columns)
+    first, second, third = str(caught.value).splitlines()
+    assert "is not an ISO timestamp" in first
+    assert "load" in second and "'much' is not a number" in second
+    assert "floor_area" in third and "one number per building" in third
+    # What can only be seen of numbers on a grid comes after that, again of all columns.
+    table = frame(stamps()).assign(temperature=20.0)
+    table.loc[4, "load"], table.loc[7, "temperature"] = -1.0, np.inf
+    with pytest.raises(DataError) as caught:
+        read(meter(table), columns={name: name for name in table})
+    assert len(str(caught.value).splitlines()) == 2
+
+
 def test_read_tells_what_is_wrong_in_every_file(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         good = name == "b"

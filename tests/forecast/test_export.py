@@ -17,9 +17,11 @@ from plfl.forecast.export import Forecasting, traced
 from plfl.forecast.model import load
 from plfl.layout import WindowShape
 from plfl.registry import algorithms
+from plfl.tasks.forecast import Forecast
 from tests.forecast.test_model import MLP, RECIPE, study_of
 from tests.forecast.test_model import trained as train_to
 
+QUANTILES = {"name": "quantiles", "levels": [0.1, 0.3, 0.4, 0.5, 0.7, 0.9]}
 ALONE = """
 import sys
 import numpy as np, torch
@@ -43,6 +45,10 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         {"windows": RECIPE, "model": MLP},
         {"windows": {"target": "change"}, "model": {"name": "gru", "hidden": 3}},
         {"model": {"name": "lstm", "hidden": 3}, "windows": {"scaling": "per_client"}},
+        {"windows": {"horizons": 3}, "model": MLP},
+        {"windows": {"horizons": 3}, "model": MLP, "task": QUANTILES},
+        {"model": {"name": "linear"}, "task": QUANTILES | {"conformal": "personal"}},
+        {"windows": {"horizons": 2}, "model": MLP, "task": QUANTILES | {"conformal": "shared"}},
     ],
 )
 def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
@@ -52,7 +58,11 @@ def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
     readings = model.read(Path("meters/a.csv"))[-1000:]
     expected = model.predict(readings, "a")
     rows, context, stamps = model.inputs(readings, "a")
-    np.testing.assert_array_equal(stamps, expected.index)
+    np.testing.assert_array_equal(stamps.ravel(), expected.index)
+    kept = list(expected.filter(like="forecast_")) or ["forecast"]
+    shape = stamps.shape[1:] or (1,) * (len(kept) > 1)
+    shape += (len(kept),) * (len(kept) > 1)
+    forecasts = expected[kept].to_numpy().reshape(len(rows), -1)
     files = {"about.json": ""}
     program = torch.jit.load("a.pt", _extra_files=files)
     about = json.loads(files["about.json"])
@@ -61,9 +71,9 @@ def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
     # Any number of windows.
     for some in (slice(None), slice(3, 4), slice(5, 12)):
         loads = program(torch.from_numpy(rows[some]), torch.from_numpy(context[some]))
-        np.testing.assert_allclose(
-            loads.detach().numpy(), expected["forecast"].iloc[some], rtol=1e-5
-        )
+        found = loads.detach().numpy()
+        assert found.shape[1:] == shape
+        np.testing.assert_allclose(found.reshape(len(found), -1), forecasts[some], rtol=1e-5)
 
 
 def test_it_needs_pytorch_only() -> None:
@@ -87,7 +97,7 @@ def test_every_model_can_be_exported(name: str, relative: bool) -> None:
     shape = WindowShape(2, 24, 0 if model.problems(WindowShape(2, 24, 3)) else 3)  # type: ignore[attr-defined]
     module = model.network(shape).module()  # type: ignore[attr-defined]
     one = np.ones(2)
-    program = Forecasting(module, Scaling(one, 2 * one, one, one, []), relative).eval()
+    program = Forecasting(module, Scaling(one, 2 * one, one, one, []), relative, Forecast()).eval()
     readings, context = torch.rand(4, 24, 2).double(), torch.rand(4, shape.context)
     expected = program(readings, context)
     found = traced(program, shape, name)(readings, context)
@@ -100,6 +110,6 @@ def test_a_model_that_cannot_be_traced_is_refused() -> None:
             return sequence[:, -1, 0] + len(sequence)
 
     one = np.ones(2)
-    program = Forecasting(Count(), Scaling(one, one, one, one, []), relative=False)
+    program = Forecasting(Count(), Scaling(one, one, one, one, []), False, Forecast())
     with pytest.raises(ConfigError, match="mine cannot be exported"):
         traced(program, WindowShape(2, 3), "mine")

@@ -110,3 +110,17 @@ def test_what_is_refused() -> None:
     alone = model_of(study_of(grid={"sharing": ["P3"]}))
     with pytest.raises(DataError, match="its clients shared nothing that a new meter could begin"):
         alone.adapt(newcomer(), "d")
+
+
+def test_intervals_get_the_mean_margins_of_the_others() -> None:
+    task = {"name": "quantiles", "levels": [0.1, 0.5, 0.9], "conformal": "personal"}
+    model = model_of(study_of(task=task, windows={"horizons": 2}, model=MLP))
+    new = model.adapt(newcomer(), "d")
+    expected = model.margins["global"].mean(axis=0)
+    for margins in new.margins.values():
+        np.testing.assert_array_equal(margins, [expected])
+    found = new.predict(newcomer())
+    assert (found["forecast_10"] <= found["forecast_50"]).all()
+    assert list(found.columns[:4]) == ["forecast", "forecast_10", "forecast_50", "forecast_90"]
+    new.save("new.safetensors")
+    pd.testing.assert_frame_equal(load("new.safetensors").predict(newcomer()), found)

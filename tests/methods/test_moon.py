@@ -9,13 +9,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plfl.config.model_rules import find
+from plfl.errors import ConfigError
 from plfl.experiments.train import train
+from plfl.layout import image_shape
 from plfl.methods.moon import Moon
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.training.task import Contrast
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, trajectory
+from tests.tasks import test_classify as classifiers
 
 SGD = Sgd(lr=0.1)
 
@@ -102,3 +106,48 @@ def test_the_features_matter_and_nothing_shared_is_local_training():
     assert not states["mase"].equals(penultimate["mase"])
     (alone,), (plain,) = (records(name, "P3") for name in ("moon", "fedopt"))
     pd.testing.assert_frame_equal(alone, plain)
+
+
+MOON = {"features": "penultimate", "mu": 5.0}
+
+
+def of_images(method: str, options=MOON, **blocks):
+    """Records of a study of images whose model has a projection head."""
+    keys = {"client_opt": {"sgd": {"lr": 0.1}}, "method": {"moon": options}}
+    grid, model = {"method": [method]}, {"projection": 4}
+    of = classifiers.study(model=model, grid=grid, hyperparameters=keys, **blocks)
+    return classifiers.trained(of)
+
+
+def test_images_are_contrasted_as_pytorch_says():
+    """The projected features of all rows at once, against modules one after the other."""
+    stacked, reference = (
+        of_images("moon", compute={"engine": engine}) for engine in ("stacked", "reference")
+    )
+    plain, off = of_images("fedopt"), of_images("moon", MOON | {"mu": 0.0})
+    for column in ("loss", "cross_entropy"):
+        found, without = (records[column].to_numpy() for records in (stacked, plain))
+        assert found == pytest.approx(reference[column].to_numpy(), rel=1e-4, nan_ok=True)
+        assert not np.allclose(found, without, rtol=1e-3, equal_nan=True)
+        assert off[column].to_numpy() == pytest.approx(without, nan_ok=True)
+
+
+def test_images_have_no_hidden_states():
+    with pytest.raises(ConfigError, match="features to penultimate"):
+        classifiers.study(grid={"method": ["moon"]})
+
+
+@pytest.mark.parametrize("projection", [0, 5])
+def test_features_are_what_the_last_layer_reads(projection):
+    network = find("cnn")(projection=projection, blocks=[[2]], hidden=[3]).network(
+        image_shape(4, 1, 4)
+    )
+    rows = torch.stack([network.initial(seed) for seed in (0, 1)])
+    images = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    outputs, kept = network.forward_pass(rows, images, torch.zeros(2, 3, 0), features=True)
+    for s in range(2):
+        module = network.module()
+        torch.nn.utils.vector_to_parameters(rows[s], module.parameters())
+        expected = module(images[s], torch.zeros(3, 0)), module.features(images[s])
+        for found, own in zip((outputs[s], kept.penultimate[s].mT), expected, strict=True):
+            torch.testing.assert_close(found, own, rtol=1e-4, atol=1e-6)

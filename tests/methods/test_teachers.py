@@ -13,7 +13,7 @@ from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.federated.client_data import ClientData
 from plfl.methods.fedadc import FedADC
-from plfl.methods.fedadc_plus import FedADCPlus, agreed_bins
+from plfl.methods.fedadc_plus import FedADCPlus
 from plfl.methods.fedgkd import FedGKD
 from plfl.optimizers import server as servers
 from plfl.optimizers.client.adam import Adam
@@ -285,7 +285,7 @@ def test_bins_of_the_forecasting_task():
     data = tiny.dataset()
     forecaster = network_of(study, data.shape)
     client_data = ClientData(data, Stacked(forecaster, data, CPU), study.federation, 10)
-    edges, ratios = agreed_bins(client_data, 10)
+    edges, ratios = client_data.agreed_bins(10)
     assert edges.shape == (9,)
     assert ratios.shape == (3, 10)
     assert ratios.amax(1).tolist() == [1, 1, 1]

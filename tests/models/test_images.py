@@ -1,5 +1,7 @@
 """Models of images: sizes, names of parameters, and what they read."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch.nn import functional
@@ -32,6 +34,18 @@ def count(model: ImageModel, shape: WindowShape) -> int:
 def test_numbers_of_parameters(model: ImageModel, shape: WindowShape, parameters: int) -> None:
     with torch.device("meta"):
         assert count(model, shape) == parameters
+
+
+@pytest.mark.parametrize(("projection", "width"), [(0, 512), (256, 256)])
+def test_the_last_layer_of_resnet_reads_its_features(projection: int, width: int) -> None:
+    with torch.device("meta"):
+        module: Any = ResNet18Gn(projection=projection).build(CIFAR10)
+        images = torch.empty(2, 32, 96)
+        read: list[torch.Tensor] = []
+        last = module.fc[-1] if projection else module.fc
+        last.register_forward_pre_hook(lambda _, given: read.append(given[0]))
+        module(images, torch.empty(2, 0))
+        assert module.features(images).shape == read[0].shape == (2, width)
 
 
 def test_rows_of_a_window_are_rows_of_an_image() -> None:

@@ -114,7 +114,7 @@ def test_built_in_models_have_the_same_bits_in_any_company(model: Model) -> None
     rows = torch.stack([network.initial(seed) for seed in range(9)])
     given = inputs(9, 16, torch.float32)
     whole = trained(network, rows, *given)
-    assert network._traced(9, given[0]) or model.name in MAYBE
+    assert network._traced(9, *given) or model.name in MAYBE
     for part in (slice(0, 2), slice(3, 6), slice(4, 9)):
         some = trained(network, rows[part], *(x[part] for x in given))
         assert all(torch.equal(a, b[part]) for a, b in zip(some, whole, strict=True))
@@ -124,7 +124,7 @@ def test_built_in_models_have_the_same_bits_in_any_company(model: Model) -> None
 def test_others_train_row_by_row(module: type[nn.Module], caplog: pytest.LogCaptureFixture) -> None:
     network = ModuleNetwork.of(of_class(module), SHAPE)
     with caplog.at_level("INFO"), torch.inference_mode():
-        assert not network._traced(2, inputs(2, 16, torch.float32)[0])
+        assert not network._traced(2, *inputs(2, 16, torch.float32))
     assert f"{module.__name__}: rows train one after the other" in caplog.text
 
 
@@ -184,7 +184,7 @@ def test_changes_in_place_are_traced() -> None:
     rows = torch.stack([network.initial(seed) for seed in range(3)]).double()
     given = inputs(3, 5)
     forecasts, _ = trained(network, rows, *given)
-    assert network._traced(3, given[0])
+    assert network._traced(3, *given)
     torch.testing.assert_close(network.forecasts(rows, *given), forecasts)
 
 

@@ -97,7 +97,10 @@ def test_broken_modules_are_refused(tmp_path: Path, problem: str) -> None:
     [
         ({"head": ["oot.*"]}, "model: head: 'oot.*' matches no parameter"),
         ({"arguments": {"widht": 3}}, "unexpected keyword argument 'widht'"),
-        ({"module": "no/such.py:Net"}, "model.module: no/such.py: No such file or directory"),
+        (
+            {"module": "no/such.py:Net"},
+            "model.module: no/such.py: the file does not exist; correct the path",
+        ),
         ({"module": "mine.py"}, "model.module: 'mine.py' is not allowed"),
         ({"name": "mlp"}, "model.name: a module of your own has no name"),
         ({"file": "x"}, "model.file: unknown key of the model own_module"),

@@ -550,6 +550,32 @@ def test_the_in_sample_error_has_a_column_where_the_tables_have_it(tmp_path: Pat
     assert "as Hyndman and Koehler (2006) define it" in parsed.text
 
 
+def test_intervals_have_a_table_where_quantiles_were_forecast(tmp_path: Path) -> None:
+    task = {"name": "quantiles", "levels": [0.05, 0.5, 0.95], "conformal": "personal"}
+    out = _write(tmp_path, fake_results.TINY | {"task": task})
+    assert "Coverage" not in out.read_text(encoding="utf-8").split("<script", 1)[0]
+    for name in ("records", "baselines"):
+        table = pd.read_parquet(out.parent / f"{name}.parquet")
+        first = table["client"] == table["client"].min()
+        table["scaled_crps"] = table["mase"] / 2
+        table["coverage_90"] = table["mase"].where(table["mase"].isna(), 0.9) - 0.12 * first
+        table["width_90"] = 3 * table["mase"]
+        table.to_parquet(out.parent / f"{name}.parquet")
+    page.write(out.parent, tmp_path / "figures", out)
+    parsed = Page(out.read_text(encoding="utf-8"))
+    head, *rows = parsed.table("The same forecasters, sorted by CRPS")
+    assert head == ["State", "Forecaster", "CRPS", "Coverage, 90 %", "Least covered", "Width"]
+    standings = {row[1]: row for row in parsed.table("Sorted by validation MASE")[1:]}
+    assert {row[1] for row in rows} == {n for n, row in standings.items() if row[4] != "n/a"}
+    for _, name, crps, coverage, lowest, width in rows:
+        assert float(crps) == pytest.approx(float(standings[name][4]) / 2, abs=1e-3)
+        assert float(width) == pytest.approx(3 * float(standings[name][4]), rel=2e-3)
+        assert (coverage, lowest.split(" (")[0]) == ("84.0 %", "78.0 %")
+    validation = [float(standings[row[1]][3].replace("n/a", "inf")) for row in rows]
+    assert validation == sorted(validation)
+    assert "margins that every client computed from its own validation part" in parsed.text
+
+
 def test_the_page_begins_with_what_was_found(small: Path, parsed: Page) -> None:
     tables = Tables(small.parent)
     found = findings(tables)

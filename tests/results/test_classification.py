@@ -71,21 +71,21 @@ def test_standings_are_sorted_by_the_tail() -> None:
     assert table["reached"].tolist() == [1, 0]
 
 
-@pytest.mark.parametrize(
-    ("other", "verdict"),
-    [([0.3, 0.32, 0.31], "holds"), ([0.05, 0.02, 0.04], "does not hold"), ([0.2, 0.0, 0.1], "un")],
-)
-def test_paired_differences(other: list[float], verdict: str) -> None:
-    table = summary(one=[0.1, 0.11, 0.12], other=other)
-    sides = ({"method": name} for name in ("one", "other"))
-    found = classification.paired(table, *sides, "accuracy_tail")
+def test_paired_differences() -> None:
+    found = classification.tested(np.array([0.2, 0.21, 0.19]))
     assert found["seeds"] == 3
-    assert found["difference"] == pytest.approx(np.mean(other) - 0.11)
-    assert found["low"] < found["difference"] < found["high"]
-    assert classification.verdict(found).startswith(verdict)
+    assert found["difference"] == pytest.approx(0.2)
+    # By hand: the standard error is 0.01 / √3, and Student's t with two degrees of freedom 4.303.
+    assert found["high"] - found["difference"] == pytest.approx(4.303 * 0.01 / 3**0.5, rel=1e-3)
+    assert found["p"] < 0.05
 
 
-def test_one_seed_decides_nothing() -> None:
-    sides = ({"method": name} for name in ("one", "other"))
-    found = classification.paired(summary(one=[0.1], other=[0.3]), *sides, "accuracy_tail")
-    assert classification.verdict(found) == "undecided"
+@pytest.mark.parametrize(("change", "p"), [([0.0, 0.0], 1), ([0.1, 0.1], 0)])
+def test_equal_differences(change: list[float], p: float) -> None:
+    assert classification.tested(np.array(change))["p"] == p
+
+
+def test_one_seed_has_no_interval() -> None:
+    found = classification.tested(np.array([0.3]))
+    assert np.isnan(found["low"])
+    assert np.isnan(found["p"])

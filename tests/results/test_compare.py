@@ -220,7 +220,7 @@ def test_hyperparameters_that_differ_are_counted_and_named(folder: Path, tmp_pat
     row = found.rows.set_index(["a", "model"]).loc[(FL, "local")]
     assert (row["hyperparameters_a"], row["hyperparameters_b"]) == ("lr=0.1", "lr=0.01")
     expected = (
-        "tuned hyperparameters differ in 1 of 4 combinations, such as "
+        "tuned hyperparameters differ in 1 of 4 comparisons, such as "
         f"{FL} (local: lr=0.1 against lr=0.01)"
     )
     assert expected in found.notes

@@ -106,8 +106,13 @@ def test_a_teacher_is_refused():
 @pytest.mark.parametrize(
     ("task", "said"),
     [
-        ({"name": "quantiles", "levels": [0.9, 0.5, 0.1]}, "must increase; sort them"),
-        ({"name": "quantiles", "levels": [0.1, 0.9]}, "lack 0.5, the median"),
+        (
+            {"name": "quantiles", "levels": [0.9, 0.5, 0.1]},
+            r"- task\.levels: .* must increase; sort",
+        ),
+        ({"name": "quantiles", "levels": [0.1, 0.9]}, r"- task\.levels: .* lack 0\.5, the median"),
+        ({"name": "classify"}, r"task\.name: 'classify' needs labelled images"),
+        ({"levels": [0.5]}, "the task quantiles has it: add `name: quantiles`"),
         ({"name": "quantiles", "levels": [0, 0.5]}, "task.levels"),
         ({"name": "quantiles", "level": [0.5]}, "level: unknown key of the task quantiles"),
         ({"name": "quantile"}, "'quantile' is unknown; .* did you mean 'quantiles'"),

@@ -7,6 +7,8 @@ except for the hour of daylight saving time.
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -68,24 +70,37 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
         the number of `gaps` in the load, of readings `filled` there and of those left `missing`.
 
     Raises:
-        DataError: the file cannot be used; the message names the line and the remedy.
+        DataError: the file cannot be used; the message has a line for what is wrong with the stamps
+            and for each column, with the line of the file and the remedy.
     """
-    raw = read_columns(path, meters.columns)
+    raw = read_columns(path, meters.columns, meters.header)
     if len(raw) < 2:
         raise DataError(
             f"{path}: holds {len(raw)} readings; a series needs at least two; replace the file"
         )
     zone = zone_named(meters.timezone_of(client or client_name(path)))
-    stamps = parse(path, raw["timestamp"])
-    ends = interval_ends(path, raw.index, stamps, meters, zone)
-    check_grid(path, raw.index, stamps, ends, meters, zone)
+    problems: list[str] = []
+    with _collected(problems):
+        stamps = parse(path, raw["timestamp"], meters.date_format)
+        ends = interval_ends(path, raw.index, stamps, meters, zone)
+        check_grid(path, raw.index, stamps, ends, meters, zone)
 
     # Known features first, in their order.
     roles = [role for role in dict.fromkeys([*FEATURES, *map(str, raw)]) if role in raw]
-    series = {role: _values(path, raw[role], meters) for role in roles if role != "timestamp"}
-    constants = {role: constant(path, series.pop(role)) for role in STATIC if role in raw}
+    series: dict[str, pd.Series] = {}
+    constants: dict[str, float] = {}
+    for role in roles:
+        with _collected(problems):
+            if role in STATIC:
+                constants[role] = constant(path, _values(path, raw[role], meters))
+            elif role != "timestamp":
+                series[role] = _values(path, raw[role], meters)
+    if problems:
+        raise DataError("\n".join(problems))
     grid = pd.date_range(ends[0], ends[-1], freq=f"{meters.interval}min", name="timestamp")
     table = pd.DataFrame(series).set_axis(ends).reindex(grid)
+    if meters.cumulative:
+        table = _differences(path, table)
     table["load"] = _without_faults(path, table["load"], meters)
     table = fill_gaps(path, table, meters, zone).assign(**constants)
     hours = meters.interval / 60 if meters.unit in ("kW", "W") else 1.0
@@ -94,10 +109,23 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
     table.index = utc + standard_offset(zone, utc[0].year)
 
     for role in map(str, table):
-        check_finite(str(path), table[role].rename(meters.columns[role]), gaps=True)
-    load = table["load"].rename(meters.columns["load"])
-    check_load(str(path), load, allow_negative=meters.allow_negative, gaps=True)
+        with _collected(problems):
+            values = table[role].rename(meters.columns[role])
+            check_finite(str(path), values, gaps=True)
+            if role == "load":
+                check_load(str(path), values, allow_negative=meters.allow_negative, gaps=True)
+    if problems:
+        raise DataError("\n".join(problems))
     return table
+
+
+@contextmanager
+def _collected(problems: list[str]) -> Iterator[None]:
+    """Add what is wrong to the problems of a file, so that one message can list all of them."""
+    try:
+        yield
+    except DataError as error:
+        problems.append(str(error))
 
 
 def _values(path: Path, column: pd.Series, meters: Meters) -> pd.Series:
@@ -109,6 +137,20 @@ def _values(path: Path, column: pd.Series, meters: Meters) -> pd.Series:
         factor, summand = UNITS[role][meters.units[role]]
         values = values * factor + summand
     return values
+
+
+def _differences(path: Path, table: pd.DataFrame) -> pd.DataFrame:
+    """The readings after the first one, with differences of a cumulative load."""
+    later = table.iloc[1:].copy()
+    later["load"] = table["load"].diff().iloc[1:]
+    back = later["load"] < 0
+    if back.any():
+        logger.warning(
+            "%s: the register steps back %d times, first at %s; these intervals become gaps",
+            *(path, back.sum(), back.idxmax()),
+        )
+    later["load"] = later["load"].mask(back)
+    return later
 
 
 def _without_faults(path: Path, load: pd.Series, meters: Meters) -> pd.Series:

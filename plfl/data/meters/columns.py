@@ -17,10 +17,11 @@ from plfl.errors import DataError, did_you_mean
 _MISSING = ("", "na", "n/a", "nan", "null", "none")
 
 
-def read_columns(path: Path, columns: dict[str, str]) -> pd.DataFrame:
+def read_columns(path: Path, columns: dict[str, str], header: int = 1) -> pd.DataFrame:
     """The mapped columns of a file, named by their roles.
 
-    One row per reading, indexed by `line n` (CSV) or `row n` (other formats) of the file.
+    One row per reading, indexed by `line n` (CSV) or `row n` (other formats) of the file. The names
+    of the columns are in line `header` of a CSV file.
 
     Raises:
         DataError: the file cannot be read, or has no such column.
@@ -30,7 +31,7 @@ def read_columns(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     try:
         if path.name.lower().endswith(".parquet"):
             return _read_parquet(path, columns)
-        return _read_csv(path, columns)
+        return _read_csv(path, columns, header)
     except UnicodeDecodeError:
         raise DataError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
     except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
@@ -70,10 +71,13 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def _read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
+def _read_csv(path: Path, columns: dict[str, str], above: int) -> pd.DataFrame:
     """See `read_columns`. Uses the csv module because pandas hides lines with too many fields."""
     opened = gzip.open if path.name.lower().endswith(".gz") else open
     with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        skipped = above - 1
+        for _ in range(skipped):
+            file.readline()
         header = file.readline()
         delimiter = max(",;\t", key=header.count)
         reader = csv.reader(
@@ -90,10 +94,11 @@ def _read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
             # A decimal comma before an empty column can add an empty field.
             if len(fields) < len(names) or any(more) or (more and delimiter == ","):
                 raise DataError(
-                    f"{path}: line {reader.line_num} has {len(fields)} fields, the header has "
-                    f"{len(names)}; fix the line (decimal commas need semicolons as separators)"
+                    f"{path}: line {skipped + reader.line_num} has {len(fields)} fields, the "
+                    f"header has {len(names)}; fix the line (decimal commas need semicolons as "
+                    "separators)"
                 )
-            lines.append(f"line {reader.line_num}")
+            lines.append(f"line {skipped + reader.line_num}")
             rows.append([fields[position].strip() for position in positions])
     raw = pd.DataFrame(rows, columns=list(columns), index=pd.Index(lines), dtype=str)
     for role in raw.columns.drop("timestamp"):

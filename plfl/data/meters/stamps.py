@@ -4,13 +4,14 @@ import logging
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
+from plfl.config.checks import of_zone
 from plfl.config.sections import Meters
-from plfl.errors import DataError, did_you_mean
+from plfl.errors import DataError
 
 YEARS = 1970, 2100
 """First and last year of a reading. Any other year is an error in the file."""
@@ -35,18 +36,18 @@ def zone_named(name: str) -> ZoneInfo:
     Raises:
         DataError: there is none.
     """
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        hint = did_you_mean(name, sorted(available_timezones()))
-        raise DataError(
-            f"data.meters.timezone: {name!r} is not an IANA time zone such as 'America/New_York' "
-            f"or 'Etc/GMT+5'{hint}"
-        ) from None
+    for problem in of_zone("data.meters.timezone", name):
+        raise DataError(problem)
+    return ZoneInfo(name)
 
 
-def parse(path: Path, column: pd.Series) -> pd.DatetimeIndex:
+def parse(path: Path, column: pd.Series, form: str | None = None) -> pd.DatetimeIndex:
     """The timestamps as they are written: aware if they have UTC offsets, else naive.
+
+    Args:
+        path: the file, for messages.
+        column: the timestamps.
+        form: their format, `data.meters.date_format`; None: ISO.
 
     Raises:
         DataError: one cannot be read, only some have offsets, or a year is implausible.
@@ -60,18 +61,27 @@ def parse(path: Path, column: pd.Series) -> pd.DatetimeIndex:
                 f"{path}: {column.index[int((aware != aware[0]).argmax())]}: some stamps have a "
                 "UTC offset and some have none; write all of them in the same way"
             )
-        # A number is not a timestamp; pandas would read "2018" as a year.
-        text = text.where(text.str.contains("-", regex=False))
-        stamps = pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce")
+        if form is None:  # a number is not a timestamp; pandas would read "2018" as a year
+            text = text.where(text.str.contains("-", regex=False))
+        try:
+            stamps = pd.to_datetime(text, format=form or "ISO8601", utc=True, errors="coerce")
+        except ValueError as error:
+            raise DataError(
+                f"data.meters.date_format: {form!r} cannot be read ({error}); write it as in "
+                "'%d/%m/%Y %H:%M'"
+            ) from None
         if not aware.any():
             stamps = stamps.dt.tz_localize(None)
         elif stamps.notna().all():
             stamps = stamps.dt.tz_convert(pd.Timestamp(text.iloc[0]).tz)
     if (unreadable := stamps.isna().to_numpy()).any():
         at = int(unreadable.argmax())
+        written = f"{path}: {column.index[at]}: {str(column.iloc[at])!r}"
+        if form is not None:
+            raise DataError(f"{written} is not in the format {form!r} of data.meters.date_format")
         raise DataError(
-            f"{path}: {column.index[at]}: {str(column.iloc[at])!r} is not an ISO timestamp; write "
-            "it as 2018-01-31 23:45, with or without a UTC offset"
+            f"{written} is not an ISO timestamp; write it as 2018-01-31 23:45, with or without a "
+            "UTC offset, or name its format in data.meters.date_format"
         )
     years = np.asarray(pd.DatetimeIndex(stamps).year)
     # A single wrong year would make a series of a hundred million rows.

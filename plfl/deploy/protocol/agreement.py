@@ -38,6 +38,11 @@ def reason_against(study: Study, cell: Cell) -> str | None:
             "federation.simulation: a deployment measures these values; remove the block, or use "
             "`plfl run`"
         )
+    if study.federation.calibrates and study.federation.calibration.variant == "kd":
+        return (
+            "federation.calibration.variant: kd works in the simulator only, since all clients "
+            "reveal their targets; set it to plain or prox, or use `plfl run`"
+        )
     if study.federation.keep == "best":
         return (
             "federation.keep: best works in the simulator only, since a client may miss a round in "

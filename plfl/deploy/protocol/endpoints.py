@@ -16,7 +16,7 @@ from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
 from plfl.deploy.protocol.wire import WireError
-from plfl.experiments.calibration import calibrate
+from plfl.federated.calibration import calibrate
 from plfl.federated.channel import Channel, Direction
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation

@@ -16,10 +16,10 @@ from plfl.config.study import Cell, Study
 from plfl.data.windows import WEEK, Dataset
 from plfl.errors import ConfigError, DataError
 from plfl.experiments.audit import Load, Progress
-from plfl.experiments.calibration import calibrate, head_mask
 from plfl.experiments.scarcity import baselines
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
+from plfl.federated.calibration import calibrate, head_mask
 from plfl.federated.round import run
 from plfl.methods.fedopt import FedOpt
 from plfl.results.scarcity import CALIBRATED, CENTRALISED, in_weeks

@@ -25,12 +25,13 @@ from plfl.config.axes import Axis
 from plfl.config.study import Study
 from plfl.files import atomic
 from plfl.report.classifiers.figures import grouped
-from plfl.report.classifiers.page import percent
+from plfl.report.classifiers.page import judged, percent
 from plfl.report.classifiers.tables import label
 from plfl.report.figures.style import PAGE, colour, fit, panels, save, style
 from plfl.report.page import drawing, templates
 from plfl.results.classification import GROUP, TAIL
-from plfl.results.classifier_variants import CURVES, SCORES
+from plfl.results.classifier_variants import CURVES, SCORES, trained
+from plfl.results.label_claims import about
 from plfl.results.overview import BEST, EFFECTS, Overview
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import fitting
@@ -281,6 +282,8 @@ def write(results: Path, figures: Path, out: Path) -> None:
                         ("Local models on the clients' own labels", "local", "own_accuracy"),
                     )
                 ],
+                claims=judged(trained(results)),
+                about_claims=about(found.study),
                 effects=list(_changes(lines)),
                 drawings=[
                     (drawing(figures / f"{stem}.svg", caption), caption)

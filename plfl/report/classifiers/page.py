@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +12,11 @@ import yaml
 from plfl.files import atomic
 from plfl.report.classifiers import CAPTIONS, paper
 from plfl.report.classifiers.tables import Results
+from plfl.report.forest import MARKS
 from plfl.report.page import drawing, templates
-from plfl.results import classification
+from plfl.results import classification, label_claims
+from plfl.results.claims import estimate
+from plfl.results.classifier_variants import Trained, trained
 
 
 @dataclass(frozen=True)
@@ -31,22 +35,17 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A claim that one row is more accurate than another."""
+class Claim:
+    """A verdict on a claim."""
 
     claim: str
-    difference: str
+    where: str
+    effect: str
+    p: str
     seeds: int
-    verdict: str
-
-
-CLAIMS = (
-    ("A", ("fedopt", "slowmo"), ("fedopt", "fedavg")),
-    ("A", ("fedadc", "fedavg"), ("fedopt", "fedavg")),
-    ("A", ("fedadc", "fedavg"), ("fedopt", "slowmo")),
-)
-"""Of FedADC (arXiv 2012.09102): its name, and what is more accurate than what, by method and
-server. Claim D adds FedADC+ against every other row."""
+    answer: str
+    mark: str
+    evidence: str
 
 
 def write(results: Path, figures: Path, out: Path) -> None:
@@ -67,7 +66,8 @@ def write(results: Path, figures: Path, out: Path) -> None:
             standings=_standings(found, "global"),
             local=_standings(found, "local"),
             baselines=_baselines(found),
-            comparisons=_comparisons(found),
+            claims=judged(trained(results)),
+            about_claims=label_claims.about(found.study),
             tail=classification.TAIL,
             drawings=[
                 (drawing(figures / f"{stem}.svg", caption), caption)
@@ -123,25 +123,22 @@ def _baselines(found: Results) -> list[tuple[str, str, str]]:
     ]
 
 
-def _comparisons(found: Results) -> list[Comparison]:
-    """The claims whose rows the study has."""
-    by_name = {(row["method"], row["server_opt"]): row for row in reversed(found.rows)}
-    plus = ("fedadc_plus", "fedavg")
-    wanted = [*CLAIMS, *(("D", plus, other) for other in reversed(by_name) if other != plus)]
-    rows = []
-    for claim, one, other in wanted:
-        if one not in by_name or other not in by_name:
-            continue
-        sides = by_name[one], by_name[other]
-        for score, what in (("accuracy_tail", "at the end"), ("accuracy_quarter", "at a quarter")):
-            tested = classification.paired(found.summary, *sides, score)
-            text = f"{claim}: {found.label(sides[0])} > {found.label(sides[1])}, {what}"
-            shown = f"{100 * tested['difference']:+.1f}"
-            if np.isfinite(tested["low"]):
-                shown += f" [{100 * tested['low']:+.1f}, {100 * tested['high']:+.1f}]"
-            verdict = classification.verdict(tested)
-            rows.append(Comparison(text, shown, int(tested["seeds"]), verdict))
-    return rows
+def judged(found: Sequence[Trained]) -> list[Claim]:
+    """The verdicts on the claims that a study can answer."""
+    return [
+        Claim(
+            claim=f"{verdict.claim}: {verdict.text}",
+            where=verdict.where,
+            effect=estimate(verdict) if verdict.effect is not None else "–",
+            p="–" if verdict.p is None else f"{verdict.p:.2g}",
+            seeds=verdict.seeds,
+            answer=verdict.answer,
+            mark=MARKS[verdict.answer],
+            evidence=". ".join(filter(None, [verdict.reason, verdict.needed.rstrip(".")])),
+        )
+        for verdict in label_claims.verdicts(found)
+        if verdict.answer in MARKS
+    ]
 
 
 def percent(mean: float, spread: float) -> str:

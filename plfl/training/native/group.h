@@ -55,6 +55,9 @@ class Group {
     mlp_.read_transposed();
   }
 
+  // Drop the hidden units that `key` says for samples from number `first` on; null: none.
+  void drop(const std::uint64_t* key, int first) { mlp_.drop(key, first); }
+
   // Predictions [output][sample] of these windows.
   const float* forward(const float* model) {
     if (layout_.recurrent()) lstm_.forward(model, mlp_.inputs());

@@ -15,6 +15,7 @@ struct MlpMemory {
       z.push_back(rows.add(matrix.rows));
       dx.push_back(rows.add(matrix.columns));
       terms.push_back(rows.add(panels_of(matrix.rows) * kPanel));
+      kept.push_back(rows.add(layout.dropout > 0 ? matrix.rows : 0));
     }
     dx.push_back(rows.add(layout.outputs));
   }
@@ -22,8 +23,9 @@ struct MlpMemory {
   std::vector<std::ptrdiff_t> x, xt;  // inputs of each matrix, and transposed
   std::vector<std::ptrdiff_t> z;      // its outputs before the activation
   std::vector<std::ptrdiff_t> dx;     // gradient of its inputs; the last: of the outputs
-  // PReLU: gradient of its slopes, one term a sample, transposed. SiLU: its own derivative.
+  // PReLU: gradient of its slopes, one term a sample, transposed. The others: their derivative.
   std::vector<std::ptrdiff_t> terms;
+  std::vector<std::ptrdiff_t> kept;   // factors of its outputs where units are dropped
 };
 
 class Mlp {
@@ -44,6 +46,29 @@ class Mlp {
   // [output][sample]
   const float* outputs() const { return memory_ + at_.z[layout_.hidden_layers()]; }
   float* outputs_gradient() const { return memory_ + at_.dx[layout_.mlp.size()]; }
+
+  // Drop hidden units until the next call, each or not by a number of its own that follows from the
+  // key, the unit and the number of the sample: see plfl.models.dropout. Null: none.
+  void drop(const std::uint64_t* key, int first) {
+    drops_ = key && layout_.dropout > 0;
+    if (!drops_) return;
+    const std::uint32_t low = std::uint32_t(*key), high = std::uint32_t(*key >> 32);
+    const VU limit = VU{} + std::uint32_t(std::llround(layout_.dropout * 4294967296.0));
+    const VI scale = (VI)splat(float(1.0 / (1.0 - layout_.dropout)));
+    VU lane;
+    for (int i = 0; i < W; ++i) lane[i] = std::uint32_t(i);
+    std::uint32_t unit = 0;
+    for (int j = 0; j < layout_.hidden_layers(); ++j) {
+      float* kept = memory_ + at_.kept[j];
+      for (int r = 0; r < layout_.mlp[j].rows; ++r, ++unit) {
+        const std::uint32_t own = scrambled(unit ^ low);
+        for (int v = 0; v < kLanes; v += W, kept += W) {
+          const VU sample = (lane + std::uint32_t(first + v)) * 0x9e3779b9u + high;
+          store(kept, (V)(scale & (VI)(scrambled(sample ^ own) >= limit)));
+        }
+      }
+    }
+  }
 
   void forward(const float* model) {
     hide(model, layout_.hidden_layers());
@@ -85,18 +110,35 @@ class Mlp {
 
   void activate(const float* model, int j) {
     const float* z = memory_ + at_.z[j];
-    float* y = memory_ + at_.x[j + 1];
-    if (layout_.activation == kSilu) return silu(z, y, memory_ + at_.terms[j], layout_.mlp[j].rows);
-    prelu(model, layout_.mlp[j], layout_.widths[j] + 1, z, y);
+    float *y = memory_ + at_.x[j + 1], *derivative = memory_ + at_.terms[j];
+    const Matrix& matrix = layout_.mlp[j];
+    switch (layout_.activation) {
+      case kSilu: silu(z, y, derivative, matrix.rows); break;
+      case kRelu: relu(z, y, derivative, matrix.rows); break;
+      default: prelu(model, matrix, layout_.widths[j] + 1, z, y);
+    }
+    if (drops_) scale(y, memory_ + at_.kept[j], matrix.rows);
+  }
+
+  // x ← x · factors
+  static void scale(float* x, const float* factors, int rows) {
+    for (int i = 0; i < rows * kLanes; i += W) store(x + i, load(x + i) * load(factors + i));
   }
 
   // Turns the gradient of layer j's outputs into that of its `z`.
   void activate_backward(const float* model, int j) {
-    if (layout_.activation == kPrelu) return prelu_backward(model, j);
-    const float* derivative = memory_ + at_.terms[j];
     float* dz = memory_ + at_.dx[j + 1];
-    for (int i = 0; i < layout_.mlp[j].rows * kLanes; i += W)
-      store(dz + i, load(dz + i) * load(derivative + i));
+    if (drops_) scale(dz, memory_ + at_.kept[j], layout_.mlp[j].rows);
+    if (layout_.activation == kPrelu) return prelu_backward(model, j);
+    scale(dz, memory_ + at_.terms[j], layout_.mlp[j].rows);
+  }
+
+  static void relu(const float* z, float* y, float* derivative, int rows) {
+    for (int i = 0; i < rows * kLanes; i += W) {
+      const V value = load(z + i);
+      store(y + i, larger(V{}, value));
+      store(derivative + i, value > 0.0f ? splat(1.0f) : V{});
+    }
   }
 
   static void silu(const float* z, float* y, float* derivative, int rows) {
@@ -137,6 +179,7 @@ class Mlp {
   const Layout& layout_;
   const MlpMemory& at_;
   float* memory_;
+  bool drops_ = false;
 };
 
 }  // namespace

@@ -17,9 +17,10 @@ extern "C" struct PlflNetwork {
   std::int32_t activation;      // of the hidden layers, see `Activation`
   std::int32_t absolute;        // whether an output is |·|
   std::int32_t outputs;         // of the last layer
+  double dropout;               // share of the hidden units of the MLP that training drops
 };
 
-enum Activation { kPrelu = 0, kSilu = 1 };
+enum Activation { kPrelu = 0, kSilu = 1, kRelu = 2 };
 
 typedef std::vector<std::uint16_t> Mask;  // a bit per parameter, laid out like the model
 
@@ -33,7 +34,7 @@ struct Layout {
   explicit Layout(const PlflNetwork& network)
       : features(network.features), steps(network.look_back), context(network.context),
         hidden(network.hidden), activation(network.activation), absolute(network.absolute),
-        outputs(network.outputs) {
+        outputs(network.outputs), dropout(network.dropout) {
     if (recurrent()) {
       lstm = add(features + 2 + hidden, 4 * hidden);
       for (int g = 0; g < gates(); ++g)
@@ -93,6 +94,7 @@ struct Layout {
   int features, steps, context, hidden, activation;
   bool absolute;
   int outputs;
+  double dropout;
   Matrix lstm{};
   std::vector<Matrix> mlp;
   std::vector<int> widths;            // inputs of each of `mlp`

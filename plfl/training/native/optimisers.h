@@ -12,6 +12,7 @@ extern "C" struct PlflRule {
   double lr, beta1, beta2, eps;  // Momentum keeps its momentum and dampening in beta1 and beta2
   double proximal;       // a of a·(y − y⁰), which acts on shared parameters
   double weight_decay;   // λ of AdamW
+  double coupled_decay;  // λ of the others, whose λ·y goes to the gradient
 };
 
 enum Kind { kSgd = 0, kMomentum = 1, kAdam = 2, kAdamAms = 3, kAdamW = 4 };
@@ -40,6 +41,7 @@ struct Optimiser {
   const std::uint16_t *shared, *frozen;
   float lr, keep1, take1, keep2, take2;
   float shrink;                 // 1 − η λ of AdamW
+  float coupled;                // λ of a decay that is part of the gradient
   Correction correction;        // of shared parameters, or of all
   bool mixed;                   // whether the others have one of their own:
   Correction personal;
@@ -96,6 +98,7 @@ void apply(const Optimiser& optimiser, std::ptrdiff_t at, const float* gradient,
       if (other && o.pull) g += load(o.pull + k) * way;
     }
     if (terms & kConstant) g += load(o.constant + k);
+    if (other && o.coupled != 0.0f) g += o.coupled * before;
     if (kind == kSgd) {
       y -= o.lr * g;
     } else if (kind == kMomentum) {

@@ -11,6 +11,7 @@ from plfl.deploy.protocol.agreement import reason_against
 from plfl.deploy.protocol.replay import replay
 from plfl.deploy.protocol.wire import Message
 from plfl.experiments.train import train
+from plfl.experiments.trainer import Trainer
 from plfl.forecast import model as forecast_model
 from plfl.forecast.contents import describe
 from plfl.models.mlp import Mlp
@@ -76,13 +77,24 @@ def test_the_limits_of_a_load_that_is_not_scaled_by_them_do_not_cross(tmp_path):
 DAYS = CONTEXT["windows"] | {"context": [{"name": "lags", "days": [1, 2]}, {"name": "level"}]}
 
 
-@pytest.mark.parametrize("blocks", [{}, CONTEXT | {"windows": DAYS}])
+AHEAD = CONTEXT | {
+    "windows": {"target": "change", "horizons": 3},
+    "task": {"name": "quantiles", "conformal": "personal"},
+}
+
+
+def test_clients_score_intervals_of_several_targets(tmp_path):
+    assert_equal_bits(study(federation=SOME, **AHEAD), tmp_path, ("P2",))
+
+
+@pytest.mark.parametrize("blocks", [{}, CONTEXT | {"windows": DAYS}, AHEAD])
 def test_clients_keep_models_that_forecast(blocks, tmp_path):
     of = study(federation=SOME, **blocks)
     cell = by_split(of)["P2"]
     Deployment(of, cell, tmp_path / "own").run()
     kept = train(of, [cell], dataset(of))[cell].models
-    write_models(tmp_path / "all.safetensors", kept, describe(of, cell, tables(), 15, {}))
+    margins = Trainer.of(of, dataset(of)).evaluator.margins(kept)
+    write_models(tmp_path / "all.safetensors", kept, describe(of, cell, tables(), 15, margins))
     everyone = forecast_model.load(tmp_path / "all.safetensors")
     for i, name in enumerate(NAMES):
         (file,) = (tmp_path / "own" / name).glob("*/model.safetensors")

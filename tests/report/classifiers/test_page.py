@@ -61,7 +61,7 @@ def test_the_page_shows_standings_claims_and_figures(folder: Path) -> None:
     assert list(render_all(folder, folder)) == list(CAPTIONS)
     page.write(folder, folder, folder / "index.html")
     text = (folder / "index.html").read_text(encoding="utf-8")
-    for shown in ("FedADC", "FedAvg", "logistic pooled", "A: FedADC &gt; FedAvg, at the end"):
+    for shown in ("FedADC", "FedAvg", "logistic pooled", "B1: FedADC reaches"):
         assert shown in text
     assert text.count("<svg") == len(CAPTIONS)
     assert "MASE" not in text

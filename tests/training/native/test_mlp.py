@@ -19,7 +19,7 @@ from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.native import compile
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
-from tests.training.test_engines import TERMS, dataset, part, with_terms
+from tests.training.test_engines import DECAYING, TERMS, dataset, part, with_keys, with_terms
 from tests.training.test_engines import task as task_of
 from tests.training.test_fused import OPTIMISERS, error, in_double
 
@@ -92,6 +92,43 @@ def test_any_depth_and_window_agrees_with_autograd(hidden, shape, relative, loss
 def test_every_optimiser_and_loss_agrees_with_autograd(optimiser, loss):
     ours, theirs = (task(MODEL, optimiser, loss=loss) for _ in range(2))
     agree_after(ours, theirs, MODEL, windows(SHAPE))
+
+
+@pytest.mark.parametrize("activation", ["relu", "prelu"])
+def test_every_activation_agrees_with_autograd(activation, instructions):
+    """SiLU, the usual one, is in all other tests."""
+    data = windows(SHAPE)
+    for hidden in ((7, 5), (20, 33, 4)):
+        network = Mlp(hidden=hidden, activation=activation).network(SHAPE)
+        ours, theirs = (task(network, loss="mse") for _ in range(2))
+        agree_after(ours, theirs, network, data, instructions=instructions)
+
+
+@pytest.mark.parametrize("optimiser", DECAYING, ids=repr)
+def test_a_coupled_weight_decay_agrees_with_autograd(optimiser, instructions):
+    """Also of the model in a mixture."""
+    data = windows(SHAPE)
+    ours = with_terms(task(MODEL, optimiser, loss="mse"), ["mixture", "pull", "frozen"])
+    theirs, start = part(ours, slice(None)), ours.mixture.rows.clone()
+    agree_after(ours, theirs, MODEL, data, instructions=instructions)
+    assert error(ours.mixture.rows, theirs.mixture.rows, start) < 2e-5
+
+
+@pytest.mark.parametrize("activation", ["silu", "relu", "prelu"])
+@pytest.mark.parametrize("size", [5, 40])
+@pytest.mark.parametrize("terms", [[], ["lookahead", "mixture", "storm", "steps", "clip"]], ids=len)
+def test_dropout_agrees_with_autograd(terms, size, activation, instructions):
+    network = Mlp(hidden=(7, 20), activation=activation, dropout=0.3).network(SHAPE)
+    data, fresh = windows(SHAPE), task(network, SgdMomentum(), size=size, loss="mse")
+    fresh = with_keys(with_terms(fresh, terms))
+    ours, theirs, plain = (part(fresh, slice(None)) for _ in range(3))
+    agree_after(ours, theirs, network, data, instructions=instructions)
+    engine = Fused(network, data, CPU, instructions=instructions)
+    engine.train(replace(plain, keys=None))
+    assert error(ours.rows, plain.rows, fresh.rows) > 1e-3
+    fewer = part(fresh, slice(2, 4))
+    engine.train(fewer)
+    assert torch.equal(fewer.rows, ours.rows[2:4])
 
 
 @pytest.mark.parametrize("loss", [*POINT.values(), Pinball((0.1, 0.5, 0.9))], ids=lambda x: x.name)

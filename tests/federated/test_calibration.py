@@ -7,10 +7,14 @@ import torch
 from torch import nn
 
 from plfl.data.windows import build
-from plfl.experiments.calibration import calibrate, head_mask
-from plfl.experiments.trainer import network_of
+from plfl.errors import ConfigError
+from plfl.experiments.train import train
+from plfl.experiments.trainer import Trainer, network_of
+from plfl.federated.calibration import calibrate, head_mask
 from plfl.federated.client_data import ClientData
+from plfl.methods import Method, available
 from plfl.models.forecaster import Forecaster
+from plfl.models.images import as_images
 from plfl.models.layers import Module
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
@@ -18,6 +22,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
+from tests.tasks import test_classify as classifiers
 
 STUDY = tiny.study(federation={"batch_size": 8})
 SGD, ADAM = Sgd(lr=0.05), Adam(lr=0.01)
@@ -202,3 +207,120 @@ def test_the_fused_engine_does_it_too(variant):
     )
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
     assert torch.equal(ours[:, ~mask], start[:, ~mask])
+
+
+@pytest.mark.parametrize("variant", ["plain", "prox", "kd"])
+def test_the_last_layer_of_a_classifier_against_pytorch(variant, monkeypatch):
+    """Logits are a linear map of fixed features; the losses are written out."""
+    mu, lam, tau = 0.4, 0.35, 4.0
+    of = classifiers.study()
+    trainer = Trainer.of(of, classifiers.images(of))
+    data, start = trainer.client_data(0), torch.stack(list(map(trainer.network.initial, range(10))))
+    counts = torch.tensor(trainer.dataset.label_counts, dtype=torch.float64)
+    mask = torch.from_numpy(head_mask(trainer.network.layout, "last"))
+    options = {"variant": variant, "mu": mu, "lam": lam, "temperature": tau}
+    tasks, train = [], data.engine.train
+    monkeypatch.setattr(data.engine, "train", lambda task: (tasks.append(task), train(task))[1])
+    trained = calibrate(start, data, mask, SGD, **options)
+    for i in range(2):
+        batches = tasks[0].batches[i][: tasks[0].steps[i]]
+        net = trainer.network.module()
+        nn.utils.vector_to_parameters(start[i].clone(), net.parameters())
+        weight, bias = (
+            nn.Parameter(start[i][trainer.network.layout.slices[name]].view(*shape).double())
+            for name, shape in (("head.weight", (10, -1)), ("head.bias", (10,)))
+        )
+        anchors = weight.detach().clone(), bias.detach().clone()
+        opt = torch.optim.SGD([weight, bias], SGD.lr)
+        ratios = counts[i] / counts[i].max()
+        for images in batches:
+            h = net.linear(net.convolutions(as_images(data.engine._inputs(images)[0])).flatten(1))
+            h = h.detach().double()
+            z, z_t = (h @ w.T + b for w, b in ((weight, bias), anchors))
+            y = data.targets(images).long()
+            loss = nn.functional.cross_entropy(z, y)
+            if variant == "prox":
+                pairs = zip((weight, bias), anchors, strict=True)
+                loss = loss + mu / 2 * sum((p - a).square().sum() for p, a in pairs)
+            if variant == "kd":
+                p = (z_t / tau).softmax(1) * (1 - ratios)
+                p[torch.arange(len(y)), y] = 0
+                p[torch.arange(len(y)), y] = 1 - p.sum(1)
+                kl = nn.functional.kl_div((z / tau).log_softmax(1), p, reduction="batchmean")
+                loss = (1 - lam) * loss + lam * tau**2 * kl
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+        expected = torch.cat([weight.flatten(), bias]).detach()
+        found = torch.cat(
+            [trained[i][trainer.network.layout.slices[n]] for n in ("head.weight", "head.bias")]
+        )
+        torch.testing.assert_close(found.double(), expected, rtol=0, atol=2e-6)
+        assert torch.equal(trained[i][~mask], start[i][~mask])
+        assert not torch.equal(trained[i], start[i])
+
+
+def test_a_study_calibrates_every_client_after_any_method():
+    """The rounds, and so the server's model, keep their bits; local models are better."""
+    grid, keys = {"method": ["fedadc_plus"]}, {"rounds": 3}
+    plain, *others = (
+        classifiers.trained(
+            classifiers.study(
+                grid=grid, federation={**keys, "calibration": {"epochs": 8, "variant": variant}}
+            )
+        )
+        if variant
+        else classifiers.trained(classifiers.study(grid=grid, federation=keys))
+        for variant in (None, "plain", "prox", "kd")
+    )
+    scores = ["cross_entropy", "error", "own_error"]
+    for records in others:
+        rows = records["model"] == "global"
+        pd.testing.assert_frame_equal(records[rows], plain[rows], check_exact=True)
+        own = records.query("model == 'local' and split == 'test'")[scores]
+        assert not own.isna().any().any()
+        received = records.query("model == 'global' and split == 'test'")[scores]
+        assert own["own_error"].mean() < received["own_error"].mean()
+    local = [r.query("model == 'local' and split == 'test'")["cross_entropy"] for r in others]
+    assert not np.allclose(local[0], local[1])
+    assert not np.allclose(local[0], local[2])
+
+
+@pytest.mark.parametrize(
+    ("blocks", "problem"),
+    [
+        ({"grid": {"method": ["fine_tuning"]}}, "'fine_tuning' makes the models"),
+        ({"grid": {"method": ["ditto"]}}, "'ditto' makes the models"),
+        ({"federation": {"ema": 0.9}}, "federation.calibration: starts from the server's models"),
+        (
+            {"federation": {"loss": "mae", "calibration": {"epochs": 2, "variant": "kd"}}},
+            "federation.calibration.variant: 'kd' mixes forecasts",
+        ),
+    ],
+)
+def test_what_cannot_be_calibrated(blocks, problem):
+    federation = {"calibration": {"epochs": 2}} | blocks.pop("federation", {})
+    with pytest.raises(ConfigError) as error:
+        tiny.study(federation=federation, **blocks)
+    assert problem in str(error.value)
+
+
+def test_forecasters_are_calibrated_where_something_is_shared():
+    of = tiny.study(
+        federation={"calibration": {"epochs": 1, "head": "mlp", "variant": "kd"}},
+        grid={"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P1", "P3"]},
+    )
+    without = tiny.study(grid={"client_opt": ["adam"], "server_opt": ["fedavg"]})
+    found, plain = (train(study, of.cells, tiny.dataset()) for study in (of, without))
+    for cell in of.cells:
+        ours, theirs = (result[cell].records for result in (found, plain))
+        local = ours["model"] == "local"
+        pd.testing.assert_frame_equal(ours[~local], theirs[~local], check_exact=True)
+        scored = local & (ours["split"] == "test")
+        assert np.array_equal(ours[scored]["mae"], theirs[scored]["mae"]) == (cell.sharing == "P3")
+
+
+def test_methods_with_models_of_their_own_say_so():
+    for cls in available().values():
+        assert cls.has_own_model == (cls.scored is not Method.scored), cls.name
+        assert cls.adapts == (cls.adapt is not Method.adapt), cls.name

@@ -4,12 +4,13 @@ the head of the model on its own data for a few epochs while the body stays froz
 Source: Emre Ozfatura, Kerem Ozfatura and Deniz Gündüz, "FedADC: Accelerated Federated Learning with
 Drift Control", 2021, https://arxiv.org/abs/2012.09102, section IV-D.
 
-ŷ_T is the forecast of the global model, θ are the parameters of the head, θ_T their values in the
-global model. The loss is one of:
+θ are the parameters of the head, θ_T their values in the global model. The loss is one of:
 
-- `plain`: (ŷ − y)², or the study's own loss
+- `plain`: the loss of the local steps
 - `prox`: the same + μ/2 ‖θ − θ_T‖²
-- `kd`: the loss of FedADC+ with ŷ_T as the teacher, adapted to forecasting (see `fedadc_plus`)
+- `kd`: the loss of FedADC+ with the global model as the teacher (see `fedadc_plus`)
+
+A study asks for it by `federation.calibration`.
 """
 
 from typing import Literal
@@ -20,7 +21,6 @@ from torch import Tensor
 from plfl.federated.adaptation import adapted
 from plfl.federated.client_data import ClientData
 from plfl.layout import Head, head_mask
-from plfl.methods.fedadc_plus import agreed_bins
 from plfl.optimizers.client import ClientOpt
 from plfl.tasks import CorrectedDistillation
 
@@ -40,6 +40,7 @@ def calibrate(
     mu: float = 0.1,
     lam: float = 0.35,
     bins: int = 10,
+    temperature: float = 1.0,
 ) -> Tensor:
     """Train only the head of each client's model; return the resulting models (N, P).
 
@@ -54,7 +55,8 @@ def calibrate(
         variant: The loss: plain, with a proximal term, or with a teacher.
         mu: μ of `prox`; no default in the source. Above 1 / lr it makes SGD oscillate.
         lam: λ of `kd` (the paper: 0.35).
-        bins: Number of quantile bins of the target, for `kd`.
+        bins: Number of quantile bins of a load, for `kd`; labels need none.
+        temperature: Temperature τ of a classifier's `kd`.
 
     Raises:
         ValueError: `kd` with another loss than the squared error.
@@ -66,6 +68,10 @@ def calibrate(
         return models.clone()
     everyone = torch.arange(len(models), device=models.device)
     starts, steps = client_data.passes("calibration", everyone, epochs, most_steps)
+    term = targets = None
+    if variant == "kd":
+        term = CorrectedDistillation(lam, *client_data.agreed_bins(bins), temperature)
+        targets = _taught(models, client_data, starts, term)
     return adapted(
         models,
         client_data,
@@ -74,24 +80,17 @@ def calibrate(
         steps,
         frozen=~head,
         pull=mu * head.to(models.dtype) if variant == "prox" else None,
-        targets=_taught(models, client_data, starts, lam, bins) if variant == "kd" else None,
+        term=term,
+        targets=targets,
+        keys=client_data.keys_of_passes("calibration", everyone, starts.shape[1]),
     )
 
 
 def _taught(
-    models: Tensor, client_data: ClientData, starts: Tensor, lam: float, bins: int
+    models: Tensor, client_data: ClientData, starts: Tensor, term: CorrectedDistillation
 ) -> Tensor:
-    """Targets (N, K, B) of FedADC+'s loss, with the models as their own teachers."""
+    """Targets (N, K, B, ...) of FedADC+'s loss, with the models as their own teachers."""
     clients = torch.arange(len(models), device=models.device)
-    all_starts = [
-        torch.from_numpy(client_data.dataset.starts(i, "train")) for i in clients.tolist()
-    ]
-    forecasts = client_data.engine.predict(models, [s.to(models.device) for s in all_starts])
-    # Start rows are ascending, and not consecutive where windows touch a gap.
-    taught = [
-        f[torch.searchsorted(s.to(own), own)]
-        for f, own, s in zip(forecasts, starts, all_starts, strict=True)
-    ]
-    term = CorrectedDistillation(lam, *agreed_bins(client_data, bins))
-    own = client_data.targets(starts)
-    return client_data.task.taught(term, torch.stack(taught), own, clients)
+    outputs = torch.stack(client_data.engine.predict(models, list(starts.flatten(1))))
+    taught = outputs.unflatten(1, starts.shape[1:])
+    return client_data.task.taught(term, taught, client_data.targets(starts), clients)

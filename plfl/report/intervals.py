@@ -1,0 +1,119 @@
+"""The table of intervals: how well forecasters of quantiles know how certain they are."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from plfl.report.clients import load, score
+from plfl.report.standings import without_seed
+from plfl.results.tables import Tables, baseline_label
+
+CRPS = "scaled_crps"
+MARGINS = {
+    "none": "Intervals are as the models learnt them.",
+    "personal": "Intervals have margins that every client computed from its own validation part.",
+    "shared": "Intervals of federations have margins that the server chose among those of the "
+    "clients; baselines, and clients that train alone, have their own.",
+}
+"""What the page says about `task.conformal`."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Scores of one interval, in print."""
+
+    coverage: str
+    """Share of the test loads that lie inside, mean over clients."""
+    least: str
+    """The same of the client of which it is least."""
+    client: str
+    """The name of this client."""
+    width: str
+    """Mean width in kWh per interval."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The intervals of a forecaster."""
+
+    scheme: str | None
+    """The sharing scheme of a cell; None for a baseline."""
+    name: str
+    crps: str
+    """Scaled CRPS."""
+    intervals: list[Interval]
+    """In the order of `shares`."""
+
+
+def shares(tables: Tables) -> list[str]:
+    """What the intervals are meant to cover, in percent, the widest first; empty without any."""
+    found = [re.fullmatch(r"coverage_([\d.]+)", column) for column in tables.record_columns]
+    return [match[1] for match in found if match]
+
+
+def intervals(tables: Tables) -> dict[str, list[Row]]:
+    """The rows of each state, by CRPS on validation; empty if a study forecasts no intervals.
+
+    Of a sharing scheme, those of its best cell. Baselines without a forecast are left out.
+    """
+    if not shares(tables):
+        return {}
+    return {state: _of_state(tables, state) for state in tables.study.data.states}
+
+
+def _of_state(tables: Tables, state: str) -> list[Row]:
+    percents = shares(tables)
+    columns = ["split", "client", CRPS]
+    columns += [f"{name}_{percent}" for percent in percents for name in ("coverage", "width")]
+    last = tables.study.federation.rounds
+    rows: list[tuple[float, Row]] = []
+    for scheme in tables.study.grid.sharing:
+        if cell := tables.best("local", state=state, sharing=scheme):
+            found = tables.records(
+                ["seed", *columns], model="local", round=last, **without_seed(cell)
+            )
+            rows.append(_row(found, scheme, tables.optimisers(cell), percents))
+    here = tables.baselines[tables.baselines["state"] == state]
+    for name, found in here.groupby("baseline", sort=False):
+        if CRPS in found and found.loc[found["split"] == "test", "mae"].notna().all():
+            # A baseline has no seed.
+            of_one = found[columns].assign(seed=0)
+            rows.append(_row(of_one, None, baseline_label(str(name)), percents))
+    return [row for _, row in sorted(rows, key=_place)]
+
+
+def _place(row: tuple[float, Row]) -> float:
+    return math.inf if math.isnan(row[0]) else row[0]
+
+
+def _row(
+    found: pd.DataFrame, scheme: str | None, name: str, percents: list[str]
+) -> tuple[float, Row]:
+    """A row, given the scores of each seed, split and client, with its CRPS on validation."""
+    validation = float(found.loc[found["split"] == "validation", CRPS].mean(skipna=False))
+    test = found[found["split"] == "test"]
+    crps = test.groupby("seed")[CRPS].mean()
+    by_client = test.groupby("client")
+    listed = []
+    for percent in percents:
+        covered = by_client[f"coverage_{percent}"].mean()
+        least = covered.idxmin() if covered.notna().any() else ""
+        listed.append(
+            Interval(
+                _percent(covered.mean()),
+                _percent(covered.min()),
+                str(least),
+                load(test[f"width_{percent}"].mean()),
+            )
+        )
+    spread = crps.std() if len(crps) > 1 else np.nan
+    return validation, Row(scheme, name, score(crps.mean(), spread), listed)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if np.isfinite(share) else "n/a"
