@@ -29,6 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import bench_models
 import numpy as np
 import peers
 import recipe
@@ -72,7 +73,9 @@ def main() -> None:
     parts: dict[str, Callable[[], object]] = {
         "speed": lambda: {str(n): in_a_process(speed, n) for n in sorted({1, cores})},
         "scaling": lambda: in_a_process(scaling, cores),
-        "recipe": lambda: in_a_process(by_recipe),
+        "recipe": lambda: in_a_process(by_study, "RECIPE"),
+        "quantiles": lambda: in_a_process(by_study, "DAY_AHEAD"),
+        "models": lambda: in_a_process(bench_models.measure),
         "others": others,
         "clients": lambda: {str(n): in_a_process(growth, n, 1) for n in (12, 120, 1200)},
         "cells": lambda: {str(n): in_a_process(growth, CLIENTS, n) for n in (1, 20, 180)},
@@ -152,24 +155,25 @@ def speed(threads: int) -> Numbers:
     }
 
 
-def by_recipe() -> Numbers:
-    """Client-steps per second of the recipe on one thread: a plain loop and the engines.
+def by_study(name: str) -> Numbers:
+    """Client-steps per second of a study of `recipe` on one thread: a plain loop and the engines.
 
     By the processor's clock, since what is asked for is seconds of a core, and of the best round,
     since other programs slow the plain loop more than the kernel even so.
     """
     torch.set_num_threads(1)
-    dataset = recipe.random_dataset()
-    network = recipe.STUDY.model.network(dataset.shape)
+    study = getattr(recipe, name)
+    dataset = recipe.random_dataset(study)
+    network = network_of(study, dataset.shape)
     runners: dict[str, tuple[int, Callable[[Any], object]]] = {
-        report.PLAIN_ADAMW: (20, recipe.PlainLoop(dataset).train),
+        report.PLAIN_ADAMW: (20, recipe.PlainLoop(study, dataset).train),
         "stacked": (40, Stacked(network, dataset, CPU).train),
         "fused": (250, Fused(network, dataset, CPU, threads=1).train),
     }
     seconds: dict[str, list[float]] = {name: [] for name in runners}
     for t in range(4 * ROUNDS):
         for name, (steps, run) in runners.items():
-            task = recipe.local_task(dataset, t, steps)
+            task = recipe.local_task(study, dataset, t, steps)
             spent = _seconds(partial(run, task), time.process_time)
             seconds[name].append(spent / (recipe.CLIENTS * steps))
     rates = {name: 1 / min(s) for name, s in seconds.items()}

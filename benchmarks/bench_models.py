@@ -6,12 +6,11 @@ The windows are the paper's (8 features, minibatches of 16), and those of a cont
 (minibatches of 64). The loop trains the clients one after the other with `Adam(fused=True)`.
 """
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -25,10 +24,12 @@ from plfl.layout import WindowShape
 from plfl.models import Model
 from plfl.models.network import Network
 from plfl.optimizers.client.adam import Adam
+from plfl.training.fused import Fused
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask
 
-CLIENTS, STEPS, ROUNDS, ROWS = 12, 25, 3, 4000
+CLIENTS, STEPS, ROUNDS, ROWS = 12, 10, 4, 4000
+CPU = torch.device("cpu")
 SHAPES = {16: WindowShape(8, 12, 0), 64: WindowShape(1, 12, 96)}
 """Windows by the size of a minibatch."""
 
@@ -72,37 +73,53 @@ def plain(network: Network, dataset: Dataset, task: LocalTask) -> None:
             optimiser.step()
 
 
-def rate(work: Callable[[], object]) -> float:
-    """Client-steps per second of processor time, after a first call that warms up."""
-    work()
-    seconds = []
-    for _ in range(ROUNDS):
-        start = time.process_time()
-        work()
-        seconds.append(time.process_time() - start)
-    return CLIENTS * STEPS / statistics.median(seconds)
+def rates(runners: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Client-steps per second of processor time, of the best of some calls that alternate.
+
+    A first call warms up.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in runners}
+    for _ in range(ROUNDS + 1):
+        for name, work in runners.items():
+            start = time.process_time()
+            work()
+            seconds[name].append(time.process_time() - start)
+    return {name: CLIENTS * STEPS / min(own[1:]) for name, own in seconds.items()}
 
 
-def main() -> None:
-    """Print one line per model and window."""
+def measure() -> list[dict[str, Any]]:
+    """Client-steps per second of each model on each kind of windows, by engine."""
     torch.set_num_threads(1)
-    print(f"{'model':<22}{'windows':<16}{'loop':>8}{'stacked':>9}{'ratio':>7}")
+    found = []
     for name, cls in available().items():
         for batch, shape in SHAPES.items():
             model = cast(Model, cls()) if name != OWN else None
             if model is None or model.problems(shape):
                 continue
             network, dataset = model.network(shape), random_dataset(shape)
-            engine, task = (
-                Stacked(network, dataset, torch.device("cpu")),
-                local_task(network, batch),
-            )
-            loop = rate(partial(plain, network, dataset, task))
-            stacked = rate(partial(engine.train, task))
+            task = local_task(network, batch)
+            runners: dict[str, Callable[[], object]] = {
+                "loop": partial(plain, network, dataset, task),
+                "stacked": partial(Stacked(network, dataset, CPU).train, task),
+            }
+            if network.kernel_form is not None:
+                runners["fused"] = partial(Fused(network, dataset, CPU, threads=1).train, task)
             windows = f"{shape.inputs}×{shape.look_back}+{shape.context}, {batch}"
-            print(
-                f"{model.summary:<22}{windows:<16}{loop:8,.0f}{stacked:9,.0f}{stacked / loop:7.1f}"
-            )
+            found.append({"model": model.summary, "windows": windows, **rates(runners)})
+    return found
+
+
+def main() -> None:
+    """Print one line per model and window."""
+    print(
+        f"{'model':<22}{'windows':<16}{'loop':>8}{'stacked':>9}{'ratio':>7}{'fused':>9}{'ratio':>7}"
+    )
+    for row in measure():
+        line = f"{row['model']:<22}{row['windows']:<16}{row['loop']:8,.0f}"
+        for engine in ("stacked", "fused"):
+            if engine in row:
+                line += f"{row[engine]:9,.0f}{row[engine] / row['loop']:7.1f}"
+        print(line)
 
 
 if __name__ == "__main__":

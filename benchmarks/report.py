@@ -54,6 +54,7 @@ def limits(results: dict[str, Any]) -> list[Limit]:
     rates, job = results["speed"]["1"]["client_steps_per_second"], results["job"]
     plain, scaling = rates[PLAIN], results["scaling"]
     recipe = results["recipe"]["client_steps_per_second"]
+    heads = results["quantiles"]["client_steps_per_second"]
     turns = math.ceil(9 / results["machine"]["cores"])
 
     def share(part: str) -> float:
@@ -65,6 +66,17 @@ def limits(results: dict[str, Any]) -> list[Limit]:
         Limit("stacked / plain loop, one thread", rates["stacked"] / plain, 2, 4, "×", True),
         Limit(
             "recipe: fused / plain loop", recipe["fused"] / recipe[PLAIN_ADAMW], 8, 12, "×", True
+        ),
+        Limit(
+            "quantiles: fused / plain loop", heads["fused"] / heads[PLAIN_ADAMW], 8, 12, "×", True
+        ),
+        Limit(
+            "slowest model: best engine / plain loop",
+            min(_best(row) for row in results["models"]),
+            0.95,
+            2,
+            "×",
+            True,
         ),
         Limit(
             "recipe: 10 clients of 5,000 steps, one core",
@@ -127,6 +139,14 @@ def tables(results: dict[str, Any]) -> str:
         "The recipe of config/recipe.yaml (an MLP of 11,201 parameters, batches of 64, mae, "
         "AdamW) on one thread, by processor time; rounds of 10 clients alternate, the best counts:",
         _others(results["recipe"]["client_steps_per_second"], PLAIN_ADAMW),
+        "The day-ahead forecasts of config/day-ahead.yaml (five quantiles of each of the next 24 "
+        "hours, an MLP with two layers of 128 units, minibatches of 64, AdamW), likewise:",
+        _others(results["quantiles"]["client_steps_per_second"], PLAIN_ADAMW),
+        "Every built-in model on one thread, by processor time: 12 clients with Adam, on the "
+        "paper's windows (8 features of 12 rows, minibatches of 16) and on windows with a context "
+        "of 96 numbers (minibatches of 64). The engines alternate with the plain loop, and the "
+        "best of four rounds counts; `auto` takes the fastest engine of the row.",
+        _models(results["models"]),
         "Other tools' simulations of the paper's rounds, one worker with one thread:",
         _others(results["others"], PLAIN),
         "### As the work grows",
@@ -189,6 +209,19 @@ def _others(rates: dict[str, float | str], plain: str) -> str:
             ratio = rate / float(rates[plain])
             rows.append([tool, f"{rate:,.0f}", f"{ratio:.2f}"])
     return _table(["", "client-steps/s", "/ plain fused loop"], rows)
+
+
+def _best(row: dict[str, Any]) -> float:
+    """The fastest engine of a model, relative to the plain loop."""
+    return max(row.get("fused", 0.0), row["stacked"]) / float(row["loop"])
+
+
+def _models(measured: list[dict[str, Any]]) -> str:
+    rows = []
+    for row in measured:
+        ratios = [f"{row[e] / row['loop']:.1f}" if e in row else "" for e in ("stacked", "fused")]
+        rows.append([f"`{row['model']}`", row["windows"], f"{row['loop']:,.0f}", *ratios])
+    return _table(["model", "windows", "plain loop", "stacked / loop", "fused / loop"], rows)
 
 
 def _growth(what: str, measured: dict[str, Any]) -> str:

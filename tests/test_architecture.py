@@ -4,6 +4,7 @@ Every import counts: those inside functions and those for type checkers too.
 """
 
 import ast
+import importlib
 import re
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -108,6 +109,18 @@ def test_no_import_points_upwards() -> None:
 
 def test_no_files_import_each_other_in_a_cycle() -> None:
     assert cycle(imports()) is None
+
+
+def test_every_module_can_be_imported() -> None:
+    # A name that only type checkers know, in a signature, shows when its module is imported.
+    extras = {"flwr", "cryptography"}
+    for name in sorted(modules()):
+        if name == "plfl.__main__":  # runs the command
+            continue
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            assert error.name is not None and error.name.partition(".")[0] in extras, name
 
 
 def test_nothing_inside_imports_the_api() -> None:

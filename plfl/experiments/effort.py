@@ -1,7 +1,14 @@
-"""How much work a study is, as far as its configuration says; this needs neither data nor torch."""
+"""How much work a study is, as far as its configuration says; this needs no data."""
+
+from functools import cache
+from typing import TYPE_CHECKING, cast
 
 from plfl.config.study import Study
+from plfl.layout import WindowShape
 from plfl.training.batches import steps_of
+
+if TYPE_CHECKING:  # a workflow of loads should not wait for torch
+    from plfl.models import Model
 
 YEAR = 365 * 24 * 60
 """Minutes of data per client that are assumed."""
@@ -23,3 +30,33 @@ def local_steps(study: Study) -> int:
     if data.is_images:
         windows = SIZES[data.source][0] // data.clients
     return steps_of(f.local_epochs, windows, f.batch_size)
+
+
+def cost_of_step(study: Study) -> float:
+    """Cost of a local step, relative to one of the paper's model with its minibatches of 16.
+
+    For images it is the ratio of the floating-point operations of a forward pass; models of loads
+    count as 1.
+    """
+    if not study.data.is_images:
+        return 1.0
+    model = cast("Model", study.model)
+    operations = study.federation.batch_size * _forward(model, study.window_shape)
+    return max(1.0, operations / PAPER_STEP)
+
+
+PAPER_STEP = 16 * 2 * (12 * 4 * 25 * (8 + 25) + 12 * 25 * 150 + 150 * 75 + 75)
+"""Floating-point operations of a forward pass over 16 windows by the products of matrices of the
+paper's model: the gates of the LSTM in 12 steps, then the MLP."""
+
+
+@cache
+def _forward(model: "Model", shape: WindowShape) -> int:
+    """Floating-point operations of a forward pass over one window, counted by PyTorch."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        sequence = torch.empty(1, shape.look_back, shape.inputs)
+        model.build(shape)(sequence, torch.empty(1, shape.context))
+    return int(counter.get_total_flops())

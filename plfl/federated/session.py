@@ -18,7 +18,7 @@ from torch import Tensor
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training import schedule
-from plfl.training.task import Engine, LocalTask, LookAhead, Mixture
+from plfl.training.task import Anchor, Engine, LocalTask, LookAhead, Mixture
 
 if TYPE_CHECKING:
     from plfl.federated.federation import Federation
@@ -65,7 +65,6 @@ class Session:
         frozen: Tensor | None = None,
         pull: float = 0.0,
         towards: Tensor | None = None,
-        repeat: bool = False,
         inner: float = 0.0,
         inner_first: int | None = None,
     ) -> Tensor:
@@ -78,7 +77,6 @@ class Session:
             frozen: mask (P,) of parameters that stay as they are.
             pull: a of a term a · (y − `towards`) in every gradient, on the shared parameters.
             towards: models (n, P), or (1, P), towards which `pull` draws.
-            repeat: take all steps on the first minibatch.
             inner: α, if `inner_first` is given: a step takes its gradient at y − α g′ instead of y.
             inner_first: number of the minibatch whose gradient is the first step's g′; each step
                 takes the next.
@@ -86,9 +84,8 @@ class Session:
         if not steps:
             return rows.clone()
         f, settings = self.f, self.f.client_data.settings
-        some = slice(first, first + (1 if repeat else steps))
-        batches, keys = self._batches[:, some], self._keys[:, some]
-        task = self._task(rows, batches.expand(-1, steps, -1), f.client_opt, keys.expand(-1, steps))
+        some = slice(first, first + steps)
+        task = self._task(rows, self._batches[:, some], f.client_opt, self._keys[:, some])
         if inner_first is not None:
             own = slice(inner_first, inner_first + steps)
             ahead = LookAhead(inner, self._batches[:, own], self._keys[:, own])
@@ -99,6 +96,35 @@ class Session:
         rates = schedule.factors(settings, self.t, first, steps)
         self._run(replace(task, frozen=frozen, rates=rates), steps)
         return task.rows
+
+    def train_near(
+        self, rows: Tensor, minibatches: int, repeats: int, *, pull: float, rate: float
+    ) -> tuple[Tensor, Tensor]:
+        """Local steps near an anchor that follows them, several on each of the first minibatches.
+
+        Args:
+            rows: the models (n, P) where steps and anchor start.
+            minibatches: number of minibatches.
+            repeats: steps on each, with fresh moments; then the anchor moves.
+            pull: a of the term a · (y − anchor) in every gradient, on the shared parameters.
+            rate: part of the way to y that the anchor goes in a move.
+
+        Returns:
+            y and the anchor (n, P) after the steps.
+        """
+        f, settings = self.f, self.f.client_data.settings
+        anchor = Anchor(rows.clone(), repeats, rate)
+        batches, keys = (
+            x[:, :minibatches].repeat_interleave(repeats, 1) for x in (self._batches, self._keys)
+        )
+        task = self._task(rows, batches, f.client_opt, keys)
+        each = [schedule.factors(settings, self.t, r, repeats) for r in range(minibatches)]
+        rates = tuple(factor for own in each for factor in own or ()) or None
+        strength = pull * f.shared.to(rows.dtype)
+        if minibatches:
+            task = replace(task, anchor=anchor, pull=strength, rates=rates)
+            self._run(task, minibatches * repeats)
+        return task.rows, anchor.rows
 
     def train_mixed(
         self, rows: Tensor, mixed: Tensor, share: Tensor, steps: int, *, learns: int, rate: float

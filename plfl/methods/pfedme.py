@@ -59,12 +59,9 @@ class PFedMe(FedOpt):
         R = f.client_data.local_steps if self.minibatches is None else self.minibatches
 
         def run(session: Session) -> Trained:
-            theta = w = session.start
-            for r in range(R):
-                theta = session.train(
-                    theta, r, self.inner_steps, pull=self.lam, towards=w, repeat=True
-                )
-                w = w - self.eta * self.lam * (w - theta)
+            theta, w = session.train_near(
+                session.start, R, self.inner_steps, pull=self.lam, rate=self.eta * self.lam
+            )
             return Trained(theta, shared=w[:, f.columns])
 
         instructions.routine = Routine(run, minibatches=R)

@@ -1,5 +1,7 @@
 """Keeps the models of a study that users forecast with."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Mapping
 from pathlib import Path

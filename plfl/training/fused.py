@@ -121,6 +121,8 @@ class Fused:
             trained |= {"momentum": task.storm.momentum, "square": task.storm.square}
         if task.average is not None:
             trained["average"] = task.average.rows
+        if task.anchor is not None:
+            trained["anchor"] = task.anchor.rows
         if task.mixture is not None:
             state = task.mixture.state.items()
             trained["mixed"] = task.mixture.rows
@@ -180,6 +182,8 @@ class Fused:
             loss_scale=task.loss_scale,
             a=0.0 if task.storm is None else task.storm.a,
             beta=0.0 if task.storm is None else task.storm.beta,
+            every=1 if task.anchor is None else task.anchor.every,
+            anchor_rate=0.0 if task.anchor is None else task.anchor.rate,
             ahead_rate=0.0 if task.lookahead is None else task.lookahead.rate,
             learned=0 if task.mixture is None else task.mixture.learns,
             share_rate=0.0 if task.mixture is None else task.mixture.rate,
@@ -362,7 +366,9 @@ class _Training(Structure):
         *((name, c_void_p) for name in ("mixed", "mixed_m", "mixed_v", "mixed_vmax", "shares")),
         ("learned", c_int64),
         ("share_rate", c_double),
-        *((name, c_void_p) for name in ("keys", "ahead_keys")),
+        *((name, c_void_p) for name in ("keys", "ahead_keys", "anchor")),
+        ("every", c_int64),
+        ("anchor_rate", c_double),
     )
 
 

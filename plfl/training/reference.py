@@ -169,7 +169,7 @@ class _Row:
         if task.gradients is not None:
             task.gradients[s] += g
         stormed = None if old is None else self._storm(y, g, old, k)
-        g += self.pull * (y - self.start)
+        g += self.pull * (y - (self.start if task.anchor is None else task.anchor.rows[s]))
         if task.constant is not None:
             g += task.constant[s]
         y = self._updated(y, g, paced, k)
@@ -180,6 +180,7 @@ class _Row:
         if task.frozen is not None:
             y = torch.where(task.frozen, self.start, y)
         self._place(y)
+        self._move_anchor(y, k)
         if task.average is not None:
             mean, taken = task.average.rows[s], float(task.average.steps[s]) + k
             decay = min(task.average.decay, (1 + taken) / (10 + taken))
@@ -225,7 +226,7 @@ class _Row:
         """The parameters after the step of the optimiser along `g`."""
         if self.optimiser is None:
             state = {name: rows[self.s : self.s + 1] for name, rows in self.task.state.items()}
-            paced.step(y[None], paced.decayed(y, g)[None], state, k)
+            paced.step(y[None], paced.decayed(y, g)[None], state, self.task.since(k))
             return y
         self._place(y)
         for group in self.optimiser.param_groups:
@@ -233,6 +234,17 @@ class _Row:
         nn.utils.vector_to_parameters(g, [_grad(p) for p in self.parameters])
         self.optimiser.step()
         return self._parameters()
+
+    def _move_anchor(self, y: Tensor, k: int) -> None:
+        """Let the anchor follow the parameters `y` after step `k`; see `Anchor`."""
+        anchor, s = self.task.anchor, self.s
+        if anchor is None or k % anchor.every:
+            return
+        w = anchor.rows[s]
+        w.copy_((1 - anchor.rate) * w + anchor.rate * y)
+        self.optimiser = optimiser(self.task.optimiser, self.parameters)
+        for moments in self.task.state.values():
+            moments[s] = 0
 
     def _minibatch(self, k: int) -> _Minibatch:
         """That of step `k`, from 1."""

@@ -74,6 +74,8 @@ class Stacked:
             task.storm.square.copy_(twins.storm.square[:1])
         if task.average is not None and twins.average is not None:
             task.average.rows.copy_(twins.average.rows[:1])
+        if task.anchor is not None and twins.anchor is not None:
+            task.anchor.rows.copy_(twins.anchor.rows[:1])
         if task.mixture is not None and twins.mixture is not None:
             task.mixture.rows.copy_(twins.mixture.rows[:1])
             task.mixture.share.copy_(twins.mixture.share[:1])
@@ -135,19 +137,21 @@ class Stacked:
             if task.gradients is not None:
                 task.gradients.add_(g if active is None else g * active[:, None])
             if pulls:
-                g += pull * (y - start)
+                g += pull * (y - (start if task.anchor is None else task.anchor.rows))
             if task.constant is not None:
                 g += task.constant
             optimiser.decayed(y, g)
             total += losses if active is None else losses * active
             with _only(now, y, state) as (rows, moments):
-                paced.step(rows, g[now], moments, _part(behind, now) + k)
+                paced.step(rows, g[now], moments, _part(behind, now) + task.since(k))
                 if storm is not None:
                     rows.copy_(torch.where(task.shared, ahead[now], rows))
                 if task.step_offset is not None:
                     rows += task.step_offset[now]
                 if task.frozen is not None:
                     rows.copy_(torch.where(task.frozen, start[now], rows))
+            if task.anchor is not None:
+                task.anchor.advance(y, state, k, now)
             if task.average is not None:
                 task.average.advance(y, k, active)
         return total / (steps * task.gradients_per_step)

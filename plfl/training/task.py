@@ -113,6 +113,32 @@ class LookAhead:
 
 
 @dataclass(frozen=True)
+class Anchor:
+    """What proximal and `pull` terms draw towards, instead of the start: w, which follows the rows.
+
+    After `every` steps, w ← w + `rate` (y − w), and the moments of the optimiser start afresh.
+    """
+
+    rows: Tensor
+    """w (S, P), advanced in place."""
+    every: int
+    """Steps from one of its moves to the next."""
+    rate: float
+    """Part of the way to the row that it goes in a move."""
+
+    def advance(self, y: Tensor, state: dict[str, Tensor], k: int, now: Tensor | slice) -> None:
+        """Take in the rows `y` after step `k` (from 1), those of the index `now`."""
+        if k % self.every == 0:
+            self.rows[now] += self.rate * (y[now] - self.rows[now])
+            for moments in state.values():
+                moments[now] = 0
+
+    def map(self, change: Callable[..., Tensor], *others: Anchor) -> Anchor:
+        """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
+        return replace(self, rows=change(self.rows, *(o.rows for o in others)))
+
+
+@dataclass(frozen=True)
 class Mixture:
     """A second model v of each row, which learns what the mixture v̄ = α v + (1 − α) y lacks.
 
@@ -205,8 +231,14 @@ class LocalTask:
     """Where the gradients of the steps are taken, instead of at the rows."""
     mixture: Mixture | None = None
     """Second models of the rows, which are trained beside them."""
+    anchor: Anchor | None = None
+    """What proximal and `pull` terms draw towards, if that is not the start."""
     keys: Tensor | None = None
     """Keys (S, K) of the minibatches, which say what a model with dropout drops; None: nothing."""
+
+    def since(self, k: int) -> int:
+        """The number of step `k` (both from 1) among those since the moments started afresh."""
+        return k if self.anchor is None else (k - 1) % self.anchor.every + 1
 
     @property
     def gradients_per_step(self) -> int:
@@ -233,6 +265,7 @@ class LocalTask:
             previous=some(self.previous),
             storm=self.storm and self.storm.map(lambda rows: rows[index]),
             average=self.average and self.average.map(lambda rows: rows[index]),
+            anchor=self.anchor and self.anchor.map(lambda rows: rows[index]),
             keys=some(self.keys),
             lookahead=self.lookahead and self.lookahead.map(lambda rows: rows[index]),
             mixture=self.mixture and self.mixture.map(lambda rows: rows[index]),
@@ -246,6 +279,7 @@ class LocalTask:
             return first
         storms = [task.storm for task in tasks if task.storm is not None]
         averages = [task.average for task in tasks if task.average is not None]
+        anchors = [task.anchor for task in tasks if task.anchor is not None]
         looks = [task.lookahead for task in tasks if task.lookahead is not None]
         mixtures = [task.mixture for task in tasks if task.mixture is not None]
         return replace(
@@ -262,6 +296,7 @@ class LocalTask:
             previous=_joined([task.previous for task in tasks]),
             storm=storms[0].map(_stacked, *storms[1:]) if storms else None,
             average=averages[0].map(_stacked, *averages[1:]) if averages else None,
+            anchor=anchors[0].map(_stacked, *anchors[1:]) if anchors else None,
             keys=_joined([task.keys for task in tasks]),
             lookahead=looks[0].map(_stacked, *looks[1:]) if looks else None,
             mixture=mixtures[0].map(_stacked, *mixtures[1:]) if mixtures else None,

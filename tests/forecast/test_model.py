@@ -206,7 +206,7 @@ def test_what_cannot_be_loaded(model: ForecastModel) -> None:
         write_models(Path(f"{name}.safetensors"), models, other)
         with pytest.raises(ResultsError, match=message):
             load(f"{name}.safetensors")
-    with pytest.raises(ResultsError, match="no model that can be read"):
+    with pytest.raises(ResultsError, match="the file does not exist"):
         load("absent.safetensors")
     assert plfl.load is load
 

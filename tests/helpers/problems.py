@@ -70,17 +70,19 @@ class Quadratic:
                 storm.momentum[on], storm.square[on], before[on] = m, v, y
             if task.gradients is not None:
                 task.gradients[on] += g
-            g = g + pull * (y - start[on])
+            g = g + pull * (y - (start if task.anchor is None else task.anchor.rows)[on])
             if task.constant is not None:
                 g = g + task.constant[on]
             state = {name: rows[on] for name, rows in task.state.items()}
-            task.optimiser.step(y, g, state, task.steps_taken[on] + k)
+            task.optimiser.step(y, g, state, task.steps_taken[on] + task.since(k))
             for name, rows in task.state.items():
                 rows[on] = state[name]
             if storm is not None:
                 y = torch.where(task.shared, ahead, y)
             y = y if task.step_offset is None else y + task.step_offset[on]
             task.rows[on] = y if task.frozen is None else torch.where(task.frozen, start[on], y)
+            if task.anchor is not None:
+                task.anchor.advance(task.rows, task.state, k, on)
         return torch.zeros(len(client), dtype=torch.float64)
 
     def gradients(self, y: Tensor, client: Tensor) -> Tensor:

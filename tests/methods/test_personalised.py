@@ -398,6 +398,8 @@ def apart(f: Any) -> None:
     f.state.w = f.local.clone()
 
 
+PAIRS = Quadratic([1, 1, 1, 1], [-3, -2.5, 2, 3], [1])
+"""Two pairs of clients that want opposite things."""
 FEDAMP = FedAMP(attention="distance", sigma=2)
 
 
@@ -432,6 +434,16 @@ def test_what_fedamps_server_sends():
         after(FedAMP(attention="distance", sigma=0.9))
 
 
+@pytest.mark.parametrize(
+    "method", [FedAMP(), FedAMP(attention="distance", sigma=5)], ids=["cosine", "distance"]
+)
+def test_fedamps_weights_find_the_clients_that_are_alike(method):
+    federations: list[Any] = []
+    trajectory(SGD, AVG, method, problem=PAIRS, start=(0.1,), made=federations.append)
+    (f,) = federations
+    assert method._weights(f.state.w).argmax(1).tolist() == [1, 0, 3, 2]
+
+
 def test_mixtures_of_models_that_fit():
     """From 2 with losses of 2, the clients gain 0.6878 and 1.0752, 1.2312 and 1.7408."""
     seen = trajectory(SGD, AVG, FedFomo(), rounds=2)
@@ -455,9 +467,8 @@ def test_fedfomo_keeps_to_the_model_before_if_no_other_is_better():
 
 def test_fedfomos_server_learns_whose_models_help_and_explores():
     federations: list[Any] = []
-    problem = Quadratic([1, 1, 1, 1], [-3, -2.5, 2, 3], [1])
     few = FedFomo(models=2, epsilon=0)
-    seen = trajectory(SGD, AVG, few, problem=problem, rounds=8, made=federations.append)
+    seen = trajectory(SGD, AVG, few, problem=PAIRS, rounds=8, made=federations.append)
     assert seen[-1].report.bytes[0]["bytes_down"].tolist() == [16] * 4
     (affinity,) = (f.state.affinity for f in federations)
     assert (affinity.diagonal() == 0).all()

@@ -31,7 +31,7 @@ from plfl.tasks.losses import POINT
 from plfl.training.engines import choose, make_engine
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
-from plfl.training.task import Average, LocalTask, LookAhead, Mixture, Storm
+from plfl.training.task import Anchor, Average, LocalTask, LookAhead, Mixture, Storm
 
 PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
 SMALL = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(6, 4), absolute=True)
@@ -78,6 +78,7 @@ TERMS = [
     "clip",
     "lookahead",
     "mixture",
+    "anchor",
 ]
 
 PER_ROW = ["rows", "batches", "steps_taken", "constant", "step_offset", "targets", "steps", "keys"]
@@ -91,7 +92,7 @@ def part(whole, rows):
 
     given = {n: some(x) for n in [*PER_ROW, "gradients"] if (x := getattr(whole, n)) is not None}
     given["state"] = {name: some(x) for name, x in whole.state.items()}
-    names = ("storm", "average", "lookahead", "mixture")
+    names = ("storm", "average", "lookahead", "mixture", "anchor")
     given |= {name: x and x.map(some) for name in names for x in [getattr(whole, name)]}
     return replace(whole, **given)
 
@@ -128,6 +129,7 @@ def with_terms(whole, names, seed=1):
             decay=0.9,
         ),
         "lookahead": LookAhead(0.05, whole.batches.flip(1) + 7),
+        "anchor": Anchor(rows + 0.1 * normal(rows.shape), every=2, rate=0.3),
         "mixture": Mixture(
             rows=rows + 0.1 * normal(rows.shape),
             state=whole.optimiser.init(rows),
@@ -225,6 +227,8 @@ def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
     if "average" in terms:
         torch.testing.assert_close(ours.average.rows, theirs.average.rows, rtol=0, atol=1e-9)
+    if "anchor" in terms:
+        torch.testing.assert_close(ours.anchor.rows, theirs.anchor.rows, rtol=0, atol=1e-9)
     if "mixture" in terms:
         for name in ("rows", "share"):
             got, expected = (getattr(t.mixture, name) for t in (ours, theirs))
@@ -320,7 +324,7 @@ def test_forecasts_agree(together):
         [],
         ["storm", "steps"],
         ["rates", "average", "clip", "steps"],
-        ["lookahead", "mixture", "steps"],
+        ["lookahead", "mixture", "anchor", "pull", "steps"],
     ],
     ids=["plain", "storm", "pace", "points"],
 )
@@ -339,6 +343,7 @@ def test_a_row_trains_to_the_same_bits_in_any_company(terms):
             assert torch.equal(fewer.storm.momentum, whole.storm.momentum[columns])
             assert torch.equal(fewer.storm.square, whole.storm.square[columns])
         if "mixture" in terms:
+            assert torch.equal(fewer.anchor.rows, whole.anchor.rows[columns])
             assert torch.equal(fewer.mixture.rows, whole.mixture.rows[columns])
             assert torch.equal(fewer.mixture.share, whole.mixture.share[columns])
 

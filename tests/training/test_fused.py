@@ -90,7 +90,8 @@ def in_double(t):
     state = {name: x.double() for name, x in t.state.items()}
     storm = t.storm and t.storm.map(torch.Tensor.double)
     mixture = t.mixture and t.mixture.map(torch.Tensor.double)
-    return replace(t, state=state, storm=storm, mixture=mixture, **doubles)
+    anchor = t.anchor and t.anchor.map(torch.Tensor.double)
+    return replace(t, state=state, storm=storm, mixture=mixture, anchor=anchor, **doubles)
 
 
 def error(got, expected, start):
@@ -236,6 +237,9 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
     if ours.average is not None:
         got, expected = ours.average.rows, theirs.average.rows
         assert error(got, expected, torch.zeros_like(got)) < 1e-5
+    if ours.anchor is not None:
+        before_of = with_terms(task(SMALL, optimiser), terms).anchor.rows
+        assert error(ours.anchor.rows, theirs.anchor.rows, before_of) < 1e-5
     if ours.mixture is not None:
         before = with_terms(task(SMALL, optimiser), terms).mixture
         assert error(ours.mixture.rows, theirs.mixture.rows, before.rows) < 1e-5

@@ -1,7 +1,9 @@
+import math
+
 from plfl.report import classifiers, figures
 from plfl.report.extras import extras
 from plfl.data import source
-from plfl.experiments.effort import local_steps
+from plfl.experiments.effort import cost_of_step, local_steps
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import of_job, training_code
 from plfl.plugins import active
@@ -122,10 +124,12 @@ def training_memory(wildcards, attempt):
 
 
 def training_minutes(wildcards, attempt):
-    """Time limit of a training job in minutes."""
+    """Time limit of a training job in minutes, by the cost of a local step of its model on a CPU."""
     job = of(wildcards)
-    steps = models_of(wildcards) * job.federation.rounds * local_steps(job)
-    return attempt * (10 + steps // 60_000)
+    share = job.federation.participation if job.data.is_images else 1
+    models = math.ceil(share * models_of(wildcards))
+    steps = models * job.federation.rounds * local_steps(job)
+    return attempt * (10 + int(steps * cost_of_step(job)) // 60_000)
 
 
 def training_digest(wildcards):

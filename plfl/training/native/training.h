@@ -49,6 +49,9 @@ extern "C" struct PlflTraining {
   double share_rate;
   const std::uint64_t* keys;     // [rows][steps] of the units that are dropped; null: none are
   const std::uint64_t* ahead_keys;  // likewise, for `ahead`
+  float* anchor;                 // [rows][parameters], what pulls draw to, in and out; null: y⁰
+  std::int64_t every;            // steps after which it moves, and the moments start afresh
+  double anchor_rate;            // part of the way to the model that it goes then
 };
 
 constexpr float kClose = 1e-6f;        // beside a norm that divides, as in PyTorch
@@ -60,6 +63,11 @@ struct Moments {
       : m(exist && any(job, kMomentum) ? layout.size : 0),
         v(exist && any(job, kAdam) ? layout.size : 0),
         vmax(exist && any(job, kAdamAms, kAdamAms) ? layout.size : 0) {}
+
+  void clear(const Layout& layout) const {
+    for (const Floats* rows : {&m, &v, &vmax})
+      if (rows->get()) std::memset(rows->get(), 0, layout.size * sizeof(float));
+  }
 
   // Null rows: zeros.
   void read(const Layout& layout, std::int64_t row, const float* m_rows, const float* v_rows,
@@ -132,8 +140,13 @@ class Trainer {
     // The optimiser's own pull acts on shared parameters.
     pulls_[0] = {float(rule.proximal), shared_.data()};
     const bool pulled = rule.proximal != 0 || job_.pull;
-    if (pulled) std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
-    const bool constant = job_.constant && !(pulled && move_anchor(rule.proximal != 0));
+    if (job_.anchor) {
+      layout_.read(job_.anchor, row, anchor_.get());
+    } else if (pulled) {
+      std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
+    }
+    const bool constant =
+        job_.constant && (!pulled || job_.anchor || !move_anchor(rule.proximal != 0));
     const std::int64_t* taken = job_.taken + 2 * row;
     const bool each = taken[0] != taken[1] || rule.coupled_decay != 0;
     const bool other = dense_ || job_.step_offset || job_.gradients || job_.frozen || each;
@@ -144,17 +157,23 @@ class Trainer {
     double loss = 0.0;
     for (std::int64_t k = 0; k < steps; ++k) {
       const bool last = k + 1 == steps;
-      optimiser_ = at_step(paced(rule, k), taken[0] + k + 1, taken[1] + k + 1, last);
+      const std::int64_t since = job_.anchor ? k % job_.every : k;
+      optimiser_ = at_step(paced(rule, k), taken[0] + since + 1, taken[1] + since + 1, last);
       if (job_.momentum) pass(previous_.get(), recall, starts_of(job_.starts, row, k), key_of(job_.keys, row, k), row, k, true);
-      if (job_.mixed) loss += step_of_mixed(row, k);
+      if (job_.mixed) {
+        loss += step_of_mixed(
+            row, k, at_step(paced(rule, k), taken[0] + k + 1, taken[1] + k + 1, last));
+      }
       if (job_.ahead) loss += pass(y_.get(), look, starts_of(job_.ahead, row, k), key_of(job_.ahead_keys, row, k), row, -1, last);
       const float* point = job_.ahead ? point_.get() : y_.get();
       loss += pass(point, apply_, starts_of(job_.starts, row, k), key_of(job_.keys, row, k), row, k, last);
+      if (job_.anchor && since + 1 == job_.every) advance_anchor();
       if (job_.average) advance_average(job_.averaged[row] + double(k + 1));
     }
     job_.losses[row] = loss / double(steps * (1 + bool(job_.ahead) + bool(job_.mixed)));
     layout_.write(y_.get(), row, job_.theta);
     moments_.write(layout_, row, job_.m, job_.v, job_.vmax);
+    if (job_.anchor) layout_.write(anchor_.get(), row, job_.anchor);
     if (job_.mixed) {
       layout_.write(mixed_.get(), row, job_.mixed);
       mixed_moments_.write(layout_, row, job_.mixed_m, job_.mixed_v, job_.mixed_vmax);
@@ -235,6 +254,15 @@ class Trainer {
     }
   }
 
+  void advance_anchor() {
+    const float rate = float(job_.anchor_rate);
+    for (std::ptrdiff_t k = 0; k < layout_.size; k += W) {
+      const V anchor = load(anchor_.get() + k);
+      store(anchor_.get() + k, anchor + rate * (load(y_.get() + k) - anchor));
+    }
+    moments_.clear(layout_);
+  }
+
   Optimiser at_step(const PlflRule& rule, std::int64_t shared, std::int64_t personal,
                     bool last) const {
     Optimiser o{};
@@ -296,14 +324,16 @@ class Trainer {
     return all ? all + row * job_.steps + k : nullptr;
   }
 
-  // The step of the model in the mixture, along the gradient of the mixture, whose loss is returned.
-  float step_of_mixed(std::int64_t row, std::int64_t k) {
+  // The step by `mover` of the model in the mixture along the gradient of the mixture, whose loss is
+  // returned.
+  float step_of_mixed(std::int64_t row, std::int64_t k, const Optimiser& mover) {
     const float share = job_.shares[row], rest = 1.0f - share;
     for (std::ptrdiff_t i = 0; i < layout_.size; i += W)
       store(point_.get() + i, share * load(mixed_.get() + i) + rest * load(y_.get() + i));
     double product = 0.0;
     const bool learns = k < job_.learned;
     const Optimiser own = optimiser_;
+    optimiser_ = mover;
     optimiser_.other = y_.get();
     optimiser_.share = share;
     optimiser_.product = learns ? &product : nullptr;
@@ -315,7 +345,8 @@ class Trainer {
     optimiser_.gradients = nullptr;
     optimiser_.pull = optimiser_.step_offset = nullptr;
     optimiser_.frozen = nullptr;
-    const float loss = pass(point_.get(), follow, starts_of(job_.starts, row, k), key_of(job_.keys, row, k), row, k, true);
+    const float loss = pass(point_.get(), follow, starts_of(job_.starts, row, k),
+                            key_of(job_.keys, row, k), row, k, true);
     optimiser_ = own;
     if (learns) {
       const float moved = share - float(job_.share_rate) * float(product);
