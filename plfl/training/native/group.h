@@ -159,13 +159,18 @@ class Group {
       const std::int64_t last = lane < count ? starts[lane] + layout_.steps - 1 : 0;
       const float* own =
           targets ? targets + lane * horizons : windows.targets + last * horizons;
+      int horizon = 0, quantile = -1;  // of an output; to divide its number by theirs is slow
       for (int o = 0; o < layout_.outputs; ++o) {
         const int i = o * kLanes + lane;
+        if (++quantile == quantiles) {
+          quantile = 0;
+          ++horizon;
+        }
         if (lane >= count) {
           gradient[i] = 0.0f;
           continue;
         }
-        const float error = predictions_[i] - own[o / quantiles];
+        const float error = predictions_[i] - own[horizon];
         float sign = 1.0f;
         if (layout_.absolute) sign = float(outputs[i] > 0.0f) - float(outputs[i] < 0.0f);
         // Comparisons such that the slope of NaN is NaN.
@@ -180,7 +185,7 @@ class Group {
           gradient[i] = scale * (error > 1.0f ? 1.0f : error < -1.0f ? -1.0f : error) * sign;
           sum += size < 1.0f ? 0.5f * error * error : size - 0.5f;
         } else {
-          const float level = loss.levels[o % quantiles];
+          const float level = loss.levels[quantile];
           const float slope = error >= 0.0f ? 1.0f - level : error < 0.0f ? -level : error;
           gradient[i] = scale * slope * sign;
           sum += slope * error;
