@@ -40,7 +40,7 @@ from torch import Tensor
 
 from plfl import methods
 from plfl.config.study import Cell, Study
-from plfl.data.windows import Dataset
+from plfl.data.dataset import Dataset
 from plfl.errors import ConfigError
 from plfl.experiments.evaluation import EVALUATED
 from plfl.experiments.train import train

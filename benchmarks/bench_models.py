@@ -19,7 +19,8 @@ from torch import nn
 
 from plfl.config.model_rules import OWN, available
 from plfl.config.sections import Windows
-from plfl.data.windows import Dataset, build
+from plfl.data.dataset import Dataset
+from plfl.data.windows import build
 from plfl.layout import WindowShape
 from plfl.models import Model
 from plfl.models.network import Network

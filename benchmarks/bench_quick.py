@@ -17,7 +17,8 @@ import torch
 from torch import nn
 
 from plfl.config.sections import Windows
-from plfl.data.windows import Dataset, build
+from plfl.data.dataset import Dataset
+from plfl.data.windows import build
 from plfl.models.forecaster import Forecaster
 from plfl.models.layers import Module
 from plfl.optimizers.client.adam import Adam

@@ -12,7 +12,7 @@ from bench_quick import YEAR
 from torch import nn
 
 from plfl.config.study import Study
-from plfl.data.windows import Dataset
+from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import network_of
 from plfl.optimizers.client.adamw import AdamW
 from plfl.tasks.losses import Loss, Pinball

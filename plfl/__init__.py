@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # see above
     from plfl.config.study import Cell, Study
+    from plfl.data.dataset import Dataset
     from plfl.data.prepare import load_dataset
-    from plfl.data.windows import Dataset
     from plfl.errors import PlflError
     from plfl.experiments.train import train
     from plfl.forecast.model import ForecastModel, load
@@ -37,7 +37,7 @@ __all__ = [
 _MODULES = {
     "Cell": "plfl.config.study",
     "CellResult": "plfl.results.records",
-    "Dataset": "plfl.data.windows",
+    "Dataset": "plfl.data.dataset",
     "ForecastModel": "plfl.forecast.model",
     "PlflError": "plfl.errors",
     "Study": "plfl.config.study",

@@ -10,8 +10,8 @@ import numpy as np
 from plfl.baselines import naive
 from plfl.baselines.model import Floats, Rows
 from plfl.config.features import CALENDAR
+from plfl.data.dataset import WEEK, Dataset
 from plfl.data.features import time_of_day, weekday
-from plfl.data.windows import WEEK, Dataset
 
 SEASONS = (naive.DAY, 2 * naive.DAY, WEEK)
 """Day and week lags, in minutes before the target."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from plfl.baselines import features, naive
 from plfl.baselines.model import Floats, Rows, per_client
-from plfl.data.windows import WEEK, Dataset
+from plfl.data.dataset import WEEK, Dataset
 
 PENALTY = 1.0
 """Value that ridge regression adds to the diagonal of A'A."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from plfl.baselines.model import Fit, Floats, Predict, Rows
-from plfl.data.windows import WEEK, Dataset
+from plfl.data.dataset import WEEK, Dataset
 
 DAY = WEEK // 7
 """Minutes in a day."""

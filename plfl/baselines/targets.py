@@ -6,7 +6,7 @@ from functools import wraps
 import numpy as np
 
 from plfl.baselines.model import Fit, Floats, Predict, Rows
-from plfl.data.windows import Dataset
+from plfl.data.dataset import Dataset
 
 
 def of_each(fit: Fit) -> Fit:

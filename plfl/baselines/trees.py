@@ -10,8 +10,8 @@ import numpy as np
 
 from plfl.baselines import features
 from plfl.baselines.model import Floats, Predict, Rows
+from plfl.data.dataset import Dataset, Split
 from plfl.data.units import Unit
-from plfl.data.windows import Dataset, Split
 
 PARAMETERS: dict[str, Any] = {
     "objective": "l1",

@@ -13,7 +13,7 @@ from plfl.errors import PlflError
 if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
 
-    from plfl.data.windows import Dataset
+    from plfl.data.dataset import Dataset
     from plfl.results.records import CellResult, Models
     from plfl.tasks.classify import Classify
 
@@ -54,8 +54,8 @@ def run(options: argparse.Namespace) -> None:
 
     from tqdm import tqdm
 
+    from plfl.data.dataset import Dataset
     from plfl.data.prepare import load_examples
-    from plfl.data.windows import Dataset
     from plfl.experiments.train import train
     from plfl.results.records import write_table
 

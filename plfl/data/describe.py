@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from plfl.config.sections import Windows
-from plfl.data.windows import SPLITS, WEEK, build
+from plfl.data.dataset import SPLITS, WEEK
+from plfl.data.windows import build
 from plfl.errors import DataError
 
 ENOUGH_WEEKS = 8

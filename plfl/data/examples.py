@@ -1,7 +1,7 @@
 """What clients train on, whether series or images."""
 
+from plfl.data.dataset import Dataset
 from plfl.data.images.dataset import ImageDataset
-from plfl.data.windows import Dataset
 
 Examples = Dataset | ImageDataset
 """The data of a federation. Engines and clients use what both have: names of clients, rows of

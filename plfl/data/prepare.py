@@ -4,10 +4,10 @@ from pathlib import Path
 
 from plfl.config.study import Study
 from plfl.data import source, windows
+from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
 from plfl.data.images.dataset import ImageDataset
 from plfl.data.images.pool import ImagePool
-from plfl.data.windows import Dataset
 from plfl.errors import ConfigError
 
 

@@ -1,202 +1,22 @@
-"""From series to supervised windows: split by time, scale, and index.
-
-A window is represented by its start row s: its inputs are the rows s … s+T−1, its target is the
-load of row s+T−1+L, or there are H targets from this row on, and its persistence forecast is the
-load of row s+T−1. Windows are never
-copied; a year of one building at 15 minutes takes less than 2 MB, and 0.14 MB more for each column
-of a context.
-
-A series may have gaps: NaN in the load or another feature. A window that reads one, in its inputs,
-its context or its target, is left out of every part."""
+"""From series to supervised windows: split by time, scale, and index."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
-from os import PathLike
-from typing import Any, Literal
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.config.sections import Windows
-from plfl.data import arrays, context
+from plfl.data import context
+from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.data.units import Unit
 from plfl.errors import DataError
-from plfl.layout import WindowShape
 
-Split = Literal["train", "validation", "test"]
-WEEK = 7 * 24 * 60
-"""Minutes in a week."""
-SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Minimum and maximum of each feature."""
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """The series of a federation: the rows of all clients in one table, client by client."""
-
-    clients: NDArray[np.str_]
-    """Names of the N clients."""
-    columns: NDArray[np.str_]
-    """Names of the F features."""
-    features: NDArray[np.float32]
-    """Scaled features (R, F), the load first: the sequence of a window is `look_back` rows."""
-    context: NDArray[np.float32]
-    """Further inputs (R, G) of the window whose last input row this is, read once per window."""
-    targets: NDArray[np.float32]
-    """Target (R,), in scaled units, of the window whose last input row this is, or (R, H) if there
-    are several; NaN where the client's series ends before the target."""
-    load: NDArray[np.float64]
-    """Load (R,) in kWh per interval."""
-    stamps: NDArray[np.datetime64]
-    """End of each row's interval (R,)."""
-    bounds: NDArray[np.int64]
-    """Rows (N, 4) at which a client's training, validation and test parts start, and its end. Rows
-    before the training part are left out by `windows.history`."""
-    load_offset: NDArray[np.float64]
-    """Load (N,) in kWh at which the scaled load is 0."""
-    load_scale: NDArray[np.float64]
-    """Load (N,) in kWh by which the scaled load grows by 1."""
-    relative: bool
-    """Whether the target, and the load in the sequence of a window, is relative to the load of the
-    last input row. The last row of the sequence is then subtracted when a window is read:
-    `features` has the same load for every window."""
-    look_back: int
-    """T, input rows of a window."""
-    look_ahead: int
-    """L, steps from the last input row to the first target."""
-    interval: int
-    """Minutes between rows."""
-    horizons: int = 1
-    """H, targets of a window."""
-
-    def starts(self, client: int, split: Split) -> NDArray[np.int64]:
-        """Start rows of all windows that lie entirely in one split of a client.
-
-        Those that touch a gap are left out.
-        """
-        every = self._every(client, split)
-        last = self.persistence_rows(every)
-        missing = np.isnan(self.targets[last])
-        return every[self.readable[last] & ~(missing if missing.ndim == 1 else missing.any(axis=1))]
-
-    def skipped(self, client: int, split: Split) -> int:
-        """Number of windows in one split of a client that touch a gap."""
-        return len(self._every(client, split)) - len(self.starts(client, split))
-
-    def first_week(self, client: int) -> NDArray[np.int64]:
-        """Start rows of the windows in the week that begins with the first one of the test part.
-
-        If windows have several targets, these are windows whose targets follow each other, from the
-        first one on that forecasts at midnight, if there is one on the first day.
-        """
-        starts = self.starts(client, "test")
-        if self.horizons > 1:
-            starts = self._one_after_the_other(starts)
-        return starts[: np.searchsorted(starts, starts[0] + WEEK // self.interval)]
-
-    def _one_after_the_other(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
-        made_at = self.stamps[self.persistence_rows(starts)]
-        midnight = np.flatnonzero(made_at == made_at.astype("datetime64[D]"))
-        first = int(midnight[0]) if len(midnight) and midnight[0] * self.interval < WEEK // 7 else 0
-        kept = [first]
-        for i, start in enumerate(starts):
-            if start >= starts[kept[-1]] + self.horizons:
-                kept.append(i)
-        return starts[kept]
-
-    def _every(self, client: int, split: Split) -> NDArray[np.int64]:
-        first, end = self.bounds[client, SPLITS.index(split) :][:2]
-        return np.arange(first, end - self.length + 1)
-
-    @cached_property
-    def readable(self) -> NDArray[np.bool_]:
-        """Whether the window whose last input row this is (R,) reads no gap in its inputs.
-
-        Rows with too few others before them in the table of all clients are counted as gaps.
-        """
-        gaps = np.cumsum(np.isnan(self.features).any(axis=1))
-        before = np.concatenate([[0], gaps])[: len(gaps) - self.look_back + 1]
-        found = np.zeros(len(gaps), bool)
-        found[self.look_back - 1 :] = gaps[self.look_back - 1 :] == before
-        return found & ~np.isnan(self.context).any(axis=1)
-
-    def target_rows(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows (W,) of the targets of windows, or (W, H) if there are several."""
-        first = starts + self.look_back - 1 + self.look_ahead
-        return first if self.horizons == 1 else first[:, None] + np.arange(self.horizons)
-
-    def persistence_rows(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Last input rows of windows; their load is the persistence forecast."""
-        return starts + self.look_back - 1
-
-    def truth(self, starts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Loads (W,) or (W, H) of the targets of windows."""
-        return self.load[self.target_rows(starts)]
-
-    def persistence(self, starts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The load of each window's last input row as a forecast, in the shape of `truth`."""
-        last = self.load[self.persistence_rows(starts)]
-        return last if self.horizons == 1 else np.repeat(last[:, None], self.horizons, axis=1)
-
-    def at(self, h: int) -> Dataset:
-        """The same series with the target `h`, from 0, of each window alone."""
-        if self.horizons == 1:
-            return self
-        targets = np.ascontiguousarray(self.targets[:, h])
-        return replace(self, targets=targets, look_ahead=self.look_ahead + h, horizons=1)
-
-    @property
-    def length(self) -> int:
-        """Rows from the first input row to the last target."""
-        return self.look_back + self.look_ahead + self.horizons - 1
-
-    @property
-    def shape(self) -> WindowShape:
-        """What a model reads of a window."""
-        return WindowShape(self.features.shape[1], self.look_back, self.context.shape[1])
-
-    def in_kwh(
-        self, client: int, starts: NDArray[np.int64], outputs: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Forecasts in kWh per interval, given a model's outputs (W, ...) in scaled units.
-
-        Args:
-            client: number of the client.
-            starts: start rows (W,) of its windows.
-            outputs: what the model makes of these windows.
-        """
-        last = self.load[self.persistence_rows(starts)].reshape(-1, *[1] * (outputs.ndim - 1))
-        level = last if self.relative else self.load_offset[client]
-        return np.asarray(level + self.load_scale[client] * outputs, float)
-
-    def of_seed(self, seed: int) -> Dataset:
-        """The data as the federation of a seed holds them: the same for all."""
-        return self
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the dataset as an .npz file of plain arrays."""
-        arrays.save(path, asdict(self))
-
-    @classmethod
-    def load_file(cls, path: str | PathLike[str]) -> Dataset:
-        """Read what `save` wrote.
-
-        Raises:
-            DataError: the file is missing or damaged.
-        """
-
-        def make(fields: dict[str, Any]) -> Dataset:
-            for name in ("look_back", "look_ahead", "horizons", "interval"):
-                fields[name] = int(fields[name])
-            fields["relative"] = bool(fields["relative"])
-            return cls(**fields)
-
-        return arrays.load(path, make)
 
 
 def build(

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.config.study import Study
-from plfl.data.windows import Dataset
+from plfl.data.dataset import Dataset
 from plfl.experiments.train import train
 from plfl.files import atomic
 from plfl.results.audit import PAIR, PAIRS, Variant, as_markdown, mark, variants

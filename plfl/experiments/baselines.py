@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from plfl.baselines import catalogue, features, linear, naive, targets, trees
 from plfl.baselines.model import Fit, Predict
-from plfl.data.windows import SPLITS, WEEK, Dataset
+from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.experiments.evaluation import check_margins
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast

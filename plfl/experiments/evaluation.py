@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from plfl.data.windows import Dataset, Split
+from plfl.data.dataset import Dataset, Split
 from plfl.errors import DataError
 from plfl.federated.channel import Channel
 from plfl.federated.federation import Federation

@@ -20,9 +20,10 @@ from torch import Tensor
 from plfl import methods
 from plfl.config.method_rules import MethodRules
 from plfl.config.study import Study
+from plfl.data.dataset import Dataset
 from plfl.data.images.dataset import ImageDataset
 from plfl.data.images.pool import ImagePool
-from plfl.data.windows import Dataset, build
+from plfl.data.windows import build
 from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.round import run

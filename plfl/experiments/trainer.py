@@ -9,8 +9,8 @@ import torch
 
 from plfl.config.search import Candidate
 from plfl.config.study import Cell, Study
+from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
-from plfl.data.windows import Dataset
 from plfl.experiments.evaluation import Evaluator
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation

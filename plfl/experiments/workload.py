@@ -13,10 +13,10 @@ import torch
 
 from plfl.config.sections import IMAGES, Skew
 from plfl.config.study import Study
+from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.examples import Examples
 from plfl.data.images.dataset import ImageDataset
 from plfl.data.images.pool import ImagePool
-from plfl.data.windows import SPLITS, Dataset
 from plfl.experiments.effort import SIZES, YEAR, local_steps
 from plfl.experiments.trainer import Trainer
 from plfl.files import digest

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
+from plfl.data.dataset import Split
 from plfl.data.examples import Examples
-from plfl.data.windows import Split
 from plfl.errors import DataError
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd

@@ -49,7 +49,7 @@ class Forecasting(nn.Module):
         Args:
             module: the model.
             scaling: that of the client.
-            relative: that of `plfl.data.windows.Dataset`.
+            relative: that of `plfl.data.dataset.Dataset`.
             task: what it predicts.
             margins: those of the client's intervals, in units of the model's outputs.
         """

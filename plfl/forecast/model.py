@@ -20,9 +20,10 @@ from plfl.config.sections import Ahead, Compute, Meters
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.data import context, meters
 from plfl.data.checks import check_finite, check_stamps
+from plfl.data.dataset import WEEK, Dataset
 from plfl.data.features import assemble, resampled
 from plfl.data.meters.stamps import standard_offset, zone_named
-from plfl.data.windows import WEEK, Dataset, Scaling, build_later
+from plfl.data.windows import Scaling, build_later
 from plfl.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.experiments.trainer import network_of
 from plfl.forecast.contents import describe_scaled, margins_of, scaling_of

@@ -11,7 +11,7 @@ import pandas as pd
 
 from plfl.config.study import Cell, Study
 from plfl.data import source
-from plfl.data.windows import Dataset
+from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import TRAINED, CellCache
 from plfl.forecast.contents import describe
 from plfl.results.models import write_models

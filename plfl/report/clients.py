@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from plfl.baselines import BASELINE
-from plfl.data.windows import WEEK
+from plfl.data.dataset import WEEK
 from plfl.results.collect import SEASONS
 from plfl.results.records import MODELS
 from plfl.results.tables import Tables, baseline_label, server_label

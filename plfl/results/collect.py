@@ -15,11 +15,11 @@ import pandas as pd
 from plfl import __version__
 from plfl.baselines import BASELINE, naive
 from plfl.config.study import FORMAT, Cell, Study
+from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.data.images.dataset import ImageDataset
 from plfl.data.prepare import load_file
 from plfl.data.source import read_receipt
 from plfl.data.units import known
-from plfl.data.windows import SPLITS, WEEK, Dataset
 from plfl.files import atomic
 from plfl.results import classification, costs
 from plfl.results.records import CELL, cell_digest, join_tables, write_csv, write_table

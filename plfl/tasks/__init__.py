@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # reading a configuration imports this package and should not
     import pandas as pd
     from torch import Tensor
 
-    from plfl.data.windows import Dataset, Split
+    from plfl.data.dataset import Dataset, Split
     from plfl.tasks.losses import Loss
 
 Floats: TypeAlias = NDArray[np.float64]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
-    from plfl.data.windows import Dataset, Split
+    from plfl.data.dataset import Dataset, Split
 
 ELSEWHERE = "plfl.experiments.image_evaluation scores classifiers"
 

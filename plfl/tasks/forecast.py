@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
-    from plfl.data.windows import Dataset, Split
+    from plfl.data.dataset import Dataset, Split
 
 
 class Forecast(Task):

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.data.dataset import WEEK, Dataset, Split
 from plfl.data.units import known
-from plfl.data.windows import WEEK, Dataset, Split
 
 Floats = NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from plfl.tasks.forecast import Forecast
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.data.windows import Dataset, Split
+    from plfl.data.dataset import Dataset, Split
 
 MEDIAN = 0.5
 

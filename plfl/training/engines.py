@@ -5,8 +5,8 @@ import logging
 import torch
 
 from plfl.config.sections import Compute
+from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
-from plfl.data.windows import Dataset
 from plfl.errors import ConfigError
 from plfl.layout import KernelForm
 from plfl.models.network import Network

@@ -15,7 +15,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from plfl.data.windows import Dataset
+from plfl.data.dataset import Dataset
 from plfl.layout import KernelForm, WindowShape
 from plfl.models.dropout import Dropout
 from plfl.models.network import Network

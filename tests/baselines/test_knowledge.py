@@ -7,7 +7,7 @@ import pytest
 
 from plfl.baselines import catalogue
 from plfl.baselines.trees import Boosting
-from plfl.data.windows import Dataset, Split
+from plfl.data.dataset import Dataset, Split
 from plfl.experiments.baselines import fits
 from tests.helpers.outside import dataset
 

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from plfl.baselines import linear
-from plfl.data.windows import SPLITS
+from plfl.data.dataset import SPLITS
 from tests.helpers.outside import Windowed, dataset, series
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from plfl.data.windows import SPLITS
+from plfl.data.dataset import SPLITS
 from plfl.experiments import baselines as evaluation
 from tests.helpers.outside import Windowed, dataset, series
 

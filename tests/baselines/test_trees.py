@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from plfl.baselines import trees
-from plfl.data.windows import SPLITS
+from plfl.data.dataset import SPLITS
 from tests.helpers.outside import Windowed, dataset, series
 
 Frame = pd.DataFrame

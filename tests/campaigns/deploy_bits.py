@@ -24,7 +24,7 @@ import yaml
 
 from plfl.config.study import Cell, Study
 from plfl.data import source, windows
-from plfl.data.windows import Dataset
+from plfl.data.dataset import Dataset
 from plfl.deploy import worker
 from plfl.deploy.check import compare, study_of
 from plfl.deploy.folders import CellFolders

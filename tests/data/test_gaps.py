@@ -9,8 +9,9 @@ import pytest
 
 from plfl.baselines import naive
 from plfl.config.sections import Windows
+from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.describe import describe, judge
-from plfl.data.windows import SPLITS, Dataset, build
+from plfl.data.windows import build
 from plfl.errors import DataError
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train

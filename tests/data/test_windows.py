@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.config.sections import Windows
-from plfl.data.windows import SPLITS, Dataset, build
+from plfl.data.dataset import SPLITS, Dataset
+from plfl.data.windows import build
 from plfl.errors import DataError
 
 

@@ -10,7 +10,7 @@ import pytest
 from plfl.cli import main as cli
 from plfl.config.algorithms import ServerOpts
 from plfl.config.study import Study
-from plfl.data.windows import Dataset
+from plfl.data.dataset import Dataset
 from plfl.experiments import audit
 from plfl.methods.authors_code import AuthorsCode
 from plfl.results import audit as audits

@@ -15,7 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from plfl.cli import main as cli
 from plfl.config.sections import Simulation
 from plfl.config.study import Study
-from plfl.data.windows import WEEK, Dataset, build
+from plfl.data.dataset import WEEK, Dataset
+from plfl.data.windows import build
 from plfl.errors import ConfigError, DataError
 from plfl.experiments import scarcity
 from plfl.experiments.scarcity import baselines, training

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plfl import methods
 from plfl.config.sections import Compute
 from plfl.config.study import Study
-from plfl.data.windows import Dataset
+from plfl.data.dataset import Dataset
 from plfl.errors import DataError
 from plfl.experiments import train as experiment
 from plfl.experiments.train import train

@@ -25,7 +25,7 @@ from plfl.config.study import Study
 from plfl.data import source
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import PAPER_RELEASE, Layout
-from plfl.data.windows import Dataset
+from plfl.data.dataset import Dataset
 from plfl.errors import ConfigError, DataError, ResultsError
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from plfl.config.study import Cell, Study
-from plfl.data.windows import Dataset, build
+from plfl.data.dataset import Dataset
+from plfl.data.windows import build
 from plfl.deploy.protocol.client import Client
 from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.server import Server

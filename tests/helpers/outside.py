@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from plfl.config.sections import Windows
+from plfl.data.dataset import Dataset
 from plfl.data.features import assemble
-from plfl.data.windows import Dataset, build
+from plfl.data.windows import build
 
 FEATURES = ["load", "time_index", "weekday", "temperature", "floor_area"]
 

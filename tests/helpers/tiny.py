@@ -7,7 +7,8 @@ import pandas as pd
 
 from plfl.config.search import KINDS
 from plfl.config.study import Cell, Study
-from plfl.data.windows import Dataset, build
+from plfl.data.dataset import Dataset
+from plfl.data.windows import build
 
 
 def study(**blocks: Any) -> Study:

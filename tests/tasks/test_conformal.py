@@ -9,7 +9,8 @@ from scipy import integrate, stats
 
 from plfl.baselines.trees import Boosting
 from plfl.config.study import Study
-from plfl.data.windows import Dataset, build
+from plfl.data.dataset import Dataset
+from plfl.data.windows import build
 from plfl.errors import ConfigError, DataError
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train

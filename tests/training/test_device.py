@@ -9,7 +9,7 @@ import torch
 
 from plfl import methods
 from plfl.config.study import Study
-from plfl.data.windows import Dataset
+from plfl.data.dataset import Dataset
 from plfl.experiments import trainer
 from plfl.experiments.train import train
 from plfl.models.forecaster import Forecaster

@@ -7,9 +7,9 @@ import pandas as pd
 
 from plfl.baselines.trees import Boosting
 from plfl.config.study import Study
+from plfl.data.dataset import Dataset
 from plfl.data.images.dataset import ImageDataset
 from plfl.data.prepare import load_file
-from plfl.data.windows import Dataset
 from plfl.experiments import image_baselines
 from plfl.experiments.baselines import evaluate
 from plfl.pipeline.jobs import job

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.config.sections import Skew
+from plfl.data.dataset import Split
 from plfl.data.images import splits
 from plfl.data.images.pool import ImagePool
-from plfl.data.windows import Split
 from plfl.errors import DataError
 from plfl.layout import WindowShape, image_shape
 

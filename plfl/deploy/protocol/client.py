@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from plfl.config.study import Cell, Study
-from plfl.data.windows import Dataset, Limits, build, limits_of, scalings
+from plfl.data.dataset import Dataset
+from plfl.data.windows import Limits, build, limits_of, scalings
 from plfl.deploy.hosts.private import private, private_folder
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.endpoints import (

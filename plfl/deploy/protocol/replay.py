@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.config.study import Cell, Study
-from plfl.data.windows import Dataset
+from plfl.data.dataset import Dataset
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.endpoints import calibrated
 from plfl.deploy.protocol.policy import RoundSummary

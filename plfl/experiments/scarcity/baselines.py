@@ -8,7 +8,7 @@ import pandas as pd
 
 from plfl.baselines import linear, trees
 from plfl.baselines.model import Fit
-from plfl.data.windows import Dataset
+from plfl.data.dataset import Dataset
 from plfl.experiments.baselines import FITS
 from plfl.results.scarcity import (
     LIGHTGBM,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from plfl.config.search import Candidate
 from plfl.config.sections import Tuning
 from plfl.config.study import Cell, Study
-from plfl.data.windows import WEEK, Dataset
+from plfl.data.dataset import WEEK, Dataset
 from plfl.errors import ConfigError, DataError
 from plfl.experiments.audit import Load, Progress
 from plfl.experiments.scarcity import baselines

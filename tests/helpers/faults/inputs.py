@@ -440,7 +440,7 @@ def _receipt(folder: Path) -> Subject:
 
 
 def _dataset(folder: Path) -> Subject:
-    from plfl.data.windows import Dataset
+    from plfl.data.dataset import Dataset
     from tests.helpers import tiny
 
     sink = io.BytesIO()
