@@ -16,11 +16,10 @@ from plfl.data import meters
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "measured-meters.md"
 
 
-def block(language: str) -> str:
-    """The guide's only piece of code in `language`."""
-    text = GUIDE.read_text(encoding="utf-8")
-    (code,) = re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
-    return str(code)
+def studies() -> list[Study]:
+    """The studies that the guide writes down."""
+    blocks = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return [Study.parse(yaml.safe_load(block), str(GUIDE)) for block in blocks]
 
 
 def test_its_code_makes_the_files_that_its_study_reads(
@@ -37,7 +36,8 @@ def test_its_code_makes_the_files_that_its_study_reads(
     table.to_csv("electricity_cleaned.csv", date_format="%Y-%m-%d %H:%M:%S")
     (command,) = re.findall(r"```\n(plfl data import .*?)```", guide, flags=re.DOTALL)
     assert main(shlex.split(command.replace("\\\n", " "))[1:]) == 0
-    study = Study.parse(yaml.safe_load(block("yaml")), str(GUIDE))
+    study, day_ahead = studies()
+    assert day_ahead.data.meters == study.data.meters
     found = meters.read(study.data, "fox")
     assert list(found) == listed and len(listed) == 12
     for name, series in found.items():

@@ -14,6 +14,7 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from plfl.config import checks as config_checks
 from plfl.config.sections import Data, Meters, Windows
 from plfl.config.study import Study
 from plfl.data import checks, meters, source, windows
@@ -833,7 +834,10 @@ def test_the_guide_explains_every_error_that_is_raised() -> None:
 def test_the_guide_explains_nothing_else() -> None:
     source = "".join(
         constants(
-            ast.parse(source_of_meters() + inspect.getsource(checks) + inspect.getsource(windows))
+            ast.parse(
+                source_of_meters()
+                + "".join(map(inspect.getsource, (checks, windows, config_checks.of_zone)))
+            )
         )
     )
     rows = explanations()

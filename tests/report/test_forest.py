@@ -1,10 +1,12 @@
 """The rows of a forest plot are where their numbers say."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from plfl.report.forest import Scale, forest, left_out
+from plfl.results.records import MODELS
 from plfl.results.verdict import Answer, Verdict
 
 
@@ -14,11 +16,10 @@ def verdict(
     high: float | None = 0.8,
     answer: Answer = "holds",
     text: str = "a",
-    **more: object,
+    **more: Any,
 ) -> Verdict:
-    return Verdict(
-        text, "local", "CA", answer, effect, low, high, seeds=3, clients=12, text=text, **more
-    )  # type: ignore[arg-type]
+    numbers: dict[str, Any] = {"effect": effect, "low": low, "high": high, "seeds": 3}
+    return Verdict(text, "local", "CA", answer=answer, clients=12, text=text, **numbers | more)
 
 
 def test_positions_are_linear_and_zero_is_inside() -> None:
@@ -58,14 +59,16 @@ def test_a_row_has_its_numbers_its_mark_and_its_size() -> None:
 
 
 def test_labels_name_what_the_rows_differ_in() -> None:
-    other = Verdict("a", "global", "NY", "holds", 0.1, text="a")
+    other = Verdict("a", "global", "NY", answer="holds", effect=0.1, text="a")
     plot = forest([verdict(), other])
     assert plot is not None and plot.about == "State, model"
     assert [row.label for row in plot.groups[0].rows] == ["CA, local", "NY, global"]
 
 
 def test_other_units_and_missing_ends_are_not_on_the_axis() -> None:
-    share = Verdict("d", None, None, "holds", 0.0581, 0.05, 0.06, unit="share", text="d")
+    share = Verdict(
+        "d", None, answer="holds", effect=0.0581, low=0.05, high=0.06, unit="share", text="d"
+    )
     single = verdict(0.3, None, None)
     plot = forest([share, single, verdict(None, None, None, "undecided", reason="diverged")])
     assert plot is not None
@@ -77,8 +80,8 @@ def test_other_units_and_missing_ends_are_not_on_the_axis() -> None:
 
 
 def test_one_seed_is_said_once() -> None:
-    one = Verdict("a", "local", "CA", "undecided", 0.2, 0.1, 0.3, seeds=1, text="a")
-    share = Verdict("d", None, None, "holds", 0.05, unit="share", seeds=1, text="d")
+    one = verdict(0.2, 0.1, 0.3, "undecided", seeds=1)
+    share = Verdict("d", None, answer="holds", effect=0.05, unit="share", seeds=1, text="d")
     plot = forest([one, share])
     assert plot is not None and plot.single_seed
     several = forest([verdict(answer="undecided")])
@@ -87,8 +90,8 @@ def test_one_seed_is_said_once() -> None:
 
 def test_what_the_study_lacks_is_no_row() -> None:
     lacking = [
-        Verdict("e", model, None, "not in this study", reason="no state CA", text="e")  # type: ignore[arg-type]
-        for model in ("local", "global")
+        Verdict("e", model, answer="not in this study", reason="no state CA", text="e")
+        for model in MODELS
     ]
     assert forest(lacking) is None
     plot = forest([verdict(), *lacking])

@@ -277,6 +277,7 @@ class Claims:
 
     def __init__(self, network, form):
         self.layout, self.kernel_form = network.layout, form
+        self.dropout = network.dropout
 
 
 def test_a_model_that_the_kernel_does_not_know_is_refused():
