@@ -28,8 +28,10 @@ def options(method: str, steps: int) -> dict[str, Any]:
     if method.startswith("cc_"):
         return {"steps": [1, steps], "max_delay": 1}
     of_others: dict[str, dict[str, Any]] = {
-        "fedala": {"subset": "shared"},
+        "fedala": {"subset": "shared", "most_steps": 2},
+        "fedbabu": {"epochs": 0.1},
         "fedeff": {"epoch_steps": steps},
+        "fine_tuning": {"epochs": 0.1},
         "one_shot": {"alone": 1},
     }
     return of_others.get(method, {})
