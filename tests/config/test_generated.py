@@ -15,12 +15,13 @@ from plfl.config.sections import Tuning
 from plfl.config.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
+GENERATED = schema.generated()
 
 
-@pytest.mark.parametrize("name", schema.generated())
+@pytest.mark.parametrize("name", GENERATED)
 def test_the_committed_file_is_not_stale(name: str) -> None:
     committed = (ROOT / name).read_text(encoding="utf-8")
-    assert committed == schema.generated()[name], "run `plfl schema` and commit what it writes"
+    assert committed == GENERATED[name], "run `plfl schema` and commit what it writes"
 
 
 def test_config_yaml_says_every_default_but_for_seeds_and_server_rates() -> None:
@@ -46,7 +47,7 @@ def test_config_yaml_says_every_default_but_for_seeds_and_server_rates() -> None
 
 
 def test_every_key_is_documented() -> None:
-    lines = schema.generated()["config.yaml"].splitlines()
+    lines = GENERATED["config.yaml"].splitlines()
     keys = [i for i, line in enumerate(lines) if ":" in line and not line.lstrip().startswith("#")]
     bare = [lines[i] for i in keys if not lines[i - 1].lstrip().startswith("#")]
     assert bare == []
