@@ -41,12 +41,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     server = single.add_parser("server", help="run the server: a SuperLink and the rounds")
     _add_common(server)
     _add_policy(server)
-    server.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on; default: %(default)s"
-    )
-    server.add_argument(
-        "--port", type=int, default=DEFAULT_PORT, help="port to listen on; default: %(default)s"
-    )
+    _add_address(server, DEFAULT_PORT)
     _add_keys(server, "server")
     server.set_defaults(run=_serve)
 
@@ -96,12 +91,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE",
         help="newer readings, in the layout of the study's meters; default: those of the folder",
     )
-    forecasts.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on; default: %(default)s"
-    )
-    forecasts.add_argument(
-        "--port", type=int, default=FORECAST_PORT, help="port to listen on; default: %(default)s"
-    )
+    _add_address(forecasts, FORECAST_PORT)
     _add_keys(forecasts, "server")
     forecasts.set_defaults(run=_forecasts)
 
@@ -149,6 +139,16 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         "--insecure",
         action="store_true",
         help="no encryption and no authentication; for this machine only",
+    )
+
+
+def _add_address(parser: argparse.ArgumentParser, port: int) -> None:
+    """Where a server listens."""
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; default: %(default)s"
+    )
+    parser.add_argument(
+        "--port", type=int, default=port, help="port to listen on; default: %(default)s"
     )
 
 

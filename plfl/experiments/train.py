@@ -91,9 +91,8 @@ def train(
                 examined = evaluator.examine(f, received, t == study.federation.rounds)
                 further = f.channel.close_round()  # shared margins of intervals
                 page = {kind: counts + further[kind] for kind, counts in page.items()}
-            recorder.train(
-                *(t, finished.present[i], finished.losses[i], finished.steps[i]), page, times
-            )
+            present, losses, steps = finished.present[i], finished.losses[i], finished.steps[i]
+            recorder.train(t, present, losses, steps, page, times)
             if evaluate:
                 recorder.evaluate(t, examined, page, clusters_of(f))
         progress(t)
