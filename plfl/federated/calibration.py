@@ -91,6 +91,8 @@ def _taught(
 ) -> Tensor:
     """Targets (N, K, B, ...) of FedADC+'s loss, with the models as their own teachers."""
     clients = torch.arange(len(models), device=models.device)
-    outputs = torch.stack(client_data.engine.predict(models, list(starts.flatten(1))))
-    taught = outputs.unflatten(1, starts.shape[1:])
+    # Several passes read the same windows, which the teacher sees once.
+    windows, places = zip(*(own.unique(return_inverse=True) for own in starts), strict=True)
+    outputs = client_data.engine.predict(models, list(windows))
+    taught = torch.stack([of[place] for of, place in zip(outputs, places, strict=True)])
     return client_data.task.taught(term, taught, client_data.targets(starts), clients)
