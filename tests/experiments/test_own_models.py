@@ -19,6 +19,7 @@ from plfl.experiments.workload import workload
 from plfl.federated.checkpoint import Checkpoint
 from plfl.models.images import ImageModel
 from tests.helpers import tiny
+from tests.helpers.interruption import interrupted
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "add-a-model.md"
 DATASET = tiny.dataset()
@@ -64,21 +65,12 @@ def assert_same(some: Any, others: Any) -> None:
         pd.testing.assert_frame_equal(others[cell].forecasts, result.forecasts)
 
 
-def interrupted(of: Study, folder: Path, at: int) -> None:
-    def stop(t: int) -> None:
-        if t == at:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(of, of.cells, DATASET, stop, Checkpoint(folder, "job", 0))
-
-
 def test_the_guides_example_trains_and_resumes(guide: dict[str, Any], tmp_path: Path) -> None:
     grid = {"method": METHODS, "sharing": ["P1", "P2", "P3"], "refused": "skip"}
     of = study(guide["model"], grid=grid)
     whole = train(of, of.cells, DATASET)
     assert {cell.method for cell in whole} >= {"fedopt", "fedgkd", "ifca", "fedac"}
-    interrupted(of, tmp_path / "checkpoint", at=3)
+    interrupted(of, DATASET, tmp_path / "checkpoint", after=3)
     rounds: list[int] = []
     checkpoint = Checkpoint(tmp_path / "checkpoint", "job", 0)
     assert_same(whole, train(of, of.cells, DATASET, rounds.append, checkpoint))

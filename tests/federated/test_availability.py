@@ -10,10 +10,10 @@ import pytest
 from plfl.errors import ConfigError, DataError
 from plfl.experiments.train import train
 from plfl.federated import availability as trace
-from plfl.federated.checkpoint import Checkpoint
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.federated.test_clock import SGD, clock, simulated
 from tests.helpers import tiny
+from tests.helpers.interruption import resumed
 from tests.helpers.problems import Q2, trajectory
 
 CSV = """client,round,available,step_seconds,down_mbit
@@ -200,18 +200,9 @@ def test_the_clock_goes_on_after_an_interruption(tmp_path: Path) -> None:
     federation = {"rounds": 4, "simulation": {"trace": str(path)}}
     study = tiny.study(grid=grid, federation=federation)
     whole = train(study, study.cells, tiny.dataset())
-
-    def stop(t: int) -> None:
-        if t == 3:
-            raise KeyboardInterrupt
-
-    checkpoint = Checkpoint(tmp_path / "checkpoint", "key", 0)
-    (tmp_path / "checkpoint").mkdir()
-    with pytest.raises(KeyboardInterrupt):
-        train(study, study.cells, tiny.dataset(), stop, checkpoint)
-    resumed = train(study, study.cells, tiny.dataset(), checkpoint=checkpoint)
+    later = resumed(study, tiny.dataset(), tmp_path / "checkpoint", after=3)
     for cell, result in whole.items():
-        pd.testing.assert_frame_equal(result.records, resumed[cell].records)
-    (records,) = [result.records for result in resumed.values()]
+        pd.testing.assert_frame_equal(result.records, later[cell].records)
+    (records,) = [result.records for result in later.values()]
     trained = records[(records["split"] == "train") & (records["model"] == "local")]
     assert trained.groupby("round")["client"].agg("".join).tolist() == ["abc", "bc", "abc", "abc"]

@@ -11,7 +11,6 @@ import torch
 
 from plfl.errors import ConfigError
 from plfl.experiments.train import train
-from plfl.federated.checkpoint import Checkpoint
 from plfl.methods import Method
 from plfl.methods.apfl import APFL
 from plfl.methods.ditto import Ditto
@@ -30,6 +29,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import personalised as reference
 from tests.helpers import tiny
+from tests.helpers.interruption import resumed
 from tests.helpers.problems import Q2, Quadratic, in_turns, trajectory
 
 SGD, ADAM, AVG = Sgd(lr=0.1), Adam(lr=0.1, beta1=0.9, beta2=0.999), FedAvg()
@@ -610,17 +610,10 @@ def test_resuming_with_dropouts_a_schedule_and_the_best_models(method, tmp_path)
     simulation = {"dropout": 0.3, "availability": 0.8}
     study = study_of(method, federation=federation | {"simulation": simulation})
     whole = train(study, study.cells, tiny.dataset())
-
-    def stop(t: int) -> None:
-        if t == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(study, study.cells, tiny.dataset(), stop, Checkpoint(tmp_path, "job", 0))
-    resumed = train(study, study.cells, tiny.dataset(), checkpoint=Checkpoint(tmp_path, "job", 0))
+    later = resumed(study, tiny.dataset(), tmp_path, after=3)
     for cell, result in whole.items():
-        pd.testing.assert_frame_equal(resumed[cell].records, result.records)
-        pd.testing.assert_frame_equal(resumed[cell].forecasts, result.forecasts)
+        pd.testing.assert_frame_equal(later[cell].records, result.records)
+        pd.testing.assert_frame_equal(later[cell].forecasts, result.forecasts)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from plfl.experiments.train import train
-from plfl.federated.checkpoint import Checkpoint
 from plfl.models.dropout import Dropout
 from tests.helpers import tiny
+from tests.helpers.interruption import resumed
 
 WORD = 2**32
 MODEL = {"name": "mlp", "hidden": [6, 4], "dropout": 0.3}
@@ -66,13 +66,6 @@ def test_company_and_interruptions_change_no_bit(engine, tmp_path):
     for cell in study.cells[::3]:
         (alone,) = train(study, [cell], tiny.dataset()).values()
         pd.testing.assert_frame_equal(alone.records, whole[cell].records)
-
-    def stop(t: int) -> None:
-        if t == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(study, study.cells, tiny.dataset(), stop, Checkpoint(tmp_path, "job", 0))
-    resumed = train(study, study.cells, tiny.dataset(), checkpoint=Checkpoint(tmp_path, "job", 0))
+    later = resumed(study, tiny.dataset(), tmp_path, after=2)
     for cell, result in whole.items():
-        pd.testing.assert_frame_equal(resumed[cell].records, result.records)
+        pd.testing.assert_frame_equal(later[cell].records, result.records)
