@@ -175,7 +175,9 @@ def estimate(verdict: Verdict) -> str:
             return "–"
         if verdict.unit == "share":
             return f"{value:.2%}"
-        return f"{value:+.3g}" if verdict.unit in ("MASE", "points") else f"{value:.3g}"
+        return (
+            f"{value:+.3g}" if verdict.unit in ("MASE", "points", "doublings") else f"{value:.3g}"
+        )
 
     unit = {"factor": "-fold", "share": ""}.get(verdict.unit, f" {verdict.unit}")
     return f"{number(verdict.effect)}{unit} [{number(verdict.low)}, {number(verdict.high)}]"
