@@ -84,7 +84,7 @@ class Forecast(Task):
         return edges, torch.stack([bin_ratios(own, edges) for own in targets])
 
     def histograms(self, targets: Sequence[Floats], bins: int) -> Floats:
-        """Shares of each client's targets in the quantile bins of all targets together."""
+        """Fractions of each client's targets in the quantile bins of all targets together."""
         edges = np.quantile(np.concatenate(targets), np.linspace(0, 1, bins + 1)[1:-1])
         found = [np.searchsorted(edges, some, side="right").ravel() for some in targets]
         return np.stack([np.bincount(which, minlength=bins) / len(which) for which in found])
