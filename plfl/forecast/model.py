@@ -118,7 +118,7 @@ class ForecastModel:
     ) -> pd.DataFrame:
         """Forecasts for readings of a client that took part in the training.
 
-        Inputs that are outside of the client's training part are reported in the log and in the
+        Inputs that are outside of the client's training set are reported in the log and in the
         column `outside`: there the model extrapolates.
 
         Args:

@@ -44,7 +44,7 @@ class Forecast(Loads):
 
     conformal: Margins = "none"
     """Whether every forecast gets an interval, whose margins cover as many loads of the validation
-    part as `level` says: `personal`, each client its own, or `shared`, one for all by way of the
+    set as `level` says: `personal`, each client its own, or `shared`, one for all by way of the
     server. Clients that train alone always have their own."""
     level: float = Field(0.9, gt=0, lt=1)
     """The share of loads that this interval is meant to cover."""

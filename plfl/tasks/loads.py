@@ -21,7 +21,7 @@ class Loads(Task):
     """Loads at the targets of a window. Subclasses say whether there are intervals around them.
 
     An interval is two of the numbers that are predicted for a target. Its margins are found on the
-    validation part, see `plfl.tasks.conformal`.
+    validation set, see `plfl.tasks.conformal`.
     """
 
     selection = "mase"
@@ -74,7 +74,7 @@ class Loads(Task):
         for i, name in enumerate(dataset.clients.tolist()):
             if (windows := len(dataset.starts(i, "validation"))) < needed:
                 yield (
-                    f"client {name}: has {windows} windows in its validation part, but "
+                    f"client {name}: has {windows} windows in its validation set, but "
                     f"task.conformal needs {needed} for a margin of the {percent} % interval; use "
                     "more rows for validation in windows.split, or set task.conformal to none"
                 )

@@ -37,7 +37,7 @@ class Quantiles(Loads):
     ends of an interval: 0.05 and 0.95 those of the 90 % interval."""
     conformal: Margins = "none"
     """Margins at both ends of every interval, by which it covers as many loads of the validation
-    part as it says: `personal`, each client its own, or `shared`, one for all by way of the server.
+    set as it says: `personal`, each client its own, or `shared`, one for all by way of the server.
     Clients that train alone always have their own."""
 
     @model_validator(mode="after")
