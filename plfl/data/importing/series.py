@@ -327,8 +327,8 @@ def _check_values(name: str, readings: pd.DataFrame, load: pd.Series, options: O
         first = load.index[negative][0]
         where = _where(name, readings, int(readings.index.searchsorted(first)))
         raise DataError(
-            f"{where}: {counted(int(negative.sum()), 'negative value')}, first {load[first]:g} kWh; "
-            f"set --allow-negative, --missing VALUE, or --leave-out {name!r}"
+            f"{where}: {counted(int(negative.sum()), 'negative value')}, "
+            f"first {load[first]:g} kWh; set --allow-negative, --missing VALUE, or --leave-out {name!r}"
         )
     if load.nunique() < 2:
         raise DataError(
