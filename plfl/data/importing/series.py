@@ -328,7 +328,8 @@ def _check_values(name: str, readings: pd.DataFrame, load: pd.Series, options: O
         where = _where(name, readings, int(readings.index.searchsorted(first)))
         raise DataError(
             f"{where}: {counted(int(negative.sum()), 'negative value')}, "
-            f"first {load[first]:g} kWh; set --allow-negative, --missing VALUE, or --leave-out {name!r}"
+            f"first {load[first]:g} kWh; set --allow-negative, --missing VALUE, or "
+            f"--leave-out {name!r}"
         )
     if load.nunique() < 2:
         raise DataError(
