@@ -168,7 +168,7 @@ class Skew(Section):
     (`by_class`)."""
     validation: float = Field(1 / 3, gt=0, lt=1)
     """Share of each class's held-out images on which hyperparameters are chosen; the others are the
-    test part."""
+    test set."""
 
 
 IMAGES = {"digits": (10, 1, 8), "cifar10": (10, 3, 32), "cifar100": (100, 3, 32)}
@@ -259,7 +259,7 @@ class Lags(Section):
 
 
 class Level(Section):
-    """The last load in terms of the mean m and standard deviation σ of the client's training part:
+    """The last load in terms of the mean m and standard deviation σ of the client's training set:
     (y − m)/σ and log(y/m)."""
 
     name: Literal["level"]
@@ -331,13 +331,13 @@ class Windows(Section):
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)
     """Shares of training, validation and test, in the order of time (paper: 0.8, 0.1, 0.1)."""
     history: int | None = Field(None, ge=1)
-    """Number of weeks of training data: the latest ones of the training part; null: all of it."""
+    """Number of weeks of training data: the latest ones of the training set; null: all of it."""
     scaling: Literal["pooled", "per_client"] = "pooled"
-    """Min-max scaling with the limits of the training parts of all clients of a state together
-    (`pooled`, authors' code), or of each client's own training part (`per_client`)."""
+    """Min-max scaling with the limits of the training sets of all clients of a state together
+    (`pooled`, authors' code), or of each client's own training set (`per_client`)."""
     target: Literal["load", "change"] = "load"
     """What is predicted: the load, scaled as above (`load`, paper), or its change from the last
-    input row, in units of the client's mean absolute change up to a target in its training part
+    input row, in units of the client's mean absolute change up to a target in its training set
     (`change`). With `change`, loads among the inputs are given in the same way."""
     context: list[Annotated[Transform, Field(discriminator="name")]] = []
     """Further inputs, which the model reads once per window, beside the look-back: a list of
@@ -535,11 +535,11 @@ class Federation(Section):
 
 
 class Tuning(Section):
-    """Hyperparameter search on the validation part, with equally many trials for every cell.
+    """Hyperparameter search on the validation set, with equally many trials for every cell.
 
     A trial is a complete training. The trial with the smallest validation MASE at the last round,
     mean over clients and all seeds, is kept, separately for the local and the global models. The
-    test part is never used.
+    test set is never used.
     """
 
     search: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
@@ -568,7 +568,7 @@ class Baselines(Section):
     """LightGBM, a baseline of every study (docs/baselines.md)."""
 
     trees: int = Field(400, ge=1)
-    """Maximum number of trees. Training stops early on the validation part."""
+    """Maximum number of trees. Training stops early on the validation set."""
     learning_rate: float = Field(0.1, gt=0)
     """Learning rate of the trees."""
     max_bin: int = Field(255, ge=2)

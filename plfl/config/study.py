@@ -95,7 +95,7 @@ class Study(Section):
     scarcity: Scarcity = Scarcity()
     hyperparameters: Hyperparameters = Hyperparameters()
     forecasts: Literal["week", "all"] = "week"
-    """Which forecasts of the test part are kept: the first week of every cell (`week`), or also all
+    """Which forecasts of the test set are kept: the first week of every cell (`week`), or also all
     forecasts of the cells whose models are kept, as `models/STATE-SHARING.forecasts.parquet`."""
     tracking: Tracking = Tracking()
     compute: Compute = Compute()

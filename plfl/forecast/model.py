@@ -119,7 +119,7 @@ class ForecastModel:
     ) -> pd.DataFrame:
         """Forecasts for readings of a client that took part in the training.
 
-        Inputs that are outside of the client's training part are reported in the log and in the
+        Inputs that are outside of the client's training set are reported in the log and in the
         column `outside`: there the model extrapolates.
 
         Args:
@@ -202,8 +202,9 @@ class ForecastModel:
         weeks = len(table) * self.interval / WEEK
         if weeks < 1:
             log.warning("%s: has only %.1f days of readings to train on", client, 7 * weeks)
-        mean = self.margins.get("global", np.empty(0)).mean(axis=0, keepdims=True)
-        margins: Margins = dict.fromkeys(MODELS, mean) if self.margins else {}
+        margins: Margins = {}
+        if self.margins:
+            margins = dict.fromkeys(MODELS, self.margins["global"].mean(axis=0, keepdims=True))
         return replace(self, scalings={client: scaling}, models=models, margins=margins)
 
     def inputs(

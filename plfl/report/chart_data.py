@@ -216,7 +216,7 @@ def _baselines(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
 
 
 def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Forecasts of the first week of the test part, by state.
+    """Forecasts of the first week of the test set, by state.
 
     Each state has as many clients as fit into `MOST_POINTS`, at evenly spaced ranks of test MASE,
     of which a single one is the median. If not even one fits, it has the forecasters of lowest

@@ -16,7 +16,7 @@ from plfl.results.tables import Tables, baseline_label
 CRPS = "scaled_crps"
 MARGINS = {
     "none": "Intervals are as the models learnt them.",
-    "personal": "Intervals have margins that every client computed from its own validation part.",
+    "personal": "Intervals have margins that every client computed from its own validation set.",
     "shared": "Intervals of federations have margins that the server chose among those of the "
     "clients; baselines, and clients that train alone, have their own.",
 }

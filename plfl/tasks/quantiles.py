@@ -38,7 +38,7 @@ class Quantiles(Forecast):
     ends of an interval: 0.05 and 0.95 those of the 90 % interval."""
     conformal: Margins = "none"
     """Margins at both ends of every interval, by which it covers as many loads of the validation
-    part as it says: `personal`, each client its own, or `shared`, one for all by way of the server.
+    set as it says: `personal`, each client its own, or `shared`, one for all by way of the server.
     Clients that train alone always have their own."""
 
     @model_validator(mode="after")
@@ -102,7 +102,7 @@ class Quantiles(Forecast):
         for i, name in enumerate(dataset.clients.tolist()):
             if (windows := len(dataset.starts(i, "validation"))) < needed:
                 yield (
-                    f"client {name}: has {windows} windows in its validation part, but "
+                    f"client {name}: has {windows} windows in its validation set, but "
                     f"task.conformal needs {needed} for a margin of the {percent} % interval; use "
                     "more rows for validation in windows.split, or set task.conformal to none"
                 )

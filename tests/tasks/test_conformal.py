@@ -167,7 +167,7 @@ def test_errors_come_before_the_training():
         tiny.study(task={"name": "quantiles", "levels": [0.1, 0.5], "conformal": "personal"})
     of = study("personal", windows={"split": [0.8, 0.05, 0.15], "look_back": 4})
     dataset = build(tiny.tables(rows=300), of.windows)
-    said = r"client a: has 8 windows in its validation part, but task\.conformal needs 9 .* 90 %"
+    said = r"client a: has 8 windows in its validation set, but task\.conformal needs 9 .* 90 %"
     with pytest.raises(DataError, match=said) as found:
         train(of, of.cells, dataset)
     assert len(str(found.value).splitlines()) == 3

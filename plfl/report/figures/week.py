@@ -20,7 +20,7 @@ from plfl.tasks.quantiles import Quantiles
 
 OUTPUTS = ("week",)
 CAPTION = (
-    "First week of the test part: load, forecast of the local model of the last round, and"
+    "First week of the test set: load, forecast of the local model of the last round, and"
     " persistence, in each state's cell of lowest validation MASE (within P2 if the study has it),"
     " for the client of median test MASE. Also shown: the forecast of the state's best baseline,"
     " which is the one of lowest validation MASE among those that send no data, with its test MASE"
