@@ -100,8 +100,8 @@ def read_file(path: Path, meters: Meters, client: str) -> pd.DataFrame:
     exports = _in_keys(lambda: read_exports([path], options, client))
     if exports.names and client not in file_names(exports.names, "").values():
         raise DataError(
-            f"{path}: has no meter {client!r}; it has {', '.join(map(repr, exports.names))}; choose "
-            f"one (plfl forecast --client){did_you_mean(client, exports.names)}"
+            f"{path}: has no meter {client!r}; it has {', '.join(map(repr, exports.names))}; "
+            f"choose one (plfl forecast --client){did_you_mean(client, exports.names)}"
         )
     _refuse(exports)
     return _series(exports, _by_client(exports)[client], meters)
