@@ -6,6 +6,7 @@ together.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -36,20 +37,52 @@ class Comstock(Section):
     authors do, which is off by one hour in IL and by three in CA; `utc` joins by true time."""
 
 
+EXPORT_ROLES = ("time_of_day", "meter")
+"""Roles that only columns of raw exports of meters have."""
+NOT_INPUTS = ("timestamp", "load", *EXPORT_ROLES)
+"""Roles of columns of meters that are no inputs beside the load."""
+EXPORT_KEYS = ("only", "leave_out", "since", "until", "decimal", "duplicates", "cut")
+"""Keys of `Meters` that mean something for raw exports only."""
+_TIME = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?$"
+
+
 class Meters(Section):
-    """Your own meters: a folder with one CSV or Parquet file per meter, named after the client."""
+    """Your own meters: a folder with one CSV or Parquet file per meter, named after the client, or
+    raw exports."""
 
     folder: Path = Path("meters")
     """Folder of the files. With several states, each state has a sub-folder of its name."""
+    exports: list[Path] = []
+    """Raw exports to read instead of `folder`, as `plfl data import` reads them: CSV, Parquet or
+    XLSX files, or folders of them, with one file per meter, a column per meter or a column of
+    names. `{state}` stands for the name of the state."""
     columns: dict[str, str] = {"timestamp": "timestamp", "load": "load"}
     """Column names in the files. `timestamp` and `load` are required; `temperature` (°C),
     `wind_speed` (m/s), `floor_area` (ft²), `wall_area` (m²) and `window_area` (m²) are optional.
     Other numbers, such as a weather forecast, can have names of your own, which `data.features`
-    then lists."""
-    header: int = Field(1, ge=1)
-    """Line of the header in CSV files, for those that begin with other lines."""
+    then lists. With `exports`, `timestamp` and `load` are detected if they are not named;
+    `time_of_day` names a column of times beside one of dates, and `meter` one of the meters' names.
+    """
+    only: list[str] = []
+    """With `exports`: names of the meters that take part (`*` and `?` are wildcards); `{state}`
+    stands for the name of the state. Empty: all."""
+    leave_out: list[str] = []
+    """With `exports`: names of meters that do not take part (`*` and `?` are wildcards)."""
+    since: str | None = Field(None, pattern=_TIME)
+    """With `exports`: intervals that end by this local time, such as 2017-01-01, are left out."""
+    until: str | None = Field(None, pattern=_TIME)
+    """With `exports`: intervals that end after this local time are left out."""
+    header: int | None = Field(None, ge=1)
+    """Line of the header in CSV files, for those that begin with other lines. null: the first line;
+    with `exports`, it is detected."""
+    decimal: Literal[".", ","] | None = None
+    """With `exports`: the decimal separator. null: it is detected."""
     date_format: str | None = Field(None, pattern="%")
-    """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: ISO, `2018-01-31 23:45`."""
+    """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: ISO, `2018-01-31 23:45`; with
+    `exports`, it is detected."""
+    duplicates: Literal["first", "last", "mean"] | None = None
+    """With `exports`: which of several different readings for the same time counts. null: they are
+    an error."""
     timezone: str = "UTC"
     """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
     zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time."""
@@ -69,8 +102,8 @@ class Meters(Section):
     touch a longer gap are left out."""
     allow_negative: bool = False
     """Accept negative loads, for example of a meter with generation behind it."""
-    missing: list[float] = []
-    """Numbers that stand for a missing reading, such as -9999, in any column."""
+    missing: list[float | str] = []
+    """Values that stand for a missing reading in any column, such as -9999 or `fault`."""
     zero_run: float | None = Field(None, gt=0)
     """Zero load for this many hours or longer is an outage: a gap. null: zeros are readings."""
     max_jump: float | None = Field(None, gt=0)
@@ -83,9 +116,26 @@ class Meters(Section):
     timezones: dict[str, str] = {}
     """Zones of single meters, by the name of the client (`*` and `?` are wildcards), where they are
     not `timezone`. The first one that fits counts."""
+    cut: bool = False
+    """With `exports`: keep only the longest part of a meter without a gap above `max_gap`."""
     about: Path | None = None
     """CSV file with further information about the meters: a column `client` (the name of a meter)
     and columns of your own. Figures use `building type` and `climate zone`. null: no file."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _exports_are_detected(cls, raw: Any) -> Any:
+        if not isinstance(raw, Mapping):
+            return raw
+        detected: dict[str, Any] = {"columns": {}} if raw.get("exports") else {}
+        # YAML reads 2017-01-01 as a date.
+        times = {key: str(raw[key]) for key in ("since", "until") if isinstance(raw.get(key), date)}
+        return {**detected, **raw, **times}
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Columns of what a model can read beside the load and the calendar, by role."""
+        return {role: name for role, name in self.columns.items() if role not in NOT_INPUTS}
 
     def timezone_of(self, client: str) -> str:
         """The zone of a meter."""
@@ -189,7 +239,8 @@ class Data(Section):
         """The available features. Own meters have those of their columns and of the calendar."""
         if self.source != "meters":
             return self.features
-        return [name for name in self.features if name in CALENDAR or name in self.meters.columns]
+        known = ("load", *CALENDAR, *self.meters.inputs)
+        return [name for name in self.features if name in known]
 
 
 class Lags(Section):
