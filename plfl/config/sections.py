@@ -6,6 +6,7 @@ together.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -36,20 +37,52 @@ class Comstock(Section):
     authors do, which is off by one hour in IL and by three in CA; `utc` joins by true time."""
 
 
+EXPORT_ROLES = ("time_of_day", "meter")
+"""Roles that only columns of raw exports of meters have."""
+NOT_INPUTS = ("timestamp", "load", *EXPORT_ROLES)
+"""Roles of columns of meters that are no inputs beside the load."""
+EXPORT_KEYS = ("only", "leave_out", "since", "until", "decimal", "duplicates", "cut")
+"""Keys of `Meters` that mean something for raw exports only."""
+_TIME = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?$"
+
+
 class Meters(Section):
-    """Your own meters: a folder with one CSV or Parquet file per meter, named after the client."""
+    """Your own meters: a folder with one CSV or Parquet file per meter, named after the client, or
+    raw exports."""
 
     folder: Path = Path("meters")
     """Folder of the files. With several states, each state has a sub-folder of its name."""
+    exports: list[Path] = []
+    """Raw exports to read instead of `folder`, as `plfl data import` reads them: CSV, Parquet or
+    XLSX files, or folders of them, with one file per meter, a column per meter or a column of
+    names. `{state}` stands for the name of the state."""
     columns: dict[str, str] = {"timestamp": "timestamp", "load": "load"}
     """Column names in the files. `timestamp` and `load` are required; `temperature` (°C),
     `wind_speed` (m/s), `floor_area` (ft²), `wall_area` (m²) and `window_area` (m²) are optional.
     Other numbers, such as a weather forecast, can have names of your own, which `data.features`
-    then lists."""
-    header: int = Field(1, ge=1)
-    """Line of the header in CSV files, for those that begin with other lines."""
+    then lists. With `exports`, `timestamp` and `load` are detected if they are not named;
+    `time_of_day` names a column of times beside one of dates, and `meter` one of the meters' names.
+    """
+    only: list[str] = []
+    """With `exports`: names of the meters that take part (`*` and `?` are wildcards); `{state}`
+    stands for the name of the state. Empty: all."""
+    leave_out: list[str] = []
+    """With `exports`: names of meters that do not take part (`*` and `?` are wildcards)."""
+    since: str | None = Field(None, pattern=_TIME)
+    """With `exports`: intervals that end by this local time, such as 2017-01-01, are left out."""
+    until: str | None = Field(None, pattern=_TIME)
+    """With `exports`: intervals that end after this local time are left out."""
+    header: int | None = Field(None, ge=1)
+    """Line of the header in CSV files, for those that begin with other lines. null: the first line;
+    with `exports`, it is detected."""
+    decimal: Literal[".", ","] | None = None
+    """With `exports`: the decimal separator. null: it is detected."""
     date_format: str | None = Field(None, pattern="%")
-    """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: ISO, `2018-01-31 23:45`."""
+    """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: ISO, `2018-01-31 23:45`; with
+    `exports`, it is detected."""
+    duplicates: Literal["first", "last", "mean"] | None = None
+    """With `exports`: which of several different readings for the same time counts. null: they are
+    an error."""
     timezone: str = "UTC"
     """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
     zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time."""
@@ -69,8 +102,8 @@ class Meters(Section):
     touch a longer gap are left out."""
     allow_negative: bool = False
     """Accept negative load, as of a meter with generation behind it."""
-    missing: list[float] = []
-    """Numbers that stand for a missing reading, such as -9999, in any column."""
+    missing: list[float | str] = []
+    """Values that stand for a missing reading in any column, such as -9999 or `fault`."""
     zero_run: float | None = Field(None, gt=0)
     """Zero load for so many hours or longer is an outage: a gap. null: zeros are readings."""
     max_jump: float | None = Field(None, gt=0)
@@ -83,9 +116,26 @@ class Meters(Section):
     timezones: dict[str, str] = {}
     """Zones of single meters, by the name of the client (`*` and `?` are wildcards), where they are
     not `timezone`. The first one that fits counts."""
+    cut: bool = False
+    """With `exports`: keep only the longest part of a meter without a gap above `max_gap`."""
     about: Path | None = None
     """CSV file with further information about the meters: a column `client` (the name of a meter)
     and columns of your own. Figures use `building type` and `climate zone`. null: no file."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _exports_are_detected(cls, raw: Any) -> Any:
+        if not isinstance(raw, Mapping):
+            return raw
+        detected: dict[str, Any] = {"columns": {}} if raw.get("exports") else {}
+        # YAML reads 2017-01-01 as a date.
+        times = {key: str(raw[key]) for key in ("since", "until") if isinstance(raw.get(key), date)}
+        return {**detected, **raw, **times}
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Columns of what a model can read beside the load and the calendar, by role."""
+        return {role: name for role, name in self.columns.items() if role not in NOT_INPUTS}
 
     def timezone_of(self, client: str) -> str:
         """The zone of a meter."""
@@ -118,7 +168,7 @@ class Skew(Section):
     (`by_class`)."""
     validation: float = Field(1 / 3, gt=0, lt=1)
     """Share of each class's held-out images on which hyperparameters are chosen; the others are the
-    test part."""
+    test set."""
 
 
 IMAGES = {"digits": (10, 1, 8), "cifar10": (10, 3, 32), "cifar100": (100, 3, 32)}
@@ -188,7 +238,8 @@ class Data(Section):
         """The available features. Own meters have those of their columns and of the calendar."""
         if self.source != "meters":
             return self.features
-        return [name for name in self.features if name in CALENDAR or name in self.meters.columns]
+        known = ("load", *CALENDAR, *self.meters.inputs)
+        return [name for name in self.features if name in known]
 
 
 class Lags(Section):
@@ -208,7 +259,7 @@ class Lags(Section):
 
 
 class Level(Section):
-    """The last load in terms of the mean m and standard deviation σ of the client's training part:
+    """The last load in terms of the mean m and standard deviation σ of the client's training set:
     (y − m)/σ and log(y/m)."""
 
     name: Literal["level"]
@@ -280,13 +331,13 @@ class Windows(Section):
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)
     """Shares of training, validation and test, in the order of time (paper: 0.8, 0.1, 0.1)."""
     history: int | None = Field(None, ge=1)
-    """Number of weeks of training data: the latest ones of the training part; null: all of it."""
+    """Number of weeks of training data: the latest ones of the training set; null: all of it."""
     scaling: Literal["pooled", "per_client"] = "pooled"
-    """Min-max scaling with the limits of the training parts of all clients of a state together
-    (`pooled`, authors' code), or of each client's own training part (`per_client`)."""
+    """Min-max scaling with the limits of the training sets of all clients of a state together
+    (`pooled`, authors' code), or of each client's own training set (`per_client`)."""
     target: Literal["load", "change"] = "load"
     """What is predicted: the load, scaled as above (`load`, paper), or its change from the last
-    input row, in units of the client's mean absolute change up to a target in its training part
+    input row, in units of the client's mean absolute change up to a target in its training set
     (`change`). With `change`, loads among the inputs are given in the same way."""
     context: list[Annotated[Transform, Field(discriminator="name")]] = []
     """Further inputs, which the model reads once per window, beside the look-back: a list of
@@ -484,11 +535,11 @@ class Federation(Section):
 
 
 class Tuning(Section):
-    """Hyperparameter search on the validation part, with equally many trials for every cell.
+    """Hyperparameter search on the validation set, with equally many trials for every cell.
 
     A trial is a complete training. The trial with the smallest validation MASE at the last round,
     mean over clients and all seeds, is kept, separately for the local and the global models. The
-    test part is never used.
+    test set is never used.
     """
 
     search: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
@@ -517,7 +568,7 @@ class Baselines(Section):
     """LightGBM, a baseline of every study (docs/baselines.md)."""
 
     trees: int = Field(400, ge=1)
-    """Maximum number of trees. Training stops early on the validation part."""
+    """Maximum number of trees. Training stops early on the validation set."""
     learning_rate: float = Field(0.1, gt=0)
     """Learning rate of the trees."""
     max_bin: int = Field(255, ge=2)

@@ -137,8 +137,8 @@ def fetch(data: Data, state: str) -> Receipt:
         digests = _digests(own_files(data, state))
         about = meters.known(data.meters)
         known = {
-            (name := meters.client_name(path)): {"file": path.as_posix(), **about.get(name, {})}
-            for path in meters.files(data, state)
+            name: {"file": path.as_posix(), **about.get(name, {})}
+            for name, path in meters.clients(data, state).items()
         }
     return {"source": data.source, "files": digests, "clients": known}
 

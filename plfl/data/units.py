@@ -21,7 +21,7 @@ def known(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Unit:
-    """The units of a client's loads, from its training part; 1 instead of 0."""
+    """The units of a client's loads, from its training set; 1 instead of 0."""
 
     change: float
     """Mean absolute change up to a target, kWh: the error of persistence."""
@@ -32,7 +32,7 @@ class Unit:
 
     @classmethod
     def of(cls, load: Floats, look_ahead: int, horizons: int = 1) -> Unit:
-        """The units of a client, given the loads (R,) of its training part in kWh.
+        """The units of a client, given the loads (R,) of its training set in kWh.
 
         NaN, in gaps, is left out.
         """

@@ -30,7 +30,7 @@ class Evaluation:
     scores: pd.DataFrame
     """One row a `model`, `split` and `client`, in this order, with the scores of the task."""
     week: pd.DataFrame
-    """Predictions for a part of every client's test part, see `Task.shown`."""
+    """Predictions for a part of every client's test set, see `Task.shown`."""
 
 
 def check_margins(dataset: Dataset, task: Task) -> None:
@@ -46,7 +46,7 @@ def check_margins(dataset: Dataset, task: Task) -> None:
 class Evaluator:
     """Forecasts every evaluation window of every client of a dataset.
 
-    If the task has margins, intervals get those that make them fit the validation part, whenever
+    If the task has margins, intervals get those that make them fit the validation set, whenever
     models are scored. Clients with a server may share them. They do so once, in the last round,
     through the channel of their federation; until then scores say what they would share.
 
@@ -106,7 +106,7 @@ class Evaluator:
         )
 
     def test_forecasts(self, models: Models) -> pd.DataFrame:
-        """Truth, persistence and the forecasts of `models` for every window of the test parts."""
+        """Truth, persistence and the forecasts of `models` for every window of the test sets."""
         found = self._forecast(models)
         margins = self._margins(found)
         found = {model: self._with_margins(of, margins.get(model)) for model, of in found.items()}

@@ -16,7 +16,7 @@ Each client chooses its λ_i from 0, 0.01, …, 1 by its mean absolute error on 
 ŷ, `local` is the mixed forecast. The store is rebuilt whenever the client forecasts, and nothing
 of it is sent. Where nothing is shared, the model is the one that the client has trained alone.
 
-Deviations: the authors' code chooses λ on the test part. `windows` limits the store to evenly
+Deviations: the authors' code chooses λ on the test set. `windows` limits the store to evenly
 spaced training windows (ours).
 """
 

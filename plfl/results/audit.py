@@ -119,7 +119,7 @@ def _data(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
         else "the authors' windows: the last 18 % tested, 5 steps ahead, pooled scaling, abs",
         {
             "data": {"comstock": {"join": "position"}},
-            # The authors test on all of the last fifth; our records need a validation part.
+            # The authors test on all of the last fifth; our records need a validation set.
             "windows": {"look_ahead": 5, "scaling": "pooled", "split": [0.8, 0.02, 0.18]},
             "model": {"output": "abs"},
             "grid": {"method": ["fedopt"]},
@@ -178,7 +178,7 @@ def as_markdown(study: Study, table: pd.DataFrame) -> str:
         if walk == "data":
             lines += [
                 "",
-                "A change of the test part or of the look-ahead also changes the error of"
+                "A change of the test set or of the look-ahead also changes the error of"
                 " persistence: the MASE above and below such a row are not comparable.",
             ]
         for keys, part in table[table["walk"] == walk].groupby(["state", *PAIR], sort=False):

@@ -170,7 +170,7 @@ class Task(TaskRules):
         raise NotImplementedError
 
     def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
-        """Start rows of windows of a client's test part whose predictions are kept to look at."""
+        """Start rows of windows of a client's test set whose predictions are kept to look at."""
         raise NotImplementedError
 
     def shown(

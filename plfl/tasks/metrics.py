@@ -39,7 +39,7 @@ def nrmse(truth: Floats, forecast: Floats) -> float:
 
 
 def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int) -> float:
-    """Mean absolute error over that of the seasonal naive forecast in the training part.
+    """Mean absolute error over that of the seasonal naive forecast in the training set.
 
     This is MASE as Hyndman and Koehler (2006, "Another look at measures of forecast accuracy")
     define it. Unlike `mase`, its denominator does not depend on the look-ahead or on the part that
@@ -48,11 +48,11 @@ def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int
     Args:
         truth: loads (W,).
         forecast: forecasts (W,) of these.
-        training: loads of the training part (R,), in the order of time; NaN are left out.
+        training: loads of the training set (R,), in the order of time; NaN are left out.
         season: rows of a season, for example of a day.
 
     Returns:
-        The ratio; NaN if the load of the training part repeats itself exactly.
+        The ratio; NaN if the load of the training set repeats itself exactly.
     """
     changes = np.abs(known(training[season:] - training[:-season]))
     scale = float(changes.mean()) if len(changes) else 0.0

@@ -573,7 +573,7 @@ def test_intervals_have_a_table_where_quantiles_were_forecast(tmp_path: Path) ->
         assert (coverage, lowest.split(" (")[0]) == ("84.0 %", "78.0 %")
     validation = [float(standings[row[1]][3].replace("n/a", "inf")) for row in rows]
     assert validation == sorted(validation)
-    assert "margins that every client computed from its own validation part" in parsed.text
+    assert "margins that every client computed from its own validation set" in parsed.text
 
 
 def test_the_page_begins_with_what_was_found(small: Path, parsed: Page) -> None:

@@ -35,7 +35,7 @@ class ImageDataset:
     validation: NDArray[np.int64]
     """Rows of the pool that choose hyperparameters."""
     test: NDArray[np.int64]
-    """Rows of the pool that are in the test part."""
+    """Rows of the pool that are in the test set."""
 
     relative: ClassVar[bool] = False
     """No pixel is relative to another row of the image."""

@@ -141,5 +141,5 @@ def roster(study: Study, cell: Cell) -> list[str]:
         DataError: the configuration and the files do not determine the clients.
     """
     if study.data.source == "meters":
-        return [meters.client_name(path) for path in meters.files(study.data, cell.state)]
+        return list(meters.clients(study.data, cell.state))
     return [str(number) for number in buildings(study.data, cell.state)]

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from plfl.baselines import BASELINE
+from plfl.report import intervals
 from plfl.report.figures.best_baseline import legend_labels
 from plfl.report.figures.style import COLOURS, PAGE, empty, fit, note, panels
 from plfl.results.tables import Tables
-from plfl.tasks.quantiles import Quantiles
 
 OUTPUTS = ("horizons",)
 CAPTION = (
@@ -31,8 +31,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
     study, targets = tables.study, tables.targets
     if targets is None:
         return {"horizons": empty("windows have one target")}
-    task, states = study.task, study.data.states
-    widest = next(iter(task.intervals), None) if isinstance(task, Quantiles) else None
+    states = study.data.states
+    widest = next(iter(intervals.columns(tables)), None)
     scores = {"mase": 1.0} | ({f"coverage_{widest}": float(widest) / 100} if widest else {})
     figure, axes = panels(len(states), len(scores), (PAGE, 1.7 * len(states) + 0.5))
     best = {state: name for state, name in tables.best_baselines.items() if state in states}
