@@ -283,7 +283,7 @@ class ModuleNetwork:
             whole = run(slice(0, ROWS))
             same = all(torch.equal(run(slice(*part)), whole[slice(*part)]) for part in COMPANY)
         if not same:
-            reason = "in other company they would get other bits"
+            reason = "their bits would depend on the rows beside them"
             log.info("%s: rows train one after the other: %s", self.model.summary, reason)
         return same
 
