@@ -1,4 +1,4 @@
-"""How models predict: their scores on validation and test, and something to look at."""
+"""Evaluates models: their scores on validation and test, and predictions to show."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

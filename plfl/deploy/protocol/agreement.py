@@ -28,7 +28,7 @@ def reason_against(study: Study, cell: Cell) -> str | None:
     """Why a cell cannot be deployed; None if it can."""
     if study.data.is_images:
         return (
-            f"data.source: {study.data.source} is dealt to clients in the simulator only; use "
+            f"data.source: {study.data.source} is divided among clients in the simulator only; use "
             "`plfl run`"
         )
     if reason := study.method(cell).simulation_only:

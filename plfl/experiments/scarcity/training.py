@@ -140,7 +140,7 @@ def _naive(state: str, dataset: Dataset) -> pd.DataFrame:
     if table["mase"].isna().all():
         raise DataError(
             f"{state}: the load of no client ever changes in its test set, so there is no MASE; "
-            "give longer series or a larger share of test in windows.split"
+            "give longer series or a larger fraction of test in windows.split"
         )
     return table.assign(state=state, weeks=np.nan)
 
