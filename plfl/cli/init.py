@@ -1,4 +1,4 @@
-"""`plfl init`: writes a ready study into the current folder."""
+"""`plfl init`: writes a ready-made study into the current folder."""
 
 import argparse
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from plfl.cli.common import Commands, add_parser
 
 EXAMPLES = """
-plfl init                           # list the ready studies
+plfl init                           # list the ready-made studies
 plfl init demo                      # write demo.yaml
 plfl init meters                    # write meters.yaml, a template for your own meters
 """
@@ -14,9 +14,9 @@ plfl init meters                    # write meters.yaml, a template for your own
 
 def add(commands: Commands) -> None:
     """Add `init` to the commands of `plfl`."""
-    about = "list the ready studies, or write one into this folder"
+    about = "list the ready-made studies, or write one into this folder"
     parser = add_parser(commands, "init", about, EXAMPLES, run)
-    parser.add_argument("study", nargs="?", help="name of a ready study; default: list them")
+    parser.add_argument("study", nargs="?", help="name of a ready-made study; default: list them")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""What a training leaves for the tables."""
+"""Records the scores and costs of a training for the tables."""
 
 from dataclasses import dataclass, field
 from typing import Self

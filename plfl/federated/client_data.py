@@ -161,7 +161,7 @@ class ClientData:
         return [batches.stream(self.seed, f"/{purpose}/{self.names[i]}", t) for i in clients]
 
     def starts(self, client: int, split: Split) -> Tensor:
-        """Start rows of all windows of a part of a client's data."""
+        """Start rows of all windows of one set of a client's data."""
         return torch.from_numpy(self.dataset.starts(client, split))
 
     def targets(self, starts: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Many models of the same sizes, as the engines train them: rows in, forecasts and gradients out.
 
 Any `nn.Module` will do. Its rows go through `torch.func.vmap` together, traced into a flat list of
-operations, where that gives every row the same bits as in any other company. Where it does not,
-they go one after the other.
+operations, where that gives every row the same bits whichever rows are beside it. Where it does
+not, they are computed one after the other.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ models. With a single seed the variation over seeds is unknown, so claims about 
 undecided. An undecided verdict about scores says how many more seeds or clients would decide it
 (`plfl.results.power`). The measured error rates are in `docs/claims.md`.
 
-The best cell of a claim is selected on validation, never on the test part.
+The best cell of a claim is selected on validation, never on the test set.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -280,7 +280,7 @@ def _collect_images(
 
 
 def label_counts(dataset: ImageDataset, seed: int) -> pd.DataFrame:
-    """Training `images` of every `client` and `label`, as dealt with a `seed`."""
+    """Training `images` of every `client` and `label`, as divided with a `seed`."""
     counts = dataset.label_counts
     return pd.DataFrame(
         {

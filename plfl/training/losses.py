@@ -1,4 +1,4 @@
-"""MOON's contrast, which methods add to the loss of any task: it compares features of models.
+"""MOON's contrastive term, which methods add to the loss of any task: it compares features.
 
 The loss of a task and the terms that depend on it are in `plfl.tasks`.
 """

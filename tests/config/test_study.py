@@ -90,7 +90,7 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         ({"personalization": {"P1": ["*"]}}, "personalization: the key is now `sharing`"),
         ({"grid": {"personalization": ["P1"]}}, "the key is now `grid.sharing`"),
         ({"client_opt": {}}, "client_opt: the key is now `hyperparameters.client_opt`"),
-        ({"windows": {"split": [0, 0.5, 0.5]}}, "must contain three shares above 0"),
+        ({"windows": {"split": [0, 0.5, 0.5]}}, "must contain three fractions above 0"),
         (
             {"data": {"meters": {"columns": {"timestamp": "t", "load": "kWh", "humidity": "kWh"}}}},
             "'load' and 'humidity' are both 'kWh'",

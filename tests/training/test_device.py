@@ -90,8 +90,8 @@ def test_rates_clipping_averages_and_best_models_elsewhere(monkeypatch: pytest.M
     assert while_training(few) == while_training(many) != {}
 
 
-STEPWISE = {"apfl", "fedala", "per_fedavg", "pfedme"}
-"""Methods that give an engine one step at a time, which a GPU is waited for."""
+STEPWISE = {"fedala"}
+"""Methods that give an engine one minibatch at a time, so that each waits for the GPU."""
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from plfl.data.comstock.series import LOAD
 from plfl.data.sample import store as sample
-from plfl.data.sample.buildings import simulate
+from plfl.data.sample.end_uses import simulate
 from plfl.data.sample.ids import buildings
 from plfl.data.sample.places import STATES
 
