@@ -48,11 +48,6 @@ def reason_against(study: Study, cell: Cell) -> str | None:
             "federation.keep: best works in the simulator only, since a client may miss a round in "
             "which its model is scored; set it to last, or use `plfl run`"
         )
-    if study.task.margins == "shared":
-        return (
-            "task.conformal: shared works in the simulator only; set it to personal, which sends "
-            "nothing, or use `plfl run`"
-        )
     if (count := study.trials(cell)) > 1:
         return (
             f"tuning: {count} candidates; tune with `plfl run`, then write the chosen values to "
