@@ -90,7 +90,7 @@ class Fused:
         self._parameters = network.layout.width
         if self._kernel.plfl_parameters(byref(self._network)) != self._parameters:
             raise ValueError(
-                f"the kernel's model has not the {self._parameters} parameters: {form}"
+                f"the kernel's model does not have {self._parameters} parameters: {form}"
             )
         tables = (dataset.features, dataset.context, dataset.targets)
         self._tables = [torch.from_numpy(table).contiguous() for table in tables]
