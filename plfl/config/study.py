@@ -489,7 +489,7 @@ class Study(Section):
             settings["trace"] = _digest_of(path)
         if self.task.name != task_rules.DEFAULT or self.task.margins != "none":
             settings["task"] = self.task.settings
-        if self.data.is_images:  # files hold images before they are dealt
+        if self.data.is_images:  # files hold images before they are divided
             settings["clients"] = [self.data.clients, self.data.skew.model_dump(mode="json")]
         alone = self.is_alone(cell)
         if self.trials(cell) > 1:

@@ -1,4 +1,4 @@
-"""The table of intervals: how well forecasters know how certain they are."""
+"""The table of intervals: CRPS or MASE, coverage and width of the forecasts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Interval:
     """Scores of one interval, in print."""
 
     coverage: str
-    """Share of the test loads that lie inside, mean over clients."""
+    """Fraction of the test loads that lie inside, mean over clients."""
     least: str
     """The same of the client of which it is least."""
     client: str

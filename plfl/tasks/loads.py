@@ -79,12 +79,15 @@ class Loads(Task):
                     "more rows for validation in windows.split, or set task.conformal to none"
                 )
 
+    def margins_shape(self, horizons: int) -> tuple[int, ...]:
+        return horizons, len(self.intervals)
+
     def margins_of(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
         """Margins (H, I) of the intervals of each target, the widest interval first."""
         truth = dataset.truth(dataset.starts(client, "validation"))
         truth = truth.reshape(len(predictions), dataset.horizons)
         bands = self.banded(dataset, predictions)
-        found = np.empty((dataset.horizons, len(self.intervals)))
+        found = np.empty(self.margins_shape(dataset.horizons))
         for i, (percent, (low, high)) in enumerate(self.intervals.items()):
             for h in range(dataset.horizons):
                 ends = bands[:, h, low], bands[:, h, high]

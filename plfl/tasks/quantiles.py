@@ -36,8 +36,8 @@ class Quantiles(Loads):
     """Levels of the quantiles, ascending, with 0.5 among them. Two levels that add up to 1 are the
     ends of an interval: 0.05 and 0.95 those of the 90 % interval."""
     conformal: Margins = "none"
-    """Margins at both ends of every interval, by which it covers as many loads of the validation
-    set as it says: `personal`, each client its own, or `shared`, one for all by way of the server.
+    """Margins at both ends of every interval, by which it covers the stated fraction of the
+    validation loads: `personal`, each client its own, or `shared`, one for all through the server.
     Clients that train alone always have their own."""
 
     @model_validator(mode="after")

@@ -190,7 +190,7 @@ def test_bytes_are_shown_by_method(tmp_path: Path) -> None:
     (table,) = (table for table in parsed.tables if "Both directions, B" in table[0])
     space = "\u202f"
     assert [row[:3] + row[5:] for row in table] == [
-        ["Sharing scheme", "Method", "Server → client, B", "Share of the largest"],
+        ["Sharing scheme", "Method", "Server → client, B", "Fraction of the largest"],
         ["P1 (all shared)", "FedOpt", f"241{space}104", "33.33 %"],
         ["P1 (all shared)", "IFCA", f"723{space}312", "100.00 %"],
         ["P3 (nothing shared)", "none", "0", "0.00 %"],

@@ -19,7 +19,7 @@ CAPTION = (
     "Test scores of each target of a window by its time ahead, means over clients at the last"
     " round, of the local models of each state's cell of lowest validation MASE (within P2 if the"
     " study has it) and of the state's best baseline: MASE and, if intervals are forecast, the"
-    " share of loads inside the widest one. The dashed lines are persistence and the share that"
+    " fraction of loads inside the widest one. The dashed lines are persistence and the share that"
     " the interval is for."
 )
 _CELL: dict[str, Any] = {"color": COLOURS[2], "linewidth": 1.1, "label": "local model"}
