@@ -131,7 +131,7 @@ def _histories(state: str, dataset: Dataset) -> list[int]:
         return found
     raise DataError(
         f"{state}: the training set has {available:.1f} weeks, less than the shortest history of "
-        f"the scarcity study ({WEEKS[0]}); give longer series or a larger share in windows.split"
+        f"the scarcity study ({WEEKS[0]}); give longer series or a larger fraction in windows.split"
     )
 
 
