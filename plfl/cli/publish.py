@@ -56,5 +56,5 @@ def run(options: argparse.Namespace) -> None:
     today = datetime.now(UTC).date()
     published = publish(options.results, options.to, read, today, options.models, options.data)
     if published.without_readings:
-        print("left out: readings of the meters, and what shows them; --data includes them")
+        print("left out: readings of the meters, and all that shows them; --data includes them")
     print(f"wrote {options.to}, licence {read.licence}")

@@ -299,9 +299,9 @@ def _of_exports(data: Data) -> Iterator[str]:
 
 
 def of_windows(windows: Windows) -> Iterator[str]:
-    """Check the shares of training, validation and test."""
+    """Check the fractions of training, validation and test."""
     if any(share <= 0 for share in windows.split):
-        yield f"windows.split: {list(windows.split)} must contain three shares above 0"
+        yield f"windows.split: {list(windows.split)} must contain three fractions above 0"
     elif abs((total := sum(windows.split)) - 1) > 1e-9:
         yield f"windows.split: {list(windows.split)} must add up to 1, but adds up to {total:.6g}"
 

@@ -98,17 +98,17 @@ class Meters(Section):
     steps back there is a gap."""
     max_gap: int = Field(60, ge=0)
     """Longest gap that is filled, in minutes. The last reading before the gap is carried forward,
-    in the load and in every other column, so that no forecast sees a later reading. Windows that
+    in the load and in every other column, so that no forecast uses a later reading. Windows that
     touch a longer gap are left out."""
     allow_negative: bool = False
-    """Accept negative load, as of a meter with generation behind it."""
+    """Accept negative loads, for example of a meter with generation behind it."""
     missing: list[float | str] = []
     """Values that stand for a missing reading in any column, such as -9999 or `fault`."""
     zero_run: float | None = Field(None, gt=0)
-    """Zero load for so many hours or longer is an outage: a gap. null: zeros are readings."""
+    """Zero load for this many hours or longer is an outage: a gap. null: zeros are readings."""
     max_jump: float | None = Field(None, gt=0)
-    """A load that is farther than this multiple of the meter's median load from the median of the
-    five readings before it is a fault: a gap. null: every load is a reading."""
+    """A load that differs by more than this multiple of the meter's median load from the median of
+    the five readings before it is a fault: a gap. null: every load is a reading."""
     units: dict[str, str] = {}
     """Units of the columns other than the load, by role, where they are not those of `columns`:
     `temperature` may be in `°F` or `K`, `wind_speed` in `km/h`, `mph` or `kn`, areas in `m²` or
@@ -151,24 +151,25 @@ class Sample(Section):
 
 
 class Skew(Section):
-    """How images are dealt to clients, whose labels therefore differ; every seed of the grid deals
-    anew."""
+    """How images are divided among clients, whose labels therefore differ; every seed of the grid
+    has a partition of its own."""
 
     split: Literal["sort_and_partition", "dirichlet"] = "sort_and_partition"
-    """`sort_and_partition` cuts each class into shards and deals every client `s` of them (FedADC);
-    `dirichlet` draws the shares of the labels from a Dirichlet distribution."""
+    """`sort_and_partition` divides each class into shards and gives every client `s` of them
+    (FedADC); `dirichlet` draws the label proportions of each client from a Dirichlet
+    distribution."""
     s: int = Field(2, ge=1)
     """Shards of a client, and so its largest number of labels (FedADC: 2, 3 or 4)."""
     alpha: float = Field(0.5, gt=0)
     """Concentration α of the Dirichlet distribution (FedADC: 0.5 or 0.1); the smaller, the more
     skewed."""
     sizes: Literal["equal", "by_class"] = "equal"
-    """With `dirichlet`: every client draws its own shares of the labels and as many images as the
-    others (`equal`), or each class is divided among the clients, which differ in size, too
+    """With `dirichlet`: all clients get the same number of images, each with label proportions of
+    its own (`equal`), or each class is divided among the clients, which differ in size, too
     (`by_class`)."""
     validation: float = Field(1 / 3, gt=0, lt=1)
-    """Share of each class's held-out images on which hyperparameters are chosen; the others are the
-    test set."""
+    """Fraction of each class's held-out images that form the validation set, on which
+    hyperparameters are chosen; the others are the test set."""
 
 
 IMAGES = {"digits": (10, 1, 8), "cifar10": (10, 3, 32), "cifar100": (100, 3, 32)}
@@ -329,7 +330,7 @@ class Windows(Section):
     """Targets of a window (paper: 1): that after `look_ahead` rows, and the rows that follow it. A
     look-ahead of 1 and 24 horizons are the next 24 rows."""
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)
-    """Shares of training, validation and test, in the order of time (paper: 0.8, 0.1, 0.1)."""
+    """Fractions of training, validation and test, in the order of time (paper: 0.8, 0.1, 0.1)."""
     history: int | None = Field(None, ge=1)
     """Number of weeks of training data: the latest ones of the training set; null: all of it."""
     scaling: Literal["pooled", "per_client"] = "pooled"
@@ -470,11 +471,11 @@ class Federation(Section):
     """How minibatches are chosen: `draw` draws each one without replacement from all training
     windows (authors' code); `epoch` goes through shuffled passes over them."""
     participation: float = Field(1.0, gt=0, le=1)
-    """Share of the clients that are selected for a round (paper: all)."""
+    """Fraction of the clients that are selected for a round (paper: all)."""
     selection: Literal["uniform", "data_aware"] = "uniform"
-    """How the server selects them: `uniform` draws them at random (paper); `data_aware` draws until
-    those selected have every label that any client has (FedADC), for which the clients tell the
-    server before round 1 which labels they have."""
+    """How the server selects them: `uniform` draws them at random (paper); `data_aware` repeats the
+    draw until the selected clients together have every label (FedADC). For this, the clients tell
+    the server before round 1 which labels they have."""
     weighting: Literal["uniform", "samples"] = "uniform"
     """Weights of the clients in the server's mean: all equal (paper), or by training windows."""
     loss: Literal["mse", "mae", "huber"] = "mse"
@@ -484,16 +485,16 @@ class Federation(Section):
     """State of the local optimiser at the start of a round: reset (paper), kept, or kept for the
     personal parameters only."""
     schedule: Literal["constant", "cosine"] = "constant"
-    """Rate of the local optimiser over all local steps of a training: constant (paper), or falling
-    to 0 along half a cosine wave."""
+    """Learning rate of the local optimiser over all local steps of a training: constant (paper),
+    or falling to 0 along half a cosine wave."""
     warm_up: float = Field(0.0, ge=0, lt=1)
-    """Share of all local steps in which this rate first rises linearly from 0."""
+    """Fraction of all local steps in which the learning rate first rises linearly from 0."""
     decay: float = Field(1.0, gt=0, le=1)
-    """Factor of this rate from one round to the next, on top of the schedule: the rates of round t
-    are multiplied by decay^(t − 1). 1 (paper): no decay."""
+    """Factor of the learning rate from one round to the next, in addition to the schedule: the
+    rates of round t are multiplied by decay^(t − 1). 1 (paper): no decay."""
     clip: float | None = Field(None, gt=0)
-    """Largest norm of the gradient of a local step, over all parameters; longer ones are scaled
-    down to it before anything is added to them. null (paper): no limit."""
+    """Largest norm of the gradient of a local step, over all parameters; a larger gradient is
+    scaled down to it before methods add anything to it. null (paper): no limit."""
     ema: float | None = Field(None, gt=0, lt=1)
     """Decay of an exponential moving average of each client's parameters over its local steps. The
     average is scored as the local model; the client trains and sends its parameters as they are.
@@ -552,9 +553,9 @@ class Tuning(Section):
     """Number of combinations that each cell tries, drawn as a Latin hypercube if there are more.
     null: all of them, which must then be equally many for every cell."""
     halve_after: list[Annotated[float, Field(gt=0, lt=1)]] = []
-    """Shares of the rounds after which the worse half of each cell's trials is dropped (successive
-    halving, Jamieson and Talwalkar 2016). This is cheaper but may drop the trial that would have
-    been best in the end. Empty: every trial is trained in full."""
+    """Fractions of the rounds after which the worse half of each cell's trials is dropped
+    (successive halving, Jamieson and Talwalkar 2016). This is cheaper but may drop the trial that
+    would have been best in the end. Empty: every trial is trained in full."""
 
     def of(self, alone: bool) -> dict[str, list[Value]]:
         """The search of cells without a server (`alone`) or of all other cells."""
@@ -579,8 +580,8 @@ class Scarcity(Section):
     """Clients that join late with a short history (`plfl scarcity`)."""
 
     late: float = Field(0.0, ge=0, le=0.5)
-    """Share of a state's clients that join after the federation of the others has ended. They train
-    the head of its last global model. Every client has its turn. 0: no client joins late."""
+    """Fraction of a state's clients that join after the federation of the others has ended. They
+    train the head of its last global model. Each client is late once. 0: no client joins late."""
     head: Literal["mlp", "last"] = "mlp"
     """What clients that join late train: the head of the model, in the paper the whole MLP (`mlp`),
     or its last layer (`last`)."""

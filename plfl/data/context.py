@@ -2,9 +2,9 @@
 
 Each transform of `windows.context` is one function here. It gets the series of one client and
 returns columns with a row for every row l of the series: what is known of a window whose last input
-row is l. Nothing after row l is read but the time of the target row g = l + L and, for `ahead`,
-features that the user says are known ahead. What is estimated comes from the client's own training
-set. Where a number that is read lies in a gap of the series, columns are NaN; there is no window.
+row is l. Nothing after row l is read except the time of the target row g = l + L and, for `ahead`,
+features that the user says are known ahead. Estimates come from the client's own training set. If a
+reading that is needed lies in a gap of the series, the columns are NaN and there is no window.
 """
 
 from __future__ import annotations

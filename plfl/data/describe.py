@@ -1,4 +1,4 @@
-"""Describes the clients' series and warns of properties that may spoil a study."""
+"""Describes the clients' series and warns of properties that may invalidate a study."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,9 +16,9 @@ ENOUGH_WEEKS = 8
 OUTLIER = 20
 """A reading above this multiple of the median is an outlier."""
 MANY = 0.1
-"""A client that loses more than this share of its windows to gaps gets a warning."""
+"""A client that loses more than this fraction of its windows to gaps gets a warning."""
 SMALL = 0.01
-"""A client whose peak is below this share of the largest client's peak gets a warning."""
+"""A client whose peak is below this fraction of the largest client's peak gets a warning."""
 
 
 def describe(tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows) -> pd.DataFrame:
@@ -32,7 +32,7 @@ def describe(tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows
 
     Returns:
         - `rows`, `first`, `last`, `weeks`; `features`: the names of the columns;
-        - `mean`, `std`, `min`, `max` of the load in kWh per interval; `zeros`: share of zeros;
+        - `mean`, `std`, `min`, `max` of the load in kWh per interval; `zeros`: fraction of zeros;
           `load_factor`: mean / max;
         - `persistence_mae`: mean |y_t − y_(t − 1 h)|, the error of the forecast "as an hour ago";
           `persistence_ratio`: `persistence_mae` / mean; `test_persistence_mae`: the persistence

@@ -67,7 +67,7 @@ def buildings(data: Data, state: str) -> list[int]:
 
 def settings(data: Data, state: str) -> dict[str, Any]:
     """The part of the configuration that determines the series of a state's clients, or the images
-    before they are dealt.
+    before they are divided.
 
     Raises:
         DataError: see `buildings`.
@@ -165,7 +165,7 @@ def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
 
 
 def images(data: Data) -> ImagePool:
-    """The images of a source before they are dealt to clients.
+    """The images of a source before they are divided among clients.
 
     Raises:
         DataError: the file is missing or damaged.

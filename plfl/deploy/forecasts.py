@@ -1,7 +1,8 @@
-"""Serves the forecasts of one deployed client to those whom its owner allows to ask.
+"""Serves the forecasts of one deployed client to third parties that its owner has authorised.
 
-The paper's last step: a third party asks a client for forecasts, and sees neither its model nor its
-readings. One resource, `GET /forecasts`, over HTTPS; whoever asks proves its key in the handshake.
+This is the paper's last step: a third party receives forecasts, but neither the model nor the
+readings. There is one resource, `GET /forecasts`, over HTTPS. The third party authenticates with
+its certificate in the TLS handshake.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What each departure of the authors' code does: trains the walks of `plfl.results.audit`."""
+"""The effect of each deviation of the authors' code: trains the studies of `plfl.results.audit`."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How classifiers do on held-out images."""
+"""Evaluates classifiers on held-out images."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ImageEvaluator:
         """One row per split and client of the models `rows` (N, P).
 
         `error` and `cross_entropy` are means over the held-out images; `own_error` is the mean over
-        classes of the share of errors, weighted by the client's shares of the labels.
+        classes of the fraction of errors, weighted by the client's fractions of the labels.
         """
         distinct, which = torch.unique(rows, dim=0, return_inverse=True)
         of_client = which.cpu().numpy()

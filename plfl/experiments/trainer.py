@@ -1,4 +1,4 @@
-"""What trains on a dataset: the model, the engine and the federations that a study asks for."""
+"""Builds what trains on a dataset: the model, the engine and the federations of a study."""
 
 from __future__ import annotations
 

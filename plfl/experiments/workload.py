@@ -1,4 +1,4 @@
-"""What a study will cost before it runs: client-steps, bytes, and a guess at the time."""
+"""The cost of a study before it runs: client-steps, bytes, and an estimate of the time."""
 
 import itertools
 import statistics

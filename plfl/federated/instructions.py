@@ -1,4 +1,4 @@
-"""What a method asks of its clients in a round, and what they return."""
+"""What a method tells its clients to do in a round, and what they return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clients' side of a round: what a method asks of them, and how they train.
+"""The clients' side of a round: the method's instructions, and how the clients train.
 
 The models of many cohorts, of one or several federations, train together in blocks: small enough
 for memory, large enough to use every core.

@@ -1,10 +1,10 @@
-"""The local steps of methods that arrange them themselves.
+"""Local training for methods that have routines of their own.
 
 Most methods describe their local steps by the terms of a `TrainInstructions`, and an engine takes
 them in one go. A method that trains one part of the model after the other, or a second model per
 client, gives a `Routine` instead: a function of a `Session`, with which it trains models and takes
-gradients on the clients' minibatches of the round. Every engine can do both, with the same bits in
-any company.
+gradients on the clients' minibatches of the round. Every engine can do both, with the same bits
+whichever models train together.
 """
 
 from __future__ import annotations

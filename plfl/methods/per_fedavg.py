@@ -1,4 +1,4 @@
-"""Per-FedAvg looks for parameters from which every client gets far with a step or two on its own
+"""Per-FedAvg looks for parameters that fit every client well after a step or two on its own
 data. A local step follows the gradient at the point to which one step on another minibatch leads
 (meta-learning, MAML), and before it forecasts a client takes such steps.
 

@@ -29,7 +29,7 @@ from plfl.report.extras import EXTRAS, extras
 from plfl.report.figures import available, caption
 from plfl.report.figures.nothing import EMPTY
 from plfl.report.forest import forest, left_out
-from plfl.report.intervals import MARGINS, intervals, shares
+from plfl.report.intervals import MARGINS, SCORES, intervals, shares, sorted_by
 from plfl.report.opening import sentences
 from plfl.report.standings import of_cell, standings, without_seed
 from plfl.results import audit, scarcity
@@ -103,6 +103,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             },
             intervals=intervals(tables),
             shares=shares(tables),
+            sorted_by=SCORES[sorted_by(tables)],
             margins=MARGINS[tables.study.task.margins],
             sentences=sentences(tables, found),
             findings=forest(found.verdicts),

@@ -1,7 +1,7 @@
 """The audit of the authors' code: the studies that it compares, and its tables as text.
 
-Two walks lead from the authors' code to the corrected algorithm, one change at a time. The first
-removes the departures of `methods.authors_code` from the paper, on the data of the study. The
+A *walk* is a sequence of studies, each with one change more than the one before. The first walk
+removes the deviations of `methods.authors_code` from the paper, on the data of the study. The
 second starts from the data as the authors' code prepares them, with the corrected algorithm
 throughout. `plfl.experiments.audit` trains both.
 """

@@ -33,7 +33,7 @@ def mase(truth: Floats, forecast: Floats, persistence: Floats) -> float:
 
 
 def nrmse(truth: Floats, forecast: Floats) -> float:
-    """Root mean squared error as a share of the mean load; NaN if that is zero."""
+    """Root mean squared error as a fraction of the mean load; NaN if that is zero."""
     mean = abs(float(truth.mean()))
     return rmse(truth, forecast) / mean if mean > 0 else float("nan")
 
@@ -86,7 +86,7 @@ def crps(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> float:
 
 
 def coverage(truth: Floats, low: Floats, high: Floats) -> float:
-    """Share of the loads that lie in their interval, ends included; NaN if an end is missing."""
+    """Fraction of the loads that lie in their interval, ends included; NaN if an end is missing."""
     if np.isnan(low).any() or np.isnan(high).any():
         return float("nan")
     return float(((low <= truth) & (truth <= high)).mean())

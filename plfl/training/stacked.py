@@ -13,13 +13,11 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from plfl.data.examples import Examples
-from plfl.models.network import Network
+from plfl.models.network import Network, most_together
 from plfl.optimizers.client import ClientOpt
 from plfl.training.losses import contrastive
 from plfl.training.task import Contrast, LocalTask
 
-CHUNK = 12
-"""Most rows that are trained together on a CPU: as many as its caches like."""
 WINDOWS = 2**20
 """About as many windows are forecast together on a GPU, which takes some gigabytes."""
 FEATURES = 4096
@@ -41,7 +39,8 @@ class Stacked:
         self.network = network
         self.device, self.dtype = device, dtype
         on_gpu = device.type != "cpu"
-        self.block, self.chunk = (sys.maxsize, sys.maxsize) if on_gpu else (4 * CHUNK, CHUNK)
+        self.chunk = sys.maxsize if on_gpu else most_together(network.layout.width)
+        self.block = sys.maxsize if on_gpu else 4 * self.chunk
         # Those of one row are enough for a CPU.
         self.windows = WINDOWS if on_gpu else 1
         self.features = torch.from_numpy(dataset.features).to(device, dtype)

@@ -75,7 +75,7 @@ class Storm(OfRows):
     scale: Tensor
     """s (S, P)."""
     a: float
-    """Share of the new gradient in m; 1: plain gradients."""
+    """Fraction of the new gradient in m; 1: plain gradients."""
     beta: float
     """Decay β of v."""
 
@@ -147,8 +147,8 @@ class Mixture(OfRows):
     """A second model v of each row, which learns what the mixture v̄ = α v + (1 − α) y lacks.
 
     Each step takes, from what was before the step and on its minibatch, a step of the optimiser on
-    v along α g(v̄) beside that on y, and, where it learns, α ← clip(α − `rate` ⟨v − y, g(v̄)⟩, 0, 1).
-    Of the other terms only the loss, `clip` and `rates` concern v.
+    v along α g(v̄) beside that on y, and, where it learns, α ← clip(α − `rate` ⟨v − y, g(v̄)⟩, 0,
+    1). Of the other terms only the loss, `clip` and `rates` concern v.
     """
 
     rows: Tensor

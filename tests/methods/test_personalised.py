@@ -619,7 +619,7 @@ def test_resuming_with_dropouts_a_schedule_and_the_best_models(method, tmp_path)
 @pytest.mark.parametrize(
     ("method", "blocks", "expected"),
     [
-        ("ditto", {"grid": {"client_opt": ["proxadam"]}}, "draws the personal models towards x"),
+        ("ditto", {"grid": {"client_opt": ["proxadam"]}}, "pulls the personal models towards x"),
         ("ditto", {"federation": {"opt_state": "keep"}}, "federation.opt_state"),
         ("fedrep", {"federation": {"ema": 0.9}}, "federation.ema"),
         ("fedrep", {"grid": {"sharing": ["P1", "P3"]}}, "fedrep does not work with .* P1"),

@@ -1,7 +1,7 @@
 """Raw exports of meters become the clean folder that a study reads.
 
-The layout, the separators and the format of the stamps are found out; where more than one reading
-of a file is possible, an option decides. Nothing is written unless all files are understood.
+The layout, the separators and the format of the stamps are detected. Where a file can be read in
+more than one way, an option decides. Nothing is written unless all files are understood.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Kind:
     """Median floor area in ft² and the standard deviation of its logarithm."""
     stories: tuple[int, int]
     windows: float
-    """Share of windows in the facade."""
+    """Fraction of windows in the facade."""
     weekday: Hours
     saturday: Hours
     sunday: Hours
@@ -52,7 +52,7 @@ class Kind:
     lights: float
     equipment: float
     standby: float
-    """Share of the equipment that never stops."""
+    """Fraction of the equipment that never stops."""
     people: float
     """Sensible heat of the people at the busiest time."""
     air: float
@@ -64,11 +64,11 @@ class Kind:
     water: float = 0.3
     """Hot water, heated electrically in some buildings."""
     exhaust: float = 0.0
-    """Share of the equipment's heat that a hood takes away."""
+    """Fraction of the equipment's heat that a hood takes away."""
     central: float = 0.0
     """Probability of a chiller plant instead of packaged units, if the building is large."""
     heated: float = 1.0
-    """Share of the floor that is heated and cooled."""
+    """Fraction of the floor that is heated and cooled."""
     school: bool = False
 
 

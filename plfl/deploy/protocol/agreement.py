@@ -28,7 +28,7 @@ def reason_against(study: Study, cell: Cell) -> str | None:
     """Why a cell cannot be deployed; None if it can."""
     if study.data.is_images:
         return (
-            f"data.source: {study.data.source} is dealt to clients in the simulator only; use "
+            f"data.source: {study.data.source} is divided among clients in the simulator only; use "
             "`plfl run`"
         )
     if reason := study.method(cell).simulation_only:
@@ -47,11 +47,6 @@ def reason_against(study: Study, cell: Cell) -> str | None:
         return (
             "federation.keep: best works in the simulator only, since a client may miss a round in "
             "which its model is scored; set it to last, or use `plfl run`"
-        )
-    if study.task.margins == "shared":
-        return (
-            "task.conformal: shared works in the simulator only; set it to personal, which sends "
-            "nothing, or use `plfl run`"
         )
     if (count := study.trials(cell)) > 1:
         return (

@@ -1,4 +1,4 @@
-"""The baselines of the scarcity study: what a client could take instead of a federation."""
+"""The baselines of the scarcity study: what a client could use instead of a federation."""
 
 from collections.abc import Mapping
 from functools import partial

@@ -131,7 +131,7 @@ def _histories(state: str, dataset: Dataset) -> list[int]:
         return found
     raise DataError(
         f"{state}: the training set has {available:.1f} weeks, less than the shortest history of "
-        f"the scarcity study ({WEEKS[0]}); give longer series or a larger share in windows.split"
+        f"the scarcity study ({WEEKS[0]}); give longer series or a larger fraction in windows.split"
     )
 
 
@@ -140,7 +140,7 @@ def _naive(state: str, dataset: Dataset) -> pd.DataFrame:
     if table["mase"].isna().all():
         raise DataError(
             f"{state}: the load of no client ever changes in its test set, so there is no MASE; "
-            "give longer series or a larger share of test in windows.split"
+            "give longer series or a larger fraction of test in windows.split"
         )
     return table.assign(state=state, weeks=np.nan)
 
