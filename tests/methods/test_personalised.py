@@ -541,7 +541,7 @@ def test_engines_agree(method):
 
 
 @pytest.mark.parametrize("method", PERSONAL)
-def test_the_same_bits_in_any_company(method):
+def test_the_same_bits_in_any_stack(method):
     study = study_of(method, grid={"seeds": [1, 2]})
     together = train(study, study.cells, tiny.dataset())
     for cell in study.cells[::3]:
