@@ -130,7 +130,7 @@ def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:
         elif isinstance(values, list):
             labels = [_text(value) for value in values]
         else:
-            yield f"{where}: {values!r} is no list; list its values, such as [{values}]"
+            yield f"{where}: {values!r} is not a list; list its values, such as [{values}]"
             continue
         if blocks_at(key.split("."), study):
             given = values.values() if isinstance(values, Mapping) else values

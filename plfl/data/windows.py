@@ -306,7 +306,7 @@ def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
             raise DataError(
                 f"client {name}: its {split} set has {length} of {rows} rows, but one window "
                 f"needs {needed} (windows.look_back {windows.look_back} + windows.look_ahead "
-                f"{windows.look_ahead}{several}); use a longer series, a larger share in "
+                f"{windows.look_ahead}{several}); use a longer series, a larger fraction in "
                 "windows.split or a shorter window"
             )
     return cuts

@@ -34,7 +34,7 @@ class Trainer:
 
     @classmethod
     def of(cls, study: Study, dataset: Examples) -> Trainer:
-        """The model and the engine that a study asks for."""
+        """The model and the engine of a study."""
         network = network_of(study, dataset.shape)
         return cls(study, dataset, network, make_engine(study.compute, network, dataset))
 

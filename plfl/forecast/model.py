@@ -290,7 +290,7 @@ class ForecastModel:
         if not len(last):
             raise DataError(
                 f"{client}: no row has all that the model reads: {self.look_back} readings in a "
-                "row without gap"
+                "row without a gap"
                 + (
                     f", and at the time it forecasts, {ahead} rows later, what windows.context: "
                     "ahead lists; add rows"
@@ -363,7 +363,7 @@ class ForecastModel:
             if name in CALENDAR or not found.any():
                 continue
             log.warning(
-                "%s: %d of %d values of %s are outside of the range of its training, %.4g to "
+                "%s: %d of %d values of %s are outside the range of its training data, %.4g to "
                 "%.4g, first at %s",
                 *(client, found.sum(), len(found), name, low, high),
                 table.index[int(found.argmax())],

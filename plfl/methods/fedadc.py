@@ -11,7 +11,7 @@ down: x, m;  client: m̄ = β_l m / K, then K steps of its ClientOpt with its gr
     `heavy_ball` (blue):  y ← y − η g(y), then y ← y − η m̄
     `nesterov` (red):     y ← y − η m̄, then y ← y − η g(y)
 up: D = y − x
-server: m ← −D̄/η + (β_g − β_l) m;  x ← x − α η m,  where α is the rate η_g of `fedavg`
+server: m ← −D̄/η + (β_g − β_l) m;  x ← x − α η m,  where α is the learning rate η_g of `fedavg`
 
 With β_l = β_g, as published, x ← x + α D̄. FedADC accelerates and regularises; its fixed points are
 those of FedAvg.

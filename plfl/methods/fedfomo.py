@@ -93,7 +93,7 @@ class FedFomo(Method):
 
     @property
     def simulation_only(self) -> str | None:
-        return "every client has to try models before its mixture can be scored"
+        return "every client has to evaluate models before its mixture can be scored"
 
     def init(self, f: Federation) -> State:
         if len(f.local) < 2:

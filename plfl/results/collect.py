@@ -68,7 +68,7 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
                 row[f"{season}_mase_{split}"] = scores.of_split(dataset, i, split, forecast)["mase"]
             if error == 0:
                 log.warning(
-                    "%s client %s: persistence has no error on its %s part, where the load never "
+                    "%s client %s: persistence has no error on its %s set, where the load never "
                     "changes; its MASE is undefined, and means over clients leave it out",
                     state,
                     name,

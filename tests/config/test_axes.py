@@ -132,7 +132,7 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"name": ["a"]}, "cannot be an axis: `name` names"),
     ({"compute.engine": ["fused"]}, "cannot be an axis: `compute` does not affect the results"),
     ({"data.states": [["NY"]]}, "is an axis already"),
-    ({"federation.rounds": 4}, "4 is no list; list its values, such as [4]"),
+    ({"federation.rounds": 4}, "4 is not a list; list its values, such as [4]"),
     ({"federation.rounds": []}, "has no value"),
     ({"federation.rounds": [2, 2]}, "lists a value twice"),
     ({"windows.split": [[0.8, 0.1, 0.1]]}, "cannot be part of a name; give each value a label"),

@@ -313,7 +313,7 @@ def test_methods_that_compute_with_the_rate_need_a_constant_one(key: dict[str, A
     grid = {"method": methods, "client_opt": ["sgd"], "server_opt": ["fedavg"]}
     Study.parse({"grid": grid, "federation": {"ema": 0.9}}, "x")
     found = problems({"grid": grid, "federation": key})
-    reason = "computes with a constant rate of the local optimiser; remove the method"
+    reason = "needs a constant learning rate of the local optimiser; remove the method"
     assert len(found) == 2
     for name, problem in zip(("fedadc", "fafed"), found, strict=True):
         assert problem.startswith(f"grid.method: {name!r} {reason}")

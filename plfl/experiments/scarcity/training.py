@@ -38,7 +38,7 @@ def measure(
 
     Args:
         study: names one method, ClientOpt and ServerOpt; its schemes and seeds are compared.
-        load: makes the dataset of a state as a study's `data` and `windows` want it.
+        load: makes the dataset of a state as a study's `data` and `windows` require it.
         progress: called with what is trained, the rounds done and the rounds in all.
 
     Returns:
@@ -131,7 +131,7 @@ def _histories(state: str, dataset: Dataset) -> list[int]:
         return found
     raise DataError(
         f"{state}: the training set has {available:.1f} weeks, less than the shortest history of "
-        f"the scarcity study ({WEEKS[0]}); give longer series or a larger share in windows.split"
+        f"the scarcity study ({WEEKS[0]}); give longer series or a larger fraction in windows.split"
     )
 
 
