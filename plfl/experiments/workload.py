@@ -95,7 +95,7 @@ class Speed:
 
 
 def measure(study: Study) -> Speed:
-    """Train and evaluate some models on made-up numbers, half a second with each ClientOpt."""
+    """Train and evaluate some models on synthetic numbers, half a second with each ClientOpt."""
     torch.set_num_threads(study.compute.threads)
     dataset = _noise(study)
     trainer = Trainer.of(study, dataset)
@@ -142,7 +142,7 @@ def _rate(work: Callable[[], float]) -> float:
 
 
 def _noise(study: Study) -> Examples:
-    """A year of one client's made-up numbers, or ten windows if that is more; or some images."""
+    """A year of one client's synthetic numbers, or ten windows if that is more; or some images."""
     random = np.random.default_rng(0)
     if study.data.is_images:
         classes, channels, side = IMAGES[study.data.source]

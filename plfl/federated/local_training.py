@@ -107,7 +107,7 @@ class _Part:
         return bool(self.index.stop == len(self.cohort.clients))
 
     def task(self, engine: Engine) -> LocalTask:
-        """The work of these clients, as the method asks for it."""
+        """The work of these clients, according to the method's instructions."""
         f, instructions = self.cohort.f, self.cohort.instructions
         self.start = f.models(self.clients, self._of(instructions.start))
         state, behind = f.open_moments(self.clients)

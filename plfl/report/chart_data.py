@@ -306,6 +306,7 @@ def _ends(tables: Tables, cell: Cell, clients: Sequence[str]) -> dict[str, dict[
         column: f"q{50 + sign * float(percent) / 2:g}"
         for percent, pair in intervals.columns(tables).items()
         for sign, column in zip((-1, 1), pair, strict=True)
+        if column in tables.forecast_columns
     }
     if not places:
         return {}

@@ -186,7 +186,7 @@ def _best_value_moves(
         comparisons = []
         for group, sharing in _groups(study, placed, method, [key, HISTORY]):
             if not all(fixed(p.study) for p in group):
-                raise NotInStudyError(f"α is fixed only with {LEARNED}: never")
+                continue
             ends = _ends(study, group)
             for state in study.data.states:
                 short, long = (_lowest(end, key, state, sharing, method) for end in ends)
@@ -194,6 +194,8 @@ def _best_value_moves(
                 moved = long - short if grows else short - long
                 if np.isfinite(moved).any():
                     comparisons.append(Comparison(names, {state: moved}))
+        if not comparisons:
+            raise NotInStudyError(f"{key} is fixed in no variant")
         return Evidence(comparisons)
 
     return evidence

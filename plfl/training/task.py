@@ -178,7 +178,7 @@ class Mixture(OfRows):
 
 @dataclass(frozen=True)
 class LocalTask(OfRows):
-    """What one round asks of S models that share a ClientOpt.
+    """The work of one round for S models that share a ClientOpt.
 
     Every local step is: gradient of the mean `loss` (and of `contrast`) + proximal and `pull`
     terms + `constant`, through the optimiser or a `storm`, then `step_offset`.

@@ -29,7 +29,7 @@ SGD, ADAM = Sgd(lr=0.05), Adam(lr=0.01)
 
 
 def client_data(*lengths: int, dtype: torch.dtype = torch.float64) -> ClientData:
-    """Clients a, b, … with made-up series of these lengths."""
+    """Clients a, b, … with synthetic series of these lengths."""
     random = np.random.default_rng(2)
     tables = {}
     for name, rows in zip("abc", lengths, strict=False):

@@ -170,7 +170,7 @@ def records(method, *splits, **options):
 
 
 def test_forecaster():
-    """Finite, the same to the bit in any company, and not what the plain round gives."""
+    """Finite, the same to the bit in any stack, and not what the plain round gives."""
     options = {"lam": 2, "buffer": 2}
     for split, together in zip(("P1", "P2"), records("fedgkd", "P1", "P2", **options), strict=True):
         pd.testing.assert_frame_equal(records("fedgkd", split, **options)[0], together)
