@@ -1,4 +1,4 @@
-"""Puts the workflow, the ready studies, the guides and the compiled kernel into the wheel.
+"""Puts the workflow, the ready-made studies, the guides and the compiled kernel into the wheel.
 
 pyproject.toml has the rest.
 """

@@ -86,20 +86,22 @@ def limits(results: dict[str, Any]) -> list[Limit]:
             " s",
         ),
         Limit(
-            "all cores / one, over that of a product",
+            "all cores / one core, relative to a matrix product",
             scaling["fused"] / scaling["product"],
             0.9,
             1.0,
             "×",
             True,
         ),
-        Limit("all but client-steps, in a job", 100 - share("client-steps"), 25, 10, " %"),
-        Limit("evaluation, in a job", share("evaluation"), 10, 10, " %"),
-        Limit("the server and the rest, in a job", share("server and the rest"), 10, 10, " %"),
-        Limit("180 cells: nine such jobs on all cores", turns * job["seconds"] / 60, 20, 8, " min"),
-        Limit("1,200 clients / 12, a client-step", cost["1200"] / cost["12"], 1.15, 1.05, "×"),
+        Limit("all but client-steps, part of a job", 100 - share("client-steps"), 25, 10, " %"),
+        Limit("evaluation, part of a job", share("evaluation"), 10, 10, " %"),
+        Limit("the server and the rest, part of a job", share("server and the rest"), 10, 10, " %"),
+        Limit("180 cells: nine jobs on all cores", turns * job["seconds"] / 60, 20, 8, " min"),
+        Limit(
+            "client-step with 1,200 clients / with 12", cost["1200"] / cost["12"], 1.15, 1.05, "×"
+        ),
         Limit("peak memory of a job", job["peak_mib"] / 1024, 2, 1, " GiB"),
-        Limit("`make smoke`, processor", results["smoke"]["processor_seconds"], 25, 20, " s"),
+        Limit("`make smoke`, processor time", results["smoke"]["processor_seconds"], 25, 20, " s"),
     ]
 
 
@@ -110,12 +112,14 @@ def tables(results: dict[str, Any]) -> str:
     parts = [
         f"`make bench` on {m['cores']} cores of {m['processor']} ({m['instructions']}), "
         f"{m['memory_gib']} GiB, {m['system']}, Python {m['python']}, PyTorch {m['torch']}, "
-        f"{m['compiler']}. Other programs were running; load after each part, our own included: "
+        f"{m['compiler']}. Other programs were running. The load after each part, including that "
+        "of "
+        "the benchmark itself, was: "
         + ", ".join(f"{part} {x:.1f}" for part, x in load.items() if part != "others")
         + ".",
         "![Measured against the limits](speed.png)",
         _table(
-            ["must reach", "at least", "aim", "measured"],
+            ["quantity", "limit", "aim", "measured"],
             [
                 [
                     x.name,
@@ -127,39 +131,43 @@ def tables(results: dict[str, Any]) -> str:
             ],
         ),
         "### Client-steps per second",
-        "Rounds of 12 clients alternate; the share is that of the float32 rate of a 2,048² product "
-        "on as many threads.",
-        "On a machine that is busy with other programs the threads of PyTorch wait for each other: "
-        "its rows with several threads say nothing there."
+        "A client-step is one local step of one client. Rounds of 12 clients are timed in turn. "
+        "The "
+        "last column is the float32 rate relative to a 2,048² matrix product on as many threads.",
+        "On a machine that is busy with other programs the threads of PyTorch wait for each other, "
+        "so its rows with several threads are not meaningful."
         if max(load.values()) > m["cores"] + 1
         else "",
         *(_speed(int(n), measured) for n, measured in results["speed"].items()),
-        f"Rounds on one thread and on all in turn: all are {results['scaling']['fused']:.2f} times "
-        f"faster with `fused`, and {results['scaling']['product']:.2f} times with the product.",
-        "The recipe of config/recipe.yaml (an MLP of 11,201 parameters, batches of 64, mae, "
-        "AdamW) on one thread, by processor time; rounds of 10 clients alternate, the best counts:",
+        f"On all threads, `fused` is {results['scaling']['fused']:.2f} times as fast as on one, "
+        "and the "
+        f"matrix product {results['scaling']['product']:.2f} times.",
+        "The recipe, config/recipe.yaml (an MLP of 11,201 parameters, minibatches of 64, mae, "
+        "AdamW), on one thread, by processor time. Rounds of 10 clients are timed in turn, and the "
+        "fastest counts:",
         _others(results["recipe"]["client_steps_per_second"], PLAIN_ADAMW),
         "The day-ahead forecasts of config/day-ahead.yaml (five quantiles of each of the next 24 "
-        "hours, an MLP with two layers of 128 units, minibatches of 64, AdamW), likewise:",
+        "hours, an MLP with two layers of 128 units, minibatches of 64, AdamW), measured in the "
+        "same "
+        "way:",
         _others(results["quantiles"]["client_steps_per_second"], PLAIN_ADAMW),
         "Every built-in model on one thread, by processor time: 12 clients with Adam, on the "
         "paper's windows (8 features of 12 rows, minibatches of 16) and on windows with a context "
-        "of 96 numbers (minibatches of 64). The engines alternate with the plain loop, and the "
-        "best of four rounds counts; `auto` takes the fastest engine of the row.",
+        "of 96 numbers (minibatches of 64). The engines and the plain loop are timed in turn, and "
+        "the fastest of four rounds counts; `auto` takes the fastest engine of the row.",
         _models(results["models"]),
         "Other tools' simulations of the paper's rounds, one worker with one thread:",
         _others(results["others"], PLAIN),
-        "### As the work grows",
-        "Whole rounds of 25 local steps on one thread, each in a process of its own; a client has "
-        "a year of data.",
+        "### Larger studies",
+        "Whole rounds of 25 local steps on one thread, each number of clients or cells in its own "
+        "process. Every client has a year of data.",
         _growth("clients", results["clients"]),
         _growth("cells", results["cells"]),
         "### Methods",
-        "The speed of whole rounds, relative to `fedopt` with the same optimisers, by processor "
-        "time of rounds that alternate: client-steps per second, and minibatch gradients per "
-        "second. `fafed`, `apfl`, `ditto`, `fedala`, `per_fedavg` and `pfedme` take further "
-        "gradients beside each step that is counted; `moon`, `fedgkd` and `fedadc_plus` also ask "
-        "other models.",
+        "The speed of whole rounds relative to `fedopt` with the same optimisers, in client-steps "
+        "per second and in minibatch gradients per second of processor time. `fafed`, `apfl`, "
+        "`ditto`, `fedala`, `per_fedavg` and `pfedme` compute further gradients beside each step "
+        "that is counted; `moon`, `fedgkd` and `fedadc_plus` also evaluate other models.",
         _table(
             ["method", "in client-steps", "in gradients"],
             [[f"`{n}`", *_ratios(x)] for n, x in results["methods"].items()],
@@ -167,8 +175,8 @@ def tables(results: dict[str, Any]) -> str:
         "### A full-length job",
         f"{job['cells']} cells of 12 clients, 40 rounds of 125 local steps, on one "
         f"core: {job['seconds']:.0f} s, {job['peak_mib']:,.0f} MiB. Every tenth round is "
-        "evaluated, two models a client on some 7,000 windows: its products alone come to "
-        f"{rate:,.0f} GFLOP/s over the time that all of it takes.",
+        "evaluated, with two models per client on about 7,000 windows. The matrix products of the "
+        f"evaluation amount to {rate:,.0f} GFLOP/s over its whole time.",
         _table(
             ["part", "share"],
             [
@@ -177,8 +185,9 @@ def tables(results: dict[str, Any]) -> str:
             ],
         ),
         "### The smallest study",
-        f"`make smoke`, when set up: {smoke['processor_seconds']:.1f} s of processor time, "
-        f"{smoke['seconds']:.0f} s in all. Its jobs are a Python process each.",
+        f"`make smoke`, after the installation: {smoke['processor_seconds']:.1f} s of processor "
+        "time, "
+        f"{smoke['seconds']:.0f} s in all. Each of its jobs is a Python process.",
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -196,8 +205,8 @@ def _speed(threads: int, measured: dict[str, Any]) -> str:
         [name, f"{rate:,.0f}", f"{rate / rates[PLAIN]:.2f}", f"{100 * rate * step / gflops:.0f} %"]
         for name, rate in rates.items()
     ]
-    title = f"{threads} thread{'s' if threads > 1 else ''} ({gflops:,.0f} GFLOP/s)"
-    return _table([title, "client-steps/s", "/ plain fused loop", "share"], rows)
+    title = f"{threads} thread{'s' if threads > 1 else ''} (product: {gflops:,.0f} GFLOP/s)"
+    return _table([title, "client-steps/s", "/ plain fused loop", "/ product"], rows)
 
 
 def _others(rates: dict[str, float | str], plain: str) -> str:
@@ -229,7 +238,7 @@ def _growth(what: str, measured: dict[str, Any]) -> str:
         [f"{int(n):,}", f"{1e6 * x['seconds_per_client_step']:.1f} µs", f"{x['peak_mib']:,.0f} MiB"]
         for n, x in measured.items()
     ]
-    return _table([what, "a client-step", "peak memory"], rows)
+    return _table([what, "time per client-step", "peak memory"], rows)
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
@@ -242,7 +251,7 @@ def figure(results: dict[str, Any], path: Path) -> None:
     bars = limits(results)[::-1]
     fig, ax = plt.subplots(figsize=(7.16, 3.0), layout="constrained")
     colours = ["#5790fc" if x.margin >= 1 else "#e42536" for x in bars]
-    ax.barh([x.name for x in bars], [x.margin for x in bars], color=colours)
+    ax.barh([x.name.replace("`", "") for x in bars], [x.margin for x in bars], color=colours)
     for i, x in enumerate(bars):
         text = f" {x.say(x.value)}   (limit {x.sign} {x.say(x.limit)}, aim {x.say(x.aim)})"
         ax.text(x.margin, i, text, va="center", fontsize=7)

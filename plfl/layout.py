@@ -1,4 +1,4 @@
-"""What a model reads, which columns of a row are which of its parameters, and what it computes."""
+"""The shape of a model's windows, the columns of its parameters in a row, and what it computes."""
 
 from __future__ import annotations
 

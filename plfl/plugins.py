@@ -192,7 +192,7 @@ def _packaged() -> list[Plugin]:
         except Exception as error:
             raise PlflError(
                 f"the entry point {point.name} = {point.value} of {package} cannot be imported: "
-                f"{_said(error)}; repair the package or remove it"
+                f"{_said(error)}; fix the package or remove it"
             ) from None
         found.append(_plugin(package, module, _code_of(module)))
     return found

@@ -1,4 +1,4 @@
-"""Whole numbers from shares, without the round-off of binary fractions.
+"""Whole numbers from fractions, without the round-off of binary numbers.
 
 0.58 · 50 is 29, though the product of the two floats is less; half of 5 clients is 3, where Python
 rounds 2.5 to the even 2.

@@ -101,6 +101,56 @@ def unattended(problem: Problem, sigma: float, alpha_k: float, lam: float) -> Re
     return fedamp(problem, sigma, alpha_k, 0)
 
 
+def mixture(
+    problem: Problem, i: int, base: Array, received: Array, least: float = 1e-5
+) -> tuple[Array, Array]:
+    """FedFomo's weights of received models against `base`, and their mean with these weights.
+
+    The mean is NaN if no weight is positive. `least` is added to distances.
+    """
+    gains = [problem.loss(i, base) - problem.loss(i, model) for model in received]
+    worth = np.array(gains) / (np.linalg.norm(received - base, axis=1) + least)
+    positive = np.maximum(worth, 0)
+    if not positive.sum() > 0:
+        return worth, np.full_like(base, np.nan)
+    return worth, np.average(received, axis=0, weights=positive)
+
+
+def judged_from_the_start(problem: Problem) -> Result:
+    """Gains and distances are against the start of the client's last training, and as many models
+    are sent as were uploaded in the round before, the client's own among them."""
+    rows, starts = problem.rows0, problem.rows0
+    affinity, uploaded = np.eye(len(rows)), 0
+    seen = [Seen(problem.x0, rows.copy(), rows.copy())]
+    for present in problem.present:
+        models = rows.copy()
+        for i in present:
+            sent = np.argsort(-affinity[i], kind="stable")[:uploaded]
+            worth, mixed = mixture(problem, i, starts[i], models[sent])
+            affinity[i, sent] += worth
+            starts[i] = models[i] if np.isnan(mixed).any() else mixed
+            rows[i] = descend(problem, i, starts[i], problem.steps)
+        uploaded = len(present)
+        seen.append(Seen(problem.x0, rows.copy(), rows.copy()))
+    return Result(np.empty((len(seen), 0)), rows)
+
+
+def judged_from_the_latest(problem: Problem) -> Result:
+    """Gains and distances are against the client's latest model, so that this has no weight; only
+    clients of the round before are asked."""
+    rows, asked = problem.rows0, ()
+    seen = [Seen(problem.x0, rows.copy(), rows.copy())]
+    for present in problem.present:
+        models = rows.copy()
+        for i in present:
+            _, mixed = mixture(problem, i, models[i], models[sorted({*asked, i})])
+            start = models[i] if np.isnan(mixed).any() else mixed
+            rows[i] = descend(problem, i, start, problem.steps)
+        asked = present
+        seen.append(Seen(problem.x0, rows.copy(), rows.copy()))
+    return Result(np.empty((len(seen), 0)), rows)
+
+
 def learned_by_all(problem: Problem, weight_lr: float, first: float) -> Result:
     """Absent clients, too, learn W in every round, and go on from the start that it gives."""
     x, rows = problem.x0, problem.rows0
@@ -361,6 +411,21 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "pfllib_fedamp.py",
     ),
     Deviation(
+        "PFLlib",
+        ("fedfomo", "fedfomo, alternating"),
+        "The gains and distances of received models are taken from where the client's last "
+        "training started, which is a mixture. In the paper they are taken from the model that it "
+        "had trained before that. A client's own model is one of those sent, and only as many are "
+        "sent as were uploaded in the round before: with one client per round, its own. 1e-5 is "
+        "added to distances.",
+        (
+            "system/flcore/clients/clientfomo.py:29",
+            "system/flcore/servers/serverfomo.py:77",
+        ),
+        judged_from_the_start,
+        "pfllib_fedfomo.py",
+    ),
+    Deviation(
         "FL-bench",
         ("fedper, alternating",),
         "Clients upload their heads, too, and the server averages them. A client that takes part "
@@ -424,6 +489,17 @@ DEVIATIONS: tuple[Deviation, ...] = (
         ("src/utils/trainer.py:19", "src/client/fedala.py:16", "src/client/fedala.py:50"),
         one_client_for_all,
         "fl_bench_fedala.py",
+    ),
+    Deviation(
+        "FL-bench",
+        ("fedfomo", "fedfomo, alternating"),
+        "The gains and distances of received models are taken from the client's latest model, "
+        "which itself then has the weight 0: a better model of another client replaces it. In the "
+        "paper they are taken from the model before it. Only clients of the round before are "
+        "asked. 1e-5 is added to distances.",
+        ("src/client/fedfomo.py:51", "src/client/fedfomo.py:72", "src/server/fedfomo.py:38"),
+        judged_from_the_latest,
+        "fl_bench_fedfomo.py",
     ),
     Deviation(
         "Flower",

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from benchmarks.conformance.adapter import Found, NotThere, main
-from benchmarks.conformance.probes import Probe
+from benchmarks.conformance.probes import NO_SERVER_MODEL, Probe
 from plfl.federated.federation import Federation
 from plfl.methods import Method
 from plfl.methods.apfl import APFL
@@ -18,6 +18,7 @@ from plfl.methods.fedala import FedALA
 from plfl.methods.fedamp import FedAMP
 from plfl.methods.fedamp import State as FedAMPState
 from plfl.methods.fedbabu import FedBABU
+from plfl.methods.fedfomo import FedFomo
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedrep import FedRep
 from plfl.methods.fine_tuning import FineTuning
@@ -44,6 +45,7 @@ METHODS: dict[str, Callable[[Mapping[str, Any], int], Method]] = {
     ),
     "fedala": lambda given, K: FedALA(subset="shared", **renamed(given, weight_lr="eta_w")),
     "fedamp": lambda given, K: FedAMP(attention="distance", **renamed(given, alpha_k="alpha")),
+    "fedfomo": lambda given, K: FedFomo(probe=None),
 }
 """plfl's methods with a probe's hyperparameters and its local steps K."""
 FROM_THE_SERVER = ("fedavg", "fedper", "lg_fedavg", "fedrep")
@@ -80,7 +82,7 @@ def run(folder: Path, probe: Probe) -> Found:
     )
     last = seen[-1]
     personal = last.global_models if probe.method in FROM_THE_SERVER else last.scored
-    x = [[] if probe.method == "fedamp" else s.x.tolist() for s in seen]
+    x = [[] if probe.method in NO_SERVER_MODEL else s.x.tolist() for s in seen]
     return Found(x, personal.tolist())
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.conformance import quadratics
 from benchmarks.conformance.adapter import Found, NotThere, main, stub
-from benchmarks.conformance.probes import Probe
+from benchmarks.conformance.probes import NO_SERVER_MODEL, Probe
 
 SERVERS = {
     "fedavg": ("serveravg", "FedAvg"),
@@ -32,6 +32,7 @@ SERVERS = {
     "pfedme": ("serverpFedMe", "pFedMe"),
     "fedala": ("serverala", "FedALA"),
     "fedamp": ("serveramp", "FedAMP"),
+    "fedfomo": ("serverfomo", "FedFomo"),
 }
 """Module and class of each method's server."""
 
@@ -77,6 +78,7 @@ def arguments(probe: Probe) -> dict[str, Any]:
             "alphaK": given["alpha_k"],
             "lamda": given["lam"],
         },
+        "fedfomo": lambda: {"local_epochs": 1},  # of four batches
     }
     return names[probe.method]() if probe.method in names else {}
 
@@ -86,7 +88,8 @@ def run(folder: Path, probe: Probe) -> Found:
     if probe.method not in SERVERS:
         raise NotThere
     problem = probe.problem
-    samples = 2 if probe.method == "per_fedavg" else 1  # two batches of one sample a step
+    # A step is a batch of one sample, of Per-FedAvg two; FedFomo validates on one of five.
+    samples = {"per_fedavg": 2, "fedfomo": 5}.get(probe.method, 1)
 
     def read(dataset: str, idx: int, is_train: bool = True, few_shot: int = 0) -> list[Any]:
         count = samples if is_train else 1
@@ -124,7 +127,7 @@ def run(folder: Path, probe: Probe) -> Found:
     record = _Record(server, [*problem.present, range(len(problem.a))])
     server.train()
     rounds = len(problem.present)
-    if probe.method == "fedamp":  # its server holds no model of its own
+    if probe.method in NO_SERVER_MODEL:
         x: list[list[float]] = [[]] * (rounds + 1)
     else:
         x = [own_part(values, probe) for values in record.x[: rounds + 1]]

@@ -9,7 +9,7 @@ model is depends on the method:
 - Ditto, APFL, pFedMe, FedAMP: the model that the paper calls personalised.
 - FedPer, LG-FedAvg, FedRep: the server's part and the client's own part, [x; p_i].
 - FedBABU, Per-FedAvg: [x; p_i] after steps on the client's data.
-- FedALA: the client's model after its own steps.
+- FedALA, FedFomo: the client's model after its own steps.
 """
 
 from collections.abc import Callable, Mapping
@@ -113,6 +113,12 @@ def fedamp(problem: Problem, sigma: float, alpha_k: float, lam: float) -> Result
     return Result(np.empty((len(seen), 0)), seen[-1].local)
 
 
+def fedfomo(problem: Problem) -> Result:
+    """FedFomo has no server model: x is empty."""
+    seen = reference.fedfomo(problem)
+    return Result(np.empty((len(seen), 0)), seen[-1].local)
+
+
 METHODS: dict[str, Callable[..., Result]] = {
     "fedavg": fedavg,
     "fedavg_ft": fedavg,
@@ -128,7 +134,12 @@ METHODS: dict[str, Callable[..., Result]] = {
     "pfedme": pfedme,
     "fedala": fedala,
     "fedamp": fedamp,
+    "fedfomo": fedfomo,
 }
+
+
+NO_SERVER_MODEL = ("fedamp", "fedfomo")
+"""Methods whose server keeps the clients' models and has none of its own."""
 
 
 def alternating(problem: Problem) -> Problem:
@@ -137,6 +148,8 @@ def alternating(problem: Problem) -> Problem:
 
 
 FIVE = replace(ONE, steps=5)
+VALIDATED = replace(ONE, steps=4)
+"""Libraries keep a fifth of the data for validation, so an epoch has four steps."""
 APART = replace(ONE, start=((2.0, 2.0), (1.0, 2.0)))
 FOUR = replace(ONE, present=((0, 1),) * 4)
 SOME = replace(ONE, present=((0, 1), (0, 1), (0,), (0, 1)))
@@ -175,4 +188,6 @@ PROBES: dict[str, Probe] = {
     "fedala, some absent": Probe("fedala", SOME, {"weight_lr": 0.5, "first": 2}),
     "fedamp": Probe("fedamp", APART, ATTENTIVE),
     "fedamp, alternating": Probe("fedamp", alternating(APART), ATTENTIVE),
+    "fedfomo": Probe("fedfomo", VALIDATED),
+    "fedfomo, alternating": Probe("fedfomo", alternating(VALIDATED)),
 }

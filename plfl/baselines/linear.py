@@ -43,7 +43,7 @@ def ridge_lags(dataset: Dataset, client: int) -> Callable[[Rows], Floats]:
 
     It is trained on windows that start at least a week after the client's first row, for which all
     lags are known. If the history is too short for such windows, it is trained on all windows,
-    without week lags: in training, the last load would replace them, but not in the test part.
+    without week lags: in training, the last load would replace them, but not in the test set.
     """
     starts = dataset.starts(client, "train")
     late = starts[starts >= dataset.bounds[client, 0] + WEEK // dataset.interval]

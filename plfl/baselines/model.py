@@ -15,7 +15,7 @@ Predict: TypeAlias = Callable[[int, Rows], Floats]
 """Forecasts, in kWh, for windows of a client, given its number and the windows' start rows. NaN if
 there is no forecast."""
 Fit: TypeAlias = Callable[[Dataset], Predict]
-"""Trains on the training part of every client. Only early stopping may use the validation part."""
+"""Trains on the training set of every client. Only early stopping may use the validation set."""
 
 
 def per_client(fit_one: Callable[[Dataset, int], Callable[[Rows], Floats]]) -> Fit:

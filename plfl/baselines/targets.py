@@ -23,7 +23,7 @@ def of_each(fit: Fit) -> Fit:
 
 
 def with_residuals(fit: Fit, levels: Sequence[float]) -> Fit:
-    """Quantiles (W, H, Q): a forecast plus quantiles of its errors in the client's training part.
+    """Quantiles (W, H, Q): a forecast plus quantiles of its errors in the client's training set.
 
     The errors are taken less their median, so that the forecast itself is the median. Each target
     has errors of its own. Windows without a forecast are left out.
@@ -43,7 +43,7 @@ def with_residuals(fit: Fit, levels: Sequence[float]) -> Fit:
 
 
 def _quantiles(dataset: Dataset, predict: Predict, client: int, levels: Sequence[float]) -> Floats:
-    """Quantiles (H, Q) of a forecast's errors; NaN where it has none in the training part."""
+    """Quantiles (H, Q) of a forecast's errors; NaN where it has none in the training set."""
     starts = dataset.starts(client, "train")
     errors = dataset.truth(starts) - predict(client, starts)
     errors = errors.reshape(len(starts), dataset.horizons)

@@ -1,4 +1,4 @@
-"""LightGBM (Ke et al. 2017) with early stopping on the validation part."""
+"""LightGBM (Ke et al. 2017) with early stopping on the validation set."""
 
 from __future__ import annotations
 

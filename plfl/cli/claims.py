@@ -26,7 +26,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the verdict on each claim."""
-    from plfl.results import claims, label_claims
+    from plfl.results import axis_claims, claims, label_claims
     from plfl.results.classifier_variants import trained
     from plfl.results.overview import study_of
     from plfl.results.records import read_about
@@ -45,14 +45,19 @@ def run(options: argparse.Namespace) -> None:
         else:
             print(label_claims.as_text(study, of_images))
         return
-    variants = read_about(options.results).get("variants", [""])
     judged: dict[str, Any] = {}
-    for label in variants:
+    for label in read_about(options.results).get("variants", [""]):
         tables = Tables(options.results / label)
         found = claims.verdicts(tables, options.round)
         if options.json:
             judged[label] = claims.as_json(tables, found, options.round)
         else:
             print(f"{label}\n" * bool(label) + claims.as_text(tables, found, options.round))
+    if axis_claims.asked(study):
+        of_variants = axis_claims.verdicts(options.results, study, options.round)
+        if options.json:
+            judged["variants"] = axis_claims.as_json(study, of_variants, options.round)
+        else:
+            print(f"\n{axis_claims.as_text(study, of_variants)}")
     if options.json:
         print(json.dumps(judged.get("", judged), indent=1))

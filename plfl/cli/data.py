@@ -220,6 +220,7 @@ def run(options: argparse.Namespace) -> None:
     """
     study = _folder_study(options.what) if options.what.is_dir() else Study.load(options.what)
     from plfl.data import source
+    from plfl.data.checks import counted
     from plfl.data.describe import describe, judge
 
     problems = []
@@ -232,7 +233,7 @@ def run(options: argparse.Namespace) -> None:
             continue
         interval = study.data.interval
         description = describe(tables, interval, study.windows)
-        clients = f"{state}{study.sample_suffix}: {len(tables)} clients"
+        clients = f"{state}{study.sample_suffix}: {counted(len(tables), 'client')}"
         print(f"{clients}, load in kWh per {interval} min")
         print(as_text(description[list(COLUMNS)].reset_index()))
         warnings = judge(description, study.windows)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import ipaddress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from plfl.cli.common import Commands
 from plfl.config.study import Cell, Study
 from plfl.errors import PlflError
 
@@ -17,7 +18,7 @@ DEFAULT_PORT = 8000
 FORECAST_PORT = 8001
 
 
-def add(commands: argparse._SubParsersAction[Any]) -> None:
+def add(commands: Commands) -> None:
     """Add `deploy` to the commands of `plfl`."""
     deploy = commands.add_parser(
         "deploy",
@@ -37,37 +38,43 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     _add_policy(deploy)
     deploy.set_defaults(run=_federate)
     single = deploy.add_subparsers(metavar="COMMAND")
+    _add_server(single)
+    _add_client(single)
+    _add_forecasts(single)
+    _add_key_folders(single)
+    _add_check(single)
 
-    server = single.add_parser("server", help="run the server: a SuperLink and the rounds")
-    _add_common(server)
-    _add_policy(server)
-    _add_address(server, DEFAULT_PORT)
-    _add_keys(server, "server")
-    server.set_defaults(run=_serve)
 
-    client = single.add_parser(
+def _add_server(single: Commands) -> None:
+    parser = single.add_parser("server", help="run the server: a SuperLink and the rounds")
+    _add_common(parser)
+    _add_policy(parser)
+    _add_address(parser, DEFAULT_PORT)
+    _add_keys(parser, "server")
+    parser.set_defaults(run=_serve)
+
+
+def _add_client(single: Commands) -> None:
+    parser = single.add_parser(
         "client", help="run the client of one building: its worker and its SuperNode"
     )
-    _add_common(client)
-    client.add_argument("--building", required=True, help="name of the client in the study")
-    client.add_argument(
+    _add_common(parser)
+    _add_building(parser)
+    parser.add_argument(
         "--server",
         default=f"127.0.0.1:{DEFAULT_PORT}",
         metavar="HOST:PORT",
         help="address of the server; default: %(default)s",
     )
-    client.add_argument(
-        "--folder", type=Path, help="folder of the client; default: below the results folder"
-    )
-    _add_keys(client, "clients/NAME")
-    client.add_argument(
+    _add_keys(parser, "clients/NAME")
+    parser.add_argument(
         "--retry-seconds",
         type=float,
         default=30.0,
         metavar="S",
         help="seconds to keep trying if the server refuses this client; default: %(default)s",
     )
-    client.add_argument(
+    parser.add_argument(
         "--calibrate",
         type=int,
         default=0,
@@ -75,55 +82,58 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         help="passes over its own data, before its first round, of a client that joins late; "
         "default: %(default)s",
     )
-    client.set_defaults(run=_attend)
+    parser.set_defaults(run=_attend)
 
-    forecasts = single.add_parser(
+
+def _add_forecasts(single: Commands) -> None:
+    parser = single.add_parser(
         "forecasts", help="serve the forecasts of one building to a third party"
     )
-    _add_common(forecasts)
-    forecasts.add_argument("--building", required=True, help="name of the client in the study")
-    forecasts.add_argument(
-        "--folder", type=Path, help="folder of the client; default: below the results folder"
-    )
-    forecasts.add_argument(
+    _add_common(parser)
+    _add_building(parser)
+    parser.add_argument(
         "--readings",
         type=Path,
         metavar="FILE",
         help="newer readings, in the layout of the study's meters; default: those of the folder",
     )
-    _add_address(forecasts, FORECAST_PORT)
-    _add_keys(forecasts, "server")
-    forecasts.set_defaults(run=_forecasts)
+    _add_address(parser, FORECAST_PORT)
+    _add_keys(parser, "server")
+    parser.set_defaults(run=_forecasts)
 
-    keys = single.add_parser("keys", help="create keys and certificates")
-    keys.add_argument(
+
+def _add_key_folders(single: Commands) -> None:
+    parser = single.add_parser("keys", help="create keys and certificates")
+    parser.add_argument(
         "--folder",
         type=Path,
         default=Path("keys"),
         help="where to create them; default: %(default)s",
     )
-    keys.add_argument(
+    parser.add_argument(
         "--client", action="append", default=[], metavar="NAME", help="name of a client"
     )
-    keys.add_argument(
+    parser.add_argument(
         "--host",
         action="append",
         default=[],
         help="name or address at which clients reach the server",
     )
-    keys.add_argument("--replace", action="store_true", help="overwrite existing keys")
-    keys.set_defaults(run=_keys)
+    parser.add_argument("--replace", action="store_true", help="overwrite existing keys")
+    parser.set_defaults(run=_keys)
 
-    check = single.add_parser(
+
+def _add_check(single: Commands) -> None:
+    parser = single.add_parser(
         "check", help="compare a small federation with the simulator, bit by bit"
     )
-    check.add_argument(
+    parser.add_argument(
         "--clients", type=int, default=3, help="number of clients; default: %(default)s"
     )
-    check.add_argument(
+    parser.add_argument(
         "--rounds", type=int, default=2, help="number of rounds; default: %(default)s"
     )
-    check.set_defaults(run=_check)
+    parser.set_defaults(run=_check)
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -139,6 +149,14 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         "--insecure",
         action="store_true",
         help="no encryption and no authentication; for this machine only",
+    )
+
+
+def _add_building(parser: argparse.ArgumentParser) -> None:
+    """Which client, and where it keeps its files."""
+    parser.add_argument("--building", required=True, help="name of the client in the study")
+    parser.add_argument(
+        "--folder", type=Path, help="folder of the client; default: below the results folder"
     )
 
 

@@ -1,12 +1,13 @@
-"""`plfl init`: writes a ready study into the current folder."""
+"""`plfl init`: writes a ready-made study into the current folder."""
 
 import argparse
 from pathlib import Path
 
 from plfl.cli.common import Commands, add_parser
+from plfl.config.study import Study
 
 EXAMPLES = """
-plfl init                           # list the ready studies
+plfl init                           # list the ready-made studies
 plfl init demo                      # write demo.yaml
 plfl init meters                    # write meters.yaml, a template for your own meters
 """
@@ -14,9 +15,9 @@ plfl init meters                    # write meters.yaml, a template for your own
 
 def add(commands: Commands) -> None:
     """Add `init` to the commands of `plfl`."""
-    about = "list the ready studies, or write one into this folder"
+    about = "list the ready-made studies, or write one into this folder"
     parser = add_parser(commands, "init", about, EXAMPLES, run)
-    parser.add_argument("study", nargs="?", help="name of a ready study; default: list them")
+    parser.add_argument("study", nargs="?", help="name of a ready-made study; default: list them")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -30,5 +31,7 @@ def run(options: argparse.Namespace) -> None:
         print("\n`plfl init NAME` writes NAME.yaml into the current folder.")
         return
     path = shipped.write_study(options.study, Path())
-    print(f"{path}: {shipped.about(options.study)}")
-    print(f"next:\n  plfl cells {path}\n  plfl study {path}")
+    print(f"{path}: {shipped.about(options.study)}\nnext:")
+    own = Study.load(path).data.source == "meters"
+    for command in (*(["data check"] if own else []), "cells", "study"):
+        print(f"  plfl {command} {path}")

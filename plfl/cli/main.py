@@ -62,8 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="plfl",
-        description="Personalised federated load forecasting. `plfl init` writes a ready study, "
-        "`plfl study` runs it; the other commands inspect, compare and extend studies.",
+        description="Personalised federated load forecasting. `plfl init` writes a ready-made "
+        "study, `plfl study` runs it; the other commands inspect, compare and extend studies.",
         epilog="`plfl COMMAND --help` shows the options of a command, with examples.",
     )
     parser.add_argument("--version", action="version", version=f"plfl {__version__}")

@@ -49,10 +49,12 @@ def run(options: argparse.Namespace) -> None:
     from datetime import UTC, datetime
 
     from plfl.publish import citation, publish
+    from plfl.results.records import read_about
 
+    read_about(options.results)  # the folder first, then what it needs
     read = citation.read(options.citation)
     today = datetime.now(UTC).date()
     published = publish(options.results, options.to, read, today, options.models, options.data)
     if published.without_readings:
-        print("left out: readings of the meters, and what shows them; --data includes them")
+        print("left out: readings of the meters, and all that shows them; --data includes them")
     print(f"wrote {options.to}, licence {read.licence}")

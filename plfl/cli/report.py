@@ -1,4 +1,4 @@
-"""`plfl report`: draws the figures of a study and writes its page."""
+"""`plfl report`: draws the figures of a study and writes its report."""
 
 import argparse
 from pathlib import Path

@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
         "--forecasts",
         type=Path,
         metavar="FILE",
-        help="also write all forecasts of these models for the test part (Parquet)",
+        help="also write all forecasts of these models for the test set (Parquet)",
     )
 
 

@@ -2,7 +2,8 @@
 
 Beside its own keys, `grid` takes dotted keys of the study, such as `federation.participation: [0.1,
 0.2]`, and whole blocks, such as `model`. Every combination of their values is a *variant*, which is
-a study of its own. Axes of `data` and `windows` change what the clients' datasets contain.
+a study of its own. Axes of `data` and `windows` change what the clients' datasets contain, axes of
+`task` what baselines predict on them.
 """
 
 import copy
@@ -18,8 +19,8 @@ from plfl.config.sections import Grid, Tuning
 from plfl.errors import did_you_mean
 from plfl.registry import Section
 
-OF_DATA = ("data", "windows")
-"""Blocks that determine the datasets of the clients."""
+OF_DATA = ("data", "windows", "task")
+"""Blocks that determine the datasets of the clients and the baselines on them."""
 FIXED = {
     "name": "names the results of the whole study",
     "grid": "lists its axes itself; write its keys directly under `grid`",
@@ -56,7 +57,7 @@ class Axis:
 
     @property
     def is_of_data(self) -> bool:
-        """Whether it changes the datasets of the clients."""
+        """Whether it changes the datasets of the clients or the baselines on them."""
         return self.key.split(".")[0] in OF_DATA
 
 
@@ -129,7 +130,7 @@ def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:
         elif isinstance(values, list):
             labels = [_text(value) for value in values]
         else:
-            yield f"{where}: {values!r} is no list; list its values, such as [{values}]"
+            yield f"{where}: {values!r} is not a list; list its values, such as [{values}]"
             continue
         if blocks_at(key.split("."), study):
             given = values.values() if isinstance(values, Mapping) else values

@@ -11,6 +11,8 @@ from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
 from plfl.config.sections import (
     BASELINE,
+    EXPORT_KEYS,
+    EXPORT_ROLES,
     IMAGES,
     Ahead,
     Compute,
@@ -100,8 +102,9 @@ def of_data(data: Data) -> Iterator[str]:
             "between readings; remove it, or choose a longer interval"
         )
     yield from _of_features(data)
-    yield from _of_columns(data.meters.columns, data.features)
+    yield from _of_columns(data.meters, data.features)
     yield from _of_units(data.meters)
+    yield from _of_exports(data)
     if data.source == "meters":
         yield from of_zone("data.meters.timezone", data.meters.timezone)
         for meters, zone in data.meters.timezones.items():
@@ -127,9 +130,9 @@ def of_zone(key: str, name: str) -> Iterator[str]:
 
 def _of_features(data: Data) -> Iterator[str]:
     features, own = data.features, data.source == "meters"
-    known = dict.fromkeys([*FEATURES, *(data.meters.columns if own else ())])
+    known = dict.fromkeys([*FEATURES, *(data.meters.inputs if own else ())])
     for feature in features:
-        if feature not in known or feature == "timestamp":
+        if feature not in known:
             remedy = "; for a column of your own, add it to data.meters.columns" if own else ""
             yield f"data.features: {feature!r} is unknown; {allowed(feature, FEATURES)}{remedy}"
     if features[0] != "load":
@@ -137,8 +140,10 @@ def _of_features(data: Data) -> Iterator[str]:
     yield from duplicates("data.features", features)
 
 
-def _of_columns(columns: dict[str, str], features: list[str]) -> Iterator[str]:
+def _of_columns(meters: Meters, features: list[str]) -> Iterator[str]:
+    columns, raw = meters.columns, bool(meters.exports)
     mappable = ["timestamp", *(name for name in FEATURES if name not in CALENDAR)]
+    mappable += EXPORT_ROLES if raw else ()
     for role, column in columns.items():
         if role not in mappable and (role in CALENDAR or role not in features):
             yield (
@@ -150,9 +155,14 @@ def _of_columns(columns: dict[str, str], features: list[str]) -> Iterator[str]:
                 f"data.meters.columns: {first!r} and {role!r} are both {column!r}; name different "
                 "columns, or remove one"
             )
-    for role in ("timestamp", "load"):
+    for role in () if raw else ("timestamp", "load"):
         if role not in columns:
             yield f"data.meters.columns: {role!r} is missing; add the name of its column"
+    if raw and "time_of_day" in columns and "timestamp" not in columns:
+        yield (
+            "data.meters.columns: 'time_of_day' is a column beside one of dates; add that as "
+            "'timestamp'"
+        )
 
 
 def of_task(task: str, data: Data) -> Iterator[str]:
@@ -255,7 +265,7 @@ def of_calibration(federation: Federation, task: TaskRules) -> Iterator[str]:
 
 
 def _of_units(meters: Meters) -> Iterator[str]:
-    roles = [role for role in meters.columns if role not in ("timestamp", "load")]
+    roles = list(meters.inputs)
     for role, unit in meters.units.items():
         if role not in roles:
             remedy = "; the unit of the load is data.meters.unit" if role == "load" else ""
@@ -267,10 +277,31 @@ def _of_units(meters: Meters) -> Iterator[str]:
             yield f"data.meters.units.{role}: {unit!r} is unknown; {allowed(unit, UNITS[role])}"
 
 
+def _of_exports(data: Data) -> Iterator[str]:
+    """Report options of raw exports without exports, and exports that do not fit the study."""
+    meters = data.meters
+    if not meters.exports:
+        given = [f"data.meters.{key}" for key in EXPORT_KEYS if getattr(meters, key)]
+        if given:
+            yield f"{', '.join(given)}: only for raw exports; set data.meters.exports, or remove it"
+        return
+    chosen = [*map(str, meters.exports), *meters.only]
+    if len(data.states) > 1 and not any("{state}" in text for text in chosen):
+        yield (
+            f"data.meters.exports: the {len(data.states)} states would have the same meters; "
+            "write {state} into a path, or into a pattern of data.meters.only"
+        )
+    if meters.cumulative and meters.stamp == "start":
+        yield (
+            "data.meters.cumulative: the reading of a register in exports belongs to the end of "
+            "its interval; set data.meters.stamp to end"
+        )
+
+
 def of_windows(windows: Windows) -> Iterator[str]:
-    """Check the shares of training, validation and test."""
+    """Check the fractions of training, validation and test."""
     if any(share <= 0 for share in windows.split):
-        yield f"windows.split: {list(windows.split)} must contain three shares above 0"
+        yield f"windows.split: {list(windows.split)} must contain three fractions above 0"
     elif abs((total := sum(windows.split)) - 1) > 1e-9:
         yield f"windows.split: {list(windows.split)} must add up to 1, but adds up to {total:.6g}"
 

@@ -54,6 +54,10 @@ REFERENCE = """\
 All keys of a study, with their types and defaults. Every key is optional. Unknown keys and invalid
 values are errors, which are reported all at once. `plfl schema` generates this page from
 `plfl/config/`.
+
+Brackets say where a value comes from: *paper* is arXiv 2404.01517, or the source of the algorithm
+that the key belongs to; *authors' code* is the program of its authors; *ours* marks a value or a
+choice that the source does not give.
 """
 
 

@@ -107,7 +107,7 @@ class MethodRules(Algorithm):
             )
         if self.reads_rate and not federation.has_constant_rate:
             return (
-                "computes with a constant rate of the local optimiser; remove the method, or "
+                "needs a constant learning rate of the local optimiser; remove the method, or "
                 "federation.schedule, federation.warm_up and federation.decay"
             )
         if self.own_steps and (federation.opt_state != "reset" or federation.ema is not None):
@@ -117,18 +117,18 @@ class MethodRules(Algorithm):
             )
         if self.own_steps and federation.local_epochs is not None:
             return (
-                "arranges equally many local steps for every client; remove the method, or set "
+                "needs the same number of local steps for every client; remove the method, or set "
                 "federation.local_steps instead of federation.local_epochs"
             )
         if self.adapts and federation.ema is not None:
             return (
-                "forecasts with models that clients adapt when they need them, which have no "
-                "average; remove the method, or federation.ema"
+                "adapts its models before each forecast, and adapted models have no average; "
+                "remove the method, or federation.ema"
             )
         own = self.has_own_model or self.adapts or self.mixes
         if own and federation.calibrates:
             return (
-                "makes the models that clients forecast with itself; remove the method, or "
+                "makes the clients' models for forecasts itself; remove the method, or "
                 "federation.calibration"
             )
         if self.mixes and task.name != "forecast":
@@ -138,7 +138,7 @@ class MethodRules(Algorithm):
             )
         if self.mixes and (federation.keep == "best" or federation.ema is not None):
             return (
-                "forecasts with more than a model, of which there is no best one and no average; "
+                "does not forecast with a model alone, so there is no best model and no average; "
                 "remove the method, or federation.keep and federation.ema"
             )
         return None

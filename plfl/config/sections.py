@@ -6,6 +6,7 @@ together.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -36,20 +37,52 @@ class Comstock(Section):
     authors do, which is off by one hour in IL and by three in CA; `utc` joins by true time."""
 
 
+EXPORT_ROLES = ("time_of_day", "meter")
+"""Roles that only columns of raw exports of meters have."""
+NOT_INPUTS = ("timestamp", "load", *EXPORT_ROLES)
+"""Roles of columns of meters that are no inputs beside the load."""
+EXPORT_KEYS = ("only", "leave_out", "since", "until", "decimal", "duplicates", "cut")
+"""Keys of `Meters` that mean something for raw exports only."""
+_TIME = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?$"
+
+
 class Meters(Section):
-    """Your own meters: a folder with one CSV or Parquet file per meter, named after the client."""
+    """Your own meters: a folder with one CSV or Parquet file per meter, named after the client, or
+    raw exports."""
 
     folder: Path = Path("meters")
     """Folder of the files. With several states, each state has a sub-folder of its name."""
+    exports: list[Path] = []
+    """Raw exports to read instead of `folder`, as `plfl data import` reads them: CSV, Parquet or
+    XLSX files, or folders of them, with one file per meter, a column per meter or a column of
+    names. `{state}` stands for the name of the state."""
     columns: dict[str, str] = {"timestamp": "timestamp", "load": "load"}
     """Column names in the files. `timestamp` and `load` are required; `temperature` (°C),
     `wind_speed` (m/s), `floor_area` (ft²), `wall_area` (m²) and `window_area` (m²) are optional.
     Other numbers, such as a weather forecast, can have names of your own, which `data.features`
-    then lists."""
-    header: int = Field(1, ge=1)
-    """Line of the header in CSV files, for those that begin with other lines."""
+    then lists. With `exports`, `timestamp` and `load` are detected if they are not named;
+    `time_of_day` names a column of times beside one of dates, and `meter` one of the meters' names.
+    """
+    only: list[str] = []
+    """With `exports`: names of the meters that take part (`*` and `?` are wildcards); `{state}`
+    stands for the name of the state. Empty: all."""
+    leave_out: list[str] = []
+    """With `exports`: names of meters that do not take part (`*` and `?` are wildcards)."""
+    since: str | None = Field(None, pattern=_TIME)
+    """With `exports`: intervals that end by this local time, such as 2017-01-01, are left out."""
+    until: str | None = Field(None, pattern=_TIME)
+    """With `exports`: intervals that end after this local time are left out."""
+    header: int | None = Field(None, ge=1)
+    """Line of the header in CSV files, for those that begin with other lines. null: the first line;
+    with `exports`, it is detected."""
+    decimal: Literal[".", ","] | None = None
+    """With `exports`: the decimal separator. null: it is detected."""
     date_format: str | None = Field(None, pattern="%")
-    """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: ISO, `2018-01-31 23:45`."""
+    """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: ISO, `2018-01-31 23:45`; with
+    `exports`, it is detected."""
+    duplicates: Literal["first", "last", "mean"] | None = None
+    """With `exports`: which of several different readings for the same time counts. null: they are
+    an error."""
     timezone: str = "UTC"
     """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
     zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time."""
@@ -65,17 +98,17 @@ class Meters(Section):
     steps back there is a gap."""
     max_gap: int = Field(60, ge=0)
     """Longest gap that is filled, in minutes. The last reading before the gap is carried forward,
-    in the load and in every other column, so that no forecast sees a later reading. Windows that
+    in the load and in every other column, so that no forecast uses a later reading. Windows that
     touch a longer gap are left out."""
     allow_negative: bool = False
-    """Accept negative load, as of a meter with generation behind it."""
-    missing: list[float] = []
-    """Numbers that stand for a missing reading, such as -9999, in any column."""
+    """Accept negative loads, for example of a meter with generation behind it."""
+    missing: list[float | str] = []
+    """Values that stand for a missing reading in any column, such as -9999 or `fault`."""
     zero_run: float | None = Field(None, gt=0)
-    """Zero load for so many hours or longer is an outage: a gap. null: zeros are readings."""
+    """Zero load for this many hours or longer is an outage: a gap. null: zeros are readings."""
     max_jump: float | None = Field(None, gt=0)
-    """A load that is farther than this multiple of the meter's median load from the median of the
-    five readings before it is a fault: a gap. null: every load is a reading."""
+    """A load that differs by more than this multiple of the meter's median load from the median of
+    the five readings before it is a fault: a gap. null: every load is a reading."""
     units: dict[str, str] = {}
     """Units of the columns other than the load, by role, where they are not those of `columns`:
     `temperature` may be in `°F` or `K`, `wind_speed` in `km/h`, `mph` or `kn`, areas in `m²` or
@@ -83,9 +116,26 @@ class Meters(Section):
     timezones: dict[str, str] = {}
     """Zones of single meters, by the name of the client (`*` and `?` are wildcards), where they are
     not `timezone`. The first one that fits counts."""
+    cut: bool = False
+    """With `exports`: keep only the longest part of a meter without a gap above `max_gap`."""
     about: Path | None = None
     """CSV file with further information about the meters: a column `client` (the name of a meter)
     and columns of your own. Figures use `building type` and `climate zone`. null: no file."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _exports_are_detected(cls, raw: Any) -> Any:
+        if not isinstance(raw, Mapping):
+            return raw
+        detected: dict[str, Any] = {"columns": {}} if raw.get("exports") else {}
+        # YAML reads 2017-01-01 as a date.
+        times = {key: str(raw[key]) for key in ("since", "until") if isinstance(raw.get(key), date)}
+        return {**detected, **raw, **times}
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Columns of what a model can read beside the load and the calendar, by role."""
+        return {role: name for role, name in self.columns.items() if role not in NOT_INPUTS}
 
     def timezone_of(self, client: str) -> str:
         """The zone of a meter."""
@@ -101,24 +151,25 @@ class Sample(Section):
 
 
 class Skew(Section):
-    """How images are dealt to clients, whose labels therefore differ; every seed of the grid deals
-    anew."""
+    """How images are divided among clients, whose labels therefore differ; every seed of the grid
+    has a partition of its own."""
 
     split: Literal["sort_and_partition", "dirichlet"] = "sort_and_partition"
-    """`sort_and_partition` cuts each class into shards and deals every client `s` of them (FedADC);
-    `dirichlet` draws the shares of the labels from a Dirichlet distribution."""
+    """`sort_and_partition` divides each class into shards and gives every client `s` of them
+    (FedADC); `dirichlet` draws the label proportions of each client from a Dirichlet
+    distribution."""
     s: int = Field(2, ge=1)
     """Shards of a client, and so its largest number of labels (FedADC: 2, 3 or 4)."""
     alpha: float = Field(0.5, gt=0)
     """Concentration α of the Dirichlet distribution (FedADC: 0.5 or 0.1); the smaller, the more
     skewed."""
     sizes: Literal["equal", "by_class"] = "equal"
-    """With `dirichlet`: every client draws its own shares of the labels and as many images as the
-    others (`equal`), or each class is divided among the clients, which differ in size, too
+    """With `dirichlet`: all clients get the same number of images, each with label proportions of
+    its own (`equal`), or each class is divided among the clients, which differ in size, too
     (`by_class`)."""
     validation: float = Field(1 / 3, gt=0, lt=1)
-    """Share of each class's held-out images on which hyperparameters are chosen; the others are the
-    test part."""
+    """Fraction of each class's held-out images that form the validation set, on which
+    hyperparameters are chosen; the others are the test set."""
 
 
 IMAGES = {"digits": (10, 1, 8), "cifar10": (10, 3, 32), "cifar100": (100, 3, 32)}
@@ -188,7 +239,8 @@ class Data(Section):
         """The available features. Own meters have those of their columns and of the calendar."""
         if self.source != "meters":
             return self.features
-        return [name for name in self.features if name in CALENDAR or name in self.meters.columns]
+        known = ("load", *CALENDAR, *self.meters.inputs)
+        return [name for name in self.features if name in known]
 
 
 class Lags(Section):
@@ -208,7 +260,7 @@ class Lags(Section):
 
 
 class Level(Section):
-    """The last load in terms of the mean m and standard deviation σ of the client's training part:
+    """The last load in terms of the mean m and standard deviation σ of the client's training set:
     (y − m)/σ and log(y/m)."""
 
     name: Literal["level"]
@@ -278,15 +330,15 @@ class Windows(Section):
     """Targets of a window (paper: 1): that after `look_ahead` rows, and the rows that follow it. A
     look-ahead of 1 and 24 horizons are the next 24 rows."""
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)
-    """Shares of training, validation and test, in the order of time (paper: 0.8, 0.1, 0.1)."""
+    """Fractions of training, validation and test, in the order of time (paper: 0.8, 0.1, 0.1)."""
     history: int | None = Field(None, ge=1)
-    """Number of weeks of training data: the latest ones of the training part; null: all of it."""
+    """Number of weeks of training data: the latest ones of the training set; null: all of it."""
     scaling: Literal["pooled", "per_client"] = "pooled"
-    """Min-max scaling with the limits of the training parts of all clients of a state together
-    (`pooled`, authors' code), or of each client's own training part (`per_client`)."""
+    """Min-max scaling with the limits of the training sets of all clients of a state together
+    (`pooled`, authors' code), or of each client's own training set (`per_client`)."""
     target: Literal["load", "change"] = "load"
     """What is predicted: the load, scaled as above (`load`, paper), or its change from the last
-    input row, in units of the client's mean absolute change up to a target in its training part
+    input row, in units of the client's mean absolute change up to a target in its training set
     (`change`). With `change`, loads among the inputs are given in the same way."""
     context: list[Annotated[Transform, Field(discriminator="name")]] = []
     """Further inputs, which the model reads once per window, beside the look-back: a list of
@@ -419,11 +471,11 @@ class Federation(Section):
     """How minibatches are chosen: `draw` draws each one without replacement from all training
     windows (authors' code); `epoch` goes through shuffled passes over them."""
     participation: float = Field(1.0, gt=0, le=1)
-    """Share of the clients that are selected for a round (paper: all)."""
+    """Fraction of the clients that are selected for a round (paper: all)."""
     selection: Literal["uniform", "data_aware"] = "uniform"
-    """How the server selects them: `uniform` draws them at random (paper); `data_aware` draws until
-    those selected have every label that any client has (FedADC), for which the clients tell the
-    server before round 1 which labels they have."""
+    """How the server selects them: `uniform` draws them at random (paper); `data_aware` repeats the
+    draw until the selected clients together have every label (FedADC). For this, the clients tell
+    the server before round 1 which labels they have."""
     weighting: Literal["uniform", "samples"] = "uniform"
     """Weights of the clients in the server's mean: all equal (paper), or by training windows."""
     loss: Literal["mse", "mae", "huber"] = "mse"
@@ -433,20 +485,25 @@ class Federation(Section):
     """State of the local optimiser at the start of a round: reset (paper), kept, or kept for the
     personal parameters only."""
     schedule: Literal["constant", "cosine"] = "constant"
-    """Rate of the local optimiser over all local steps of a training: constant (paper), or falling
-    to 0 along half a cosine wave."""
+    """Learning rate of the local optimiser over all local steps of a training: constant (paper),
+    or falling to 0 along half a cosine wave."""
     warm_up: float = Field(0.0, ge=0, lt=1)
-    """Share of all local steps in which this rate first rises linearly from 0."""
+    """Fraction of all local steps in which the learning rate first rises linearly from 0."""
     decay: float = Field(1.0, gt=0, le=1)
-    """Factor of this rate from one round to the next, on top of the schedule: the rates of round t
-    are multiplied by decay^(t − 1). 1 (paper): no decay."""
+    """Factor of the learning rate from one round to the next, in addition to the schedule: the
+    rates of round t are multiplied by decay^(t − 1). 1 (paper): no decay."""
     clip: float | None = Field(None, gt=0)
-    """Largest norm of the gradient of a local step, over all parameters; longer ones are scaled
-    down to it before anything is added to them. null (paper): no limit."""
+    """Largest norm of the gradient of a local step, over all parameters; a larger gradient is
+    scaled down to it before methods add anything to it. null (paper): no limit."""
     ema: float | None = Field(None, gt=0, lt=1)
     """Decay of an exponential moving average of each client's parameters over its local steps. The
     average is scored as the local model; the client trains and sends its parameters as they are.
     The decay of step t is min(ema, (1 + t)/(10 + t)). null (paper): no average."""
+    server_ema: float | None = Field(None, gt=0, lt=1)
+    """Decay of an exponential moving average of the server's models over the rounds, a temporal
+    ensemble (FedADC, section V). The average is scored as the global model; the clients receive the
+    server's parameters as they are. The decay after round t is min(server_ema, (1 + t)/(10 + t)).
+    null (paper): no average."""
     keep: Literal["last", "best"] = "last"
     """Which local model of a client the last round's scores belong to: its last (paper), or that of
     its least validation MASE among the evaluated rounds (`best`)."""
@@ -484,11 +541,11 @@ class Federation(Section):
 
 
 class Tuning(Section):
-    """Hyperparameter search on the validation part, with equally many trials for every cell.
+    """Hyperparameter search on the validation set, with equally many trials for every cell.
 
     A trial is a complete training. The trial with the smallest validation MASE at the last round,
     mean over clients and all seeds, is kept, separately for the local and the global models. The
-    test part is never used.
+    test set is never used.
     """
 
     search: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
@@ -501,9 +558,9 @@ class Tuning(Section):
     """Number of combinations that each cell tries, drawn as a Latin hypercube if there are more.
     null: all of them, which must then be equally many for every cell."""
     halve_after: list[Annotated[float, Field(gt=0, lt=1)]] = []
-    """Shares of the rounds after which the worse half of each cell's trials is dropped (successive
-    halving, Jamieson and Talwalkar 2016). This is cheaper but may drop the trial that would have
-    been best in the end. Empty: every trial is trained in full."""
+    """Fractions of the rounds after which the worse half of each cell's trials is dropped
+    (successive halving, Jamieson and Talwalkar 2016). This is cheaper but may drop the trial that
+    would have been best in the end. Empty: every trial is trained in full."""
 
     def of(self, alone: bool) -> dict[str, list[Value]]:
         """The search of cells without a server (`alone`) or of all other cells."""
@@ -517,7 +574,7 @@ class Baselines(Section):
     """LightGBM, a baseline of every study (docs/baselines.md)."""
 
     trees: int = Field(400, ge=1)
-    """Maximum number of trees. Training stops early on the validation part."""
+    """Maximum number of trees. Training stops early on the validation set."""
     learning_rate: float = Field(0.1, gt=0)
     """Learning rate of the trees."""
     max_bin: int = Field(255, ge=2)
@@ -528,8 +585,8 @@ class Scarcity(Section):
     """Clients that join late with a short history (`plfl scarcity`)."""
 
     late: float = Field(0.0, ge=0, le=0.5)
-    """Share of a state's clients that join after the federation of the others has ended. They train
-    the head of its last global model. Every client has its turn. 0: no client joins late."""
+    """Fraction of a state's clients that join after the federation of the others has ended. They
+    train the head of its last global model. Each client is late once. 0: no client joins late."""
     head: Literal["mlp", "last"] = "mlp"
     """What clients that join late train: the head of the model, in the paper the whole MLP (`mlp`),
     or its last layer (`last`)."""

@@ -95,7 +95,7 @@ class Study(Section):
     scarcity: Scarcity = Scarcity()
     hyperparameters: Hyperparameters = Hyperparameters()
     forecasts: Literal["week", "all"] = "week"
-    """Which forecasts of the test part are kept: the first week of every cell (`week`), or also all
+    """Which forecasts of the test set are kept: the first week of every cell (`week`), or also all
     forecasts of the cells whose models are kept, as `models/STATE-SHARING.forecasts.parquet`."""
     tracking: Tracking = Tracking()
     compute: Compute = Compute()
@@ -227,9 +227,10 @@ class Study(Section):
 
     @cached_property
     def inputs(self) -> dict[str, str]:
-        """Which datasets each variant reads: its labels on the axes of `data` and `windows`.
+        """Which datasets and baselines each variant reads: its labels on the axes of `data`,
+        `windows` and `task`.
 
-        Variants with the same text read the same datasets; empty without such axes.
+        Variants with the same text read the same ones; empty without such axes.
         """
         of_data = [axis.key for axis in self.axes if axis.is_of_data]
         return {
@@ -486,9 +487,9 @@ class Study(Section):
         }
         if path := self.federation.simulation.trace:
             settings["trace"] = _digest_of(path)
-        if self.task.name != task_rules.DEFAULT:
+        if self.task.name != task_rules.DEFAULT or self.task.margins != "none":
             settings["task"] = self.task.settings
-        if self.data.is_images:  # files hold images before they are dealt
+        if self.data.is_images:  # files hold images before they are divided
             settings["clients"] = [self.data.clients, self.data.skew.model_dump(mode="json")]
         alone = self.is_alone(cell)
         if self.trials(cell) > 1:

@@ -47,7 +47,7 @@ def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:
         missing = int((steps[gaps] // step - 1).sum())
         first = stamps[:-1][gaps][0] + pd.Timedelta(minutes=interval)
         raise DataError(
-            f"{where}: {missing} {_plural('stamp', missing)} missing in {_count(gaps, 'gap')}, "
+            f"{where}: {counted(missing, 'stamp')} missing in {_count(gaps, 'gap')}, "
             f"first {first}; fill the gaps or cut the file to an unbroken stretch"
         )
 
@@ -103,9 +103,9 @@ def _refuse(where: str, column: pd.Series, wrong: np.ndarray, what: str, remedy:
 
 
 def _count(wrong: np.ndarray, noun: str) -> str:
-    number = int(wrong.sum())
-    return f"{number} {_plural(noun, number)}"
+    return counted(int(wrong.sum()), noun)
 
 
-def _plural(noun: str, number: int) -> str:
-    return noun if number == 1 else f"{noun}s"
+def counted(number: int, noun: str) -> str:
+    """A number of things in words: `1 value`, `2 values`."""
+    return f"{number} {noun}{'s' * (number != 1)}"

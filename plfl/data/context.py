@@ -2,9 +2,9 @@
 
 Each transform of `windows.context` is one function here. It gets the series of one client and
 returns columns with a row for every row l of the series: what is known of a window whose last input
-row is l. Nothing after row l is read but the time of the target row g = l + L and, for `ahead`,
-features that the user says are known ahead. What is estimated comes from the client's own training
-part. Where a number that is read lies in a gap of the series, columns are NaN; there is no window.
+row is l. Nothing after row l is read except the time of the target row g = l + L and, for `ahead`,
+features that the user says are known ahead. Estimates come from the client's own training set. If a
+reading that is needed lies in a gap of the series, the columns are NaN and there is no window.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Series:
     stamps: NDArray[np.datetime64]
     """End of each row's interval (R,)."""
     training: slice
-    """Rows of the training part. Those before it are left out by `windows.history`."""
+    """Rows of the training set. Those before it are left out by `windows.history`."""
     offset: float
     """Load in kWh at which the scaled load is 0."""
     scale: float
@@ -79,7 +79,7 @@ def compute(
 ) -> NDArray[np.float32]:
     """The context (R, G) of a client: the columns of all transforms, in their order.
 
-    `estimated` is what `estimate` found in the client's training part, if that is elsewhere.
+    `estimated` is what `estimate` found in the client's training set, if that is elsewhere.
     """
     if estimated is None:
         estimated = estimate(series, transforms)
@@ -95,7 +95,7 @@ def compute(
 
 
 def estimate(series: Series, transforms: Sequence[Transform]) -> list[Floats]:
-    """What each transform takes from the training part; empty for those that take nothing."""
+    """What each transform takes from the training set; empty for those that take nothing."""
     return [_estimate(series, one) for one in transforms]
 
 
@@ -154,9 +154,9 @@ def lags(series: Series, days: Sequence[int], around: int) -> Floats:
 
 
 def level(series: Series, unit: Unit) -> Floats:
-    """(y_l − m)/σ and log(y_l/m), with mean m and standard deviation σ of the training part.
+    """(y_l − m)/σ and log(y_l/m), with mean m and standard deviation σ of the training set.
 
-    For a constant training part σ counts as 1, and a mean of 0 counts as 1. A load below a
+    For a constant training set σ counts as 1, and a mean of 0 counts as 1. A load below a
     millionth of m, and so any load of zero or less, counts as that in the logarithm.
     """
     return unit.level(series.load)

@@ -6,7 +6,7 @@ load of row s+T−1. Windows are never copied; a year of one building at 15 minu
 2 MB, and 0.14 MB more for each column of a context.
 
 A series may have gaps: NaN in the load or another feature. A window that reads one, in its inputs,
-its context or its target, is left out of every part.
+its context or its target, is left out of every set.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Dataset:
     stamps: NDArray[np.datetime64]
     """End of each row's interval (R,)."""
     bounds: NDArray[np.int64]
-    """Rows (N, 4) at which a client's training, validation and test parts start, and its end. Rows
-    before the training part are left out by `windows.history`."""
+    """Rows (N, 4) at which a client's training, validation and test sets start, and its end. Rows
+    before the training set are left out by `windows.history`."""
     load_offset: NDArray[np.float64]
     """Load (N,) in kWh at which the scaled load is 0."""
     load_scale: NDArray[np.float64]
@@ -82,7 +82,7 @@ class Dataset:
         return len(self._every(client, split)) - len(self.starts(client, split))
 
     def first_week(self, client: int) -> NDArray[np.int64]:
-        """Start rows of the windows in the week that begins with the first one of the test part.
+        """Start rows of the windows in the week that begins with the first one of the test set.
 
         If windows have several targets, these are windows whose targets follow each other, from the
         first one on that forecasts at midnight, if there is one on the first day.

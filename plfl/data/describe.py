@@ -1,4 +1,4 @@
-"""Describes the clients' series and warns of properties that may spoil a study."""
+"""Describes the clients' series and warns of properties that may invalidate a study."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,9 +16,9 @@ ENOUGH_WEEKS = 8
 OUTLIER = 20
 """A reading above this multiple of the median is an outlier."""
 MANY = 0.1
-"""A client that loses more than this share of its windows to gaps gets a warning."""
+"""A client that loses more than this fraction of its windows to gaps gets a warning."""
 SMALL = 0.01
-"""A client whose peak is below this share of the largest client's peak gets a warning."""
+"""A client whose peak is below this fraction of the largest client's peak gets a warning."""
 
 
 def describe(tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows) -> pd.DataFrame:
@@ -32,7 +32,7 @@ def describe(tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows
 
     Returns:
         - `rows`, `first`, `last`, `weeks`; `features`: the names of the columns;
-        - `mean`, `std`, `min`, `max` of the load in kWh per interval; `zeros`: share of zeros;
+        - `mean`, `std`, `min`, `max` of the load in kWh per interval; `zeros`: fraction of zeros;
           `load_factor`: mean / max;
         - `persistence_mae`: mean |y_t − y_(t − 1 h)|, the error of the forecast "as an hour ago";
           `persistence_ratio`: `persistence_mae` / mean; `test_persistence_mae`: the persistence
@@ -43,7 +43,7 @@ def describe(tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows
         - `gaps`, `filled`, `missing`: number of gaps in the load, of readings filled there and of
           readings that stay missing; `<NA>` for sources without this information;
         - `windows`, `skipped`: number of windows that the study uses, and of those that touch a gap
-          and are left out; `<NA>` if a part of the client has no window.
+          and are left out; `<NA>` if a set of the client has no window.
     """
     rows = {client: _describe_one(table, interval, windows) for client, table in tables.items()}
     description = pd.DataFrame.from_dict(rows, orient="index").rename_axis("client")
@@ -117,7 +117,7 @@ def judge(description: pd.DataFrame, windows: Windows) -> list[str]:
 def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
     if client.test_persistence_mae == 0:
         yield (
-            "in the test part, the load at the target always equals the load at the last input "
+            "in the test set, the load at the target always equals the load at the last input "
             "row, so the persistence error is zero and MASE is undefined; leave this client out "
             "or choose another period"
         )
@@ -129,7 +129,7 @@ def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
     if client.weeks < ENOUGH_WEEKS:
         yield (
             f"only {client.weeks:.1f} weeks of data; with fewer than {ENOUGH_WEEKS} weeks, the "
-            "test part covers only a few days and its scores say little about other days"
+            "test set covers only a few days and its scores say little about other days"
         )
     if client.flat_hours > 24:
         yield (
@@ -168,5 +168,5 @@ def _spans(description: pd.DataFrame) -> list[str]:
     return [
         f"the clients cover different periods, which begin between {first.min()} and {first.max()} "
         f"and end between {last.min()} and {last.max()}; each is split by its own period, so their "
-        "test parts have different dates"
+        "test sets have different dates"
     ]

@@ -37,10 +37,10 @@ def load_dataset(study: Study, state: str) -> Dataset:
 
 
 def load_examples(study: Study, state: str) -> Examples:
-    """What `load_dataset` loads or, where the source has images, these, dealt to the clients.
+    """What `load_dataset` loads or, where the source has images, these, divided among the clients.
 
     Raises:
-        DataError: see there, or the images cannot be dealt.
+        DataError: see there, or the images cannot be divided.
         PlflError: see there.
     """
     if study.data.is_images:
@@ -63,10 +63,10 @@ def save_dataset(study: Study, state: str, path: Path) -> None:
 
 
 def load_file(study: Study, path: Path) -> Examples:
-    """Read what `save_dataset` wrote; images are dealt as the study says.
+    """Read what `save_dataset` wrote; images are divided as the study says.
 
     Raises:
-        DataError: the file is missing or damaged, or the images cannot be dealt.
+        DataError: the file is missing or damaged, or the images cannot be divided.
     """
     if study.data.is_images:
         return _dealt(study, ImagePool.load_file(path))

@@ -67,7 +67,7 @@ def buildings(data: Data, state: str) -> list[int]:
 
 def settings(data: Data, state: str) -> dict[str, Any]:
     """The part of the configuration that determines the series of a state's clients, or the images
-    before they are dealt.
+    before they are divided.
 
     Raises:
         DataError: see `buildings`.
@@ -137,8 +137,8 @@ def fetch(data: Data, state: str) -> Receipt:
         digests = _digests(own_files(data, state))
         about = meters.known(data.meters)
         known = {
-            (name := meters.client_name(path)): {"file": path.as_posix(), **about.get(name, {})}
-            for path in meters.files(data, state)
+            name: {"file": path.as_posix(), **about.get(name, {})}
+            for name, path in meters.clients(data, state).items()
         }
     return {"source": data.source, "files": digests, "clients": known}
 
@@ -165,7 +165,7 @@ def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
 
 
 def images(data: Data) -> ImagePool:
-    """The images of a source before they are dealt to clients.
+    """The images of a source before they are divided among clients.
 
     Raises:
         DataError: the file is missing or damaged.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 SMALLEST = 1e-6
-"""Lower limit of loads before the logarithm, as a share of the mean load."""
+"""Lower limit of loads before the logarithm, as a fraction of the mean load."""
 
 
 def known(values: Floats) -> Floats:
@@ -21,7 +21,7 @@ def known(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Unit:
-    """The units of a client's loads, from its training part; 1 instead of 0."""
+    """The units of a client's loads, from its training set; 1 instead of 0."""
 
     change: float
     """Mean absolute change up to a target, kWh: the error of persistence."""
@@ -32,7 +32,7 @@ class Unit:
 
     @classmethod
     def of(cls, load: Floats, look_ahead: int, horizons: int = 1) -> Unit:
-        """The units of a client, given the loads (R,) of its training part in kWh.
+        """The units of a client, given the loads (R,) of its training set in kWh.
 
         NaN, in gaps, is left out.
         """
@@ -46,6 +46,6 @@ class Unit:
         return cls(*(float(value) or 1.0 for value in found))
 
     def level(self, load: Floats) -> Floats:
-        """Standard score, and logarithm of the share of the mean (W, 2), of loads (W,) in kWh."""
+        """Standard score, and logarithm of the ratio to the mean (W, 2), of loads (W,) in kWh."""
         share = np.maximum(load / self.mean, SMALLEST)
         return np.stack([(load - self.mean) / self.deviation, np.log(share)], axis=1)

@@ -24,7 +24,7 @@ def build(
 ) -> Dataset:
     """Split and scale the clients' tables, in their order.
 
-    Features are scaled to [0, 1] by their minimum and maximum in the training parts. A feature that
+    Features are scaled to [0, 1] by their minimum and maximum in the training sets. A feature that
     is constant there becomes 1.
 
     Args:
@@ -33,7 +33,7 @@ def build(
         limits: minimum and maximum (F,) to scale by instead, as deployed clients agree on them.
 
     Raises:
-        DataError: the clients differ in their features or interval, or a part of a client has no
+        DataError: the clients differ in their features or interval, or a set of a client has no
             window, because it is too short or has too many gaps.
     """
     interval = _common_interval(tables)
@@ -54,7 +54,7 @@ def _check_windows(dataset: Dataset, windows: Windows) -> None:
         DataError: the message lists those of all clients.
     """
     problems = [
-        f"client {name}: all {dataset.skipped(i, split)} windows of its {split} part touch a gap "
+        f"client {name}: all {dataset.skipped(i, split)} windows of its {split} set touch a gap "
         "in the readings; "
         + ("shorten the reach of windows.context, " if windows.context else "")
         + "raise data.meters.max_gap, change windows.split or leave this meter out"
@@ -75,7 +75,7 @@ class Scaling:
     scale: NDArray[np.float64]
     """What (F,) makes 1 for the model."""
     low: NDArray[np.float64]
-    """Least value (F,) of each feature in the client's training part."""
+    """Least value (F,) of each feature in the client's training set."""
     high: NDArray[np.float64]
     """Greatest value (F,) there."""
     context: list[NDArray[np.float64]]
@@ -226,7 +226,7 @@ def _dataset(
 
 
 def limits_of(name: str, table: pd.DataFrame, windows: Windows) -> Limits:
-    """Minimum and maximum (F,) of each feature in the training part of one client.
+    """Minimum and maximum (F,) of each feature in the training set of one client.
 
     Those of a load that is not scaled by them are left at 0, because clients send them.
     """
@@ -296,7 +296,7 @@ def _common_interval(tables: Mapping[str, pd.DataFrame]) -> int:
 
 
 def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
-    """Rows at which the training, validation and test parts of a client start, and its end."""
+    """Rows at which the training, validation and test sets of a client start, and its end."""
     shares = np.cumsum([0.0, *windows.split[:2], 1.0 - sum(windows.split[:2])])
     cuts = np.round(shares * rows).astype(np.int64)
     needed = windows.look_back + windows.farthest
@@ -304,22 +304,22 @@ def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:
     for split, length in zip(SPLITS, np.diff(cuts), strict=True):
         if length < needed:
             raise DataError(
-                f"client {name}: its {split} part has {length} of {rows} rows, but one window "
+                f"client {name}: its {split} set has {length} of {rows} rows, but one window "
                 f"needs {needed} (windows.look_back {windows.look_back} + windows.look_ahead "
-                f"{windows.look_ahead}{several}); use a longer series, a larger share in "
+                f"{windows.look_ahead}{several}); use a longer series, a larger fraction in "
                 "windows.split or a shorter window"
             )
     return cuts
 
 
 def _training(raw: list[NDArray[np.float64]], edges: NDArray[np.int64]) -> list[slice]:
-    """Rows of the training part of each client, counted from the client's first row."""
+    """Rows of the training set of each client, counted from the client's first row."""
     before = np.cumsum([0, *map(len, raw)])[:-1, None]
     return [slice(first, end) for first, end in (edges[:, :2] - before).tolist()]
 
 
 def _limits(raw: list[NDArray[np.float64]], edges: NDArray[np.int64], scaling: str) -> Limits:
-    """Minimum and maximum (N, F) of each feature in the training parts."""
+    """Minimum and maximum (N, F) of each feature in the training sets."""
     parts = [r[part] for r, part in zip(raw, _training(raw, edges), strict=True)]
     # `fmin` and `fmax` leave out the NaN of gaps.
     low = np.stack([np.fmin.reduce(p) for p in parts])

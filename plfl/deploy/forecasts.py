@@ -1,7 +1,8 @@
-"""Serves the forecasts of one deployed client to those whom its owner allows to ask.
+"""Serves the forecasts of one deployed client to third parties that its owner has authorised.
 
-The paper's last step: a third party asks a client for forecasts, and sees neither its model nor its
-readings. One resource, `GET /forecasts`, over HTTPS; whoever asks proves its key in the handshake.
+This is the paper's last step: a third party receives forecasts, but neither the model nor the
+readings. There is one resource, `GET /forecasts`, over HTTPS. The third party authenticates with
+its certificate in the TLS handshake.
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
         if name is None:
             self._refuse(HTTPStatus.FORBIDDEN, "the owner of this client does not know your key")
             return
-        log.info("%s asks for %s", name, self.path)
+        log.info("%s requests %s", name, self.path)
         try:
             chosen = _parameters(self.path)
             forecasts, about = server.forecasts(cast(Model, chosen["model"]))
@@ -246,7 +247,7 @@ def _parameters(path: str) -> dict[str, str]:
     """The parameters of a request, each with its default.
 
     Raises:
-        FileNotFoundError: it asks for something else.
+        FileNotFoundError: it requests something else.
         _BadRequestError: a parameter or its value is unknown.
     """
     parts = urlsplit(path)

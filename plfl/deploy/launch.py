@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -177,34 +178,25 @@ def federate(
     """
     flower.require()
     deploy = folders.results / "deploy"
-    port, keys = free_port(), deploy / "keys"
+    keys = None
     if not insecure:
         # Not at the top: needs cryptography, which comes with the extra `deploy`.
         from plfl.deploy.hosts.keys import make_temporary
 
+        keys = deploy / "keys"
         make_temporary(keys, names)
-    common = ["--config", str(config), "--cell", str(folders.cell)]
-    common += ["--rounds", str(rounds)] if rounds else []
-
-    def command(what: str, own_keys: Path) -> list[str]:
-        secured = ["--insecure"] if insecure else ["--keys", str(own_keys.resolve())]
-        return [sys.executable, "-P", "-m", "plfl", "deploy", what, *common, *secured]
-
+    commands = _Commands(config, folders.cell, rounds, keys, free_port())
     with ending_in_order(), Processes(deploy / "logs", 3 * GRACE) as processes:
-        server = [*command("server", keys / "server"), "--port", str(port)]
-        server += ["--minimum", str(policy.minimum), "--patience", str(policy.patience)]
-        server += ["--timeout", str(policy.timeout)]
-        running = processes.start("server", server, folder=folders.root, shown=True)
 
         def start(name: str) -> None:
-            client = [*command("client", keys / "clients" / name), "--building", name]
-            client += ["--server", f"127.0.0.1:{port}"]
-            processes.start(name, client, folder=folders.root)
+            processes.start(name, commands.client(name), folder=folders.root)
 
+        command = commands.server(policy)
+        server = processes.start("server", command, folder=folders.root, shown=True)
         for name in names:
             start(name)
         tell(f"{folders.cell}: a server and {len(names)} clients; logs in {processes.logs}")
-        while (code := running.poll()) is None:
+        while (code := server.poll()) is None:
             for name in names:
                 status = processes.running[name].poll()
                 if status == USER_ERROR:
@@ -215,3 +207,36 @@ def federate(
             time.sleep(PAUSE)
         if code:
             raise PlflError(f"the server ended with status {code}; see its messages above")
+
+
+@dataclass(frozen=True)
+class _Commands:
+    """The commands for separate hosts, all of them on this machine."""
+
+    config: Path
+    cell: Cell
+    rounds: int | None
+    keys: Path | None
+    """Folder of the keys; None: no encryption, no authentication."""
+    port: int
+    """Port of the server."""
+
+    def server(self, policy: RoundPolicy) -> list[str]:
+        """The command of the server."""
+        command = [*self._command("server", Path("server")), "--port", str(self.port)]
+        command += ["--minimum", str(policy.minimum), "--patience", str(policy.patience)]
+        return [*command, "--timeout", str(policy.timeout)]
+
+    def client(self, name: str) -> list[str]:
+        """The command of the client of this name."""
+        command = [*self._command("client", Path("clients", name)), "--building", name]
+        return [*command, "--server", f"127.0.0.1:{self.port}"]
+
+    def _command(self, what: str, own_keys: Path) -> list[str]:
+        command = [sys.executable, "-P", "-m", "plfl", "deploy", what]
+        command += ["--config", str(self.config), "--cell", str(self.cell)]
+        if self.rounds:
+            command += ["--rounds", str(self.rounds)]
+        if self.keys is None:
+            return [*command, "--insecure"]
+        return [*command, "--keys", str((self.keys / own_keys).resolve())]

@@ -1,4 +1,4 @@
-"""What each departure of the authors' code does: trains the walks of `plfl.results.audit`."""
+"""The effect of each deviation of the authors' code: trains the studies of `plfl.results.audit`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ from plfl.results.provenance import readings
 from plfl.results.records import CELL, write_csv
 
 Load = Callable[[Study, str], Dataset]
-"""The dataset of a state, as a study's `data` and `windows` want it."""
+"""The dataset of a state, as a study's `data` and `windows` require it."""
 Progress = Callable[[str, int, int], None]
 """Called with what is trained, the rounds done and the rounds in all."""
 

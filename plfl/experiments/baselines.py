@@ -56,7 +56,7 @@ class Evaluation:
     """One row per baseline, evaluated split and client: `state`, `baseline`, `split`, `client`, the
     scores of the task, and `bytes` that the client would have to send."""
     forecasts: pd.DataFrame
-    """First week of the test part: `state`, `baseline`, `client`, `stamp`, `forecast` in kWh, and
+    """First week of the test set: `state`, `baseline`, `client`, `stamp`, `forecast` in kWh, and
     quantiles if these are forecast."""
 
 
@@ -103,7 +103,7 @@ def evaluate(
 def raw_bytes(dataset: Dataset) -> list[int]:
     """Bytes that each client sends where all raw data are brought to one place.
 
-    Four for each number: the loads of the training and the validation part and, of each further
+    Four for each number: the loads of the training and the validation set and, of each further
     input, one number for each of their rows, or a single one if it never changes. The calendar
     need not be sent, and nothing is sent of gaps.
     """
@@ -119,7 +119,7 @@ def raw_bytes(dataset: Dataset) -> list[int]:
 
 
 def _with_margins(dataset: Dataset, predict: Predict, task: Task) -> Predict:
-    """The baseline with intervals that fit the validation part of each client."""
+    """The baseline with intervals that fit the validation set of each client."""
     clients = range(len(dataset.clients))
     own = (predict(i, dataset.starts(i, "validation")) for i in clients)
     margins = [task.margins_of(dataset, i, predictions) for i, predictions in enumerate(own)]

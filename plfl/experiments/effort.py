@@ -1,4 +1,4 @@
-"""How much work a study is, as far as its configuration says; this needs no data."""
+"""The amount of work in a study, computed from its configuration alone, without data."""
 
 from functools import cache
 from typing import TYPE_CHECKING, cast

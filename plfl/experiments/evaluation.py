@@ -1,7 +1,7 @@
-"""How models predict: their scores on validation and test, and something to look at."""
+"""Evaluates models: their scores on validation and test, and predictions to show."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -30,7 +30,9 @@ class Evaluation:
     scores: pd.DataFrame
     """One row a `model`, `split` and `client`, in this order, with the scores of the task."""
     week: pd.DataFrame
-    """Predictions for a part of every client's test part, see `Task.shown`."""
+    """Predictions for a part of every client's test set, see `Task.shown`."""
+    margins: Margins = field(default_factory=dict)
+    """Those of the intervals; empty without margins."""
 
 
 def check_margins(dataset: Dataset, task: Task) -> None:
@@ -43,10 +45,32 @@ def check_margins(dataset: Dataset, task: Task) -> None:
         raise DataError("\n".join(problems))
 
 
+def agree(
+    task: Task, own: Margins, windows: torch.Tensor, clients: torch.Tensor, channel: Channel
+) -> Margins:
+    """The margins (n, ...) that the server takes of those of n clients, by model.
+
+    Args:
+        task: what is predicted.
+        own: the margins (n, ...) of the clients, by model.
+        windows: the number (n,) of windows that each has them from, int32.
+        clients: their indices (n,).
+        channel: what margins and answers cross.
+    """
+    sent = [row for some in own.values() for row in (torch.from_numpy(some).float(), windows)]
+    arrived = channel.send_extras("up", clients, sent)
+    answers = []
+    for margins, counts in zip(arrived[::2], arrived[1::2], strict=True):
+        agreed = task.agreed(margins.double().numpy(), counts.long().numpy())
+        answers.append(torch.from_numpy(agreed).float().expand(len(clients), *agreed.shape))
+    received = channel.send_extras("down", clients, answers)
+    return {model: rows.double().numpy() for model, rows in zip(own, received, strict=True)}
+
+
 class Evaluator:
     """Forecasts every evaluation window of every client of a dataset.
 
-    If the task has margins, intervals get those that make them fit the validation part, whenever
+    If the task has margins, intervals get those that make them fit the validation set, whenever
     models are scored. Clients with a server may share them. They do so once, in the last round,
     through the channel of their federation; until then scores say what they would share.
 
@@ -106,7 +130,7 @@ class Evaluator:
         )
 
     def test_forecasts(self, models: Models) -> pd.DataFrame:
-        """Truth, persistence and the forecasts of `models` for every window of the test parts."""
+        """Truth, persistence and the forecasts of `models` for every window of the test sets."""
         found = self._forecast(models)
         margins = self._margins(found)
         found = {model: self._with_margins(of, margins.get(model)) for model, of in found.items()}
@@ -147,7 +171,7 @@ class Evaluator:
             for i in self.clients
         ]
         week = pd.concat(self._shown(i, found) for i in self.clients)
-        return Evaluation(pd.DataFrame(rows), week)
+        return Evaluation(pd.DataFrame(rows), week, margins)
 
     def _margins(self, found: Mapping[Model, Forecasts], channel: Channel | None = None) -> Margins:
         """Margins (N, ...) of each model, given its predictions; empty without margins."""
@@ -159,23 +183,14 @@ class Evaluator:
         }
         if self.task.margins == "personal" or "global" not in found:
             return own
-        return {model: self._agreed(margins, channel) for model, margins in own.items()}
+        everyone = torch.arange(len(self.clients))
+        windows = [len(self.dataset.starts(i, "validation")) for i in self.clients]
+        channel = channel or Channel(0, len(everyone))  # whose ledger nobody reads
+        return agree(self.task, own, torch.tensor(windows, dtype=torch.int32), everyone, channel)
 
     def _margins_of(self, i: int, predictions: Floats) -> Floats:
         validation = self._part(i, "validation", predictions)
         return self.task.margins_of(self.dataset, i, validation)
-
-    def _agreed(self, own: Floats, channel: Channel | None) -> Floats:
-        """The margins of the server (N, ...), given the clients' `own` ones (N, ...)."""
-        everyone = torch.arange(len(own))
-        windows = [len(self.dataset.starts(i, "validation")) for i in self.clients]
-        channel = channel or Channel(0, len(own))  # whose ledger nobody reads
-        sent = [torch.from_numpy(own).float(), torch.tensor(windows, dtype=torch.int32)]
-        margins, counts = (one.numpy() for one in channel.send_extras("up", everyone, sent))
-        agreed = self.task.agreed(margins.astype(float), counts.astype(np.int64))
-        answer = torch.from_numpy(agreed).float().expand(len(own), *agreed.shape)
-        (received,) = channel.send_extras("down", everyone, [answer])
-        return received.double().numpy()
 
     def _with_margins(self, predictions: Forecasts, margins: Floats | None) -> Forecasts:
         if margins is None:

@@ -26,7 +26,7 @@ def evaluate(state: str, dataset: ImageDataset, seeds: Iterable[int]) -> pd.Data
     """Scores of the baselines: `state`, `baseline`, `seed`, `client`, `split`, `error`,
     `own_error`; see `plfl.results.classification`.
 
-    The images are dealt anew for every seed.
+    The images are divided anew for every seed.
     """
     pooled = _answers(dataset, np.arange(dataset.pool.training))
     parts = []

@@ -1,9 +1,9 @@
-"""How much each method sends, counted on the real channel in federations of made-up data.
+"""How much each method sends, counted on the real channel in federations of synthetic data.
 
-Nothing is typed in by hand: a method goes through some rounds with models of three sizes, and what
-the ledger says is written as a d_s + b d_φ + c, where d_s is the number of parameters that go
-through the channel and d_φ that of the LSTM's. A float has 4 bytes; other numbers count by theirs.
-The size of a message does not depend on what is learnt, so nothing is: models change at random.
+A method runs some rounds with models of three sizes, and the bytes in the ledger are written as
+a d_s + b d_φ + c, where d_s is the number of parameters that go through the channel and d_φ that of
+the LSTM's. A float has 4 bytes; other numbers count by theirs. The size of a message does not
+depend on the values of the parameters, so models change at random instead of being trained.
 """
 
 import itertools

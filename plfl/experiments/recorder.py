@@ -1,4 +1,4 @@
-"""What a training leaves for the tables."""
+"""Records the scores and costs of a training for the tables."""
 
 from dataclasses import dataclass, field
 from typing import Self
@@ -78,12 +78,11 @@ class Recorder:
     def validation(self, t: int, model: Model, task: Task) -> float:
         """Mean validation score of the models after round `t`, the one by which the task selects; ∞
         where a prediction is not finite."""
-        wanted = {"round": t, "split": "validation", "model": model}
         for part in self.parts:
-            if task.selection not in part:  # of training
+            if task.selection not in part or t not in part["round"].to_numpy():  # of training
                 continue
-            found = part[(part[list(wanted)] == pd.Series(wanted)).all(axis=1)]
-            if len(found):
+            own = (part["round"] == t) & (part["split"] == "validation") & (part["model"] == model)
+            if len(found := part[own]):
                 finite = np.isfinite(found[task.own_selection]).all()
                 return float(found[task.selection].mean()) if finite else np.inf
         raise KeyError(f"the models were not scored after round {t}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,10 @@ from plfl.config.search import Candidate, Values
 from plfl.config.study import Cell, Study
 from plfl.data.examples import Examples
 from plfl.data.images.dataset import ImageDataset
-from plfl.experiments import tuning
 from plfl.experiments.image_evaluation import ImageEvaluator
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
+from plfl.experiments.trials import Trial, best_groups, chosen_values, halved
 from plfl.federated.availability import takes_time
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.federation import Federation
@@ -62,136 +62,109 @@ def train(
     twins: dict[str, list[Cell]] = {}
     for cell in cells:
         twins.setdefault(digest(study.settings(cell)), []).append(cell)
+    job = _Job(trainer, _trials(trainer, list(twins.values())), progress, checkpoint)
+    finished, last = job.run(), study.federation.rounds
+    kept = chosen_values(finished, last)
+    best = best_groups(finished, kept, last)
+    results: dict[Cell, CellResult] = {}
+    for same in twins.values():
+        own = [trial for trial in job.trials if trial.cells is same]
+        results |= _results(study, own, kept[own[0].group], own[0].group in best)
+    return results
+
+
+def _trials(trainer: Trainer, twins: list[list[Cell]]) -> list[Trial]:
+    """Every candidate of the `twins`, which are cells with the same settings."""
+    study = trainer.study
     client_data = {seed: trainer.client_data(seed) for seed in study.grid.seeds}
-    trials = running = [
-        _Trial(
+    return [
+        Trial(
             same,
             digest(study.settings(same[0]) | {"cell": None}),
             candidate,
             trainer.federation(same[0], candidate, client_data[same[0].seed]),
             Recorder.of(client_data[same[0].seed].dataset, study.federation),
         )
-        for same in twins.values()
+        for same in twins
         for candidate in study.candidates(same[0])
     ]
-    evaluator = (
-        ImageEvaluator(dataset, trainer.engine)
-        if isinstance(dataset, ImageDataset)
-        else trainer.evaluator
-    )
 
-    def report(finished: Round) -> None:
-        t = finished.t
-        evaluate = study.federation.evaluates(t) or t in study.rungs
-        for i, (f, recorder) in enumerate((trial.federation, trial.recorder) for trial in running):
-            times = finished.times[i] if takes_time(study.federation.simulation) else None
-            page = finished.bytes[i]
-            if evaluate:
-                received = f.global_models if f.has_global else None
-                examined = evaluator.examine(f, received, t == study.federation.rounds)
-                further = f.channel.close_round()  # shared margins of intervals
-                page = {kind: counts + further[kind] for kind, counts in page.items()}
-            present, losses, steps = finished.present[i], finished.losses[i], finished.steps[i]
-            recorder.train(t, present, losses, steps, page, times)
-            if evaluate:
-                recorder.evaluate(t, examined, page, clusters_of(f))
-        progress(t)
-        if checkpoint and t < study.federation.rounds and checkpoint.is_due():
-            checkpoint.save(
-                t,
-                [trial.federation for trial in trials],
-                [trial.recorder.parts for trial in trials],
-            )
 
-    after = 0
-    if checkpoint:
-        after, saved = checkpoint.load([trial.federation for trial in trials])
-        for trial, parts in zip(trials, saved, strict=after > 0):
+class _Job:
+    """Trials that train side by side, and what records them."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        trials: list[Trial],
+        progress: Callable[[int], None],
+        checkpoint: Checkpoint | None,
+    ):
+        self.trainer, self.trials, self.running = trainer, trials, trials
+        self.settings = trainer.study.federation
+        self.progress, self.checkpoint = progress, checkpoint
+        dataset = trainer.dataset
+        self.evaluator = (
+            ImageEvaluator(dataset, trainer.engine)
+            if isinstance(dataset, ImageDataset)
+            else trainer.evaluator
+        )
+
+    def run(self) -> list[Trial]:
+        """Train from round 1 or from the checkpoint on; the trials that reach the last round."""
+        after = self._resume()
+        for end in self.trainer.study.rungs:
+            if after < end:
+                federations = [trial.federation for trial in self.running]
+                rounds = range(after + 1, end + 1)
+                run(federations, self.trainer.engine, self.settings, rounds, self._report)
+                after = end
+            if end < self.settings.rounds:
+                self.running = halved(self.running, end)
+        return self.running
+
+    def _resume(self) -> int:
+        """Take up the checkpoint; the round that it was saved after, or 0."""
+        if self.checkpoint is None:
+            return 0
+        after, saved = self.checkpoint.load([trial.federation for trial in self.trials])
+        for trial, parts in zip(self.trials, saved, strict=after > 0):
             # They were saved as one table, in which each has the columns of all others.
             foreign = ["cluster"] if clusters_of(trial.federation) is None else []
             trial.recorder.parts = [part.drop(columns=foreign, errors="ignore") for part in parts]
-    for end in study.rungs:
-        if after < end:
-            alive = [trial.federation for trial in running]
-            run(alive, trainer.engine, study.federation, range(after + 1, end + 1), report)
-            after = end
-        if end < study.federation.rounds:
-            running = _halved(running, end)
-    chosen = {
-        group: _chosen(tried, study.federation.rounds) for group, tried in _groups(running).items()
-    }
-    best = _best(running, chosen, study.federation.rounds)
-    results: dict[Cell, CellResult] = {}
-    for same in twins.values():
-        own = [trial for trial in trials if trial.cells is same]
-        results |= _results(study, own, chosen[own[0].group], own[0].group in best)
-    return results
+        return after
 
+    def _report(self, finished: Round) -> None:
+        """Record a finished round, and save it if that is due."""
+        for i, trial in enumerate(self.running):
+            self._record(trial, finished, i)
+        self.progress(finished.t)
+        checkpoint = self.checkpoint
+        if checkpoint and finished.t < self.settings.rounds and checkpoint.is_due():
+            checkpoint.save(
+                finished.t,
+                [trial.federation for trial in self.trials],
+                [trial.recorder.parts for trial in self.trials],
+            )
 
-@dataclass(frozen=True, eq=False)
-class _Trial:
-    """One candidate of the cells that differ in nothing that matters."""
-
-    cells: list[Cell]
-    group: str
-    """The same for all seeds of these cells."""
-    candidate: Candidate
-    federation: Federation
-    recorder: Recorder
-
-    def validation(self, t: int, model: Model) -> float:
-        """See `Recorder.validation`."""
-        return self.recorder.validation(t, model, self.federation.client_data.task)
-
-
-def _groups(trials: list[_Trial]) -> dict[str, dict[Values, list[_Trial]]]:
-    """The trials of each group by what was tried, one trial per seed."""
-    found: dict[str, dict[Values, list[_Trial]]] = {}
-    for trial in trials:
-        found.setdefault(trial.group, {}).setdefault(trial.candidate.tuned, []).append(trial)
-    return found
-
-
-def _validation(tried: dict[Values, list[_Trial]], t: int, model: Model) -> list[float]:
-    """Validation score after round `t` by what was tried, mean over clients and seeds."""
-    return [
-        float(np.mean([trial.validation(t, model) for trial in same])) for same in tried.values()
-    ]
-
-
-def _halved(trials: list[_Trial], t: int) -> list[_Trial]:
-    """The better half of each group's candidates after round `t`, group by group."""
-    kept: list[_Trial] = []
-    for tried in _groups(trials).values():
-        better = tuning.better_half([_validation(tried, t, model) for model in MODELS])
-        going_on = [list(tried)[i] for i in better]
-        every = [trial for same in tried.values() for trial in same]
-        kept += [trial for trial in every if trial.candidate.tuned in going_on]
-    return kept
-
-
-def _chosen(tried: dict[Values, list[_Trial]], t: int) -> dict[Model, Values]:
-    """What is kept for each model of what a group has tried."""
-    return {model: list(tried)[tuning.least(_validation(tried, t, model))] for model in MODELS}
-
-
-def _best(trials: list[_Trial], chosen: Mapping[str, Mapping[Model, Values]], t: int) -> set[str]:
-    """The group of each sharing scheme whose local models are best on validation after round `t`.
-
-    Schemes in which nothing scored a finite error have none.
-    """
-    least: dict[str, tuple[float, str]] = {}
-    for group, tried in _groups(trials).items():
-        same = tried[chosen[group]["local"]]
-        (error,) = _validation({chosen[group]["local"]: same}, t, "local")
-        sharing = same[0].cells[0].sharing
-        if np.isfinite(error) and error < least.get(sharing, (np.inf, ""))[0]:
-            least[sharing] = error, group
-    return {group for _, group in least.values()}
+    def _record(self, trial: Trial, finished: Round, i: int) -> None:
+        """Record what the round has of `trial`, number `i` of those that are running."""
+        f, t, page = trial.federation, finished.t, finished.bytes[i]
+        examined = None
+        if self.settings.evaluates(t) or t in self.trainer.study.rungs:
+            received = f.global_models if f.has_global else None
+            examined = self.evaluator.examine(f, received, t == self.settings.rounds)
+            further = f.channel.close_round()  # shared margins of intervals
+            page = {kind: counts + further[kind] for kind, counts in page.items()}
+        times = finished.times[i] if takes_time(self.settings.simulation) else None
+        present, losses, steps = finished.present[i], finished.losses[i], finished.steps[i]
+        trial.recorder.train(t, present, losses, steps, page, times)
+        if examined is not None:
+            trial.recorder.evaluate(t, examined, page, clusters_of(f))
 
 
 def _results(
-    study: Study, own: list[_Trial], chosen: Mapping[Model, Values], keeps: bool
+    study: Study, own: list[Trial], chosen: Mapping[Model, Values], keeps: bool
 ) -> dict[Cell, CellResult]:
     """The tables of the cells that the trials `own` belong to, given the values chosen for them.
 

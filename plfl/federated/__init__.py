@@ -1,1 +1,1 @@
-"""The round: clients, server, and what crosses between them."""
+"""The round: clients, server, and the messages between them."""

@@ -95,7 +95,7 @@ def participants(
 ) -> Chosen:
     """Indices, ascending, of the clients that take part in round `t`.
 
-    They are a share of all `clients`, or of each of their `groups` (N,), see `drawn_of`. A rule
+    They are a fraction of all `clients`, or of each of their `groups` (N,), see `drawn_of`. A rule
     that needs labels gets those `held` by the clients.
     """
     if groups is None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from plfl import __version__
 from plfl.config.features import CALENDAR
-from plfl.config.sections import Ahead, Compute, Meters
+from plfl.config.sections import NOT_INPUTS, Ahead, Compute, Meters
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.data import context, meters
 from plfl.data.checks import check_finite, check_stamps
@@ -93,7 +93,8 @@ class ForecastModel:
         wanted = ["timestamp", *self.readings]
         if self.study.data.source == "meters":
             given = self.study.data.meters
-            columns = {role: given.columns[role] for role in wanted}
+            kept = (*wanted, *NOT_INPUTS)
+            columns = {role: name for role, name in given.columns.items() if role in kept}
             units = {role: unit for role, unit in given.units.items() if role in columns}
             return given.model_copy(update={"columns": columns, "units": units})
         columns = {role: role for role in wanted}
@@ -118,7 +119,7 @@ class ForecastModel:
     ) -> pd.DataFrame:
         """Forecasts for readings of a client that took part in the training.
 
-        Inputs that are outside of the client's training part are reported in the log and in the
+        Inputs that are outside of the client's training set are reported in the log and in the
         column `outside`: there the model extrapolates.
 
         Args:
@@ -201,8 +202,9 @@ class ForecastModel:
         weeks = len(table) * self.interval / WEEK
         if weeks < 1:
             log.warning("%s: has only %.1f days of readings to train on", client, 7 * weeks)
-        mean = self.margins.get("global", np.empty(0)).mean(axis=0, keepdims=True)
-        margins: Margins = dict.fromkeys(MODELS, mean) if self.margins else {}
+        margins: Margins = {}
+        if self.margins:
+            margins = dict.fromkeys(MODELS, self.margins["global"].mean(axis=0, keepdims=True))
         return replace(self, scalings={client: scaling}, models=models, margins=margins)
 
     def inputs(
@@ -288,7 +290,7 @@ class ForecastModel:
         if not len(last):
             raise DataError(
                 f"{client}: no row has all that the model reads: {self.look_back} readings in a "
-                "row without gap"
+                "row without a gap"
                 + (
                     f", and at the time it forecasts, {ahead} rows later, what windows.context: "
                     "ahead lists; add rows"
@@ -361,7 +363,7 @@ class ForecastModel:
             if name in CALENDAR or not found.any():
                 continue
             log.warning(
-                "%s: %d of %d values of %s are outside of the range of its training, %.4g to "
+                "%s: %d of %d values of %s are outside the range of its training data, %.4g to "
                 "%.4g, first at %s",
                 *(client, found.sum(), len(found), name, low, high),
                 table.index[int(found.argmax())],

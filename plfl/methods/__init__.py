@@ -61,7 +61,7 @@ class Method(MethodRules):
         return MethodState()
 
     def strata(self, f: Federation) -> Tensor | None:
-        """Strata (N,) from each of which a share of clients is drawn; None: from all clients."""
+        """Strata (N,) from each of which a fraction of clients is drawn; None: from all clients."""
         return None
 
     def select(self, f: Federation, t: int, drawn: Tensor) -> Tensor:

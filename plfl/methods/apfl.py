@@ -1,11 +1,11 @@
 """APFL lets each client forecast with a mixture of two models: the one that it trains for the
-server, and a personal one. The personal model learns what the mixture lacks, and the share of each
-model can be learned, too.
+server, and a personal one. The personal model learns what the mixture lacks, and the weight of each
+model in the mixture can be learned, too.
 
 Source: Yuyang Deng, Mohammad Mahdi Kamani and Mehrdad Mahdavi, "Adaptive Personalized Federated
 Learning", 2020, https://arxiv.org/abs/2003.13461.
 
-Client i keeps v_i, at first the initial model, and its share α_i.
+Client i keeps v_i, at first the initial model, and its weight α_i.
 
 down: x;  client: w = [x; p_i], then K times, all from the values before the step:
     v̄ = α v + (1 − α) w
@@ -18,7 +18,7 @@ changes in the first (`round`) or in all (`step`). A step computes two gradients
 
 Deviations: the mixture and v_i are of all parameters, personal ones included (ours). With Adam the
 factor α of v's gradient cancels, so that v takes steps of full size for every α > 0. Published
-programs mix forecasts instead of parameters, or add a term that draws α to 0; the paper does not.
+programs mix forecasts instead of parameters, or add a term that pulls α to 0; the paper does not.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class State(MethodState):
     v: Tensor
     """Personal model v_i (N, P) of each client."""
     share: Tensor
-    """Share α_i (N,) of v_i in the client's mixture."""
+    """Weight α_i (N,) of v_i in the client's mixture."""
 
 
 class APFL(FedOpt):
@@ -56,11 +56,11 @@ class APFL(FedOpt):
     no_proximal = "its steps would have the term twice, for two models with one anchor"
 
     alpha: float = Field(0.5, ge=0, le=1)
-    """Share α of the personal model, at first if it is learned."""
+    """Weight α of the personal model in the mixture; its initial value if it is learned."""
     adapt_alpha: Literal["never", "round", "step"] = "round"
-    """When a client learns its share: never, in the first step of a round, or in every step."""
+    """When a client learns its weight α: never, in the first step of a round, or in every step."""
     alpha_lr: float | None = Field(None, gt=0)
-    """Rate η_α of the share; null: the rate of the ClientOpt."""
+    """Learning rate η_α of the weight; null: that of the ClientOpt."""
     steps: int | None = Field(None, ge=0)
     """Steps K of a round, each with two gradients; null: `federation.local_steps`."""
 

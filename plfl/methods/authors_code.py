@@ -1,16 +1,15 @@
-"""The program that the authors of the PL-FL paper published departs from the algorithm that the
-paper prints. This method repeats that program, one departure at a time if wanted, so that the
-effect of each can be measured. It is meant for audits only.
+"""The program that the authors of the PL-FL paper published deviates from the algorithm in the
+paper. This method reproduces that program. Each deviation has a switch, so that its effect can be
+measured. It is meant for audits only.
 
 Source: Shourya Bose, Yu Zhang and Kibaek Kim, "Addressing Heterogeneity in Federated Load
 Forecasting with Personalization Layers", 2024, https://arxiv.org/abs/2404.01517, and its program,
 https://github.com/shourya01/FederatedPersonalizedLoadForecasting (train.py, ClientOptimizers.py and
 ServerOptimizers.py).
 
-Each departure from the paper's Algorithm 2 has a switch. With every switch at its second value this
-method is `fedopt`.
+With every switch at its second value this method is the paper's Algorithm 2, `fedopt`.
 
-- `iterate: kept`: client i steps from an iterate z_i of its own, which never takes in the server's
+- `iterate: kept`: client i steps from an iterate z_i of its own, which is never set to the server's
   parameters. Adam and AdamAMS only take the first gradient of a round at [x where shared; z_i].
   Prox and ProxAdam use x only as the anchor of their proximal term.
 - `anchor: all`: that term acts on all parameters, personal ones included.

@@ -1,5 +1,5 @@
 """Ditto gives each client a second, personal model beside the one that it trains for the server.
-The personal model learns from the client's data alone and is drawn towards the server's
+The personal model learns from the client's data alone and is pulled towards the server's
 parameters, so that it is robust where data are few and personal where they are many.
 
 Source: Tian Li, Shengyuan Hu, Ahmad Beirami and Virginia Smith, "Ditto: Fair and Robust Federated
@@ -12,8 +12,8 @@ down: x;  client: y after K steps of its ClientOpt from [x; p_i];
 up: D = y − x;  server: x ← ServerOpt(x, D̄)
 
 `local` is v_i. x is what FedOpt makes it, to the bit. The term acts on the shared parameters; v_i
-has a personal part of its own, which nothing draws. SGD needs η (a + λ) < 2 where a is the
-curvature. The authors alternate the steps of y and v_i, with the same result.
+has a personal part of its own, to which the term does not apply. SGD needs η (a + λ) < 2 where a is
+the curvature. The authors alternate the steps of y and v_i, with the same result.
 
 Deviations: with Adam the term is part of the gradient that the moments see, and the moments of y
 and of v_i start afresh in every round (ours).
@@ -44,15 +44,15 @@ class State(MethodState):
 
 
 class Ditto(FedOpt):
-    """A personal model per client, drawn towards the server's."""
+    """A personal model per client, pulled towards the server's."""
 
     name = "ditto"
     own_steps = True
     has_own_model = True
-    no_proximal = "it draws the personal models towards x itself"
+    no_proximal = "it pulls the personal models towards x itself"
 
     lam: float = Field(1.0, ge=0)
-    """λ of the term that draws v_i towards x (authors: the best of 0.1, 1 and 2)."""
+    """λ of the term that pulls v_i towards x (authors: the best of 0.1, 1 and 2)."""
     steps: int | None = Field(None, ge=0)
     """Steps K of the model y for the server; null: `federation.local_steps`."""
     personal_steps: int | None = Field(None, ge=0)

@@ -85,7 +85,7 @@ class FedAC(Method):
 
     @property
     def simulation_only(self) -> str | None:
-        return "it starts with all clients in one place"
+        return "it initialises all clients together"
 
     def init(self, f: Federation) -> State:
         import torch

@@ -10,8 +10,9 @@ logits z and, from the received model's p = softmax(z_T / τ),
 
 p̂_i = (1 − ρ_i) p_i for i ≠ y,  p̂_y = 1 − Σ_{i ≠ y} p̂_i
 
-ρ_i: share of label i among the client's images relative to its largest. The paper's loss has no τ²;
-at τ = 1 that is the same. The loss of forecasts is (1 − λ)(ŷ − y)² + λ(ŷ − y*)² with
+ρ_i: frequency of label i among the client's images relative to its most frequent label. The paper's
+loss has no τ²; at τ = 1 that is the same. The loss of forecasts is (1 − λ)(ŷ − y)² + λ(ŷ − y*)²
+with
 
 y* = y                                 where b(ŷ_T) = b(y)
 y* = y + (1 − ρ_b(ŷ_T)) · (ŷ_T − y)    elsewhere

@@ -1,6 +1,6 @@
 """FedALA lets each client take from the server's model only what helps it. Before a client trains,
-it learns for every parameter how far to go from its own last model to the server's, and starts
-where that leads.
+it learns, for every parameter, a point between its own last model and the server's, and starts
+there.
 
 Source: Jianqing Zhang, Yang Hua, Hao Wang, Tao Song, Zhengui Xue, Ruhui Ma and Haibing Guan,
 "FedALA: Adaptive Local Aggregation for Personalized Federated Learning", AAAI 2023,
@@ -18,10 +18,10 @@ up: D = y − x;  server: x ← ServerOpt(x, D̄)
 In the first round in which a client takes part, s = x; in the second there are `first` passes, and
 one in every later round.
 
-Deviations: the authors' second round goes on until the standard deviation of the last ten losses
-is below 0.1, which is absolute; for the loss of scaled loads that is always after the eleventh
-pass. Here the number of passes is given. `most_steps` limits a pass (ours): a pass over a year of
-data costs many times the local steps of a round.
+Deviations: the authors' second round goes on until the standard deviation of the last ten losses is
+below 0.1, which is absolute; for the loss of scaled loads that is always after the eleventh pass.
+Here the number of passes is given. `most_steps` limits a pass (ours): a pass over a year of data
+costs many times the local steps of a round.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class FedALA(FedOpt):
     """Parameters whose start is learned: all that are shared, the head of the model, in the paper
     the whole MLP (`mlp`), or its last layer (`last`)."""
     eta_w: float = Field(1.0, ge=0)
-    """Rate η_W of the weights (authors: 1)."""
+    """Learning rate η_W of the weights (authors: 1)."""
     first: int = Field(10, ge=0)
     """Passes in the second round in which a client takes part."""
     sample: float = Field(0.8, gt=0, le=1)
-    """Share of the training windows that a pass goes over (authors: 0.8)."""
+    """Fraction of the training windows that a pass goes over (authors: 0.8)."""
     most_steps: int | None = Field(None, ge=1)
     """Minibatches after which a pass ends; null: no limit."""
     steps: int | None = Field(None, ge=0)

@@ -1,6 +1,6 @@
 """FedAMP gives every client a model of its own on the server: a mean of all clients' models in
-which similar models weigh more. Clients whose data are alike thereby pull each other along, without
-being told who is like whom.
+which similar models weigh more. Clients with similar data thereby learn from each other, and nobody
+has to know in advance which clients are similar.
 
 Source: Yutao Huang, Lingyang Chu, Zirui Zhou, Lanjun Wang, Jiangchuan Liu, Jian Pei and Yong Zhang,
 "Personalized Cross-Silo Federated Learning on Non-IID Data", AAAI 2021,
@@ -50,7 +50,7 @@ class FedAMP(Method):
     """A mean of all models for each client, in which similar ones weigh more."""
 
     name = "fedamp"
-    no_proximal = "it draws the models itself, towards u_i"
+    no_proximal = "it pulls the models towards u_i itself"
     no_calibration = "its server knows each client's model, and would not know of the new start"
 
     attention: Literal["distance", "cosine"] = "cosine"
@@ -61,7 +61,7 @@ class FedAMP(Method):
     alpha: float = Field(1.0, gt=0)
     """α (paper: α_k), the size of the server's step, and 1/α that of the clients' pull."""
     lam: float = Field(1.0, ge=0)
-    """λ of the term that draws models towards u_i."""
+    """λ of the term that pulls models towards u_i."""
     self_weight: float = Field(0.5, ge=0, le=1)
     """ξ_ii of the heuristic, the weight of a client's own model."""
 

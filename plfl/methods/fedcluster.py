@@ -53,7 +53,7 @@ class FedCluster(FedOpt):
 
     @property
     def simulation_only(self) -> str | None:
-        return "it starts with all clients in one place"
+        return "it initialises all clients together"
 
     def init(self, f: Federation) -> ClusterState:
         import torch

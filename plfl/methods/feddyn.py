@@ -15,7 +15,7 @@ server: h ← h − (α/N) Σ_S D_i;  x ← x + η_g (D̄ − h/α), as publishe
 h remains the mean of all h_i, whichever clients take part, and the only fixed points are those of
 the common objective. The paper assumes that a client nearly minimises its regularised loss in a
 round. With few local steps x oscillates slowly, because h/α sums all updates so far, and the h_i
-correct only a share of about K η α of the clients' drift in a round.
+correct only a fraction of about K η α of the clients' drift in a round.
 
 Deviations: where clients are weighted by their training windows, so is the mean over all N. A
 deployed server counts a client that has never joined as one of average size.

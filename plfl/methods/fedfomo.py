@@ -1,5 +1,6 @@
-"""FedFomo lets each client choose its company. A client downloads models of others, tries them on
-its own data, and starts from a mixture of those that fit better than its own did.
+"""FedFomo lets each client choose the models from which it learns. A client downloads models of
+other clients, evaluates them on its own data, and starts from a mixture of those that fit better
+than its own did.
 
 Source: Michael Zhang, Karan Sapra, Sanja Fidler, Serena Yeung and Jose M. Alvarez, "Personalized
 Federated Learning with First Order Model Optimization", ICLR 2021,
@@ -16,9 +17,9 @@ client: w_n = (F_i(θ'_i) − F_i(θ_n)) / ‖θ_n − θ'_i‖ of these and of 
 up: D = y − θ_i, and w_n / |Σ w_n| of the M models;  server: θ_i ← θ_i + D, p_in ← p_in + w_n
 
 `global` is the mixture with p_i alone deciding what is sent; `local` is y. Norms are over what is
-shared, and models are tried with the client's own personal part.
+shared, and models are evaluated with the client's own personal part.
 
-Deviations: the paper tries models on a client's validation data. Here these choose
+Deviations: the paper evaluates models on a client's validation data. Here these choose
 hyperparameters, so the client uses `probe` training windows, drawn anew in every round. All clients
 count as available, also those that are not in the round.
 """
@@ -92,7 +93,7 @@ class FedFomo(Method):
 
     @property
     def simulation_only(self) -> str | None:
-        return "every client has to try models before its mixture can be scored"
+        return "every client has to evaluate models before its mixture can be scored"
 
     def init(self, f: Federation) -> State:
         if len(f.local) < 2:

@@ -1,4 +1,4 @@
-"""FedNTD preserves what the received model says about the classes that are not the true one. A
+"""FedNTD preserves what the received model predicts for the classes other than the true one. A
 client forgets classes that its own images do not show; distilling the not-true logits keeps them
 without working against the label.
 

@@ -1,4 +1,4 @@
-"""FedProx adds a proximal term to each client's loss. It draws local steps back to the server's
+"""FedProx adds a proximal term to each client's loss. It pulls local steps back to the server's
 parameters, so that clients with unusual data do not drift far away in a round.
 
 Source: Tian Li, Anit Kumar Sahu, Manzil Zaheer, Maziar Sanjabi, Ameet Talwalkar and Virginia Smith,

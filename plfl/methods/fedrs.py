@@ -1,5 +1,5 @@
 """FedRS restricts the softmax of each client: the logits of classes that a client does not have are
-multiplied by α < 1. Local steps then push the weights of these classes away less.
+multiplied by α < 1. Local steps then change the weights of these classes less.
 
 Source: Xin-Chun Li and De-Chuan Zhan, "FedRS: Federated Learning with Restricted Softmax for Label
 Distribution Non-IID Data", KDD 2021, https://doi.org/10.1145/3447548.3467254.

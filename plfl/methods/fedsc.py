@@ -12,12 +12,12 @@ fixed order; each continues from the result of the one before:
     down: x;  client: K steps of its ClientOpt from x;  up: D = y − x;  server: x ← ServerOpt(x, D̄)
 
 The published server averages with the weights `federation.weighting: samples`.
-`federation.participation` is the paper's C: that share of each cluster, at least one client, is
+`federation.participation` is the paper's C: that fraction of each cluster, at least one client, is
 drawn for a round, so that every cluster takes part.
 
 Deviations: the equations follow a secondary summary of the paper. The paper's attribute is the
-share of each label. Here it is the share of each quantile bin of the training targets; the bins are
-agreed on by all clients.
+frequency of each label. Here it is the frequency of each quantile bin of the training targets; the
+bins are agreed on by all clients.
 """
 
 from __future__ import annotations

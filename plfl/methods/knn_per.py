@@ -1,6 +1,6 @@
-"""kNN-Per personalises forecasts instead of parameters. Each client remembers its training windows
-as the global model sees them, and mixes the model's forecast with what followed the most similar
-windows in its own past.
+"""kNN-Per personalises forecasts instead of parameters. Each client stores the features that the
+global model computes from its training windows, and mixes the model's forecast with the targets of
+the most similar windows.
 
 Source: Othmane Marfoq, Giovanni Neglia, Laetitia Kameni and Richard Vidal, "Personalized Federated
 Learning through Local Memorization", ICML 2022, https://arxiv.org/abs/2111.09360; authors' code:
@@ -16,8 +16,8 @@ Each client chooses its λ_i from 0, 0.01, …, 1 by its mean absolute error on 
 ŷ, `local` is the mixed forecast. The store is rebuilt whenever the client forecasts, and nothing
 of it is sent. Where nothing is shared, the model is the one that the client has trained alone.
 
-Deviations: the authors' code chooses λ on the test part. `windows` limits the store to evenly
-spaced training windows (ours).
+Deviations: the authors' code chooses λ on the test set. `windows` limits the store to evenly spaced
+training windows (ours).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class KnnPer(FedOpt):
     scale: float = Field(1.0, gt=0)
     """Scale of the squared distances, for the kernel `scaled`."""
     windows: int | None = Field(None, ge=1)
-    """Most training windows that a client remembers; null: all."""
+    """Largest number of training windows that a client stores; null: all."""
 
     def mixed(self, f: Federation, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         import torch

@@ -1,4 +1,4 @@
-"""Per-FedAvg looks for parameters from which every client gets far with a step or two on its own
+"""Per-FedAvg looks for parameters that fit every client well after a step or two on its own
 data. A local step follows the gradient at the point to which one step on another minibatch leads
 (meta-learning, MAML), and before it forecasts a client takes such steps.
 
@@ -47,7 +47,7 @@ class PerFedAvg(FedOpt):
     no_proximal = "the point to which a proximal term refers would be unclear"
 
     alpha: float = Field(0.01, ge=0)
-    """Rate α of the inner step and of the adaptation (paper: 0.01)."""
+    """Learning rate α of the inner step and of the adaptation (paper: 0.01)."""
     order: Literal["fo", "hf"] = "fo"
     """First order, or with the Hessian by differences."""
     delta: float = Field(1e-3, gt=0)

@@ -12,8 +12,8 @@ down: x;  client: θ = w = x, then R times, each with one minibatch:
 up: D = w − x;  server: x ← ServerOpt(x, D̄); β is the rate of `fedavg`
 
 `local` is θ. The rate of the ClientOpt is η_p; SGD needs η_p (a + λ) < 2 where a is the curvature.
-Personal parameters are in θ only, and nothing draws them. θ goes on from one minibatch to the next,
-as in the authors' code.
+Personal parameters are in θ only, and the term does not apply to them. θ continues from one
+minibatch to the next, as in the authors' code.
 
 Deviations: the moments of the ClientOpt start afresh for each minibatch (ours). The authors' code
 has a weight decay of 0.001 that the paper lacks, and lets all clients train before it draws those
@@ -42,12 +42,12 @@ class PFedMe(FedOpt):
     name = "pfedme"
     label = "pFedMe"
     own_steps = True
-    no_proximal = "it draws the personal models itself, towards w"
+    no_proximal = "it pulls the personal models towards w itself"
 
     lam: float = Field(15.0, ge=0)
-    """λ of the term that draws θ towards w (authors: 15)."""
+    """λ of the term that pulls θ towards w (authors: 15)."""
     eta: float = Field(0.005, gt=0)
-    """Rate η of w (authors: 0.005)."""
+    """Learning rate η of w (authors: 0.005)."""
     inner_steps: int = Field(5, ge=1)
     """Steps K of θ on one minibatch (authors: 5)."""
     minibatches: int | None = Field(None, ge=0)

@@ -1,4 +1,4 @@
-"""Whether a module can be trained here, found out on made-up windows before anything trains."""
+"""Checks on generated windows whether a module can be trained here, before anything trains."""
 
 from __future__ import annotations
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
+import torch
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional
 
 from plfl.layout import WindowShape
 from plfl.models.images import ImageModel, as_images, channels_of, classifier, projection
@@ -48,6 +50,19 @@ class Cnn(ImageModel):
         return Net(shape, self.blocks, self.hidden, self.projection)
 
 
+class Halved(nn.Module):
+    """Max pooling over 2 × 2 pixels."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images (B, C, H, W) as (B, C, H/2, W/2)."""
+        if not torch.is_inference_mode_enabled():
+            # Of equal pixels the first gets the whole gradient.
+            return functional.max_pool2d(images, 2)
+        # The same numbers; on a CPU, PyTorch's own pooling takes nine times as long.
+        rows = torch.maximum(*images.unflatten(-1, (-1, 2)).unbind(-1))
+        return torch.maximum(*rows.unflatten(-2, (-1, 2)).unbind(-2))
+
+
 class Net(nn.Module):
     """The module of `cnn`."""
 
@@ -65,7 +80,7 @@ class Net(nn.Module):
             for own in block:
                 layers += [nn.Conv2d(width, own, 3, padding=1), nn.ReLU()]
                 width = own
-            layers.append(nn.MaxPool2d(2))
+            layers.append(Halved())
             side //= 2
         self.convolutions = nn.Sequential(*layers)
         widths = (width * side * side, *hidden)

@@ -1,4 +1,4 @@
-"""Dropout whose masks do not depend on who trains beside whom, nor on the engine.
+"""Dropout with masks that depend neither on which models train together nor on the engine.
 
 A minibatch has a key of 64 bits, drawn for the client, the round and the step. Whether unit u is
 dropped for sample b of the minibatch follows from the key, u and b alone (a counter-based
@@ -21,7 +21,7 @@ from torch import Tensor
 
 
 class Dropout(NamedTuple):
-    """Which share of a model's hidden units training drops, for each sample anew."""
+    """Which fraction of a model's hidden units training drops, for each sample anew."""
 
     rate: float
     """Probability that a unit is dropped; the others are multiplied by 1 / (1 − rate)."""

@@ -2,7 +2,7 @@
 
 Source: "Addressing Heterogeneity in Federated Load Forecasting with Personalization Layers", 2024,
 https://arxiv.org/abs/2404.01517, and its authors' code. The arithmetic is in `forecaster` and, with
-gradients, in `passes`; this file does not wait for torch.
+gradients, in `passes`; this file does not import torch.
 """
 
 from __future__ import annotations

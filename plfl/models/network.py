@@ -1,8 +1,8 @@
 """Many models of the same sizes, as the engines train them: rows in, forecasts and gradients out.
 
 Any `nn.Module` will do. Its rows go through `torch.func.vmap` together, traced into a flat list of
-operations, where that gives every row the same bits as in any other company. Where it does not,
-they go one after the other.
+operations, where that gives every row the same bits whichever rows are beside it. Where it does
+not, they are computed one after the other.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Network(Protocol):
 
 
 class Buildable(Protocol):
-    """What is asked of a `plfl.models.Model` here."""
+    """What this module needs of a `plfl.models.Model`."""
 
     def build(self, shape: WindowShape) -> nn.Module: ...
     @property
@@ -231,11 +231,11 @@ class ModuleNetwork:
         return torch.stack(rows)
 
     def _traced(self, rows: int, *inputs: Tensor) -> Traced | None:
-        """The passes of so many rows together; None where they have to go one after the other."""
+        """The passes of this many rows together; None where they have to go one after the other."""
         return self._passes(rows, *inputs) if self._may_stack(*inputs) else None
 
     def _passes(self, rows: int, sequence: Tensor, *others: Tensor) -> Traced | None:
-        """The same, whether or not company matters; None where PyTorch cannot trace them."""
+        """The passes, even if bits depend on other rows; None where PyTorch cannot trace them."""
         key = (rows, *sequence.shape[1:], len(others), sequence.dtype, sequence.device.type)
         if key not in self.traced:
             batch, shape = sequence.shape[1], self.shape
@@ -255,21 +255,22 @@ class ModuleNetwork:
         return self.traced[key]
 
     def _may_stack(self, *inputs: Tensor) -> bool:
-        """Whether rows can go together: `vmap` can, and on a CPU a row's company is no matter."""
+        """Whether rows can go together: `vmap` can, and on a CPU no row's bits depend on others."""
         batch, dtype, device = inputs[0].shape[1], inputs[0].dtype, inputs[0].device
         key = (batch, len(inputs), dtype, device.type)
         if key not in self.together:
-            most = self._passes(ROWS, *inputs)
-            self.together[key] = most is not None and (
-                device.type != "cpu" or self._same_in_any_company(*inputs)
+            whole = self._passes(most_together(self.layout.width), *inputs)
+            self.together[key] = whole is not None and (
+                device.type != "cpu" or self._same_in_any_stack(*inputs)
             )
         return self.together[key]
 
-    def _same_in_any_company(self, *like: Tensor) -> bool:
-        """Whether made-up rows with such inputs have the same bits together and in parts."""
+    def _same_in_any_stack(self, *like: Tensor) -> bool:
+        """Whether random rows with such inputs have the same bits together and in parts."""
         random, dtype = torch.Generator().manual_seed(0), like[0].dtype
-        rows = torch.stack([self.initial(seed) for seed in range(ROWS)]).to(dtype)
-        inputs = [torch.rand(ROWS, *x.shape[1:], generator=random).to(dtype) for x in like]
+        most = most_together(self.layout.width)
+        rows = torch.stack([self.initial(seed) for seed in range(most)]).to(dtype)
+        inputs = [torch.rand(most, *x.shape[1:], generator=random).to(dtype) for x in like]
 
         def run(part: slice) -> Tensor:
             traced = self._passes(part.stop - part.start, *inputs)
@@ -280,15 +281,23 @@ class ModuleNetwork:
             return torch.cat([found.flatten(1) for found in (forecasts, *gradients)], 1)
 
         with torch.inference_mode():
-            whole = run(slice(0, ROWS))
-            same = all(torch.equal(run(slice(*part)), whole[slice(*part)]) for part in COMPANY)
+            whole = run(slice(0, most))
+            parts = (*PARTS, (most - 5, most))
+            same = all(torch.equal(run(slice(*part)), whole[slice(*part)]) for part in parts)
         if not same:
-            reason = "in other company they would get other bits"
+            reason = "their bits would depend on the rows beside them"
             log.info("%s: rows train one after the other: %s", self.model.summary, reason)
         return same
 
 
-ROWS = 12
-"""Rows that are tried together."""
-COMPANY = ((0, 2), (5, 7), (0, 5), (1, 6), (7, 12))
-"""Parts of these rows that are tried by themselves. A single row trains beside a copy of itself."""
+PARTS = ((0, 2), (5, 7), (0, 5), (1, 6))
+"""Parts of the rows that are computed separately. A single row trains beside a copy of itself."""
+
+
+def most_together(width: int) -> int:
+    """Most rows of `width` parameters that are trained together on a CPU.
+
+    They are as many as its caches like: twelve of the paper's model. Of a small model they are
+    more, because launching an operation takes longer than its arithmetic.
+    """
+    return min(max(12, 720_000 // width), 64)

@@ -1,4 +1,4 @@
-"""N-HiTS: blocks that look at the load at different resolutions, each on what the others have left.
+"""N-HiTS: blocks at different resolutions, each of which reads what the others left unexplained.
 
 Source: Cristian Challu et al., "N-HiTS: Neural Hierarchical Interpolation for Time Series
 Forecasting", AAAI 2023, https://arxiv.org/abs/2201.12886; authors' code:
@@ -25,7 +25,7 @@ from plfl.models import Model
 
 
 class Nhits(Model):
-    """Residual blocks at several resolutions; what the blocks put out is the head."""
+    """Residual blocks at several resolutions; their output layers are the head."""
 
     name = "nhits"
     label = "N-HiTS"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from plfl.experiments.evaluation import Evaluator
 
 FORECASTS = ".forecasts.parquet"
-"""Ending of the files with all forecasts of a cell's models for the test parts."""
+"""Ending of the files with all forecasts of a cell's models for the test sets."""
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None:
     """Write the models of the best cell of each state and sharing scheme, and a table of them.
 
-    If the study keeps all `forecasts`, those of these models for the test parts are written, too.
+    If the study keeps all `forecasts`, those of these models for the test sets are written, too.
 
     The best cell has the least validation MASE of the local models, mean over its seeds; the models
     are those of the first seed. A scheme in which every cell diverged has none.

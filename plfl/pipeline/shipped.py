@@ -1,4 +1,4 @@
-"""What comes with the package besides Python: the workflow, the ready studies and the guides.
+"""What comes with the package besides Python: the workflow, the ready-made studies and the guides.
 
 A clone has them at its root. A wheel has them in `plfl/shipped/`, in the same arrangement
 (`setup.py` puts them there), so that all paths between them are the same.
@@ -11,7 +11,7 @@ from plfl.errors import PlflError, did_you_mean
 from plfl.pipeline.fingerprint import ROOT
 
 PAPER = "paper"
-"""The name of `config.yaml`, the paper's study, among the ready studies."""
+"""The name of `config.yaml`, the paper's study, among the ready-made studies."""
 
 
 def root() -> Path:
@@ -26,13 +26,13 @@ def snakefile() -> Path:
 
 
 def studies() -> dict[str, Path]:
-    """The ready studies by name, the paper's first."""
+    """The ready-made studies by name, the paper's first."""
     others = {path.stem: path for path in sorted((root() / "config").glob("*.yaml"))}
     return {PAPER: root() / "config.yaml", **others}
 
 
 def about(name: str) -> str:
-    """What a ready study is for: the first sentence of its file."""
+    """What a ready-made study is for: the first sentence of its file."""
     text = studies()[name].read_text(encoding="utf-8").replace("config.yaml", f"{PAPER}.yaml")
     paragraph = text.partition("\n#\n")[0].replace("\n#", "").removeprefix("# ")
     sentence = re.split(r"(?<=[.?])\s|:\s", paragraph)[0].rstrip(".")
@@ -40,14 +40,14 @@ def about(name: str) -> str:
 
 
 def write_study(name: str, folder: Path) -> Path:
-    """Write a ready study into a folder, with the paths and commands that are valid there.
+    """Write a ready-made study into a folder, with the paths and commands that are valid there.
 
     Raises:
         PlflError: there is no such study, its file exists already, or it cannot be written.
     """
     if name not in studies():
         hint = did_you_mean(name, studies())
-        raise PlflError(f"there is no ready study {name!r}{hint}; `plfl init` lists them")
+        raise PlflError(f"there is no ready-made study {name!r}{hint}; `plfl init` lists them")
     path = folder / f"{name}.yaml"
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -60,7 +60,7 @@ def write_study(name: str, folder: Path) -> Path:
 
 
 def _adapted(text: str) -> str:
-    """The text of a ready study as it reads in a folder of the user's own."""
+    """The text of a ready-made study as it reads in a folder of the user's own."""
     for pattern, replacement in (
         (r"^# +make .*\n", ""),
         (r"snakemake --cores all --configfile ", "plfl study "),

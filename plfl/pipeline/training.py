@@ -1,4 +1,4 @@
-"""A training job: train the cells that no earlier job has trained, and take the others over."""
+"""A training job: trains the cells that no earlier job has trained, and reuses the others."""
 
 import signal
 import sys

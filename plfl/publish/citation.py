@@ -61,7 +61,7 @@ def read(path: Path) -> Citation:
             f"or name another one with --citation. For example:\n\n{EXAMPLE}"
         ) from None
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise PlflError(f"{path}: cannot be read ({error}); mend it") from None
+        raise PlflError(f"{path}: cannot be read ({error}); fix it") from None
     if not isinstance(raw, dict):
         raise PlflError(f"{path}: is not a CITATION.cff. For example:\n\n{EXAMPLE}")
     licence = raw.get("license")

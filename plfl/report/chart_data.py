@@ -8,7 +8,6 @@ over clients, and forecasts of one week for some clients.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -20,6 +19,7 @@ from scipy import stats
 
 from plfl.baselines import BASELINE
 from plfl.config.study import Cell
+from plfl.report import intervals
 from plfl.report.standings import without_seed
 from plfl.results.records import CELL, MODELS
 from plfl.results.statistics import ALPHA
@@ -56,8 +56,6 @@ SCORES = {
 them, less is better."""
 IN_KWH = ("mae", "rmse", "crps")
 """Those in kWh per interval; the others have no unit."""
-QUANTILE = re.compile(r"local_([\d.]+)")
-"""Columns of forecasts that hold a quantile, named after its level in percent."""
 MOST_ROUNDS = 60
 """Largest number of rounds of a curve; of more, evenly spaced ones are kept."""
 MOST_POINTS = 130_000
@@ -216,7 +214,7 @@ def _baselines(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
 
 
 def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Forecasts of the first week of the test part, by state.
+    """Forecasts of the first week of the test set, by state.
 
     Each state has as many clients as fit into `MOST_POINTS`, at evenly spaced ranks of test MASE,
     of which a single one is the median. If not even one fits, it has the forecasters of lowest
@@ -240,8 +238,8 @@ def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, A
         chosen = [ranked[i] for i in _ranks(len(ranked), count)]
         week = _week(tables, state, own, chosen, [(i, forecasters[i]) for i in here])
         shown = _index(forecasters, cell)
-        for client, quantiles in _quantiles(tables, cell, chosen).items():
-            week["clients"][client]["lines"] |= quantiles
+        for client, ends in _ends(tables, cell, chosen).items():
+            week["clients"][client]["lines"] |= ends
         found[state] = week | {"shown": shown}
     return found
 
@@ -299,14 +297,22 @@ def _week(
     return weeks
 
 
-def _quantiles(tables: Tables, cell: Cell, clients: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The quantiles that a cell forecasts for clients, packed, by level in percent: `q5`."""
-    levels = {m[0]: f"q{m[1]}" for c in tables.forecast_columns if (m := QUANTILE.fullmatch(c))}
-    if not levels:
+def _ends(tables: Tables, cell: Cell, clients: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The ends of the intervals that a cell forecasts for clients, packed.
+
+    Those of the 90 % interval are `q5` and `q95`, whether or not they are quantiles.
+    """
+    places = {
+        column: f"q{50 + sign * float(percent) / 2:g}"
+        for percent, pair in intervals.columns(tables).items()
+        for sign, column in zip((-1, 1), pair, strict=True)
+        if column in tables.forecast_columns
+    }
+    if not places:
         return {}
-    table = tables.forecasts(["client", "stamp", *levels], **asdict(cell)).sort_values("stamp")
+    table = tables.forecasts(["client", "stamp", *places], **asdict(cell)).sort_values("stamp")
     return {
-        str(client): {key: packed(rows[column].to_numpy(float)) for column, key in levels.items()}
+        str(client): {key: packed(rows[column].to_numpy(float)) for column, key in places.items()}
         for client, rows in table[table["client"].isin(clients)].groupby("client")
     }
 

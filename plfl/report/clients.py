@@ -38,7 +38,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Week:
-    """A week of the test part: an SVG path for each of `LINES`, and the labels of the axes."""
+    """A week of the test set: an SVG path for each of `LINES`, and the labels of the axes."""
 
     cell: str
     baseline: str
@@ -151,7 +151,7 @@ def _facts(tables: Tables, row: Mapping[Any, Any]) -> dict[str, str]:
         "series": f"{row['rows']:,.0f} rows of {row['interval']:.0f} min, {weeks:.1f} weeks",
         "load": f"mean {load(row['mean'])}, standard deviation {load(row['std'])} {unit}",
         **({"windows": left_out(row["windows"], row["skipped"])} if row.get("skipped") else {}),
-        "MAE of persistence, test part": f"{load(row['persistence_mae_test'])} {unit}",
+        "MAE of persistence, test set": f"{load(row['persistence_mae_test'])} {unit}",
     }
     # In a deployed study the data stay with the clients, which report these scores only.
     for naive in SEASONS if tables.baselines.empty else ():

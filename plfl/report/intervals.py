@@ -1,4 +1,4 @@
-"""The table of intervals: how well forecasters of quantiles know how certain they are."""
+"""The table of intervals: CRPS or MASE, coverage and width of the forecasts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import pandas as pd
 from plfl.report.clients import load, score
 from plfl.report.standings import without_seed
 from plfl.results.tables import Tables, baseline_label
+from plfl.tasks.loads import Loads
 
-CRPS = "scaled_crps"
+SCORES = {"scaled_crps": "CRPS", "mase": "MASE"}
+"""Columns that forecasters of intervals can be sorted by, and their names in print. Forecasts that
+are no quantiles have no CRPS."""
 MARGINS = {
     "none": "Intervals are as the models learnt them.",
-    "personal": "Intervals have margins that every client computed from its own validation part.",
+    "personal": "Intervals have margins that every client computed from its own validation set.",
     "shared": "Intervals of federations have margins that the server chose among those of the "
     "clients; baselines, and clients that train alone, have their own.",
 }
@@ -28,7 +31,7 @@ class Interval:
     """Scores of one interval, in print."""
 
     coverage: str
-    """Share of the test loads that lie inside, mean over clients."""
+    """Fraction of the test loads that lie inside, mean over clients."""
     least: str
     """The same of the client of which it is least."""
     client: str
@@ -44,8 +47,8 @@ class Row:
     scheme: str | None
     """The sharing scheme of a cell; None for a baseline."""
     name: str
-    crps: str
-    """Scaled CRPS."""
+    score: str
+    """That of `sorted_by`."""
     intervals: list[Interval]
     """In the order of `shares`."""
 
@@ -56,8 +59,20 @@ def shares(tables: Tables) -> list[str]:
     return [match[1] for match in found if match]
 
 
+def sorted_by(tables: Tables) -> str:
+    """The column of the score by which the rows are sorted, on validation."""
+    return next(column for column in SCORES if column in tables.record_columns)
+
+
+def columns(tables: Tables) -> dict[str, tuple[str, str]]:
+    """The columns of forecasts.parquet with the lower and the upper end of each interval of local
+    models, by what it is meant to cover in percent, the widest first."""
+    task = tables.study.task
+    return task.ends("local") if isinstance(task, Loads) else {}
+
+
 def intervals(tables: Tables) -> dict[str, list[Row]]:
-    """The rows of each state, by CRPS on validation; empty if a study forecasts no intervals.
+    """The rows of each state, by score on validation; empty without intervals.
 
     Of a sharing scheme, those of its best cell. Baselines without a forecast are left out.
     """
@@ -67,8 +82,8 @@ def intervals(tables: Tables) -> dict[str, list[Row]]:
 
 
 def _of_state(tables: Tables, state: str) -> list[Row]:
-    percents = shares(tables)
-    columns = ["split", "client", CRPS]
+    percents, by = shares(tables), sorted_by(tables)
+    columns = ["split", "client", by]
     columns += [f"{name}_{percent}" for percent in percents for name in ("coverage", "width")]
     last = tables.study.federation.rounds
     rows: list[tuple[float, Row]] = []
@@ -77,13 +92,13 @@ def _of_state(tables: Tables, state: str) -> list[Row]:
             found = tables.records(
                 ["seed", *columns], model="local", round=last, **without_seed(cell)
             )
-            rows.append(_row(found, scheme, tables.optimisers(cell), percents))
+            rows.append(_row(found, scheme, tables.optimisers(cell), by, percents))
     here = tables.baselines[tables.baselines["state"] == state]
     for name, found in here.groupby("baseline", sort=False):
-        if CRPS in found and found.loc[found["split"] == "test", "mae"].notna().all():
+        if found.loc[found["split"] == "test", "mae"].notna().all():
             # A baseline has no seed.
             of_one = found[columns].assign(seed=0)
-            rows.append(_row(of_one, None, baseline_label(str(name)), percents))
+            rows.append(_row(of_one, None, baseline_label(str(name)), by, percents))
     return [row for _, row in sorted(rows, key=_place)]
 
 
@@ -92,12 +107,12 @@ def _place(row: tuple[float, Row]) -> float:
 
 
 def _row(
-    found: pd.DataFrame, scheme: str | None, name: str, percents: list[str]
+    found: pd.DataFrame, scheme: str | None, name: str, by: str, percents: list[str]
 ) -> tuple[float, Row]:
-    """A row, given the scores of each seed, split and client, with its CRPS on validation."""
-    validation = float(found.loc[found["split"] == "validation", CRPS].mean(skipna=False))
+    """A row, given the scores of each seed, split and client, with its score on validation."""
+    validation = float(found.loc[found["split"] == "validation", by].mean(skipna=False))
     test = found[found["split"] == "test"]
-    crps = test.groupby("seed")[CRPS].mean()
+    scores = test.groupby("seed")[by].mean()
     by_client = test.groupby("client")
     listed = []
     for percent in percents:
@@ -111,8 +126,8 @@ def _row(
                 load(test[f"width_{percent}"].mean()),
             )
         )
-    spread = crps.std() if len(crps) > 1 else np.nan
-    return validation, Row(scheme, name, score(crps.mean(), spread), listed)
+    spread = scores.std() if len(scores) > 1 else np.nan
+    return validation, Row(scheme, name, score(scores.mean(), spread), listed)
 
 
 def _percent(share: float) -> str:

@@ -97,8 +97,8 @@ def _verdicts(tables: Tables, found: Findings) -> Iterator[str]:
             if some
         ]
         yield (
-            f"With its one seed, the best federation is {' and '.join(parts)}; this decides "
-            "nothing, because one seed does not show how much trainings vary."
+            f"With its single seed, the best federation is {' and '.join(parts)}; this is not "
+            "conclusive, because one seed does not show how much trainings vary."
         )
         return
     for answer, start in (
@@ -108,7 +108,7 @@ def _verdicts(tables: Tables, found: Findings) -> Iterator[str]:
         if some := [verdict for verdict in judged if verdict.answer == answer]:
             yield f"{start} {_rivals(tables, some)}."
     if not any(verdict.answer == "holds" for verdict in judged):
-        yield "There is no forecaster that a federation was shown to beat."
+        yield "No comparison shows a federation to be better."
 
 
 def _rivals(tables: Tables, verdicts: Sequence[Verdict]) -> str:

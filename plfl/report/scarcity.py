@@ -35,7 +35,7 @@ from plfl.results.scarcity import (
 )
 
 CAPTION = (
-    "Test MASE against weeks of training history per client, always on the same test part. Error"
+    "Test MASE against weeks of training history per client, always on the same test set. Error"
     " bars are 95 % bootstrap intervals over clients, each the mean of its seeds. Grey and black"
     " lines are baselines: LightGBM and ridge regression learn from the same history; of the"
     " seasonal naive forecasts the one with the least test MASE is drawn. LightGBM, pooled needs"

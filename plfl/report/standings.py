@@ -28,7 +28,7 @@ class Standing:
     validation: str
     test: str
     in_sample: str
-    """Test error over that of the seasonal naive forecast in the training part; "–" where the
+    """Test error over that of the seasonal naive forecast in the training set; "–" where the
     tables lack it."""
     bytes: str
     """Of a cell: bytes per participant and round, both directions. Of a pooled baseline: bytes of

@@ -1,7 +1,7 @@
 """The audit of the authors' code: the studies that it compares, and its tables as text.
 
-Two walks lead from the authors' code to the corrected algorithm, one change at a time. The first
-removes the departures of `methods.authors_code` from the paper, on the data of the study. The
+A *walk* is a sequence of studies, each with one change more than the one before. The first walk
+removes the deviations of `methods.authors_code` from the paper, on the data of the study. The
 second starts from the data as the authors' code prepares them, with the corrected algorithm
 throughout. `plfl.experiments.audit` trains both.
 """
@@ -119,7 +119,7 @@ def _data(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
         else "the authors' windows: the last 18 % tested, 5 steps ahead, pooled scaling, abs",
         {
             "data": {"comstock": {"join": "position"}},
-            # The authors test on all of the last fifth; our records need a validation part.
+            # The authors test on all of the last fifth; our records need a validation set.
             "windows": {"look_ahead": 5, "scaling": "pooled", "split": [0.8, 0.02, 0.18]},
             "model": {"output": "abs"},
             "grid": {"method": ["fedopt"]},
@@ -178,7 +178,7 @@ def as_markdown(study: Study, table: pd.DataFrame) -> str:
         if walk == "data":
             lines += [
                 "",
-                "A change of the test part or of the look-ahead also changes the error of"
+                "A change of the test set or of the look-ahead also changes the error of"
                 " persistence: the MASE above and below such a row are not comparable.",
             ]
         for keys, part in table[table["walk"] == walk].groupby(["state", *PAIR], sort=False):

@@ -19,7 +19,7 @@ models. With a single seed the variation over seeds is unknown, so claims about 
 undecided. An undecided verdict about scores says how many more seeds or clients would decide it
 (`plfl.results.power`). The measured error rates are in `docs/claims.md`.
 
-The best cell of a claim is selected on validation, never on the test part.
+The best cell of a claim is selected on validation, never on the test set.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -175,7 +175,11 @@ def estimate(verdict: Verdict) -> str:
             return "–"
         if verdict.unit == "share":
             return f"{value:.2%}"
-        return f"{value:+.3g}" if verdict.unit in ("MASE", "points") else f"{value:.3g}"
+        if verdict.unit == "factor" and value >= 1000:
+            return "over 1,000"  # as wide as intervals of two or three clients are
+        return (
+            f"{value:+.3g}" if verdict.unit in ("MASE", "points", "doublings") else f"{value:.3g}"
+        )
 
     unit = {"factor": "-fold", "share": ""}.get(verdict.unit, f" {verdict.unit}")
     return f"{number(verdict.effect)}{unit} [{number(verdict.low)}, {number(verdict.high)}]"

@@ -1,8 +1,8 @@
 """The tables of a study of classifiers: their summary, their standings, and paired comparisons.
 
 The records have the columns that `plfl.results.records` describes, with other scores: `error`, the
-share of wrong answers on the held-out images, which all clients share; `own_error`, the same with
-each class weighted by its share among the client's training images; `cross_entropy`.
+fraction of wrong predictions on the held-out images, which all clients share; `own_error`, the same
+with each class weighted by its share among the client's training images; `cross_entropy`.
 """
 
 from __future__ import annotations

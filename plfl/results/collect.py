@@ -68,7 +68,7 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
                 row[f"{season}_mase_{split}"] = scores.of_split(dataset, i, split, forecast)["mase"]
             if error == 0:
                 log.warning(
-                    "%s client %s: persistence has no error on its %s part, where the load never "
+                    "%s client %s: persistence has no error on its %s set, where the load never "
                     "changes; its MASE is undefined, and means over clients leave it out",
                     state,
                     name,
@@ -280,7 +280,7 @@ def _collect_images(
 
 
 def label_counts(dataset: ImageDataset, seed: int) -> pd.DataFrame:
-    """Training `images` of every `client` and `label`, as dealt with a `seed`."""
+    """Training `images` of every `client` and `label`, as divided with a `seed`."""
     counts = dataset.label_counts
     return pd.DataFrame(
         {

@@ -15,6 +15,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from plfl.config.study import Study
@@ -55,6 +56,8 @@ CLAIMS = {
     "o9": "FedAMP and FedFomo beat FedAvg",
     "o10": "kNN-Per beats FedAvg",
     "o11": "FedPer beats LG-FedAvg, which shares the head instead of the body",
+    "o12": "one step on the own data makes Per-FedAvg's model better than FedAvg's",
+    "o13": "Ditto's MASE differs less between clients than FedAvg's and local training's",
 }
 """The claims by name."""
 AVERAGING = "fedopt"
@@ -103,6 +106,39 @@ def _against_local(methods: Sequence[str]) -> Question:
         )
 
     return evidence
+
+
+def _evenly(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
+    """(o13): Ditto against FedAvg and local training, by the distance of each client's MASE from
+    the median over clients, as in the test of Brown and Forsythe."""
+
+    def apart(found: Scores) -> Scores:
+        scored = np.isfinite(found.mase).any(axis=(0, 1))
+        median = np.median(found.mase[..., scored], axis=-1, keepdims=True)
+        return replace(found, mase=np.abs(found.mase - median))
+
+    _need_methods(study, ["ditto", AVERAGING])
+    distances = {state: apart(found) for state, found in of_states.items()}
+    return _all(
+        question(study, distances)
+        for question in (_rivals([("ditto", AVERAGING)]), _against_local(["ditto"]))
+    )
+
+
+def _one_step(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
+    """(o12): Per-FedAvg against fine-tuned FedAvg, both after a single step."""
+    _need_methods(study, ["per_fedavg", "fine_tuning"])
+    chosen = study.hyperparameters.method
+    tuned, meta = chosen.fine_tuning, chosen.per_fedavg  # type: ignore[attr-defined]
+    single = meta.adapt_steps == tuned.most_steps == 1 and tuned.epochs > tuned.head_epochs == 0
+    searched = {"fine_tuning.head_epochs", "fine_tuning.epochs", "fine_tuning.most_steps"}
+    searched |= {"per_fedavg.adapt_steps"}
+    if not single or any(f"method.{key}" in study.tuning.search for key in searched):
+        raise NotInStudyError(
+            "it needs per_fedavg: {adapt_steps: 1} and fine_tuning: {most_steps: 1}, without "
+            "head_epochs, in hyperparameters.method"
+        )
+    return _rivals([("per_fedavg", "fine_tuning")])(study, of_states)
 
 
 def _layers(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
@@ -167,6 +203,8 @@ ABOUT_SCORES: dict[str, Question] = {
     "o9": _rivals([("fedamp", AVERAGING), ("fedfomo", AVERAGING)]),
     "o10": _rivals([("knn_per", AVERAGING)]),
     "o11": _layers,
+    "o12": _one_step,
+    "o13": _evenly,
 }
 """The evidence for each claim about scores, from the study and the scores of its states."""
 

@@ -240,7 +240,7 @@ def _compared(one: Variant, other: Variant) -> Iterator[tuple[dict[str, Any], Co
         for model in one.models(sharing, method):
             for state, here in one.scores[model].items():
                 there = other.scores[model].get(state)
-                if there is None or not _comparable(one.tables, other.tables, state):
+                if there is None or not comparable(one.tables, other.tables, state):
                     continue
                 k, j = (s.best(s.where(sharing=sharing, method=method)) for s in (here, there))
                 if k is None or j is None:
@@ -270,7 +270,7 @@ def _compared(one: Variant, other: Variant) -> Iterator[tuple[dict[str, Any], Co
                 )
 
 
-def _comparable(one: Tables, other: Tables, state: str) -> bool:
+def comparable(one: Tables, other: Tables, state: str) -> bool:
     """Whether MASE of both means the same: persistence has the same error for common clients."""
     a, b = (t.clients[t.clients["state"] == state] for t in (one, other))
     both = a.merge(b, on="client")

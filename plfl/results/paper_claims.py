@@ -39,7 +39,7 @@ ROUNDS = {"fedopt": 4, "authors_code": 8}
 """The methods that implement the paper's round, as in its text or as in its authors' code, with the
 bytes of each number that they send."""
 PARAMETERS = 60276
-"""Parameters of the paper's model; the share of PL-FL depends on the model."""
+"""Parameters of the paper's model; the fraction of PL-FL depends on the model."""
 BYTES = 0.0581
 """Claimed ratio of the bytes of PL-FL to those of FL."""
 STRONG = 2.0

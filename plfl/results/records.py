@@ -69,7 +69,7 @@ class CellResult:
     records: pd.DataFrame
     """Long table over round, client, split and model, as above."""
     forecasts: pd.DataFrame
-    """Forecasts of the first week of the test part by the models of the last round, in kWh."""
+    """Forecasts of the first week of the test set by the models of the last round, in kWh."""
     models: Models | None = None
     """The models of the last round. Cells that train together keep those of the best cell of each
     sharing scheme only, with all its seeds: see `plfl.experiments.train.train`."""

@@ -186,7 +186,7 @@ class Tables:
         return table.set_index("client")["mase"]
 
     def forecasts(self, columns: list[str], **equal: object) -> pd.DataFrame:
-        """The same for forecasts.parquet: a week of the test part, in kWh per interval."""
+        """The same for forecasts.parquet: a week of the test set, in kWh per interval."""
         return self._rows("forecasts.parquet", columns, equal)
 
     @property
@@ -214,7 +214,7 @@ class Tables:
     def baseline_scores(self) -> pd.DataFrame:
         """Scores of every baseline in every state, in their order, by `state` and `baseline`.
 
-        Columns `mase_mean`, `mae_mean` and `rmse_mean` on the test part, `validation_mase`, `bytes`
+        Columns `mase_mean`, `mae_mean` and `rmse_mean` on the test set, `validation_mase`, `bytes`
         (over all clients) and `pooled`. Means are over clients, those of MASE over clients that
         have one; NaN if any client lacks a forecast.
         """

@@ -45,8 +45,8 @@ class Verdict:
     """95 % interval of the effect: over clients; of classifiers, over seeds; for bytes, the range
     over all cells."""
     unit: str = "MASE"
-    """Kind of the effect: a difference of `MASE`, of accuracy in `points` or of `rounds`, a `share`
-    or a `factor`."""
+    """Kind of the effect: a difference of `MASE`, of accuracy in `points` or of `rounds`,
+    `doublings` of a value, a `share` or a `factor`."""
     p: float | None = None
     """P value of the answer, corrected by Holm's method over all claims and models."""
     p_clients: float | None = None

@@ -143,6 +143,10 @@ class Task(TaskRules):
         """Clients with too few validation windows for margins, a line for each."""
         return iter(())
 
+    def margins_shape(self, horizons: int) -> tuple[int, ...]:
+        """The shape of the margins of a client whose windows have some `horizons`."""
+        raise NotImplementedError
+
     def margins_of(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
         """Margins (...) of a client, given what is predicted for its validation windows, in units
         of the model's outputs."""
@@ -170,7 +174,7 @@ class Task(TaskRules):
         raise NotImplementedError
 
     def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
-        """Start rows of windows of a client's test part whose predictions are kept to look at."""
+        """Start rows of windows of a client's test set whose predictions are kept to look at."""
         raise NotImplementedError
 
     def shown(

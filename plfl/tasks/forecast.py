@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from plfl.config.task_rules import Margins
 from plfl.tasks import (
     CorrectedDistillation,
     Distillation,
@@ -15,18 +16,17 @@ from plfl.tasks import (
     NotTrueDistillation,
     Objective,
     Restriction,
-    Task,
     Term,
 )
+from plfl.tasks.loads import Loads
 
 if TYPE_CHECKING:
-    import pandas as pd
     from torch import Tensor
 
     from plfl.data.dataset import Dataset, Split
 
 
-class Forecast(Task):
+class Forecast(Loads):
     """What is predicted. `name` selects a task; by default a forecast of the load, trained with
     `federation.loss`.
 
@@ -41,9 +41,29 @@ class Forecast(Task):
     """
 
     name = "forecast"
-    selection = "mase"
-    # The MASE is the same but for a factor, and undefined where the load never changes.
-    own_selection = "mae"
+
+    conformal: Margins = "none"
+    """Whether every forecast gets an interval, whose margins cover as many loads of the validation
+    set as `level` says: `personal`, each client its own, or `shared`, one for all by way of the
+    server. Clients that train alone always have their own."""
+    level: float = Field(0.9, gt=0, lt=1)
+    """The share of loads that this interval is meant to cover."""
+
+    @property
+    def margins(self) -> Margins:
+        return self.conformal
+
+    @property
+    def shares(self) -> dict[str, float]:
+        return {} if self.conformal == "none" else {f"{100 * self.level:g}": self.level}
+
+    @property
+    def intervals(self) -> dict[str, tuple[int, int]]:
+        return dict.fromkeys(self.shares, (0, 2))
+
+    @property
+    def middle(self) -> int:
+        return 1
 
     def outputs(self, horizons: int) -> int:
         return horizons
@@ -76,61 +96,56 @@ class Forecast(Task):
             case _:
                 assert_never(term)
 
-    def agreed_bins(self, targets: Sequence[Tensor], bins: int) -> tuple[Tensor, Tensor]:
-        """Quantiles of the targets of all clients, and ρ of each."""
-        import torch
-
-        edges = quantile_edges(torch.cat(list(targets)), bins)
-        return edges, torch.stack([bin_ratios(own, edges) for own in targets])
-
-    def histograms(self, targets: Sequence[Floats], bins: int) -> Floats:
-        """Shares of each client's targets in the quantile bins of all targets together."""
-        edges = np.quantile(np.concatenate(targets), np.linspace(0, 1, bins + 1)[1:-1])
-        found = [np.searchsorted(edges, some, side="right").ravel() for some in targets]
-        return np.stack([np.bincount(which, minlength=bins) / len(which) for which in found])
-
     def predictions(
         self, dataset: Dataset, client: int, starts: NDArray[np.int64], outputs: Floats
     ) -> Floats:
         """Loads in kWh per interval."""
         return dataset.in_kwh(client, starts, outputs)
 
+    def banded(self, dataset: Dataset, predictions: Floats) -> Floats:
+        """Forecasts (W,) or (W, H) as (W, H, 3), intervals of no width."""
+        return predictions.reshape(len(predictions), dataset.horizons, 1).repeat(3, axis=-1)
+
     def exported(self, loads: Tensor, margins: Tensor | None) -> Tensor:
-        """Loads (B,) or (B, H)."""
-        return loads
+        """Loads (B,) or (B, H); with margins, loads between the ends of intervals (B, H, 3)."""
+        import torch
+
+        if margins is None:
+            return loads
+        # Unlike len(), the shape lets a program take any number of windows.
+        found = loads.reshape(loads.shape[0], -1, 1)
+        return torch.cat([found - margins, found, found + margins], -1)
 
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
     ) -> dict[str, float]:
+        """Those of the forecast and, with margins, of its interval.
+
+        Predictions are (W,) or (W, H), with margins (W, H, 3). An interval has a `coverage` and a
+        `width` in kWh, as `coverage_90`, and a `coverage` at each target.
+        """
         from plfl.tasks import metrics
 
-        return metrics.of_split(dataset, client, split, predictions)
-
-    def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
-        return dataset.first_week(client)
-
-    def shown(
-        self,
-        dataset: Dataset,
-        client: int,
-        starts: NDArray[np.int64],
-        predictions: Mapping[str, Floats],
-    ) -> pd.DataFrame:
-        """A row per target: `client`, `stamp`, `truth`, `persistence`, the forecasts by model."""
-        import pandas as pd
-
-        columns = {"truth": dataset.truth(starts), "persistence": dataset.persistence(starts)}
-        for model, found in predictions.items():
-            columns |= self.columns(model, found)
-        keys = {
-            "client": str(dataset.clients[client]),
-            "stamp": dataset.stamps[dataset.target_rows(starts)].ravel(),
-        }
-        return pd.DataFrame(keys | {n: c.ravel().astype(np.float32) for n, c in columns.items()})
+        if predictions.ndim < 3:
+            return metrics.of_split(dataset, client, split, predictions)
+        found = metrics.of_split(dataset, client, split, self.point(dataset, predictions))
+        starts = dataset.starts(client, split)
+        truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
+        found |= self.interval_scores(truth, predictions)
+        for h, column in enumerate(metrics.columns_of(dataset)):
+            found |= self.widest_coverage(truth[:, h], predictions[:, h], column)
+        return found
 
     def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
-        """Predictions (W, ...) as columns (W,) or (W, H) of a table, which begin with a `name`."""
-        return {name: predictions}
+        """The forecast under the name itself and, with margins, the ends of its interval, such as
+        `local_lower` and `local_upper`."""
+        if predictions.ndim < 3:
+            return {name: predictions}
+        lower, point, upper = np.moveaxis(predictions, -1, 0)
+        return {name: point, f"{name}_lower": lower, f"{name}_upper": upper}
+
+    def ends(self, name: str) -> dict[str, tuple[str, str]]:
+        return dict.fromkeys(self.shares, (f"{name}_lower", f"{name}_upper"))
 
 
 def _corrected(
@@ -143,20 +158,3 @@ def _corrected(
     moved = term.weight * (1 - ratios) * (taught - targets)
     same = bins == torch.bucketize(targets, term.edges)
     return torch.where(same, targets, targets + moved)
-
-
-def quantile_edges(targets: Tensor, bins: int) -> Tensor:
-    """Inner edges (bins − 1,) that cut `targets` into bins of the same size."""
-    import torch
-
-    inner = np.arange(1, bins) / bins
-    edges = np.quantile(targets.double().cpu().numpy(), inner)
-    return torch.from_numpy(edges).to(targets)
-
-
-def bin_ratios(targets: Tensor, edges: Tensor) -> Tensor:
-    """ρ (bins,): how many of `targets` fall into each bin, relative to the fullest."""
-    import torch
-
-    counts = torch.bincount(torch.bucketize(targets, edges).flatten(), minlength=len(edges) + 1)
-    return counts.to(targets.dtype) / counts.max()

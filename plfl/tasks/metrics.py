@@ -33,13 +33,13 @@ def mase(truth: Floats, forecast: Floats, persistence: Floats) -> float:
 
 
 def nrmse(truth: Floats, forecast: Floats) -> float:
-    """Root mean squared error as a share of the mean load; NaN if that is zero."""
+    """Root mean squared error as a fraction of the mean load; NaN if that is zero."""
     mean = abs(float(truth.mean()))
     return rmse(truth, forecast) / mean if mean > 0 else float("nan")
 
 
 def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int) -> float:
-    """Mean absolute error over that of the seasonal naive forecast in the training part.
+    """Mean absolute error over that of the seasonal naive forecast in the training set.
 
     This is MASE as Hyndman and Koehler (2006, "Another look at measures of forecast accuracy")
     define it. Unlike `mase`, its denominator does not depend on the look-ahead or on the part that
@@ -48,11 +48,11 @@ def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int
     Args:
         truth: loads (W,).
         forecast: forecasts (W,) of these.
-        training: loads of the training part (R,), in the order of time; NaN are left out.
+        training: loads of the training set (R,), in the order of time; NaN are left out.
         season: rows of a season, for example of a day.
 
     Returns:
-        The ratio; NaN if the load of the training part repeats itself exactly.
+        The ratio; NaN if the load of the training set repeats itself exactly.
     """
     changes = np.abs(known(training[season:] - training[:-season]))
     scale = float(changes.mean()) if len(changes) else 0.0
@@ -86,7 +86,7 @@ def crps(truth: Floats, quantiles: Floats, levels: Sequence[float]) -> float:
 
 
 def coverage(truth: Floats, low: Floats, high: Floats) -> float:
-    """Share of the loads that lie in their interval, ends included; NaN if an end is missing."""
+    """Fraction of the loads that lie in their interval, ends included; NaN if an end is missing."""
     if np.isnan(low).any() or np.isnan(high).any():
         return float("nan")
     return float(((low <= truth) & (truth <= high)).mean())

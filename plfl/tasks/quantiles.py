@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -11,8 +10,8 @@ from pydantic import Field, model_validator
 
 from plfl.config.named_block import refusal
 from plfl.config.task_rules import Margins
-from plfl.tasks import Floats, Objective, Term, conformal
-from plfl.tasks.forecast import Forecast
+from plfl.tasks import Floats, Objective, Term
+from plfl.tasks.loads import Loads
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 MEDIAN = 0.5
 
 
-class Quantiles(Forecast):
+class Quantiles(Loads):
     """Quantiles of the load at each target, trained with the pinball loss instead of
     `federation.loss`.
 
@@ -37,8 +36,8 @@ class Quantiles(Forecast):
     """Levels of the quantiles, ascending, with 0.5 among them. Two levels that add up to 1 are the
     ends of an interval: 0.05 and 0.95 those of the 90 % interval."""
     conformal: Margins = "none"
-    """Margins at both ends of every interval, by which it covers as many loads of the validation
-    part as it says: `personal`, each client its own, or `shared`, one for all by way of the server.
+    """Margins at both ends of every interval, by which it covers the stated fraction of the
+    validation loads: `personal`, each client its own, or `shared`, one for all through the server.
     Clients that train alone always have their own."""
 
     @model_validator(mode="after")
@@ -77,15 +76,24 @@ class Quantiles(Forecast):
         return Objective(Pinball(self.levels))
 
     @property
+    def shares(self) -> dict[str, float]:
+        return {
+            percent: self.levels[high] - self.levels[low]
+            for percent, (low, high) in self.intervals.items()
+        }
+
+    @property
     def intervals(self) -> dict[str, tuple[int, int]]:
-        """The numbers of the levels that are the ends of each interval, by its share in percent,
-        the widest first."""
         found = {}
         for low, level in enumerate(self.levels):
             for high in range(low + 1, len(self.levels)):
                 if abs(level + self.levels[high] - 1) < 1e-9:
                     found[f"{100 * (self.levels[high] - level):g}"] = (low, high)
         return found
+
+    @property
+    def middle(self) -> int:
+        return self.levels.index(MEDIAN)
 
     def predictions(
         self, dataset: Dataset, client: int, starts: NDArray[np.int64], outputs: Floats
@@ -94,51 +102,8 @@ class Quantiles(Forecast):
         quantiles = outputs.reshape(len(starts), dataset.horizons, len(self.levels))
         return np.sort(dataset.in_kwh(client, starts, quantiles), axis=-1)
 
-    def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
-        if self.conformal == "none":
-            return
-        percent, share = next(iter(self._shares.items()))
-        needed = conformal.least(share)
-        for i, name in enumerate(dataset.clients.tolist()):
-            if (windows := len(dataset.starts(i, "validation"))) < needed:
-                yield (
-                    f"client {name}: has {windows} windows in its validation part, but "
-                    f"task.conformal needs {needed} for a margin of the {percent} % interval; use "
-                    "more rows for validation in windows.split, or set task.conformal to none"
-                )
-
-    def margins_of(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
-        """Margins (H, I) of the intervals of each target, the widest interval first."""
-        truth = dataset.truth(dataset.starts(client, "validation"))
-        truth = truth.reshape(len(predictions), dataset.horizons)
-        found = np.empty((dataset.horizons, len(self.intervals)))
-        for i, (percent, (low, high)) in enumerate(self.intervals.items()):
-            for h in range(dataset.horizons):
-                ends = predictions[:, h, low], predictions[:, h, high]
-                found[h, i] = conformal.margin(truth[:, h], *ends, self._shares[percent])
-        return found / float(dataset.load_scale[client])
-
-    def agreed(self, margins: Floats, windows: NDArray[np.int64]) -> Floats:
-        shares = self._shares.values()
-        found = [conformal.agreed(margins[..., i], windows, s) for i, s in enumerate(shares)]
-        return np.stack(found, axis=-1)
-
-    def with_margins(
-        self, dataset: Dataset, client: int, predictions: Floats, margins: Floats
-    ) -> Floats:
-        """Quantiles (W, H, Q) in kWh per interval, ascending. The median stays as it is.
-
-        Where ends would cross after that, the outer one gives way, which widens its interval.
-        """
-        found, kwh = predictions.copy(), dataset.load_scale[client] * margins
-        for i, (low, high) in enumerate(self.intervals.values()):
-            found[..., low] -= kwh[:, i]
-            found[..., high] += kwh[:, i]
-        middle = self.levels.index(MEDIAN)
-        below, above = found[..., middle::-1], found[..., middle:]
-        found[..., middle::-1] = np.minimum.accumulate(below, axis=-1)
-        found[..., middle:] = np.maximum.accumulate(above, axis=-1)
-        return found
+    def banded(self, dataset: Dataset, predictions: Floats) -> Floats:
+        return predictions
 
     def exported(self, loads: Tensor, margins: Tensor | None) -> Tensor:
         """Quantiles (B, H, Q)."""
@@ -151,18 +116,10 @@ class Quantiles(Forecast):
         ends = torch.zeros(found.shape[1:], dtype=found.dtype)
         for i, (low, high) in enumerate(self.intervals.values()):
             ends[:, low], ends[:, high] = -margins[:, i], margins[:, i]
-        middle = self.levels.index(MEDIAN)
+        middle = self.middle
         found = found + ends
         below = found[..., : middle + 1].flip(-1).cummin(-1).values.flip(-1)
         return torch.cat([below, found[..., middle:].cummax(-1).values[..., 1:]], -1)
-
-    @property
-    def _shares(self) -> dict[str, float]:
-        """The share of loads that each interval is meant to cover, the widest first."""
-        return {
-            percent: self.levels[high] - self.levels[low]
-            for percent, (low, high) in self.intervals.items()
-        }
 
     def scores(
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
@@ -175,33 +132,31 @@ class Quantiles(Forecast):
         """
         from plfl.tasks import metrics
 
-        found = super().scores(dataset, client, split, self.median(dataset, predictions))
+        found = metrics.of_split(dataset, client, split, self.point(dataset, predictions))
         starts = dataset.starts(client, split)
         truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
         persistence = metrics.mae(truth.ravel(), dataset.persistence(starts).ravel())
         crps = metrics.crps(truth, predictions, self.levels)
         found["crps"] = crps
         found["scaled_crps"] = crps / persistence if persistence > 0 else float("nan")
-        for percent, (low, high) in self.intervals.items():
-            ends = predictions[..., low], predictions[..., high]
-            found[f"coverage_{percent}"] = metrics.coverage(truth, *ends)
-            found[f"width_{percent}"] = metrics.width(*ends)
+        found |= self.interval_scores(truth, predictions)
         for h, column in enumerate(metrics.columns_of(dataset)):
             own = predictions[:, h]
             found[f"crps{column}"] = metrics.crps(truth[:, h], own, self.levels)
-            for percent, (low, high) in list(self.intervals.items())[:1]:
-                covered = metrics.coverage(truth[:, h], own[:, low], own[:, high])
-                found[f"coverage_{percent}{column}"] = covered
+            if self.intervals:
+                found |= self.widest_coverage(truth[:, h], own, column)
         return found
-
-    def median(self, dataset: Dataset, predictions: Floats) -> Floats:
-        """The point forecasts (W,) or (W, H)."""
-        middle = predictions[..., self.levels.index(MEDIAN)]
-        return middle[:, 0] if dataset.horizons == 1 else middle
 
     def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
         """The median under the name itself, and the quantiles: `local_5` is the 5 % quantile."""
-        found = {name: predictions[..., self.levels.index(MEDIAN)]}
+        found = {name: predictions[..., self.middle]}
         for i, level in enumerate(self.levels):
             found[f"{name}_{100 * level:g}"] = predictions[..., i]
+        return found
+
+    def ends(self, name: str) -> dict[str, tuple[str, str]]:
+        found = {}
+        for percent, (low, high) in self.intervals.items():
+            low_level, high_level = self.levels[low], self.levels[high]
+            found[percent] = f"{name}_{100 * low_level:g}", f"{name}_{100 * high_level:g}"
         return found

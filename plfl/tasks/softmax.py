@@ -73,7 +73,7 @@ def corrected(taught: Tensor, labels: Tensor, ratios: Tensor, temperature: float
     Args:
         taught: logits (..., C) of the received model.
         labels: numbers (...) of the true classes y.
-        ratios: ρ (..., C), shares of the client's labels relative to its largest.
+        ratios: ρ (..., C), fractions of the client's labels relative to its largest.
         temperature: τ of p = softmax(z_T / τ).
     """
     p = torch.softmax(taught / temperature, -1)

@@ -28,7 +28,7 @@ from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.tasks.losses import Pinball
 from plfl.training.native.compile import CompileError, build_kernel, load_kernel, supported
 from plfl.training.stacked import Stacked
-from plfl.training.task import Contrast, LocalTask
+from plfl.training.task import LocalTask
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Fused:
         self._parameters = network.layout.width
         if self._kernel.plfl_parameters(byref(self._network)) != self._parameters:
             raise ValueError(
-                f"the kernel's model has not the {self._parameters} parameters: {form}"
+                f"the kernel's model does not have {self._parameters} parameters: {form}"
             )
         tables = (dataset.features, dataset.context, dataset.targets)
         self._tables = [torch.from_numpy(table).contiguous() for table in tables]
@@ -104,31 +104,38 @@ class Fused:
         """Run the local steps of every row; returns the mean minibatch loss (S,), float64.
 
         Raises:
-            MemoryError: there is not enough for the threads' own copies of a model.
+            MemoryError: there is not enough for the threads' own contiguous of a model.
         """
         rule, taken, known = _rule(task.optimiser), _taken(task), task.loss.name in _LOSSES
         if rule is None or taken is None or not known:
             _leave_to_stacked(task.optimiser.name if known else f"the loss {task.loss.name}")
             return self._stacked.train(task)
         S, K, B = task.batches.shape
-        P = self._parameters
+        trained = _trained(task)
+        contiguous = {name: self._numbers(x, (S, self._parameters)) for name, x in trained.items()}
         losses = torch.empty(S, dtype=torch.float64)
-        trained = {"theta": task.rows}
-        trained |= {_KERNEL_STATE[name]: x for name, x in task.state.items()}
-        if task.gradients is not None:
-            trained["gradients"] = task.gradients
-        if task.storm is not None:
-            trained |= {"momentum": task.storm.momentum, "square": task.storm.square}
-        if task.average is not None:
-            trained["average"] = task.average.rows
-        if task.anchor is not None:
-            trained["anchor"] = task.anchor.rows
+        arrays = contiguous | self._terms(task) | {"taken": taken, "losses": losses}
+        job = _Training(
+            rows=S,
+            steps=K,
+            batch=B,
+            threads=self.threads,
+            rules=(_Rule * S)(*[rule] * S),
+            **self._settings(task),
+            **{name: x.data_ptr() for name, x in arrays.items()},
+        )
+        self._run("plfl_train", job)
+        for name, x in trained.items():
+            x.copy_(contiguous[name])
         if task.mixture is not None:
-            state = task.mixture.state.items()
-            trained["mixed"] = task.mixture.rows
-            trained |= {f"mixed_{_KERNEL_STATE[name]}": x for name, x in state}
-        results = {name: self._numbers(x, (S, P)) for name, x in trained.items()}
-        terms = {
+            task.mixture.share.copy_(arrays["shares"])
+        return losses
+
+    def _terms(self, task: LocalTask) -> dict[str, Tensor]:
+        """What the kernel reads beside the rows that it trains, and the shares of a mixture, by the
+        names of the kernel."""
+        (S, K, B), P = task.batches.shape, self._parameters
+        numbers = {
             "pull": (task.pull, (P,)),
             "constant": (task.constant, (S, P)),
             "step_offset": (task.step_offset, (S, P)),
@@ -136,65 +143,56 @@ class Fused:
             "previous": (None if task.contrast is None else task.previous, (S, P)),
             "scale": (None if task.storm is None else task.storm.scale, (S, P)),
         }
-        arrays = results | {
-            "starts": self._windows_of(task.batches),
-            "taken": taken,
-            "shared": _mask(task.shared, P),
-            "losses": losses,
-            **{
-                name: self._numbers(x, shape) for name, (x, shape) in terms.items() if x is not None
-            },
-        }
+        terms = {n: self._numbers(x, shape) for n, (x, shape) in numbers.items() if x is not None}
+        terms |= {"starts": self._windows_of(task.batches), "shared": _mask(task.shared, P)}
         if task.steps is not None:
-            arrays["row_steps"] = _steps(task.steps, S, K)
+            terms["row_steps"] = _steps(task.steps, S, K)
         if task.lookahead is not None:
             if task.lookahead.batches.shape != task.batches.shape:
                 raise ValueError("a look ahead needs as many windows as there are in the steps")
-            arrays["ahead"] = self._windows_of(task.lookahead.batches)
+            terms["ahead"] = self._windows_of(task.lookahead.batches)
             if task.lookahead.keys is not None:
-                arrays["ahead_keys"] = _keys(task.lookahead.keys, S, K)
+                terms["ahead_keys"] = _keys(task.lookahead.keys, S, K)
         if task.keys is not None:
-            arrays["keys"] = _keys(task.keys, S, K)
+            terms["keys"] = _keys(task.keys, S, K)
         if task.mixture is not None:
-            arrays["shares"] = self._numbers(task.mixture.share, (S,)).clone()
+            terms["shares"] = self._numbers(task.mixture.share, (S,)).clone()
         if task.frozen is not None:
-            arrays["frozen"] = _mask(task.frozen, P)
+            terms["frozen"] = _mask(task.frozen, P)
         if task.rates is not None:
-            arrays["rates"] = torch.tensor(task.rates[:K], dtype=torch.float64)
-        levels = task.loss.levels if isinstance(task.loss, Pinball) else ()
-        if levels:
-            arrays["levels"] = torch.tensor(levels, dtype=self.dtype)
+            terms["rates"] = torch.tensor(task.rates[:K], dtype=torch.float64)
+        if levels := _levels(task):
+            terms["levels"] = torch.tensor(levels, dtype=self.dtype)
         if task.average is not None:
-            arrays["averaged"] = task.average.steps.double().expand(S, 1).contiguous()
-        job = _Training(
-            rows=S,
-            steps=K,
-            batch=B,
-            threads=self.threads,
-            rules=(_Rule * S)(*[rule] * S),
-            contrast=0.0 if task.contrast is None else task.contrast.weight,
-            temperature=1.0 if task.contrast is None else task.contrast.temperature,
-            features=self._layer_of(task.contrast),
-            clip=task.clip or 0.0,
-            limit=0.0 if task.average is None else task.average.decay,
-            loss=_LOSSES.index(task.loss.name),
-            quantiles=len(levels),
-            loss_scale=task.loss_scale,
-            a=0.0 if task.storm is None else task.storm.a,
-            beta=0.0 if task.storm is None else task.storm.beta,
-            every=1 if task.anchor is None else task.anchor.every,
-            anchor_rate=0.0 if task.anchor is None else task.anchor.rate,
-            ahead_rate=0.0 if task.lookahead is None else task.lookahead.rate,
-            learned=0 if task.mixture is None else task.mixture.learns,
-            share_rate=0.0 if task.mixture is None else task.mixture.rate,
-            **{name: x.data_ptr() for name, x in arrays.items()},
-        )
-        self._run("plfl_train", job)
-        for name, x in trained.items():
-            x.copy_(results[name])
+            terms["averaged"] = task.average.steps.double().expand(S, 1).contiguous()
+        return terms
+
+    def _settings(self, task: LocalTask) -> dict[str, float]:
+        """The single numbers of a task, by the names of the kernel."""
+        settings: dict[str, float] = {
+            "loss": _LOSSES.index(task.loss.name),
+            "loss_scale": task.loss_scale,
+            "quantiles": len(_levels(task)),
+            "clip": task.clip or 0.0,
+            "temperature": 1.0,
+            "every": 1,
+        }
+        if (contrast := task.contrast) is not None:
+            settings |= {"contrast": contrast.weight, "temperature": contrast.temperature}
+            # The layer of the MLP whose inputs are the features that are contrasted.
+            is_first = contrast.features == "states"
+            settings["features"] = 0 if is_first else int(self._network.layers)
+        if task.average is not None:
+            settings["limit"] = task.average.decay
+        if task.storm is not None:
+            settings |= {"a": task.storm.a, "beta": task.storm.beta}
+        if task.anchor is not None:
+            settings |= {"every": task.anchor.every, "anchor_rate": task.anchor.rate}
+        if task.lookahead is not None:
+            settings["ahead_rate"] = task.lookahead.rate
         if task.mixture is not None:
-            task.mixture.share.copy_(arrays["shares"])
-        return losses
+            settings |= {"learned": task.mixture.learns, "share_rate": task.mixture.rate}
+        return settings
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         """Forecasts, in scaled units, of row s for the windows `starts[s]`."""
@@ -214,11 +212,6 @@ class Fused:
         """What the last layer of row s reads for the windows `starts[s]`, by `Stacked`."""
         return self._stacked.penultimate(rows, starts)
 
-    def _layer_of(self, contrast: Contrast | None) -> int:
-        """The layer of the MLP whose inputs are the features that are contrasted."""
-        states = contrast is None or contrast.features == "states"
-        return 0 if states else int(self._network.layers)
-
     def _run(self, function: str, job: Structure) -> None:
         arguments = (self._network, self._source, job)
         if getattr(self._kernel, function)(*map(byref, arguments)):
@@ -235,6 +228,29 @@ class Fused:
             found = f"{tuple(values.shape)} of {values.dtype}"
             raise ValueError(f"numbers {shape} of {self.dtype} are needed, not {found}")
         return values.contiguous()
+
+
+def _trained(task: LocalTask) -> dict[str, Tensor]:
+    """The rows (S, P) that the kernel changes in place, by its names."""
+    trained = {"theta": task.rows}
+    trained |= {_KERNEL_STATE[name]: x for name, x in task.state.items()}
+    if task.gradients is not None:
+        trained["gradients"] = task.gradients
+    if task.storm is not None:
+        trained |= {"momentum": task.storm.momentum, "square": task.storm.square}
+    if task.average is not None:
+        trained["average"] = task.average.rows
+    if task.anchor is not None:
+        trained["anchor"] = task.anchor.rows
+    if task.mixture is not None:
+        trained["mixed"] = task.mixture.rows
+        trained |= {f"mixed_{_KERNEL_STATE[n]}": x for n, x in task.mixture.state.items()}
+    return trained
+
+
+def _levels(task: LocalTask) -> tuple[float, ...]:
+    """The levels of the quantiles; none with a loss of another kind."""
+    return task.loss.levels if isinstance(task.loss, Pinball) else ()
 
 
 def _mask(mask: Tensor, parameters: int) -> Tensor:

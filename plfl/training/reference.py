@@ -84,7 +84,7 @@ class Reference:
 
     def train(self, task: LocalTask) -> Tensor:
         if task.steps_taken.any():
-            problem = "'reference' starts every round with fresh moments; take another engine here"
+            problem = "'reference' starts every round with fresh moments; use another engine"
             raise ConfigError("compute.engine", [problem])
         losses = [_Row(self, task, s).train() for s in range(len(task.rows))]
         return torch.tensor(losses, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The rate of the local optimisers over all local steps of a training.
+"""The learning rate of the local optimisers over all local steps of a training.
 
 The rate of a step is that of the ClientOpt times a factor, which depends on the round and on the
 number of the step alone: an interrupted training continues with the same rates, and all clients

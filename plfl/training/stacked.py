@@ -5,18 +5,19 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from plfl.data.examples import Examples
-from plfl.models.network import Network
+from plfl.models.network import Network, most_together
+from plfl.optimizers.client import ClientOpt
 from plfl.training.losses import contrastive
-from plfl.training.task import Contrast, LocalTask, LookAhead, Storm
+from plfl.training.task import Contrast, LocalTask
 
-CHUNK = 12
-"""Most rows that are trained together on a CPU: as many as its caches like."""
 WINDOWS = 2**20
 """About as many windows are forecast together on a GPU, which takes some gigabytes."""
 FEATURES = 4096
@@ -38,7 +39,8 @@ class Stacked:
         self.network = network
         self.device, self.dtype = device, dtype
         on_gpu = device.type != "cpu"
-        self.block, self.chunk = (sys.maxsize, sys.maxsize) if on_gpu else (4 * CHUNK, CHUNK)
+        self.chunk = sys.maxsize if on_gpu else most_together(network.layout.width)
+        self.block = sys.maxsize if on_gpu else 4 * self.chunk
         # Those of one row are enough for a CPU.
         self.windows = WINDOWS if on_gpu else 1
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
@@ -54,7 +56,7 @@ class Stacked:
         chunks = math.ceil(len(task.rows) / self.chunk)
         edges = [round(i * len(task.rows) / chunks) for i in range(chunks + 1)]
         parts = (task.select(slice(*edge)) for edge in itertools.pairwise(edges))
-        return torch.cat([self._train(part, fresh) for part in parts])
+        return torch.cat([_Stack(self, part, fresh).train() for part in parts])
 
     def _train_with_a_twin(self, task: LocalTask) -> Tensor:
         """Train a single row beside a copy of itself.
@@ -63,142 +65,12 @@ class Stacked:
         other bits alone than beside others.
         """
         twins = task.select(torch.zeros(2, dtype=torch.int64, device=self.device))
-        loss = self._train(twins, not task.steps_taken.any())[:1]
-        task.rows.copy_(twins.rows[:1])
-        for name, rows in task.state.items():
-            rows.copy_(twins.state[name][:1])
-        if task.gradients is not None and twins.gradients is not None:
-            task.gradients.copy_(twins.gradients[:1])
-        if task.storm is not None and twins.storm is not None:
-            task.storm.momentum.copy_(twins.storm.momentum[:1])
-            task.storm.square.copy_(twins.storm.square[:1])
-        if task.average is not None and twins.average is not None:
-            task.average.rows.copy_(twins.average.rows[:1])
-        if task.anchor is not None and twins.anchor is not None:
-            task.anchor.rows.copy_(twins.anchor.rows[:1])
-        if task.mixture is not None and twins.mixture is not None:
-            task.mixture.rows.copy_(twins.mixture.rows[:1])
-            task.mixture.share.copy_(twins.mixture.share[:1])
-            for name, rows in task.mixture.state.items():
-                rows.copy_(twins.mixture.state[name][:1])
-        return loss
+        losses = _Stack(self, twins, fresh=not task.steps_taken.any()).train()
+        for own, of_twins in zip(task.trained, twins.trained, strict=True):
+            own.copy_(of_twins[:1])
+        return losses[:1]
 
-    @torch.inference_mode()
-    def _train(self, task: LocalTask, fresh: bool) -> Tensor:
-        """Train all rows at once; `fresh`: no optimiser has any steps behind it."""
-        optimiser, y, state = task.optimiser, task.rows, task.state
-        start = y.clone()
-        behind = 0 if fresh else task.steps_taken.expand_as(y)
-        pull = optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
-        pulls = bool(pull.any())
-        batches = task.batches
-        targets = self.targets[batches + self.look_back[-1]]
-        if task.targets is not None:
-            targets = task.targets.to(self.dtype)
-        steps = _steps(task)
-        taken: list[int] = steps.tolist()
-        always, most = min(taken) == max(taken), max(taken)
-        # Rows that take a step are the first of these; a mask of them would stop a GPU every time.
-        longest_first = steps.argsort(descending=True, stable=True)
-        total = torch.zeros(len(y), dtype=torch.float64, device=self.device)
-        g = torch.empty_like(y)
-        storm = task.storm
-        if storm is not None:
-            before = y + task.shared * storm.scale * storm.momentum
-            old = torch.empty_like(y)
-        for k in range(1, most + 1):
-            inputs = self._inputs(batches[:, k - 1], _key(task.keys, k))
-            minibatch = (inputs, targets[:, k - 1], task, start)
-            active = None if always else steps >= k
-            now = slice(None) if always else longest_first[: sum(n >= k for n in taken)]
-            paced = optimiser if task.rates is None else optimiser.slowed(task.rates[k - 1])
-            point, losses = y, torch.zeros((), dtype=total.dtype)
-            if task.lookahead is not None:
-                point, losses = self._ahead(task, task.lookahead, k, y, start)
-            losses = losses + self._gradient(point, *minibatch, g)
-            if task.mixture is not None:
-                mixture, share = task.mixture, task.mixture.share[:, None]
-                by_mixture = torch.empty_like(y)
-                mixed = share * mixture.rows + (1 - share) * y
-                losses = losses + self._gradient(mixed, *minibatch, by_mixture)
-                along = share * by_mixture
-                if k <= mixture.learns:
-                    mixture.learn(y, by_mixture, active)
-                optimiser.decayed(mixture.rows, along)
-                with _only(now, mixture.rows, mixture.state) as (rows, moments):
-                    paced.step(rows, along[now], moments, _part(behind, now) + k)
-            if storm is not None:
-                self._gradient(before, *minibatch, old)
-                mine = task.shared if active is None else task.shared & active[:, None]
-                _recur(storm, g, old, mine)
-                before.copy_(y)
-                way = storm.scale * storm.momentum
-                ahead = y - torch.where((steps > k)[:, None], way, 0)
-            if task.gradients is not None:
-                task.gradients.add_(g if active is None else g * active[:, None])
-            if pulls:
-                g += pull * (y - (start if task.anchor is None else task.anchor.rows))
-            if task.constant is not None:
-                g += task.constant
-            optimiser.decayed(y, g)
-            total += losses if active is None else losses * active
-            with _only(now, y, state) as (rows, moments):
-                paced.step(rows, g[now], moments, _part(behind, now) + task.since(k))
-                if storm is not None:
-                    rows.copy_(torch.where(task.shared, ahead[now], rows))
-                if task.step_offset is not None:
-                    rows += task.step_offset[now]
-                if task.frozen is not None:
-                    rows.copy_(torch.where(task.frozen, start[now], rows))
-            if task.anchor is not None:
-                task.anchor.advance(y, state, k, now)
-            if task.average is not None:
-                task.average.advance(y, k, active)
-        return total / (steps * task.gradients_per_step)
-
-    def _ahead(
-        self, task: LocalTask, look: LookAhead, k: int, y: Tensor, start: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Where the gradient of step `k` is taken, and the losses (S,) on the way there."""
-        starts, slope = look.batches[:, k - 1], torch.empty_like(y)
-        targets = self.targets[starts + self.look_back[-1]]
-        inputs = self._inputs(starts, _key(look.keys, k))
-        losses = self._gradient(y, inputs, targets, task, start, slope)
-        point = y - look.rate * slope
-        return point if task.frozen is None else torch.where(task.frozen, y, point), losses
-
-    def _gradient(
-        self,
-        y: Tensor,
-        inputs: tuple[Tensor, ...],
-        targets: Tensor,
-        task: LocalTask,
-        start: Tensor,
-        out: Tensor,
-    ) -> Tensor:
-        """Losses (S,) of the models `y` on a minibatch, and their gradient into `out`."""
-        reads = task.contrast is not None
-        outputs, kept = self.network.forward_pass(y, *inputs, features=reads)
-        each = task.loss.of(outputs, targets).flatten(1)
-        losses = each.mean(1) * task.loss_scale
-        features: dict[str, Tensor] = {}
-        if task.contrast is not None and task.previous is not None:
-            which = task.contrast.features
-            near, far = (
-                getattr(self.network.forward_pass(rows, *inputs, features=reads)[1], which)
-                for rows in (start, task.previous)
-            )
-            added, features[which] = _contrast(getattr(kept, which), near, far, task.contrast)
-            losses = losses + added
-        by_output = task.loss.slope(outputs, targets) * (task.loss_scale / each.shape[1])
-        self.network.backward_pass(y, kept, by_output, features, out)
-        if task.clip is not None:
-            if task.frozen is not None:
-                out.masked_fill_(task.frozen, 0)
-            out *= (task.clip / (_norms(out) + CLOSE)).clamp(max=1)
-        return losses
-
-    def _inputs(self, starts: Tensor, keys: Tensor | None = None) -> tuple[Tensor, ...]:
+    def inputs(self, starts: Tensor, keys: Tensor | None = None) -> tuple[Tensor, ...]:
         """Sequences (S, B, T, F) and contexts (S, B, G) of windows, and what dropout keeps of the
         units if the minibatches have keys (S,)."""
         sequence = self.features[starts[..., None] + self.look_back]
@@ -210,13 +82,17 @@ class Stacked:
             return inputs
         return *inputs, dropout.kept(keys, starts.shape[-1]).to(self.dtype)
 
+    def targets_of(self, starts: Tensor) -> Tensor:
+        """Targets of windows, of the shape of `starts`, or with further dimensions of the task."""
+        return self.targets[starts + self.look_back[-1]]
+
     @torch.inference_mode()
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
         most = max(1, self.windows // max([1, *map(len, starts)]))
         forecasts: list[Tensor] = []
         for first in range(0, len(starts), most):
             some = starts[first : first + most]
-            inputs = self._inputs(pad_sequence(some, batch_first=True))
+            inputs = self.inputs(pad_sequence(some, batch_first=True))
             padded = self.network.forecasts(rows[first : first + most], *inputs)
             forecasts += [f[: len(own)] for f, own in zip(padded, some, strict=True)]
         return forecasts
@@ -226,11 +102,183 @@ class Stacked:
         found = []
         for s, windows in enumerate(starts):
             parts = [
-                self.network.forward_pass(rows[s : s + 1], *self._inputs(some[None]))[1]
+                self.network.forward_pass(rows[s : s + 1], *self.inputs(some[None]))[1]
                 for some in windows.split(FEATURES)
             ]
             found.append(torch.cat([part.penultimate[0].mT for part in parts]))
         return found
+
+
+class _Minibatch(NamedTuple):
+    """Windows of all rows, and what their outputs are compared with."""
+
+    inputs: tuple[Tensor, ...]
+    """See `Stacked.inputs`."""
+    targets: Tensor
+    """(S, B), or (S, B, ...) as the loss reads them."""
+
+
+@dataclass(frozen=True)
+class _Active:
+    """The rows that take a step; others have taken all of theirs."""
+
+    mask: Tensor | None
+    """(S,); None: all."""
+    index: Tensor | slice
+    """Their numbers, or a slice of all. A mask as an index would stop a GPU every time."""
+
+
+class _Stack:
+    """The rows of a task while they are trained."""
+
+    def __init__(self, engine: Stacked, task: LocalTask, fresh: bool):
+        """`fresh`: no optimiser has any steps behind it."""
+        self.engine, self.task, self.y = engine, task, task.rows
+        self.start = task.rows.clone()
+        self.g = torch.empty_like(task.rows)
+        self.behind = 0 if fresh else task.steps_taken.expand_as(task.rows)
+        S, K, _ = task.batches.shape
+        self.steps = torch.full((S,), K, device=engine.device) if task.steps is None else task.steps
+        self.counts: list[int] = self.steps.tolist()
+        self.longest_first = self.steps.argsort(descending=True, stable=True)
+        pull = task.optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
+        self.pull = pull if pull.any() else None
+        self.targets = (
+            engine.targets_of(task.batches)
+            if task.targets is None
+            else task.targets.to(engine.dtype)
+        )
+        storm = task.storm
+        self.before = None if storm is None else self.y + task.shared * storm.scale * storm.momentum
+        """The point before y, see `Storm`."""
+
+    @torch.inference_mode()
+    def train(self) -> Tensor:
+        """Take all steps; the mean losses (S,) of their minibatches."""
+        total = torch.zeros(len(self.y), dtype=torch.float64, device=self.engine.device)
+        for k in range(1, max(self.counts) + 1):
+            active = self._active(k)
+            losses = self._step(k, active)
+            total += losses if active.mask is None else losses * active.mask
+        return total / (self.steps * self.task.gradients_per_step)
+
+    def _active(self, k: int) -> _Active:
+        """Those of step `k`, from 1."""
+        if min(self.counts) == max(self.counts):
+            return _Active(None, slice(None))
+        return _Active(self.steps >= k, self.longest_first[: sum(n >= k for n in self.counts)])
+
+    def _step(self, k: int, active: _Active) -> Tensor:
+        """Take step `k`, from 1; the sum (S,) of the losses of its minibatches."""
+        task, y, g = self.task, self.y, self.g
+        minibatch, paced = self._minibatch(k), task.optimiser
+        if task.rates is not None:
+            paced = paced.slowed(task.rates[k - 1])
+        point, on_the_way = self._ahead(k)
+        losses = self._gradient(point, minibatch, g) + on_the_way
+        losses = losses + self._mix(minibatch, paced, k, active)
+        stormed = self._storm(minibatch, k, active)
+        if task.gradients is not None:
+            task.gradients.add_(g if active.mask is None else g * active.mask[:, None])
+        if self.pull is not None:
+            g += self.pull * (y - (self.start if task.anchor is None else task.anchor.rows))
+        if task.constant is not None:
+            g += task.constant
+        paced.decayed(y, g)
+        behind = self._behind(active)
+        with _only(active.index, y, task.state) as (rows, moments):
+            paced.step(rows, g[active.index], moments, behind + task.since(k))
+            if stormed is not None:
+                rows.copy_(torch.where(task.shared, stormed[active.index], rows))
+            if task.step_offset is not None:
+                rows += task.step_offset[active.index]
+            if task.frozen is not None:
+                rows.copy_(torch.where(task.frozen, self.start[active.index], rows))
+        if task.anchor is not None:
+            task.anchor.advance(y, task.state, k, active.index)
+        if task.average is not None:
+            task.average.advance(y, k, active.mask)
+        return losses
+
+    def _ahead(self, k: int) -> tuple[Tensor, Tensor | float]:
+        """Where the gradient of step `k` is taken, and the losses (S,) on the way there; see
+        `LookAhead`."""
+        look, frozen, y = self.task.lookahead, self.task.frozen, self.y
+        if look is None:
+            return y, 0.0
+        starts, slope = look.batches[:, k - 1], torch.empty_like(y)
+        inputs = self.engine.inputs(starts, _key(look.keys, k))
+        losses = self._gradient(y, _Minibatch(inputs, self.engine.targets_of(starts)), slope)
+        point = y - look.rate * slope
+        return point if frozen is None else torch.where(frozen, y, point), losses
+
+    def _mix(
+        self, minibatch: _Minibatch, paced: ClientOpt, k: int, active: _Active
+    ) -> Tensor | float:
+        """Take a step of the second models; the losses (S,) of the mixtures; see `Mixture`."""
+        mixture, y = self.task.mixture, self.y
+        if mixture is None:
+            return 0.0
+        share, slope = mixture.share[:, None], torch.empty_like(y)
+        losses = self._gradient(share * mixture.rows + (1 - share) * y, minibatch, slope)
+        along = share * slope
+        if k <= mixture.learns:
+            mixture.learn(y, slope, active.mask)
+        paced.decayed(mixture.rows, along)
+        with _only(active.index, mixture.rows, mixture.state) as (rows, moments):
+            paced.step(rows, along[active.index], moments, self._behind(active) + k)
+        return losses
+
+    def _storm(self, minibatch: _Minibatch, k: int, active: _Active) -> Tensor | None:
+        """Where the shared parameters go, by the gradients `g` at y and those at the point before;
+        see `Storm`."""
+        storm, y, g = self.task.storm, self.y, self.g
+        if storm is None or self.before is None:
+            return None
+        old = torch.empty_like(y)
+        self._gradient(self.before, minibatch, old)
+        where = self.task.shared
+        if active.mask is not None:
+            where = where & active.mask[:, None]
+        m, v = storm.momentum, storm.square
+        m.copy_(torch.where(where, g + (1 - storm.a) * (m - old), m))
+        v.copy_(torch.where(where, storm.beta * v + (1 - storm.beta) * g * g, v))
+        self.before.copy_(y)
+        return y - torch.where((self.steps > k)[:, None], storm.scale * m, 0)
+
+    def _minibatch(self, k: int) -> _Minibatch:
+        """Those of step `k`, from 1."""
+        inputs = self.engine.inputs(self.task.batches[:, k - 1], _key(self.task.keys, k))
+        return _Minibatch(inputs, self.targets[:, k - 1])
+
+    def _behind(self, active: _Active) -> Tensor | int:
+        """Steps that the optimisers of the rows have behind them from earlier rounds."""
+        return self.behind if isinstance(self.behind, int) else self.behind[active.index]
+
+    def _gradient(self, at: Tensor, minibatch: _Minibatch, out: Tensor) -> Tensor:
+        """Losses (S,) of the models `at` some parameters (S, P) on a minibatch, and their gradient
+        into `out`."""
+        task, network, (inputs, targets) = self.task, self.engine.network, minibatch
+        reads = task.contrast is not None
+        outputs, kept = network.forward_pass(at, *inputs, features=reads)
+        each = task.loss.of(outputs, targets).flatten(1)
+        losses = each.mean(1) * task.loss_scale
+        features: dict[str, Tensor] = {}
+        if task.contrast is not None and task.previous is not None:
+            which = task.contrast.features
+            near, far = (
+                getattr(network.forward_pass(rows, *inputs, features=reads)[1], which)
+                for rows in (self.start, task.previous)
+            )
+            added, features[which] = _contrast(getattr(kept, which), near, far, task.contrast)
+            losses = losses + added
+        by_output = task.loss.slope(outputs, targets) * (task.loss_scale / each.shape[1])
+        network.backward_pass(at, kept, by_output, features, out)
+        if task.clip is not None:
+            if task.frozen is not None:
+                out.masked_fill_(task.frozen, 0)
+            out *= (task.clip / (_norms(out) + CLOSE)).clamp(max=1)
+        return losses
 
 
 def _norms(rows: Tensor) -> Tensor:
@@ -253,23 +301,9 @@ def _contrast(h: Tensor, near: Tensor, far: Tensor, contrast: Contrast) -> tuple
     return added.detach(), by_leaf.mT
 
 
-def _recur(r: Storm, g: Tensor, old: Tensor, where: Tensor) -> None:
-    """Take the gradients at the point and at the one before into m and v, `where` they are to."""
-    r.momentum.copy_(torch.where(where, g + (1 - r.a) * (r.momentum - old), r.momentum))
-    r.square.copy_(torch.where(where, r.beta * r.square + (1 - r.beta) * g * g, r.square))
-
-
 def _key(keys: Tensor | None, k: int) -> Tensor | None:
     """Keys (S,) of the minibatches of step `k`, from 1."""
     return None if keys is None else keys[:, k - 1]
-
-
-def _steps(task: LocalTask) -> Tensor:
-    """Steps (S,) of each row."""
-    if task.steps is not None:
-        return task.steps
-    S, K, _ = task.batches.shape
-    return torch.full((S,), K, device=task.rows.device)
 
 
 @contextmanager
@@ -285,7 +319,3 @@ def _only(
     y[now] = rows
     for name, values in moments.items():
         state[name][now] = values
-
-
-def _part(behind: Tensor | int, now: Tensor | slice) -> Tensor | int:
-    return behind if isinstance(behind, int) else behind[now]

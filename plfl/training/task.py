@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.client.sgd import Sgd
 from plfl.tasks.losses import POINT, Loss
+
+STANDING = Sgd.model_construct(lr=0.0)
+"""Steps that lead nowhere, for gradients alone."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,34 @@ class Contrast:
 
 
 @dataclass(frozen=True)
-class Storm:
+class OfRows:
+    """A dataclass whose tensors have one entry per row, but for those `of_parameters`."""
+
+    of_parameters: ClassVar[frozenset[str]] = frozenset()
+    """Fields with one entry per parameter, the same for all rows."""
+
+    def map(self, change: Callable[..., Tensor], *others: Self) -> Self:
+        """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
+        names = [field.name for field in fields(self) if field.name not in self.of_parameters]
+        alike = {name: [getattr(part, name) for part in (self, *others)] for name in names}
+        return replace(self, **{name: _changed(change, values) for name, values in alike.items()})
+
+
+def _changed(change: Callable[..., Tensor], values: Sequence[Any]) -> Any:
+    """`values` of a field, as `OfRows.map` changes them; without tensors, the first of them."""
+    first = values[0]
+    match first:
+        case Tensor():
+            return change(*values)
+        case dict():
+            return {name: change(*(value[name] for value in values)) for name in first}
+        case OfRows():
+            return first.map(change, *values[1:])
+    return first
+
+
+@dataclass(frozen=True)
+class Storm(OfRows):
     """STORM's steps (arXiv 1905.10018), which replace the optimiser's for the shared parameters.
 
     Each minibatch gives gradients g of the loss at y and g⁻ at y⁻, the point before:
@@ -49,19 +79,13 @@ class Storm:
     scale: Tensor
     """s (S, P)."""
     a: float
-    """Share of the new gradient in m; 1: plain gradients."""
+    """Fraction of the new gradient in m; 1: plain gradients."""
     beta: float
     """Decay β of v."""
 
-    def map(self, change: Callable[..., Tensor], *others: Storm) -> Storm:
-        """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
-        tensors = ((r.momentum, r.square, r.scale) for r in (self, *others))
-        m, v, s = itertools.starmap(change, zip(*tensors, strict=True))
-        return replace(self, momentum=m, square=v, scale=s)
-
 
 @dataclass(frozen=True)
-class Average:
+class Average(OfRows):
     """An exponential moving average of each row over its steps: ȳ ← d ȳ + (1 − d) y after a step.
 
     In step t of the row, d = min(decay, (1 + t)/(10 + t)), so that the start is soon forgotten.
@@ -83,15 +107,9 @@ class Average:
             weight = weight * active[:, None]
         self.rows.add_((y - self.rows).mul_(weight.to(y.dtype)))
 
-    def map(self, change: Callable[..., Tensor], *others: Average) -> Average:
-        """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
-        every = (self, *others)
-        rows, steps = change(*(a.rows for a in every)), change(*(a.steps for a in every))
-        return replace(self, rows=rows, steps=steps)
-
 
 @dataclass(frozen=True)
-class LookAhead:
+class LookAhead(OfRows):
     """Each step's gradient g is of the loss not at y, but at y − `rate` · g′.
 
     g′ is the gradient at y on a minibatch of its own, with the targets of its windows. Frozen
@@ -105,15 +123,9 @@ class LookAhead:
     keys: Tensor | None = None
     """Of these minibatches, as `LocalTask.keys`."""
 
-    def map(self, change: Callable[..., Tensor], *others: LookAhead) -> LookAhead:
-        """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
-        keys = [x.keys for x in (self, *others) if x.keys is not None]
-        batches = change(self.batches, *(o.batches for o in others))
-        return replace(self, batches=batches, keys=change(*keys) if keys else None)
-
 
 @dataclass(frozen=True)
-class Anchor:
+class Anchor(OfRows):
     """What proximal and `pull` terms draw towards, instead of the start: w, which follows the rows.
 
     After `every` steps, w ← w + `rate` (y − w), and the moments of the optimiser start afresh.
@@ -133,18 +145,14 @@ class Anchor:
             for moments in state.values():
                 moments[now] = 0
 
-    def map(self, change: Callable[..., Tensor], *others: Anchor) -> Anchor:
-        """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
-        return replace(self, rows=change(self.rows, *(o.rows for o in others)))
-
 
 @dataclass(frozen=True)
-class Mixture:
+class Mixture(OfRows):
     """A second model v of each row, which learns what the mixture v̄ = α v + (1 − α) y lacks.
 
     Each step takes, from what was before the step and on its minibatch, a step of the optimiser on
-    v along α g(v̄) beside that on y, and, where it learns, α ← clip(α − `rate` ⟨v − y, g(v̄)⟩, 0, 1).
-    Of the other terms only the loss, `clip` and `rates` concern v.
+    v along α g(v̄) beside that on y, and, where it learns, α ← clip(α − `rate` ⟨v − y, g(v̄)⟩, 0,
+    1). Of the other terms only the loss, `clip` and `rates` concern v.
     """
 
     rows: Tensor
@@ -167,24 +175,16 @@ class Mixture:
         moved = (self.share - self.rate * products).clamp(0, 1)
         self.share.copy_(moved if active is None else torch.where(active, moved, self.share))
 
-    def map(self, change: Callable[..., Tensor], *others: Mixture) -> Mixture:
-        """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
-        every = (self, *others)
-        return replace(
-            self,
-            rows=change(*(m.rows for m in every)),
-            state={name: change(*(m.state[name] for m in every)) for name in self.state},
-            share=change(*(m.share for m in every)),
-        )
-
 
 @dataclass(frozen=True)
-class LocalTask:
-    """What one round asks of S models that share a ClientOpt.
+class LocalTask(OfRows):
+    """The work of one round for S models that share a ClientOpt.
 
     Every local step is: gradient of the mean `loss` (and of `contrast`) + proximal and `pull`
     terms + `constant`, through the optimiser or a `storm`, then `step_offset`.
     """
+
+    of_parameters = frozenset({"shared", "pull", "frozen"})
 
     optimiser: ClientOpt
     rows: Tensor
@@ -236,6 +236,14 @@ class LocalTask:
     keys: Tensor | None = None
     """Keys (S, K) of the minibatches, which say what a model with dropout drops; None: nothing."""
 
+    @classmethod
+    def fresh(
+        cls, optimiser: ClientOpt, rows: Tensor, batches: Tensor, shared: Tensor
+    ) -> LocalTask:
+        """Plain steps of an optimiser that has none behind it; `rows` are trained in place."""
+        behind = torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device)
+        return cls(optimiser, rows, batches, shared, optimiser.init(rows), behind)
+
     def since(self, k: int) -> int:
         """The number of step `k` (both from 1) among those since the moments started afresh."""
         return k if self.anchor is None else (k - 1) % self.anchor.every + 1
@@ -245,72 +253,32 @@ class LocalTask:
         """Minibatch gradients of a step whose losses are in the mean that the engine returns."""
         return 1 + (self.lookahead is not None) + (self.mixture is not None)
 
+    @property
+    def trained(self) -> list[Tensor]:
+        """What an engine advances in place."""
+        tensors = [self.rows, *self.state.values()]
+        if self.gradients is not None:
+            tensors.append(self.gradients)
+        if self.storm is not None:
+            tensors += [self.storm.momentum, self.storm.square]
+        if self.average is not None:
+            tensors.append(self.average.rows)
+        if self.anchor is not None:
+            tensors.append(self.anchor.rows)
+        if self.mixture is not None:
+            tensors += [self.mixture.rows, *self.mixture.state.values(), self.mixture.share]
+        return tensors
+
     def select(self, index: slice | Tensor) -> LocalTask:
         """The work of some rows: views of it for a slice, copies for a tensor of their numbers."""
-
-        def some(rows: Tensor | None) -> Tensor | None:
-            return None if rows is None else rows[index]
-
-        return replace(
-            self,
-            rows=self.rows[index],
-            batches=self.batches[index],
-            state={name: rows[index] for name, rows in self.state.items()},
-            steps_taken=self.steps_taken.expand(len(self.rows), -1)[index],
-            constant=some(self.constant),
-            step_offset=some(self.step_offset),
-            targets=some(self.targets),
-            steps=some(self.steps),
-            gradients=some(self.gradients),
-            previous=some(self.previous),
-            storm=self.storm and self.storm.map(lambda rows: rows[index]),
-            average=self.average and self.average.map(lambda rows: rows[index]),
-            anchor=self.anchor and self.anchor.map(lambda rows: rows[index]),
-            keys=some(self.keys),
-            lookahead=self.lookahead and self.lookahead.map(lambda rows: rows[index]),
-            mixture=self.mixture and self.mixture.map(lambda rows: rows[index]),
-        )
+        behind = self.steps_taken.expand(len(self.rows), -1)
+        return replace(self, steps_taken=behind).map(lambda rows: rows[index])
 
     @classmethod
     def concat(cls, tasks: Sequence[LocalTask]) -> LocalTask:
         """The work of all rows of `tasks`, which differ in nothing else."""
-        first = tasks[0]
-        if len(tasks) == 1:
-            return first
-        storms = [task.storm for task in tasks if task.storm is not None]
-        averages = [task.average for task in tasks if task.average is not None]
-        anchors = [task.anchor for task in tasks if task.anchor is not None]
-        looks = [task.lookahead for task in tasks if task.lookahead is not None]
-        mixtures = [task.mixture for task in tasks if task.mixture is not None]
-        return replace(
-            first,
-            rows=torch.cat([task.rows for task in tasks]),
-            batches=torch.cat([task.batches for task in tasks]),
-            state={name: torch.cat([task.state[name] for task in tasks]) for name in first.state},
-            steps_taken=torch.cat([task.steps_taken for task in tasks]),
-            constant=_joined([task.constant for task in tasks]),
-            step_offset=_joined([task.step_offset for task in tasks]),
-            targets=_joined([task.targets for task in tasks]),
-            steps=_joined([task.steps for task in tasks]),
-            gradients=_joined([task.gradients for task in tasks]),
-            previous=_joined([task.previous for task in tasks]),
-            storm=storms[0].map(_stacked, *storms[1:]) if storms else None,
-            average=averages[0].map(_stacked, *averages[1:]) if averages else None,
-            anchor=anchors[0].map(_stacked, *anchors[1:]) if anchors else None,
-            keys=_joined([task.keys for task in tasks]),
-            lookahead=looks[0].map(_stacked, *looks[1:]) if looks else None,
-            mixture=mixtures[0].map(_stacked, *mixtures[1:]) if mixtures else None,
-        )
-
-
-def _stacked(*parts: Tensor) -> Tensor:
-    return torch.cat(parts)
-
-
-def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """The rows of all parts; either every part has rows or none has."""
-    present = [part for part in parts if part is not None]
-    return torch.cat(present) if present else None
+        first, *others = tasks
+        return first.map(lambda *parts: torch.cat(parts), *others) if others else first
 
 
 class Engine(Protocol):

@@ -15,7 +15,7 @@ Frame = pd.DataFrame
 
 
 def scale(w: Windowed) -> float:
-    """Mean absolute change over the look-ahead in the training part."""
+    """Mean absolute change over the look-ahead in the training set."""
     load = w.truth[: round(0.8 * len(w.table))].dropna()
     return float(load.diff(w.ahead).abs().mean())
 

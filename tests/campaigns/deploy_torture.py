@@ -24,10 +24,10 @@ from plfl.deploy.folders import CellFolders
 from plfl.deploy.protocol.replay import replay
 
 KINDS = {
-    "SuperNode": "plfl.deploy.flower.runtime supernode",
-    "ClientApp": "plfl.deploy.flower.runtime superexec",
+    "SuperNode": "plfl.deploy.flower.programs supernode",
+    "ClientApp": "plfl.deploy.flower.programs superexec",
     "ServerApp": "flwr-serverapp",
-    "SuperLink": "plfl.deploy.flower.runtime superlink",
+    "SuperLink": "plfl.deploy.flower.programs superlink",
 }
 """Whom to kill, and what its command line has in it; a ClientApp is a copy of its SuperExec."""
 CLIENTS, ROUNDS, STEPS, LIMIT = 3, 10, 200, 3600

@@ -84,10 +84,12 @@ def test_a_description_gives_the_same_variants_again() -> None:
     assert Study.parse(variant, "variant").description() == variant
 
 
-def test_only_axes_of_the_data_need_other_datasets() -> None:
+def test_only_axes_of_the_data_and_the_task_need_other_datasets_and_baselines() -> None:
     study = with_axes(**{"federation.participation": [0.5, 1], "windows.history": [2, 6]})
     assert set(study.inputs.values()) == {"history=2", "history=6"}
     assert set(with_axes(**{"model.name": ["mlp", "gru"]}).inputs.values()) == {""}
+    tasks = {"point": {"name": "forecast"}, "fan": {"name": "quantiles"}}
+    assert set(with_axes(task=tasks).inputs.values()) == {"task=point", "task=fan"}
     assert tiny.study().inputs == {"": ""}
 
 
@@ -130,7 +132,7 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ({"name": ["a"]}, "cannot be an axis: `name` names"),
     ({"compute.engine": ["fused"]}, "cannot be an axis: `compute` does not affect the results"),
     ({"data.states": [["NY"]]}, "is an axis already"),
-    ({"federation.rounds": 4}, "4 is no list; list its values, such as [4]"),
+    ({"federation.rounds": 4}, "4 is not a list; list its values, such as [4]"),
     ({"federation.rounds": []}, "has no value"),
     ({"federation.rounds": [2, 2]}, "lists a value twice"),
     ({"windows.split": [[0.8, 0.1, 0.1]]}, "cannot be part of a name; give each value a label"),

@@ -90,7 +90,7 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         ({"personalization": {"P1": ["*"]}}, "personalization: the key is now `sharing`"),
         ({"grid": {"personalization": ["P1"]}}, "the key is now `grid.sharing`"),
         ({"client_opt": {}}, "client_opt: the key is now `hyperparameters.client_opt`"),
-        ({"windows": {"split": [0, 0.5, 0.5]}}, "must contain three shares above 0"),
+        ({"windows": {"split": [0, 0.5, 0.5]}}, "must contain three fractions above 0"),
         (
             {"data": {"meters": {"columns": {"timestamp": "t", "load": "kWh", "humidity": "kWh"}}}},
             "'load' and 'humidity' are both 'kWh'",
@@ -313,7 +313,7 @@ def test_methods_that_compute_with_the_rate_need_a_constant_one(key: dict[str, A
     grid = {"method": methods, "client_opt": ["sgd"], "server_opt": ["fedavg"]}
     Study.parse({"grid": grid, "federation": {"ema": 0.9}}, "x")
     found = problems({"grid": grid, "federation": key})
-    reason = "computes with a constant rate of the local optimiser; remove the method"
+    reason = "needs a constant learning rate of the local optimiser; remove the method"
     assert len(found) == 2
     for name, problem in zip(("fedadc", "fafed"), found, strict=True):
         assert problem.startswith(f"grid.method: {name!r} {reason}")

@@ -175,7 +175,7 @@ def test_constant_loads_have_numbers_too(constant: float) -> None:
     assert data.load_scale[0] == 1.0  # kWh
     first = data.context[data.persistence_rows(data.starts(0, "train"))]
     assert (first == first[0])[:, :15].all()
-    assert (first[:, -64:] == 0).all()  # nothing is above what the training part always was
+    assert (first[:, -64:] == 0).all()  # nothing is above what the training set always was
     assert (data.context[899, -64:] == 1).all()
 
 

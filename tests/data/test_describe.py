@@ -50,7 +50,7 @@ def test_numbers_by_hand() -> None:
     assert row["persistence_ratio"] == pytest.approx(row["persistence_mae"] / 3)
     assert row["test_persistence_mae"] == 9 - 5
     assert row["flat_hours"] == 3
-    assert pd.isna(row["windows"]), "a validation part of one row has no window"
+    assert pd.isna(row["windows"]), "a validation set of one row has no window"
     assert row["outliers"] == 0
 
 
@@ -83,7 +83,7 @@ def test_a_good_study_has_no_worries() -> None:
     [
         (
             changed(slice(-WEEK, None), 1.0),
-            "in the test part, the load at the target always equals",
+            "in the test set, the load at the target always equals",
         ),
         (table(ENOUGH_WEEKS * WEEK - 1), "only 8.0 weeks of data"),
         (changed(slice(100, 200), 1.0), "the load is constant for 25 hours"),

@@ -79,7 +79,7 @@ def test_exactly_the_windows_that_read_a_gap_are_left_out(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_other_windows_are_as_without_the_gap(kind: str) -> None:
-    # A gap in the test part changes nothing that is estimated in the training part.
+    # A gap in the test set changes nothing that is estimated in the training set.
     windows, gaps = windows_of(kind), {"a": {"load": [1450], "temperature": [1500]}}
     dataset, whole = build(tables(gaps), windows), build(tables({"a": {}}), windows)
     starts = dataset.starts(0, "test")
@@ -110,9 +110,9 @@ def test_every_part_without_a_window_is_named() -> None:
     with pytest.raises(DataError) as raised:
         build(tables(gaps), Windows())
     assert str(raised.value).splitlines() == [
-        "client a: all 138 windows of its validation part touch a gap in the readings; raise "
+        "client a: all 138 windows of its validation set touch a gap in the readings; raise "
         "data.meters.max_gap, change windows.split or leave this meter out",
-        "client c: all 139 windows of its test part touch a gap in the readings; raise "
+        "client c: all 139 windows of its test set touch a gap in the readings; raise "
         "data.meters.max_gap, change windows.split or leave this meter out",
     ]
 
@@ -120,7 +120,7 @@ def test_every_part_without_a_window_is_named() -> None:
 def test_a_training_part_without_readings_is_named() -> None:
     gaps = {"a": {"load": list(range(round(0.8 * ROWS)))}}
     for kind in KINDS:
-        with pytest.raises(DataError, match="of its train part touch"):
+        with pytest.raises(DataError, match="of its train set touch"):
             build(tables(gaps), windows_of(kind))
 
 

@@ -518,7 +518,7 @@ def test_a_negative_load_is_told_with_its_line(bring: Callable[..., Imported]) -
     values[50] = -3
     lines = text(hours(), values)
     del lines[30:33]
-    with pytest.raises(DataError, match=r"a\.csv: line 49: a: 1 negative values, first -3 kWh"):
+    with pytest.raises(DataError, match=r"a\.csv: line 49: a: 1 negative value, first -3 kWh"):
         bring("a.csv", ["t,load", *lines])
 
 
@@ -736,7 +736,7 @@ def test_the_command_prints_what_it_did_and_check_accepts_it(
     Path("raw.csv").write_text("\n".join(lines))
     command = ["data", "import", "raw.csv", "--to", "meters", "--timezone", "Europe/Berlin"]
     assert main(command) == 2
-    assert "a: 1 negative values" in capsys.readouterr().err
+    assert "a: 1 negative value" in capsys.readouterr().err
     assert not Path("meters").exists()
     assert main([*command, "--missing", "-9999"]) == 0
     said = capsys.readouterr().out
@@ -760,7 +760,8 @@ def test_the_guide_shows_what_happens(
     monkeypatch.chdir(tmp_path)
     section = GUIDE.read_text(encoding="utf-8").partition("## From a raw export")[2]
     section = section.partition("\n## ")[0]
-    export, first, refused, second, printed, check = re.findall(r"```\n(.*?)```", section, re.S)
+    blocks = re.findall(r"```\n(.*?)```", section, re.S)
+    export, first, refused, second, printed, check, direct = blocks
     write_export(Path("export.csv"), export)
     assert main(shlex.split(first)[1:]) == 2
     assert capsys.readouterr().err == refused
@@ -768,6 +769,12 @@ def test_the_guide_shows_what_happens(
     assert capsys.readouterr().out == printed
     assert main(shlex.split(check)[1:]) == 0
     assert "2 clients, load in kWh per 15 min" in capsys.readouterr().out
+    imported, found = (
+        source.load(Study.parse(yaml.safe_load(text), "guide").data, "all")
+        for text in (Path("meters/data.yaml").read_text(encoding="utf-8"), direct)
+    )
+    for client, table in imported.items():
+        pd.testing.assert_frame_equal(found[client], table, check_freq=False)
 
 
 def write_export(path: Path, beginning: str) -> None:

@@ -13,7 +13,7 @@ from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import PAPER_RELEASE, Layout, paper_states
 from plfl.data.features import assemble
 from plfl.data.sample import store as sample
-from plfl.data.sample.buildings import KINDS, STAMPS, Building, simulate
+from plfl.data.sample.buildings import KINDS, Building
 from plfl.data.sample.comparison import (
     markdown,
     sample_year,
@@ -21,6 +21,7 @@ from plfl.data.sample.comparison import (
     week,
     year,
 )
+from plfl.data.sample.end_uses import STAMPS, simulate
 from plfl.data.sample.ids import MOST, buildings
 from plfl.data.sample.places import STATES
 from plfl.data.sample.weather import TEMPERATURE, weather

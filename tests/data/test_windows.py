@@ -117,9 +117,9 @@ def test_a_year_of_a_building_is_below_two_megabytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tables", "windows", "message"),
     [
-        ({"a": table(150)}, Windows(), "client a: its validation part has 15 of 150 rows"),
+        ({"a": table(150)}, Windows(), "client a: its validation set has 15 of 150 rows"),
         ({"a": table(500)}, Windows(look_back=60), "one window needs 64"),
-        ({"a": table(500)}, Windows(split=(0.9, 0.1, 0.0)), "its test part has 0 of 500 rows"),
+        ({"a": table(500)}, Windows(split=(0.9, 0.1, 0.0)), "its test set has 0 of 500 rows"),
         (
             {"a": table(500, floor_area=1.0), "b": table(500)},
             Windows(),

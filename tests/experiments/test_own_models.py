@@ -12,6 +12,7 @@ import yaml
 
 from plfl.config.model_rules import DEFAULT, OWN, available
 from plfl.config.study import Study
+from plfl.data.windows import build
 from plfl.experiments.message_sizes import FLOAT
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
@@ -124,10 +125,12 @@ def test_the_guides_example_reads_a_context(guide: dict[str, Any]) -> None:
     ),
 )
 def test_built_in_models_do_not_depend_on_their_company(name: str) -> None:
-    of = study({"name": name}, grid={"seeds": [1, 2]}, federation={"rounds": 2})
-    together = train(of, of.cells, DATASET)
-    for cell in of.cells[::3]:
-        assert_same({cell: together[cell]}, train(of, [cell], DATASET))
+    grid = {"sharing": ["P2"], "seeds": [1, 2]}
+    of = study({"name": name}, grid=grid, windows={"look_back": 4}, federation={"rounds": 2})
+    dataset = build(tiny.tables(), of.windows)
+    one, _ = of.cells
+    together = train(of, of.cells, dataset)
+    assert_same({one: together[one]}, train(of, [one], dataset))
 
 
 def test_losses_differ() -> None:

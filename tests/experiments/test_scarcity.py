@@ -1,4 +1,4 @@
-"""Weeks of history: the same test part, honest baselines, crossing points where they are."""
+"""Weeks of history: the same test set, honest baselines, crossing points where they are."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def study(**grid: object) -> Study:
 
 
 def tables(days: int) -> dict[str, pd.DataFrame]:
-    """Hourly load with a daily cycle; the last client's never changes in its test part."""
+    """Hourly load with a daily cycle; the last client's never changes in its test set."""
     random = np.random.default_rng(3)
     stamps = pd.date_range("2018-01-01 01:00", periods=days * DAY, freq="h")
     cycle = np.sin(np.arange(len(stamps)) / DAY * 2 * np.pi)

@@ -127,7 +127,7 @@ def test_impossible_settings(keys: dict[str, Any], problem: str) -> None:
 
 
 def test_methods_with_equal_steps_are_refused() -> None:
-    with pytest.raises(ConfigError, match="'ditto' arranges equally many local steps"):
+    with pytest.raises(ConfigError, match="'ditto' needs the same number of local steps"):
         Study.parse({"federation": {"local_epochs": 2}, "grid": {"method": ["ditto"]}}, "test")
 
 

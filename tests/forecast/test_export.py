@@ -48,6 +48,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         {"windows": {"horizons": 3}, "model": MLP},
         {"windows": {"horizons": 3}, "model": MLP, "task": QUANTILES},
         {"model": {"name": "linear"}, "task": QUANTILES | {"conformal": "personal"}},
+        {"model": {"name": "linear"}, "task": {"conformal": "personal"}},
         {"windows": {"horizons": 2}, "model": MLP, "task": QUANTILES | {"conformal": "shared"}},
     ],
 )
@@ -60,6 +61,8 @@ def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
     rows, context, stamps = model.inputs(readings, "a")
     np.testing.assert_array_equal(stamps.ravel(), expected.index)
     kept = list(expected.filter(like="forecast_")) or ["forecast"]
+    if "forecast_lower" in kept:
+        kept.insert(1, "forecast")
     shape = stamps.shape[1:] or (1,) * (len(kept) > 1)
     shape += (len(kept),) * (len(kept) > 1)
     forecasts = expected[kept].to_numpy().reshape(len(rows), -1)

@@ -146,7 +146,7 @@ def test_inputs_outside_of_the_training(
     readings.iloc[50, 0] = 99.0
     with caplog.at_level(logging.WARNING):
         found = model.predict(readings, "a")
-    assert "a: 1 of 100 values of load are outside of the range of its training" in caplog.text
+    assert "a: 1 of 100 values of load are outside the range of its training data" in caplog.text
     stray = found.index[found["outside"]] - pd.Timedelta(hours=1)
     assert list(stray) == list(readings.index[50:62])
 

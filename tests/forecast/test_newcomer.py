@@ -112,15 +112,24 @@ def test_what_is_refused() -> None:
         alone.adapt(newcomer(), "d")
 
 
-def test_intervals_get_the_mean_margins_of_the_others() -> None:
-    task = {"name": "quantiles", "levels": [0.1, 0.5, 0.9], "conformal": "personal"}
+@pytest.mark.parametrize(
+    ("task", "ends"),
+    [
+        ({"name": "quantiles", "levels": [0.1, 0.5, 0.9]}, ["10", "50", "90"]),
+        ({"level": 0.8}, ["lower", "upper"]),
+    ],
+    ids=["quantiles", "forecast"],
+)
+def test_intervals_get_the_mean_margins_of_the_others(task: dict, ends: list[str]) -> None:
+    task |= {"conformal": "personal"}
     model = model_of(study_of(task=task, windows={"horizons": 2}, model=MLP))
     new = model.adapt(newcomer(), "d")
     expected = model.margins["global"].mean(axis=0)
     for margins in new.margins.values():
         np.testing.assert_array_equal(margins, [expected])
     found = new.predict(newcomer())
-    assert (found["forecast_10"] <= found["forecast_50"]).all()
-    assert list(found.columns[:4]) == ["forecast", "forecast_10", "forecast_50", "forecast_90"]
+    assert list(found.columns[:-2]) == ["forecast", *(f"forecast_{end}" for end in ends)]
+    low, high = found[f"forecast_{ends[0]}"], found[f"forecast_{ends[-1]}"]
+    assert (low <= found["forecast"]).all() and (found["forecast"] <= high).all()
     new.save("new.safetensors")
     pd.testing.assert_frame_equal(load("new.safetensors").predict(newcomer()), found)

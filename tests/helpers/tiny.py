@@ -1,4 +1,4 @@
-"""A study that trains in a blink: small models on a few days of made-up series."""
+"""A study that trains in a blink: small models on a few days of synthetic series."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def dataset(clients: int = 3, rows: int = 400, flat: str = "") -> Dataset:
 
 
 def tables(clients: int = 3, rows: int = 400, flat: str = "") -> dict[str, pd.DataFrame]:
-    """Daily cycles with noise; the client `flat` has a constant test part."""
+    """Daily cycles with noise; the client `flat` has a constant test set."""
     random = np.random.default_rng(5)
     stamps = pd.date_range("2018-01-01 00:15", periods=rows, freq="15min")
     found = {}

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from plfl.layout import WindowShape
-from plfl.models.cnn import Cnn
+from plfl.models.cnn import Cnn, Halved
 from plfl.models.cnn44 import Cnn44
 from plfl.models.images import ImageModel, as_images
 from plfl.models.resnet18_gn import ResNet18Gn
@@ -66,6 +66,15 @@ def test_the_small_network_by_hand() -> None:
     x = functional.linear(x.flatten(1), p["linear.0.weight"], p["linear.0.bias"])
     logits = functional.linear(functional.relu(x), p["head.weight"], p["head.bias"])
     assert torch.allclose(module(images[:, 0], torch.empty(5, 0)), logits, atol=1e-6)
+
+
+def test_pooling_is_the_same_with_and_without_gradients() -> None:
+    images = torch.randn(2, 3, 8, 8).clamp(min=-0.5)
+    images[0, 0, 1, 2] = torch.nan
+    expected = functional.max_pool2d(images, 2)
+    assert torch.equal(Halved()(images).nan_to_num(), expected.nan_to_num())
+    with torch.inference_mode():
+        torch.testing.assert_close(Halved()(images), expected, rtol=0, atol=0, equal_nan=True)
 
 
 def test_resnet_has_the_names_and_sizes_of_torchvision() -> None:

@@ -1,4 +1,4 @@
-"""The ready studies, as they are written into a folder of the user's own."""
+"""The ready-made studies, as they are written into a folder of the user's own."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ def test_a_ready_study_is_the_same_study_elsewhere(name: str, tmp_path: Path) ->
     header = path.read_text().partition("\nname:")[0]
     assert "snakemake" not in header
     files = {Path(file) for file in re.findall(r"[\w./-]+\.(?:yaml|md|json)\b", header)}
-    # Guides and the schema come with the package; the other files are ready studies.
+    # Guides and the schema come with the package; the other files are ready-made studies.
     assert all(file.is_file() for file in files if file.suffix != ".yaml")
     assert {str(file) for file in files if file.suffix == ".yaml"} <= {
         f"{study}.yaml" for study in shipped.studies()

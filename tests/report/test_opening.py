@@ -64,7 +64,7 @@ def test_a_federation_that_beats_nothing(tmp_path: Path) -> None:
     worse = {split: 4 * level for split, level in LOSES.items()}
     _, loses, nothing, *_ = told(study(tmp_path, worse))
     assert loses.startswith("The best federation does worse than persistence, seasonal naive, ")
-    assert nothing == "There is no forecaster that a federation was shown to beat."
+    assert nothing == "No comparison shows a federation to be better."
 
 
 def test_states_that_differ_are_told_apart(tmp_path: Path) -> None:
@@ -100,9 +100,9 @@ def test_what_is_undecided_comes_with_what_would_decide_it(tmp_path: Path) -> No
 def test_one_seed_is_one_sentence(tmp_path: Path) -> None:
     _, seed, _, basis = told(study(tmp_path, LOSES, grid={"seeds": [1]}))
     assert seed == (
-        "With its one seed, the best federation is ahead of persistence and behind seasonal naive, "
-        "ridge, LightGBM and local training; this decides nothing, because one seed does not show "
-        "how much trainings vary."
+        "With its single seed, the best federation is ahead of persistence and behind seasonal "
+        "naive, ridge, LightGBM and local training; this is not conclusive, because one seed does "
+        "not show how much trainings vary."
     )
     assert basis == "This rests on 1 seed and 12 clients. Run at least 3 seeds (grid.seeds)."
 

@@ -69,7 +69,9 @@ WIDE: dict[str, Any] = {
 }
 """With local training and LG-FedAvg, of which two claims speak."""
 OF_SCHEMES = ["o8", "o11"]
-OF_METHODS = [claim for claim in method_claims.ABOUT_SCORES if claim not in OF_SCHEMES]
+APART = ["o12", "o13"]
+"""Of these one contradicts another claim, and one is not about means."""
+OF_METHODS = [c for c in method_claims.ABOUT_SCORES if c not in [*OF_SCHEMES, *APART]]
 
 SMALL = {**CONFIG, "grid": {**GRID, "method": ["fedopt", "fedeff", "ifca"]}}
 """What is counted needs no more."""
@@ -124,6 +126,56 @@ def test_methods_and_schemes_against_local_training_and_shared_heads(
     assert ("-P2-fedopt" in body, "-LG-fedopt" in head) == (True, True)
 
 
+def one_step(better: str, noise: float, folder: Path, **fine_tuning: Any) -> Verdict:
+    methods = {"fine_tuning": {"most_steps": 1, **fine_tuning}, "per_fedavg": {"adapt_steps": 1}}
+    grid = {**GRID, "method": list(methods), "sharing": ["P1"]}
+    tables = write(
+        folder,
+        lambda cell, *_: 0.8 if cell["method"] == better else 1.0,
+        noise=noise,
+        **{**CONFIG, "grid": grid, "hyperparameters": {"method": methods}},
+    )
+    return about_methods(tables)["o12", "local"]
+
+
+@pytest.mark.parametrize(
+    ("better", "noise", "answer"),
+    [
+        ("per_fedavg", 0.02, "holds"),
+        ("fine_tuning", 0.02, "does not hold"),
+        ("", 0.5, "undecided"),
+    ],
+)
+def test_models_after_a_single_step(better: str, noise: float, answer: str, tmp_path: Path) -> None:
+    assert one_step(better, noise, tmp_path).answer == answer
+
+
+@pytest.mark.parametrize("changed", [{"most_steps": 2}, {"head_epochs": 1}, {"epochs": 0}])
+def test_several_steps_are_not_one(changed: dict[str, Any], tmp_path: Path) -> None:
+    found = one_step("per_fedavg", 0.02, tmp_path, **changed)
+    assert found.answer == "not in this study"
+    assert "fine_tuning: {most_steps: 1}" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("spread", "noise", "answer"),
+    [(0.1, 0.01, "holds"), (3.0, 0.01, "does not hold"), (1.0, 0.5, "undecided")],
+)
+def test_spread_over_clients(spread: float, noise: float, answer: str, tmp_path: Path) -> None:
+    grid = {**GRID, "method": ["fedopt", "ditto"], "sharing": ["P1", "P3"]}
+    tables = write(tmp_path, lambda *_: 1.0, noise=noise, **{**CONFIG, "grid": grid})
+    records = pd.read_parquet(tables.folder / "records.parquet")
+    client = records["client"].str.removeprefix("client").astype(int)
+    ours = (records["method"] == "ditto") & (records["sharing"] == "P1")
+    # Ditto is worse on average, which the claim does not speak of.
+    records["mase"] += 0.1 * (client - 5.5) * np.where(ours, spread, 1.0) + ours
+    records.to_parquet(tmp_path / "records.parquet")
+    summarise(records, "sample").to_csv(tmp_path / "summary.csv", index=False)
+    found = about_methods(Tables(tmp_path))
+    assert found["o13", "local"].answer == answer
+    assert found["o1", "local"].effect == pytest.approx(-1, abs=0.1)
+
+
 def test_every_split_counts(tmp_path: Path) -> None:
     def only_in_fl(cell: dict[str, Any], *_: object) -> float:
         return true(cell) if cell["sharing"] == "P1" else contrary(cell)
@@ -167,7 +219,7 @@ def test_a_study_without_what_a_claim_speaks_of_says_so(
     config = {key: {**CONFIG.get(key, {}), **changed.get(key, {})} for key in {*CONFIG, *changed}}
     found = about_methods(write(tmp_path, true, **config))
     for (claim, _), verdict in found.items():
-        asked = claim not in ("l1", "l2", *OF_SCHEMES)  # nothing takes time here
+        asked = claim not in ("l1", "l2", *OF_SCHEMES, *APART)  # nothing takes time here
         missing = any(claim.startswith(name) for name in lost)
         if asked:
             assert (verdict.answer == "not in this study") == missing, verdict

@@ -5,6 +5,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from plfl.baselines.trees import Boosting
@@ -14,6 +17,7 @@ from plfl.data.windows import build
 from plfl.errors import ConfigError, DataError
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
+from plfl.experiments.trainer import Trainer
 from plfl.tasks import conformal
 from tests.helpers import tiny
 
@@ -32,6 +36,22 @@ def test_the_margin_is_the_conformal_quantile_of_the_scores(windows, share):
     assert conformal.margin(truth, *ends, share) == expected
     gap = np.r_[np.nan, truth]
     assert conformal.margin(gap, *(np.r_[0.0, end] for end in ends), share) == expected
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30), st.sampled_from([0.5, 0.8, 0.9]))
+def test_the_margin_of_a_forecast_covers_its_share_of_exchangeable_loads(errors, share):
+    """Among n + 1 loads each is equally likely to be the new one: its coverage is the mean over
+    them, given the margin of the others."""
+    loads = np.array(errors)
+    assume(len(loads) > conformal.least(share))
+    covered = []
+    for new in range(len(loads)):
+        others = np.delete(loads, new)
+        forecasts = np.zeros(len(others))
+        margin = conformal.margin(others, forecasts, forecasts, share)
+        assert margin == np.sort(np.abs(others))[conformal.rank(len(others), share) - 1]
+        covered.append(abs(loads[new]) <= margin)
+    assert np.mean(covered) >= share
 
 
 def test_too_few_windows_have_no_margin():
@@ -68,10 +88,14 @@ def test_clients_with_unequal_windows_cover_what_they_share():
     )
 
 
-def study(conformal: str, **blocks: Any) -> Study:
+QUANTILES = {"name": "quantiles", "levels": LEVELS}
+POINT = {"name": "forecast"}
+
+
+def study(conformal: str, task: dict[str, Any] = QUANTILES, **blocks: Any) -> Study:
     return tiny.study(
         **{
-            "task": {"name": "quantiles", "levels": LEVELS, "conformal": conformal},
+            "task": task | {"conformal": conformal},
             "windows": {"horizons": 2, "target": "change", "split": [0.2, 0.4, 0.4]},
             "model": {"name": "mlp", "hidden": [4]},
             "grid": {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P2"]},
@@ -102,6 +126,46 @@ def scores_of(of: Study, dataset: Dataset) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("conformal", ["personal", "shared"])
+def test_so_are_the_intervals_of_forecasts(conformal, exchangeable):
+    plain = scores_of(study("none", POINT), exchangeable).query("split == 'test'")
+    found = scores_of(study(conformal, POINT), exchangeable).query("split == 'test'")
+    for column in ("coverage_90", "coverage_90_h4", "coverage_90_h5"):
+        assert found[column].between(0.88, 0.92).all()
+    np.testing.assert_array_equal(found["mase"], plain["mase"])
+    assert not [column for column in plain if "coverage" in column or "crps" in column]
+    assert not [column for column in found if "crps" in column]
+
+
+@pytest.mark.parametrize("horizons", [1, 2])
+def test_intervals_of_forecasts_are_those_of_a_plain_computation(horizons):
+    of = study("personal", POINT | {"level": 0.8}, windows={"horizons": horizons})
+    dataset = build(tiny.tables(rows=800), of.windows)
+    (cell,) = of.cells[:1]
+    (result,) = train(of, [cell], dataset).values()
+    evaluator = Trainer.of(of, dataset).evaluator
+    for i, rows in enumerate(result.models["local"]):
+        outputs = evaluator.engine.predict(torch.from_numpy(rows)[None], [evaluator.starts[i]])
+        starts = evaluator.starts[i].numpy()
+        loads = dataset.in_kwh(i, starts, outputs[0].double().numpy()).reshape(-1, horizons)
+        truth = dataset.truth(starts).reshape(-1, horizons)
+        count = len(dataset.starts(i, "validation"))
+        errors = np.sort(np.abs(truth - loads)[:count], axis=0)
+        margin = errors[int(np.ceil((count + 1) * 0.8)) - 1]
+        low, high = (loads - margin)[count:], (loads + margin)[count:]
+        inside = ((low <= truth[count:]) & (truth[count:] <= high)).mean()
+        scored = result.records.query(
+            "round == 2 and split == 'test' and model == 'local' and client == @name",
+            local_dict={"name": dataset.clients[i]},
+        )
+        assert scored["coverage_80"].item() == pytest.approx(inside, abs=1e-9)
+        assert scored["width_80"].item() == pytest.approx(2 * margin.mean(), rel=1e-6)
+        shown = result.forecasts[result.forecasts["client"] == dataset.clients[i]]
+        week = np.isin(dataset.starts(i, "test"), of.task.week(dataset, i))
+        np.testing.assert_allclose(shown["local_lower"], low[week].ravel(), rtol=1e-5)
+        np.testing.assert_allclose(shown["local_upper"], high[week].ravel(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("conformal", ["personal", "shared"])
 def test_every_client_is_covered_if_its_data_are_exchangeable(conformal, exchangeable):
     plain = scores_of(study("none"), exchangeable).query("split == 'test'")
     found = scores_of(study(conformal), exchangeable).query("split == 'test'")
@@ -115,20 +179,22 @@ def test_every_client_is_covered_if_its_data_are_exchangeable(conformal, exchang
     assert (found["crps"] < plain["crps"]).all()
 
 
-def test_shared_margins_cross_the_channel_once_and_are_counted():
+@pytest.mark.parametrize(("task", "intervals"), [(QUANTILES, 2), (POINT, 1)])
+def test_shared_margins_cross_the_channel_once_and_are_counted(task, intervals):
     dataset = build(tiny.tables(rows=800), study("none").windows)
     kinds = ["bytes_up", "bytes_down", "extras_up", "extras_down"]
 
     def sent(conformal: str, scheme: str) -> pd.DataFrame:
-        of = study(conformal, grid={"sharing": [scheme], "client_opt": ["adam"]})
+        of = study(conformal, task, grid={"sharing": [scheme], "client_opt": ["adam"]})
         (result,) = train(of, of.cells[:1], dataset).values()
         rows = result.records.query("split == 'train' and model == 'local'")
         return rows.set_index(["round", "client"])[kinds]
 
     more = sent("shared", "P2") - sent("none", "P2")
-    # Of the local and of the global model: margins of two intervals for two targets, and a count.
+    # Of the local and of the global model: margins of the intervals for two targets, and a count.
+    down = 4 * 2 * intervals
     assert (more.loc[1] == 0).all(axis=None)
-    assert (more.loc[2] == 2 * np.array([20, 16, 20, 16])).all(axis=None)
+    assert (more.loc[2] == 2 * np.array([down + 4, down, down + 4, down])).all(axis=None)
     assert (sent("personal", "P2") == sent("none", "P2")).all(axis=None)
     assert (sent("shared", "P3") == 0).all(axis=None)
 
@@ -146,8 +212,9 @@ def test_margins_leave_the_quantiles_in_order():
     np.testing.assert_allclose(quantiles[..., 1] - kwh, found[..., 1])
 
 
-def test_baselines_get_margins_of_their_own():
-    task, dataset = study("shared").task, exchangeable_of(2500)
+@pytest.mark.parametrize("task", [QUANTILES, POINT], ids=["quantiles", "forecast"])
+def test_baselines_get_margins_of_their_own(task):
+    task, dataset = study("shared", task).task, exchangeable_of(2500)
     found = evaluate("XX", dataset, Boosting(trees=3), task).scores.query("split == 'test'")
     covered = found.groupby("baseline")["coverage_90"].mean()
     assert {"persistence", "ridge", "lightgbm"} <= set(covered.dropna().index)
@@ -167,7 +234,7 @@ def test_errors_come_before_the_training():
         tiny.study(task={"name": "quantiles", "levels": [0.1, 0.5], "conformal": "personal"})
     of = study("personal", windows={"split": [0.8, 0.05, 0.15], "look_back": 4})
     dataset = build(tiny.tables(rows=300), of.windows)
-    said = r"client a: has 8 windows in its validation part, but task\.conformal needs 9 .* 90 %"
+    said = r"client a: has 8 windows in its validation set, but task\.conformal needs 9 .* 90 %"
     with pytest.raises(DataError, match=said) as found:
         train(of, of.cells, dataset)
     assert len(str(found.value).splitlines()) == 3

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plfl.tasks import CorrectedDistillation, Distillation
-from plfl.tasks.forecast import Forecast, bin_ratios, quantile_edges
+from plfl.tasks.forecast import Forecast
+from plfl.tasks.loads import bin_ratios, quantile_edges
 
 TASK = Forecast()
 ONE = torch.zeros(1, dtype=torch.int64)

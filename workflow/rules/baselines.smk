@@ -16,7 +16,7 @@ rule baselines:
         runtime=baseline_minutes,
     params:
         baselines=study.baselines.model_dump(),
-        task=study.task.settings,
+        task=lambda wildcards: of(wildcards).task.settings,
         images=dealt,
         code=code_digest(
             "plfl.experiments.image_baselines"

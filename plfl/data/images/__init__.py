@@ -1,1 +1,1 @@
-"""Labelled images: where they come from, and how they are dealt to clients."""
+"""Labelled images: where they come from, and how they are divided among clients."""

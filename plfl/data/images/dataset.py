@@ -19,7 +19,7 @@ from plfl.layout import WindowShape, image_shape
 
 @dataclass(frozen=True)
 class ImageDataset:
-    """Images dealt to clients.
+    """Images divided among clients.
 
     Clients have training images of their own. They share the held-out images: those to choose
     hyperparameters on (`validation`) and those of the `test` part. A window is an image, see
@@ -35,7 +35,7 @@ class ImageDataset:
     validation: NDArray[np.int64]
     """Rows of the pool that choose hyperparameters."""
     test: NDArray[np.int64]
-    """Rows of the pool that are in the test part."""
+    """Rows of the pool that are in the test set."""
 
     relative: ClassVar[bool] = False
     """No pixel is relative to another row of the image."""
@@ -45,7 +45,7 @@ class ImageDataset:
         """Deal a pool to so many clients; the `seed` says how, but not what is held out.
 
         Raises:
-            DataError: the pool cannot be dealt like this.
+            DataError: the pool cannot be divided like this.
         """
         labels, random = pool.labels[: pool.training], np.random.default_rng([seed, clients])
         try:
@@ -62,7 +62,7 @@ class ImageDataset:
         return cls(pool, skew, names, parts, *held_out)
 
     def of_seed(self, seed: int) -> ImageDataset:
-        """The same images dealt with another seed."""
+        """The same images divided with another seed."""
         return self.of(self.pool, self.skew, len(self.clients), seed)
 
     @property
@@ -116,7 +116,7 @@ class ImageDataset:
 
 
 def _held_out(pool: ImagePool, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions among the held-out images: a share of each class for validation, and the others."""
+    """Positions of held-out images: a fraction of each class for validation, and the others."""
     labels, random = pool.labels[pool.training :], np.random.default_rng(0)
     first, rest = [], []
     for c in range(pool.classes):

@@ -1,7 +1,7 @@
 """Handwritten digits: 1,797 images of 8 × 8 pixels in ten classes, which scikit-learn contains.
 
 Source: E. Alpaydin and C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning
-Repository, 1998, doi:10.24432/C50P49. scikit-learn contains its test part.
+Repository, 1998, doi:10.24432/C50P49. scikit-learn contains its test set.
 """
 
 from __future__ import annotations

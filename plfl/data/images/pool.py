@@ -1,4 +1,4 @@
-"""All images of a source before they are dealt to clients."""
+"""All images of a source before they are divided among clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deals labelled images to clients so that their labels are skewed.
+"""Divides labelled images among clients so that their labels are skewed.
 
 Each function returns, for each client, the positions of its images among the labels it was given.
 """
@@ -70,7 +70,7 @@ def dirichlet_by_class(
 ) -> Parts:
     """Deal each class to the clients by shares ~ Dir(α · 1), so that clients differ in size too.
 
-    All images are dealt. A client may get none.
+    All images are given to clients. A client may get none.
     """
     parts: list[Parts] = [[] for _ in range(clients)]
     for c in range(_classes(labels)):

@@ -1,7 +1,7 @@
 """Raw exports of meters become the clean folder that a study reads.
 
-The layout, the separators and the format of the stamps are found out; where more than one reading
-of a file is possible, an option decides. Nothing is written unless all files are understood.
+The layout, the separators and the format of the stamps are detected. Where a file can be read in
+more than one way, an option decides. Nothing is written unless all files are understood.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pandas as pd
 
 from plfl.config.features import CALENDAR, UNITS
 from plfl.config.messages import allowed
+from plfl.data.checks import counted
 from plfl.data.importing import folder, layout, numbers, tables, times
 from plfl.data.importing.options import Options
 from plfl.data.importing.series import Meter, Piece, clean
@@ -24,7 +25,33 @@ from plfl.data.meters.stamps import zone_named
 from plfl.errors import DataError
 from plfl.files import sha256
 
-__all__ = ["Imported", "Meter", "Options", "import_meters"]
+__all__ = [
+    "Exports",
+    "Imported",
+    "Meter",
+    "Options",
+    "import_meters",
+    "raw_files",
+    "read_exports",
+]
+
+
+@dataclass(frozen=True)
+class Exports:
+    """What is in raw exports."""
+
+    meters: dict[str, Meter]
+    """The series by the name of the meter, as far as they could be read."""
+    zones: dict[str, str]
+    """The IANA time zone of each meter."""
+    sources: list[dict[str, Any]]
+    """For each raw file, its digest and what was found out about it."""
+    files: dict[str, Path]
+    """For each meter, the first file with readings of it."""
+    names: list[str]
+    """The names of all meters, also of those that the options do not select."""
+    problems: list[str]
+    """What is wrong or not certain."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +82,39 @@ def import_meters(raw: Iterable[Path], to: Path, options: Options) -> Imported:
             and nothing has been written.
     """
     folder.check_free(to)
+    found = read_exports(raw, options)
+    if problems := found.problems:
+        count = counted(len(problems), "problem")
+        raise DataError(f"{count}, nothing was written\n" + "\n".join(problems))
+    text = folder.write(to, found.meters, found.sources, options, found.zones)
+    return Imported(found.meters, found.sources, text)
+
+
+def read_exports(raw: Iterable[Path], options: Options, alone: str | None = None) -> Exports:
+    """Read raw exports and clean them.
+
+    Args:
+        raw: files, or folders whose files are taken.
+        options: what cannot be found out.
+        alone: the name of the meter in a file that has only one; None: that of the file.
+
+    Raises:
+        DataError: an option or a path is wrong. What is wrong in the files is among the `problems`.
+    """
     _check(options)
     problems: list[str] = []
     sources: list[dict[str, Any]] = []
     pieces: dict[str, list[Piece]] = {}
     seen: list[str] = []
     naive: dict[str, Path] = {}
-    for path in _files(raw):
+    for path in raw_files(raw):
         try:
             table = tables.read(path, options.header)
             found = layout.find(table, options)
         except DataError as error:
             problems.append(str(error))
             continue
-        parts = _parts(table, found, options, seen, problems)
+        parts = _parts(table, found, options, alone, seen, problems)
         if parts is None:
             continue
         for name, piece in parts.items():
@@ -98,11 +144,9 @@ def import_meters(raw: Iterable[Path], to: Path, options: Options) -> Imported:
         problems.append(str(error))
     zones = {name: zone_named(options.timezone_of(name) or "UTC") for name in pieces}
     meters = _clean(pieces, zones, options, problems)
-    if problems:
-        count = f"{len(problems)} problem" + ("s" if len(problems) > 1 else "")
-        raise DataError(f"{count}, nothing was written\n" + "\n".join(problems))
-    text = folder.write(to, meters, sources, options, {name: zones[name].key for name in meters})
-    return Imported(meters, sources, text)
+    keys = {name: zones[name].key for name in meters}
+    first = {name: pieces[name][0].table.path for name in meters}
+    return Exports(meters, keys, sources, first, seen, problems)
 
 
 def _check(options: Options) -> None:
@@ -144,7 +188,7 @@ def _check(options: Options) -> None:
         raise DataError("\n".join(problems))
 
 
-def _files(raw: Iterable[Path]) -> list[Path]:
+def raw_files(raw: Iterable[Path]) -> list[Path]:
     """The raw files.
 
     Raises:
@@ -177,6 +221,7 @@ def _parts(
     table: tables.Table,
     found: layout.Layout,
     options: Options,
+    alone: str | None,
     seen: list[str],
     problems: list[str],
 ) -> dict[str, Piece] | None:
@@ -233,7 +278,7 @@ def _parts(
     if found.kind == "wide":
         return {name: Piece(table, stamps, column, inputs) for name, column in values.items()}
     stem = re.sub(r"\.(gz|csv|txt|tsv|parquet|xlsx)$", "", table.path.name, flags=re.IGNORECASE)
-    stem = re.sub(r"\.csv$", "", stem, flags=re.IGNORECASE)
+    stem = alone or re.sub(r"\.csv$", "", stem, flags=re.IGNORECASE)
     seen.append(stem)
     piece = Piece(table, stamps, values[readings[0]], inputs)
     return {stem: piece} if layout.is_chosen(stem, options) else {}

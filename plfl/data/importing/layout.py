@@ -98,8 +98,8 @@ def _time(table: Table) -> tuple[str, ...]:
             return (found[0],)
     some = ", ".join(map(repr, found + clocks))
     raise DataError(
-        f"{table.path}: the column of the time is not certain; choose with --time (date and time "
-        f"in two columns: --time DATE --time TIME){': ' + some if some else ''}"
+        f"{table.path}: the column of the time cannot be determined; choose with --time (date and "
+        f"time in two columns: --time DATE --time TIME){': ' + some if some else ''}"
     )
 
 

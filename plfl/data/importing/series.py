@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.data.checks import counted
 from plfl.data.importing.options import Options
 from plfl.data.importing.tables import Table
 from plfl.data.importing.times import Times, instants
@@ -326,8 +327,9 @@ def _check_values(name: str, readings: pd.DataFrame, load: pd.Series, options: O
         first = load.index[negative][0]
         where = _where(name, readings, int(readings.index.searchsorted(first)))
         raise DataError(
-            f"{where}: {int(negative.sum())} negative values, first {load[first]:g} kWh; set "
-            f"--allow-negative, --missing VALUE, or --leave-out {name!r}"
+            f"{where}: {counted(int(negative.sum()), 'negative value')}, "
+            f"first {load[first]:g} kWh; set --allow-negative, --missing VALUE, or "
+            f"--leave-out {name!r}"
         )
     if load.nunique() < 2:
         raise DataError(

@@ -1,4 +1,4 @@
-"""The stamps of a raw file: their format, their zone and the change of clocks."""
+"""The stamps of a raw file: their format, their time zone and daylight saving time."""
 
 import itertools
 import re

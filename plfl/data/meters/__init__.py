@@ -1,4 +1,5 @@
-"""The user's own meters: a folder of CSV or Parquet files becomes the clients' series.
+"""The user's own meters: a folder of CSV or Parquet files, or raw exports, become the clients'
+series.
 
 All work is done in UTC, where the grid of every meter is regular: local time skips an hour in
 spring and repeats one in autumn. The resulting series are indexed by local *standard* time, which
@@ -7,30 +8,60 @@ except for the hour of daylight saving time.
 """
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 
 from plfl.config.features import FEATURES, UNITS
 from plfl.config.sections import Data, Meters
-from plfl.data.checks import check_finite, check_load
+from plfl.data.meters import folder
 from plfl.data.meters.columns import constant, numbers, read_columns
 from plfl.data.meters.faults import without_jumps, without_outages
-from plfl.data.meters.folder import SUFFIXES, client_name, files, is_series, known
-from plfl.data.meters.gaps import fill_gaps
-from plfl.data.meters.stamps import check_grid, interval_ends, parse, standard_offset, zone_named
+from plfl.data.meters.folder import SUFFIXES, client_name, is_series, known
+from plfl.data.meters.series import STATIC, collected, finished
+from plfl.data.meters.stamps import check_grid, interval_ends, parse, zone_named
 from plfl.errors import DataError
 
-__all__ = ["SUFFIXES", "client_name", "files", "is_series", "known", "read", "read_file"]
-
-STATIC = ("floor_area", "wall_area", "window_area")
-"""Columns that hold one number per building."""
+__all__ = [
+    "SUFFIXES",
+    "client_name",
+    "clients",
+    "files",
+    "is_series",
+    "known",
+    "read",
+    "read_file",
+]
 
 logger = logging.getLogger(__name__)
 
 _KWH = {"kWh": 1.0, "Wh": 1e-3, "kW": 1.0, "W": 1e-3}
+
+
+def files(data: Data, state: str) -> list[Path]:
+    """The files that the series of a state's clients are read from.
+
+    Raises:
+        DataError: see `folder.files`, or a raw export does not exist.
+    """
+    if data.meters.exports:
+        from plfl.data.meters import exports  # which imports modules of this package
+
+        return exports.files(data.meters, state)
+    return folder.files(data, state)
+
+
+def clients(data: Data, state: str) -> dict[str, Path]:
+    """The names of a state's clients, in order, and the file of each.
+
+    Raises:
+        DataError: see `files`; exports are read, and the message lists what is wrong with them.
+    """
+    if data.meters.exports:
+        from plfl.data.meters import exports
+
+        return exports.clients(data, state)
+    return {client_name(path): path for path in folder.files(data, state)}
 
 
 def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
@@ -39,9 +70,13 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
     Raises:
         DataError: see `files` and `read_file`; the message lists the errors of all files.
     """
+    if data.meters.exports:
+        from plfl.data.meters import exports
+
+        return exports.read(data, state)
     found: dict[str, pd.DataFrame] = {}
     problems = []
-    for path in files(data, state):
+    for path in folder.files(data, state):
         try:
             found[client_name(path)] = read_file(path, data.meters)
         except DataError as error:
@@ -53,6 +88,8 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
 
 def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataFrame:
     """The series of one meter.
+
+    If the study reads raw exports, the file is one, in the same layout.
 
     Faults that the configuration names (`missing`, `zero_run`, `max_jump`) become gaps. In gaps of
     up to `meters.max_gap` minutes, the last reading before the gap is carried forward, so that no
@@ -73,14 +110,18 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
         DataError: the file cannot be used; the message has a line for what is wrong with the stamps
             and for each column, with the line of the file and the remedy.
     """
-    raw = read_columns(path, meters.columns, meters.header)
+    if meters.exports:
+        from plfl.data.meters import exports
+
+        return exports.read_file(path, meters, client or client_name(path))
+    raw = read_columns(path, meters.columns, meters.header or 1)
     if len(raw) < 2:
         raise DataError(
-            f"{path}: holds {len(raw)} readings; a series needs at least two; replace the file"
+            f"{path}: holds fewer than two readings; a series needs at least two; replace the file"
         )
     zone = zone_named(meters.timezone_of(client or client_name(path)))
     problems: list[str] = []
-    with _collected(problems):
+    with collected(problems):
         stamps = parse(path, raw["timestamp"], meters.date_format)
         ends = interval_ends(path, raw.index, stamps, meters, zone)
         check_grid(path, raw.index, stamps, ends, meters, zone)
@@ -90,7 +131,7 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
     series: dict[str, pd.Series] = {}
     constants: dict[str, float] = {}
     for role in roles:
-        with _collected(problems):
+        with collected(problems):
             if role in STATIC:
                 constants[role] = constant(path, _values(path, raw[role], meters))
             elif role != "timestamp":
@@ -102,37 +143,17 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
     if meters.cumulative:
         table = _differences(path, table)
     table["load"] = _without_faults(path, table["load"], meters)
-    table = fill_gaps(path, table, meters, zone).assign(**constants)
     hours = meters.interval / 60 if meters.unit in ("kW", "W") else 1.0
     table["load"] *= _KWH[meters.unit] * hours
-    utc = pd.DatetimeIndex(table.index).tz_localize(None).as_unit("us")
-    table.index = utc + standard_offset(zone, utc[0].year)
-
-    for role in map(str, table):
-        with _collected(problems):
-            values = table[role].rename(meters.columns[role])
-            check_finite(str(path), values, gaps=True)
-            if role == "load":
-                check_load(str(path), values, allow_negative=meters.allow_negative, gaps=True)
-    if problems:
-        raise DataError("\n".join(problems))
-    return table
-
-
-@contextmanager
-def _collected(problems: list[str]) -> Iterator[None]:
-    """Add what is wrong to the problems of a file, so that one message can list all of them."""
-    try:
-        yield
-    except DataError as error:
-        problems.append(str(error))
+    return finished(path, table, constants, meters, zone)
 
 
 def _values(path: Path, column: pd.Series, meters: Meters) -> pd.Series:
     """A column as numbers in the unit of its feature, NaN where a reading is missing."""
     role = str(column.name)
-    values = numbers(path, column)
-    values = values.mask(values.isin(meters.missing))
+    words = [str(word).strip().lower() for word in meters.missing]
+    values = numbers(path, column, words)
+    values = values.mask(values.isin([one for one in meters.missing if not isinstance(one, str)]))
     if role in meters.units and role in UNITS:
         factor, summand = UNITS[role][meters.units[role]]
         values = values * factor + summand

@@ -138,14 +138,14 @@ def _check_columns(path: Path, columns: dict[str, str], names: Sequence[str]) ->
             raise DataError(f"{where} occurs more than once; rename or remove the others")
 
 
-def numbers(path: Path, column: pd.Series) -> pd.Series:
-    """A column as float64, with NaN for missing values.
+def numbers(path: Path, column: pd.Series, missing: Sequence[str] = ()) -> pd.Series:
+    """A column as float64, with NaN for missing values: empty ones, and the words `missing`.
 
     Raises:
         DataError: a value is not a number.
     """
     if not pd.api.types.is_numeric_dtype(column):
-        column = column.mask(column.astype(str).str.strip().str.lower().isin(_MISSING))
+        column = column.mask(column.astype(str).str.strip().str.lower().isin([*_MISSING, *missing]))
     numbers = pd.to_numeric(column, errors="coerce").astype(float)
     wrong = (numbers.isna() & column.notna()).to_numpy()
     if wrong.any():
@@ -157,7 +157,7 @@ def numbers(path: Path, column: pd.Series) -> pd.Series:
     return numbers
 
 
-def constant(path: Path, column: pd.Series) -> float:
+def constant(path: Path | str, column: pd.Series) -> float:
     """The only value of a static column, given on every line or once.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Faults of a meter become gaps: outages that read as zero, and readings out of line."""
+"""Faults of a meter become gaps: outages that are recorded as zero, and outliers."""
 
 import numpy as np
 import pandas as pd

@@ -13,7 +13,9 @@ from plfl.errors import DataError
 logger = logging.getLogger(__name__)
 
 
-def fill_gaps(path: Path, table: pd.DataFrame, meters: Meters, zone: ZoneInfo) -> pd.DataFrame:
+def fill_gaps(
+    path: Path | str, table: pd.DataFrame, meters: Meters, zone: ZoneInfo
+) -> pd.DataFrame:
     """The table from its first to its last complete row, with its short gaps filled.
 
     Args:
@@ -31,7 +33,7 @@ def fill_gaps(path: Path, table: pd.DataFrame, meters: Meters, zone: ZoneInfo) -
     """
     complete = table.notna().all(axis=1).to_numpy()
     if not complete.any():
-        columns = ", ".join(repr(meters.columns[str(role)]) for role in table)
+        columns = ", ".join(repr(meters.columns.get(str(role), role)) for role in table)
         raise DataError(f"{path}: no row has a value in all of {columns}; leave this meter out")
     first, last = np.flatnonzero(complete)[[0, -1]]
     if cut := len(table) - (last + 1 - first):
@@ -57,7 +59,7 @@ def fill_gaps(path: Path, table: pd.DataFrame, meters: Meters, zone: ZoneInfo) -
 
 
 def _report(
-    path: Path,
+    path: Path | str,
     table: pd.DataFrame,
     role: str,
     gaps: tuple[np.ndarray, np.ndarray],

@@ -136,7 +136,7 @@ def _storms(place: State, seed: int, season: Array) -> Array:
 
 
 def _diffuse(clearness: Array) -> Array:
-    """Diffuse share of global radiation (Erbs et al. 1982)."""
+    """Diffuse fraction of global radiation (Erbs et al. 1982)."""
     k = clearness
     middle = 0.9511 - 0.1604 * k + 4.388 * k**2 - 16.638 * k**3 + 12.336 * k**4
     return np.where(k <= 0.22, 1 - 0.09 * k, np.where(k <= 0.8, middle, 0.165))

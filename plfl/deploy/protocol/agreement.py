@@ -28,7 +28,7 @@ def reason_against(study: Study, cell: Cell) -> str | None:
     """Why a cell cannot be deployed; None if it can."""
     if study.data.is_images:
         return (
-            f"data.source: {study.data.source} is dealt to clients in the simulator only; use "
+            f"data.source: {study.data.source} is divided among clients in the simulator only; use "
             "`plfl run`"
         )
     if reason := study.method(cell).simulation_only:
@@ -48,10 +48,10 @@ def reason_against(study: Study, cell: Cell) -> str | None:
             "federation.keep: best works in the simulator only, since a client may miss a round in "
             "which its model is scored; set it to last, or use `plfl run`"
         )
-    if study.task.margins == "shared":
+    if study.federation.server_ema is not None:
         return (
-            "task.conformal: shared works in the simulator only; set it to personal, which sends "
-            "nothing, or use `plfl run`"
+            "federation.server_ema works in the simulator only, where the server scores its "
+            "average; set it to null, or use `plfl run`"
         )
     if (count := study.trials(cell)) > 1:
         return (
@@ -141,5 +141,5 @@ def roster(study: Study, cell: Cell) -> list[str]:
         DataError: the configuration and the files do not determine the clients.
     """
     if study.data.source == "meters":
-        return [meters.client_name(path) for path in meters.files(study.data, cell.state)]
+        return list(meters.clients(study.data, cell.state))
     return [str(number) for number in buildings(study.data, cell.state)]

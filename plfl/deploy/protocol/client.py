@@ -25,8 +25,10 @@ from plfl.data.windows import Limits, build, limits_of, scalings
 from plfl.deploy.hosts.private import private, private_folder
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.endpoints import (
+    AnsweredChannel,
     ClientChannel,
     ClientSent,
+    Rows,
     arrays_as_rows,
     as_client,
     calibrated,
@@ -41,7 +43,7 @@ from plfl.federated.local_training import Cohort, train_cohorts
 from plfl.forecast.contents import describe_scaled
 from plfl.results.collect import describe_clients
 from plfl.results.models import packed
-from plfl.results.records import MODELS, Models
+from plfl.results.records import MODELS, Margins, Models
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +93,12 @@ class Client:
         """The answer to a message. After an error, the answer contains the error's message."""
         try:
             message = Message.unpack(data)
-            kinds = {"join": self._join, "train": self._train, "evaluate": self._evaluate}
+            kinds = {
+                "join": self._join,
+                "train": self._train,
+                "margins": self._margins,
+                "evaluate": self._evaluate,
+            }
             kind = message.about.get("kind")
             if kind not in kinds:
                 raise WireError(f"unknown kind of message {kind!r}")
@@ -168,20 +175,32 @@ class Client:
         about = {"round": t, "loss": float(cohort.losses[0]), "steps": float(cohort.taken[0])}
         return Message(about | calibration, rows_as_arrays(rows))
 
+    def _margins(self, message: Message) -> Message:
+        """The client's margins of its models, of which the server chooses those for all."""
+        f = self._at(message)
+        received, _ = self._received(f, message)
+        try:
+            self.trainer.evaluator.score(f, received, self._channel(f))
+        except ClientSent as sent:
+            return Message({"margins": len(sent.rows)}, rows_as_arrays(sent.rows))
+        raise WireError("the server requests margins, but this study shares none")
+
     def _evaluate(self, message: Message) -> Message:
         f = self._at(message)
-        received = None
-        if f.channel.shared:
-            (shared,) = arrays_as_rows(message.arrays)
-            received = f.models(f.everyone, shared[None].to(f.local.device))
-        elif f.has_global:
-            received = f.global_models
-        evaluator = self.trainer.evaluator
-        scores = evaluator.score(f, received).scores
-        self._keep_model(f, received)
-        return Message({"scores": scores.to_dict("records")})
+        received, margins = self._received(f, message)
+        answered = AnsweredChannel(margins) if margins else None
+        evaluation = self.trainer.evaluator.score(f, received, answered)
+        self._keep_model(f, received, evaluation.margins)
+        return Message({"scores": evaluation.scores.to_dict("records")})
 
-    def _keep_model(self, f: Federation, received: Tensor | None) -> None:
+    def _received(self, f: Federation, message: Message) -> tuple[Tensor | None, Rows]:
+        """The model (1, P) that the server would send now, and the further rows of a message."""
+        rows = arrays_as_rows(message.arrays)
+        if f.channel.shared:
+            return f.models(f.everyone, rows[0][None].to(f.local.device)), rows[1:]
+        return f.global_models if f.has_global else None, rows
+
+    def _keep_model(self, f: Federation, received: Tensor | None, margins: Margins) -> None:
         """Save the models that were scored last, as `plfl forecast` reads them."""
         dataset = self.trainer.dataset
         if not isinstance(dataset, Dataset):  # there is no forecast of pictures
@@ -198,7 +217,7 @@ class Client:
         about = describe_scaled(
             *(self.study, self.cell, dataset.columns.tolist(), dataset.interval),
             {self.name: scaling},
-            self.trainer.evaluator.margins(models),
+            {model: some for model, some in margins.items() if model in models},
         )
         with private(self.folder / self._run[0] / MODEL) as temporary:
             temporary.write_bytes(packed(models, about))

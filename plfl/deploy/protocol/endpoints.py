@@ -49,6 +49,21 @@ class ClientChannel(Channel):
         return [row[None].to(clients.device) for row in self.inbox]
 
 
+class AnsweredChannel(Channel):
+    """The client's end after the server has answered: nothing is sent again."""
+
+    def __init__(self, inbox: Rows):
+        super().__init__(0, 1)
+        self.inbox = inbox
+
+    def carry(self, direction: Direction, clients: Tensor, rows: Rows) -> Rows:
+        """Down: the rows that arrived, in place of `rows`. Up: what was sent before."""
+        if direction == "up":
+            return rows
+        check("the server's message", self.inbox, rows)
+        return [row[None] for row in self.inbox]
+
+
 class ServerChannel(Channel):
     """The server's end of the channel: sends to the outbox and receives from the inbox.
 

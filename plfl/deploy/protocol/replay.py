@@ -57,13 +57,18 @@ def replay(
     def report(result: Round) -> None:
         numbers = result.present[0]
         stayed = clock.progress(result.t)[numbers] == 1
-        counts = result.bytes[0] | {ASKED: clock.available(result.t).astype(np.int64)}
-        losses, steps = result.losses[0][stayed], result.steps[0][stayed]
-        recorder.train(result.t, numbers[stayed], losses, steps, counts, None)
+        page, evaluation = result.bytes[0], None
         if settings.evaluates(result.t):
             received = f.global_models if f.has_global else None
-            evaluation = evaluator.score(f, received)
-            recorder.evaluate(result.t, evaluation, result.bytes[0], clusters_of(f))
+            is_last = result.t == settings.rounds
+            evaluation = evaluator.score(f, received, f.channel if is_last else None)
+            further = f.channel.close_round()  # shared margins of intervals
+            page = {kind: counts + further[kind] for kind, counts in page.items()}
+        counts = page | {ASKED: clock.available(result.t).astype(np.int64)}
+        losses, steps = result.losses[0][stayed], result.steps[0][stayed]
+        recorder.train(result.t, numbers[stayed], losses, steps, counts, None)
+        if evaluation is not None:
+            recorder.evaluate(result.t, evaluation, page, clusters_of(f))
 
     windows = client_data.windows.clone()
     for summary in clock.history.values():

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pandas as pd
@@ -37,7 +37,7 @@ from plfl.deploy.protocol.endpoints import (
 from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.wire import Message, WireError
 from plfl.errors import PlflError
-from plfl.experiments.evaluation import Evaluation
+from plfl.experiments.evaluation import Evaluation, agree
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.train import clusters_of
 from plfl.experiments.trainer import federation_of, network_of
@@ -47,7 +47,8 @@ from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions
 from plfl.federated.round import groups_of, participants_of
 from plfl.files import atomic
-from plfl.results.records import CellResult
+from plfl.results.records import MODELS, CellResult, Margins
+from plfl.tasks import Task
 
 log = logging.getLogger(__name__)
 
@@ -282,13 +283,19 @@ class Server:
         )
         self.history.append(summary)
         numbers = np.array(sorted(trained), dtype=np.int64)
-        counts = f.channel.close_round()
+        counts, wire = f.channel.close_round(), self._wire_bytes
+        evaluation = None
+        if self.study.federation.evaluates(t):
+            self._wire_bytes = self._no_bytes()  # scores are sent to be recorded
+            evaluation = self._evaluate(f, t == self.study.federation.rounds)
+            further = f.channel.close_round()  # shared margins of intervals
+            counts = {kind: some + further[kind] for kind, some in counts.items()}
         rows = [trained[i] for i in numbers.tolist()]
         losses, steps = np.array(rows, dtype=np.float64).reshape(-1, 2).T
         # A client that did not answer has a row without a loss: it was sent a message.
-        self.recorder.train(t, numbers, losses, steps, counts | self._wire_bytes, None)
-        if self.study.federation.evaluates(t):
-            self.recorder.evaluate(t, self._evaluate(f), counts, clusters_of(f))
+        self.recorder.train(t, numbers, losses, steps, counts | wire, None)
+        if evaluation is not None:
+            self.recorder.evaluate(t, evaluation, counts, clusters_of(f))
         self._wire_bytes = self._no_bytes()
         progress(summary)
 
@@ -322,15 +329,22 @@ class Server:
         facts = {i: answers[self.names[i]].about for i in arrived}
         return {i: (float(about["loss"]), float(about["steps"])) for i, about in facts.items()}
 
-    def _evaluate(self, f: Federation) -> Evaluation:
-        """Let all connected clients score their models. The bytes are not part of the records."""
+    def _evaluate(self, f: Federation, is_last: bool) -> Evaluation:
+        """Let all connected clients score their models.
+
+        The bytes are not part of the records, except for shared margins in the last round.
+        """
         held = f.method.global_parameters(f) if f.channel.shared else None
-        messages = {
-            name: self._message(
-                "evaluate", name, [] if held is None else [held[self.names.index(name)]]
-            )
+        sent = {
+            name: [] if held is None else [held[self.names.index(name)]]
             for name in self._connected()
         }
+        if self.study.task.margins == "shared" and f.has_global:
+            # The margins are exchanged once; before the last round, they are only scored.
+            channel = _channel(f) if is_last else ServerChannel(0, self.names)
+            margins = self._margins(sent, channel)
+            sent = {name: sent[name] + own for name, own in margins.items()}
+        messages = {name: self._message("evaluate", name, own) for name, own in sent.items()}
         answers = self._ask(messages, "query", "scores")
         rows = [row for answer in answers.values() for row in answer.about["scores"]]
         names = rows[0] if rows else ("client", "split", "model")
@@ -344,6 +358,27 @@ class Server:
         ranks = {name: {v: n for n, v in enumerate(values)} for name, values in orders.items()}
         scores = scores.sort_values([*ranks], key=lambda c: c.map(ranks[str(c.name)]))
         return Evaluation(scores.reset_index(drop=True), pd.DataFrame())
+
+    def _margins(self, sent: Mapping[str, Rows], channel: ServerChannel) -> dict[str, Rows]:
+        """The margins that the server takes of those of the clients, for each that answered.
+
+        Args:
+            sent: what each client is sent to know its models.
+            channel: what the margins cross.
+        """
+        messages = {name: self._message("margins", name, own) for name, own in sent.items()}
+        answers = self._ask(messages, "query", "margins")
+        clients = [i for i, name in enumerate(self.names) if name in answers]
+        if not clients:
+            return {}
+        channel.outbox.clear()
+        channel.inbox = {i: arrays_as_rows(answers[self.names[i]].arrays) for i in clients}
+        task = cast(Task, self.study.task)
+        shape = len(clients), *task.margins_shape(self.study.windows.horizons)
+        unknown: Margins = dict.fromkeys(MODELS, np.full(shape, np.nan))
+        windows = torch.full((len(clients),), -1, dtype=torch.int32)
+        agree(task, unknown, windows, torch.tensor(clients), channel)
+        return {self.names[i]: channel.outbox[i] for i in clients}
 
     # -- messages -------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
-"""A message as bytes, in the safetensors format: named arrays and a few facts.
+"""A message as bytes, in the safetensors format: named arrays and a few fields.
 
-Arrays cross in their memory layout, little-endian. Received bytes are never executed, and bytes
+Arrays are sent in their memory layout, little-endian. Received bytes are never executed, and bytes
 that are not a message are refused.
 """
 

@@ -1,10 +1,9 @@
 """When does sharing pay? The study's sharing schemes by weeks of training history per client.
 
-Every history ends where the validation part begins and the test part is always the same, so the
-only thing that changes is how much a client has to learn from. P1, P2 and P3 take as many steps at
-every history, and the last round is scored: a meter with a week of history has no validation part
-that could stop it earlier. For the same reason LightGBM, which stands beside them, has a fixed
-number of trees.
+Every history ends where the validation set begins and the test set is always the same, so only the
+amount of training data changes. P1, P2 and P3 take as many steps at every history, and the last
+round is scored: a meter with a week of history has no validation set that could stop it earlier.
+For the same reason LightGBM, which stands beside them, has a fixed number of trees.
 """
 
 from pathlib import Path

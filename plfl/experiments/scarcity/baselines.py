@@ -1,4 +1,4 @@
-"""The baselines of the scarcity study: what a client could take instead of a federation."""
+"""The baselines of the scarcity study: what a client could use instead of a federation."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -21,7 +21,7 @@ from plfl.tasks import metrics as scores
 
 BOOSTING = trees.Boosting(trees=150, early_stopping=False)
 """LightGBM at every history. The networks take a fixed number of steps too: no model of this
-study is stopped by the validation part, which a meter with a week of history does not have."""
+study is stopped by the validation set, which a meter with a week of history does not have."""
 
 _TRAINED: dict[str, Fit] = {
     LIGHTGBM: partial(trees.with_lags, boosting=BOOSTING),
@@ -34,7 +34,7 @@ def trained(dataset: Dataset) -> pd.DataFrame:
     """Test MASE of the baselines that learn from the history of `dataset`, and from nothing else.
 
     `lightgbm` is the baseline `lightgbm_lags` with `BOOSTING`, `lightgbm_pooled` the same on
-    the windows of all clients together; for both the validation part is never looked at.
+    the windows of all clients together; for both the validation set is never looked at.
 
     Returns:
         One row per forecaster and client: `forecaster`, `model` ("baseline"), `seed` (none),

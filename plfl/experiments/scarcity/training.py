@@ -28,7 +28,7 @@ from plfl.training import batches, schedule
 from plfl.training.task import Average, LocalTask
 
 WEEKS = (1, 2, 4, 8, 16, 40)
-"""Histories of the study; 40 weeks are nearly all of the training part of a year."""
+"""Histories of the study; 40 weeks are nearly all of the training set of a year."""
 
 
 def measure(
@@ -38,7 +38,7 @@ def measure(
 
     Args:
         study: names one method, ClientOpt and ServerOpt; its schemes and seeds are compared.
-        load: makes the dataset of a state as a study's `data` and `windows` want it.
+        load: makes the dataset of a state as a study's `data` and `windows` require it.
         progress: called with what is trained, the rounds done and the rounds in all.
 
     Returns:
@@ -52,7 +52,7 @@ def measure(
     Raises:
         ConfigError: the grid has more than one method, ClientOpt or ServerOpt, or there are late
             clients and scaling is pooled.
-        DataError: the training part is shorter than the shortest history, no client can have a
+        DataError: the training set is shorter than the shortest history, no client can have a
             MASE, or see `load`.
     """
     study = _checked(study)
@@ -130,8 +130,8 @@ def _histories(state: str, dataset: Dataset) -> list[int]:
     if found := [weeks for weeks in WEEKS if weeks <= available]:
         return found
     raise DataError(
-        f"{state}: the training part has {available:.1f} weeks, less than the shortest history of "
-        f"the scarcity study ({WEEKS[0]}); give longer series or a larger share in windows.split"
+        f"{state}: the training set has {available:.1f} weeks, less than the shortest history of "
+        f"the scarcity study ({WEEKS[0]}); give longer series or a larger fraction in windows.split"
     )
 
 
@@ -139,8 +139,8 @@ def _naive(state: str, dataset: Dataset) -> pd.DataFrame:
     table = baselines.naive(dataset)
     if table["mase"].isna().all():
         raise DataError(
-            f"{state}: the load of no client ever changes in its test part, so there is no MASE; "
-            "give longer series or a larger share of test in windows.split"
+            f"{state}: the load of no client ever changes in its test set, so there is no MASE; "
+            "give longer series or a larger fraction of test in windows.split"
         )
     return table.assign(state=state, weeks=np.nan)
 

@@ -404,7 +404,7 @@
     }
     if (!nodes.length) return view.client ? [note(`The page holds no week of client ${view.client}; forecasts.parquet does.`)] : null;
     const fanned = Object.values(data.weeks).some(({ clients }) => Object.values(clients).some(({ lines }) => Object.keys(lines).some((key) => key.startsWith("q")))) ? " Shaded: the intervals that the model forecasts." : "";
-    nodes.push(caption("week", `First week of the test part: load, forecasts of a local model at the last round (the cell of lowest validation MASE, within P2 if the study has it) and of the best baseline that sends no data, and persistence. ${fanned} Times are those of the data.`));
+    nodes.push(caption("week", `First week of the test set: load, forecasts of a local model at the last round (the cell of lowest validation MASE, within P2 if the study has it) and of the best baseline that sends no data, and persistence. ${fanned} Times are those of the data.`));
     return nodes;
   }
 
@@ -463,7 +463,7 @@
         ],
       });
       nodes.push(...operable(chart, "Forest plot of the clients of A and B"));
-      nodes.push(note(`Diamond: the mean with its 95 % interval over clients (Student's t${data.seeds > 1 ? "; of means over seeds, whose own means are the crosses" : "; one seed, so the variation over trainings is unknown"}). This interval is for exploring: it is corrected for no number of looks. plfl compare tests A and B over clients and seeds.`));
+      nodes.push(note(`Diamond: the mean with its 95 % interval over clients (Student's t${data.seeds > 1 ? "; of means over seeds, whose own means are the crosses" : "; one seed, so the variation over trainings is unknown"}). This interval is for exploring: it is not corrected for the number of looks. plfl compare tests A and B over clients and seeds.`));
       if (pair.client) {
         const sides = [["a", "var(--side-a)"], ["b", "var(--side-b)"]];
         const name = state(pair.a), own = weekOf(name, pair.client);
@@ -478,7 +478,7 @@
           const plot = own.line(lines[0].key) ? weekChart(cell.clientWidth, name, pair.client, lines, { domain }) : null;
           cell.append(heading(`${side.toUpperCase()}: ${pair[side].name}`), ...(plot ? [keyOf([{ name: "load", colour: "var(--load)" }, ...lines]), ...operable(plot, `Week of client ${pair.client}, ${side.toUpperCase()}`)] : [note("The page holds no week of this forecaster.")]));
         }
-        nodes.push(heading(`The first week of the test part, client ${pair.client}, seed ${data.first_seed}: local models`), row);
+        nodes.push(heading(`The first week of the test set, client ${pair.client}, seed ${data.first_seed}: local models`), row);
       }
     }
     area.replaceChildren(...nodes);

@@ -64,33 +64,59 @@ def draw(tables: Tables) -> dict[str, Figure]:
     )
     for (i, state), (j, scheme) in product(enumerate(states), enumerate(schemes)):
         axis = axes[i, j]
-        here = last.loc[state, scheme]
-        lost = [optimiser for optimiser in optimisers if here.loc[optimiser].isna().all()]
-        for model in MODELS:
-            shown = {
-                k: curves.loc[state, scheme, *optimiser, here.loc[optimiser].idxmin(), model]
-                for k, optimiser in enumerate(optimisers)
-                if optimiser not in lost
-                and not (model == "global" and study.trains_alone(scheme, optimiser[0]))
-            }
-            _draw(axis, shown, model)
-        axis.axhline(1, **_PERSISTENCE)
+        here = curves.xs((state, scheme)), last.xs((state, scheme))
+        _panel(axis, tables, here, scheme, optimisers)
         if state in best:
             axis.axhline(baselines[state, best[state]], **_BASELINE)
-        if lost:
-            names = ", ".join(tables.client_side(*optimiser) for optimiser in lost)
-            note(axis, fit(f"diverged: {names}", 40, lines=2))
-        axis.grid(axis="y")
         if i == 0:
             axis.set_title(f"{fit(scheme, 40)}\n{tables.scheme_label(scheme)}")
-        axis.set_xlim(0, study.federation.rounds * 1.03)
-        axis.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True))
     for i, state in enumerate(states):
         drawn = [np.asarray(line.get_ydata()) for axis in axes[i] for line in axis.get_lines()]
         log_if_wide(axes[i], np.concatenate(drawn), 4, ticks=(1, 1.5, 2, 3, 5, 7))
         axes[i, 0].set_ylabel(f"{fit(state, 20)}\nValidation MASE")
     for axis in axes[-1]:
         axis.set_xlabel("Round (global epoch)")
+    figure.legend(
+        handles=_handles(tables, optimisers, [fit(x, 52 if wide else 30, lines=2) for x in labels]),
+        loc="outside lower center",
+        ncols=columns,
+        title=f"ClientOpt with its best ServerOpt ({some}chosen on validation)",
+        title_fontsize=7,
+    )
+    return {"convergence": figure}
+
+
+def _panel(
+    axis: Axes,
+    tables: Tables,
+    here: tuple[pd.Series, pd.Series],
+    scheme: str,
+    optimisers: list[tuple[str, str]],
+) -> None:
+    """Draw a panel, given all curves and the last scores of its state and sharing scheme."""
+    curves, last = here
+    lost = [optimiser for optimiser in optimisers if last.loc[optimiser].isna().all()]
+    for model in MODELS:
+        shown = {
+            k: curves.loc[*optimiser, last.loc[optimiser].idxmin(), model]
+            for k, optimiser in enumerate(optimisers)
+            if optimiser not in lost
+            and not (model == "global" and tables.study.trains_alone(scheme, optimiser[0]))
+        }
+        _draw(axis, shown, model)
+    axis.axhline(1, **_PERSISTENCE)
+    if lost:
+        names = ", ".join(tables.client_side(*optimiser) for optimiser in lost)
+        note(axis, fit(f"diverged: {names}", 40, lines=2))
+    axis.grid(axis="y")
+    axis.set_xlim(0, tables.study.federation.rounds * 1.03)
+    axis.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True))
+
+
+def _handles(
+    tables: Tables, optimisers: list[tuple[str, str]], baselines: list[str]
+) -> list[Line2D]:
+    """What the legend names: optimisers, models, persistence, and the labels of `baselines`."""
     lines = [
         Line2D([], [], label=tables.client_side(*optimiser), **colour(k))
         for k, optimiser in enumerate(optimisers)
@@ -100,18 +126,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
         for model in MODELS
     ]
     persistence = Line2D([], [], label="persistence", **_PERSISTENCE)
-    beside = [
-        Line2D([], [], label=fit(label, 52 if wide else 30, lines=2), **_BASELINE)
-        for label in labels
-    ]
-    figure.legend(
-        handles=[*lines, *models, persistence, *beside],
-        loc="outside lower center",
-        ncols=columns,
-        title=f"ClientOpt with its best ServerOpt ({some}chosen on validation)",
-        title_fontsize=7,
-    )
-    return {"convergence": figure}
+    beside = [Line2D([], [], label=label, **_BASELINE) for label in baselines]
+    return [*lines, *models, persistence, *beside]
 
 
 def _draw(axis: Axes, curves: dict[int, pd.Series[float]], model: Model) -> None:

@@ -119,23 +119,36 @@ def _heatmaps(
         _strip(axis, baselines[state], tables.best_baseline(state), columns, cmap, norm)
     shown = np.concatenate([scores["mase_mean"], *baselines.values()])
     figure.align_titles()
+    label = f"Test MASE\n{_mean(study)}\n({model} models, last round)"
+    _colour_bar(figure, mesh, norm, [*axes.flat, *below.values()], shown, label)
+    _explain_frame(figure, bool(below))
+    return figure
+
+
+def _colour_bar(
+    figure: Figure,
+    mesh: QuadMesh,
+    norm: Normalize,
+    axes: list[Axes],
+    scores: NDArray[Any],
+    label: str,
+) -> None:
+    """Add the colour scale of `mesh`, which is that of `norm`, beside `axes` that show `scores`."""
     bar = figure.colorbar(
         mesh,
-        ax=[*axes.flat, *below.values()],
+        ax=axes,
         aspect=max(30, 5 * figure.get_figheight()),
         pad=0.01,
-        extend=_extend(norm, shown),
+        extend=_extend(norm, scores),
     )
-    bar.set_label(f"Test MASE\n{_mean(study)}\n({model} models, last round)")
+    bar.set_label(label)
     bar.outline.set_visible(False)
     if isinstance(norm, LogNorm):
         bar.ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7)))
     bar.ax.yaxis.set_major_formatter("{x:g}")
     bar.ax.yaxis.set_minor_formatter(NullFormatter())
-    if not np.isfinite(shown).any():
+    if not np.isfinite(scores).any():
         bar.set_ticks([])
-    _explain_frame(figure, bool(below))
-    return figure
 
 
 def _explain_frame(figure: Figure, baselines: bool) -> None:

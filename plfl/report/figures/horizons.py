@@ -9,17 +9,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from plfl.baselines import BASELINE
+from plfl.report import intervals
 from plfl.report.figures.best_baseline import legend_labels
 from plfl.report.figures.style import COLOURS, PAGE, empty, fit, note, panels
 from plfl.results.tables import Tables
-from plfl.tasks.quantiles import Quantiles
 
 OUTPUTS = ("horizons",)
 CAPTION = (
     "Test scores of each target of a window by its time ahead, means over clients at the last"
     " round, of the local models of each state's cell of lowest validation MASE (within P2 if the"
     " study has it) and of the state's best baseline: MASE and, if intervals are forecast, the"
-    " share of loads inside the widest one. The dashed lines are persistence and the share that"
+    " fraction of loads inside the widest one. The dashed lines are persistence and the share that"
     " the interval is for."
 )
 _CELL: dict[str, Any] = {"color": COLOURS[2], "linewidth": 1.1, "label": "local model"}
@@ -31,8 +31,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
     study, targets = tables.study, tables.targets
     if targets is None:
         return {"horizons": empty("windows have one target")}
-    task, states = study.task, study.data.states
-    widest = next(iter(task.intervals), None) if isinstance(task, Quantiles) else None
+    states = study.data.states
+    widest = next(iter(intervals.columns(tables)), None)
     scores = {"mase": 1.0} | ({f"coverage_{widest}": float(widest) / 100} if widest else {})
     figure, axes = panels(len(states), len(scores), (PAGE, 1.7 * len(states) + 0.5))
     best = {state: name for state, name in tables.best_baselines.items() if state in states}

@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from plfl.files import atomic
@@ -173,5 +174,20 @@ def save(figure: Figure, stem: Path) -> list[Path]:
             figure.savefig(temporary, format=suffix[1:], metadata=metadata)
         # All formats have the layout of the first, since computing one takes as long as drawing.
         figure.set_layout_engine("none")
+        _round_positions(figure)
         paths.append(path)
     return paths
+
+
+def _round_positions(figure: Figure) -> None:
+    """Round the positions of the axes, whose last bits differ from process to process.
+
+    The ids in an SVG file are digests of numbers that follow from them.
+    """
+    for axis in figure.axes:
+        axis.set_position(_rounded(axis.get_position(original=True)), "original")
+        axis.set_position(_rounded(axis.get_position()), "active")
+
+
+def _rounded(box: Bbox) -> Bbox:
+    return Bbox(box.get_points().round(9))

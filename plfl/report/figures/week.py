@@ -13,14 +13,14 @@ from matplotlib.patches import Patch
 
 from plfl.config.study import Cell
 from plfl.errors import ResultsError
+from plfl.report import intervals
 from plfl.report.figures.best_baseline import legend_labels
 from plfl.report.figures.style import COLOURS, PAGE, empty, fit, note, panels
 from plfl.results.tables import Tables, baseline_label
-from plfl.tasks.quantiles import Quantiles
 
 OUTPUTS = ("week",)
 CAPTION = (
-    "First week of the test part: load, forecast of the local model of the last round, and"
+    "First week of the test set: load, forecast of the local model of the last round, and"
     " persistence, in each state's cell of lowest validation MASE (within P2 if the study has it),"
     " for the client of median test MASE. Also shown: the forecast of the state's best baseline,"
     " which is the one of lowest validation MASE among those that send no data, with its test MASE"
@@ -48,7 +48,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
         return {"week": empty("every cell diverged")}
     if not tables.keeps_forecasts:
         return {"week": empty("the readings stay with their owner")}
-    figure, axes = panels(len(states), 1, (PAGE, 1.45 * len(states) + 0.35))
+    figure, axes = panels(len(states), 1, (PAGE, 1.6 * len(states) + 0.4))
     baselines = {}
     for axis, state in zip(axes[:, 0], states, strict=True):
         axis.set_ylabel(f"Load ({tables.load_unit})")
@@ -59,7 +59,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
             note(axis, "every cell diverged")
             continue
         client, mase = _median_client(tables, cell)
-        ends = _interval_columns(tables)
+        ends = intervals.columns(tables).values()
         columns = [column for pair in ends for column in pair]
         week = tables.forecasts(["stamp", *_LINES, *columns], client=client, **asdict(cell))
         if week.empty:
@@ -88,14 +88,14 @@ def draw(tables: Tables) -> dict[str, Figure]:
         axis.set_ylim(bottom=bottom)
         axis.grid()
     shown: list[Artist] = [Line2D([], [], **look) for look in _LINES.values()]
-    if intervals := _intervals(tables):
-        listed = ", ".join(f"{percent} %" for percent in intervals)
-        shown.append(Patch(label=f"its intervals: {listed}", **_FAN))
+    if covered := intervals.columns(tables):
+        listed = ", ".join(f"{percent} %" for percent in covered)
+        shown.append(Patch(label=f"intervals of the forecast: {listed}", **_FAN))
     shown += [
         Line2D([], [], label=fit(label, 60), **_BASELINE)
         for label in legend_labels(baselines, states)
     ]
-    figure.legend(handles=shown, loc="outside lower center", ncols=4 if len(shown) < 5 else 2)
+    figure.legend(handles=shown, loc="outside lower center", ncols=4 if len(shown) < 5 else 3)
     return {"week": figure}
 
 
@@ -107,18 +107,6 @@ def _broken(week: pd.DataFrame, column: str) -> tuple[pd.Series, pd.Series]:
     breaks = week.loc[gaps].assign(**{column: np.nan})
     line = pd.concat([breaks, week]).sort_values("stamp", kind="stable")
     return line["stamp"], line[column]
-
-
-def _intervals(tables: Tables) -> list[str]:
-    """Shares in percent of the intervals that the study forecasts, the widest first."""
-    task = tables.study.task
-    return list(task.intervals) if isinstance(task, Quantiles) else []
-
-
-def _interval_columns(tables: Tables) -> list[tuple[str, str]]:
-    """The columns of the lower and the upper end of each interval of the local model."""
-    ends = [(50 - float(percent) / 2, 50 + float(percent) / 2) for percent in _intervals(tables)]
-    return [(f"local_{low:g}", f"local_{high:g}") for low, high in ends]
 
 
 def _of_baseline(tables: Tables, state: str, name: str, client: str) -> tuple[pd.DataFrame, str]:

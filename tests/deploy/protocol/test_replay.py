@@ -83,11 +83,17 @@ AHEAD = CONTEXT | {
 }
 
 
-def test_clients_score_intervals_of_several_targets(tmp_path):
-    assert_equal_bits(study(federation=SOME, **AHEAD), tmp_path, ("P2",))
+SHARED = AHEAD | {"task": {"name": "quantiles", "conformal": "shared"}}
+POINT = {"model": CONTEXT["model"], "task": {"conformal": "shared", "level": 0.8}}
 
 
-@pytest.mark.parametrize("blocks", [{}, CONTEXT | {"windows": DAYS}, AHEAD])
+@pytest.mark.parametrize("blocks", [AHEAD, SHARED, POINT], ids=["personal", "shared", "point"])
+def test_clients_score_intervals(blocks, tmp_path):
+    of = study(federation=SOME, **blocks)
+    assert_equal_bits(of, tmp_path, ("P1", "P3") if blocks is SHARED else ("P2",))
+
+
+@pytest.mark.parametrize("blocks", [{}, CONTEXT | {"windows": DAYS}, AHEAD, SHARED, POINT])
 def test_clients_keep_models_that_forecast(blocks, tmp_path):
     of = study(federation=SOME, **blocks)
     cell = by_split(of)["P2"]
@@ -116,14 +122,14 @@ def last_model(folder, initial):
 def test_what_can_be_deployed():
     assert set(DEPLOYABLE) >= {"fedopt", "scaffold", "fedadc", "fedprox", "feddyn", "fedsplit"}
     assert set(DEPLOYABLE) >= {"cc_fedadagrad", "cc_fedadam", "cc_fedams", "fedgkd", "moon"}
-    best = study(federation={"keep": "best"})
-    reason = reason_against(best, best.cells[0])
-    assert reason
-    assert reason.startswith("federation.keep: best works in the simulator only")
-    shared = study(task={"name": "quantiles", "conformal": "shared"})
-    reason = reason_against(shared, shared.cells[0])
-    assert reason
-    assert reason.startswith("task.conformal: shared works in the simulator only")
+    assert set(DEPLOYABLE) >= {"fine_tuning", "ditto", "fedrep", "fedbabu", "per_fedavg", "apfl"}
+    assert set(DEPLOYABLE) >= {"pfedme", "fedala", "fedamp", "knn_per"}
+    for key, value in {"keep": "best", "server_ema": 0.9}.items():
+        refused = study(federation={key: value})
+        reason = reason_against(refused, refused.cells[0])
+        assert reason
+        assert reason.startswith(f"federation.{key}")
+        assert "works in the simulator only" in reason
 
 
 @pytest.mark.parametrize("method", DEPLOYABLE)
@@ -178,6 +184,8 @@ def test_two_runs_are_the_same(tmp_path):
     pd.testing.assert_frame_equal(first, second, check_exact=True)
 
 
-def test_other_models(tmp_path):
+@pytest.mark.parametrize("dropout", [0, 0.5])
+def test_other_models(dropout, tmp_path):
     of = study(federation=SOME | {"loss": "mae"})
-    assert_equal_bits(of.model_copy(update={"model": Mlp(hidden=(4,))}), tmp_path)
+    of = of.model_copy(update={"model": Mlp(hidden=(4,), dropout=dropout)})
+    assert_equal_bits(of, tmp_path, ("P2",) if dropout else ("P1", "P2", "P3"))

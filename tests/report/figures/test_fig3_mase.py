@@ -138,7 +138,7 @@ def test_baselines_are_those_of_the_table_in_the_colours_of_the_grid(results: Re
 def test_the_best_baseline_that_sends_nothing_is_framed(tmp_path: Path) -> None:
     fake_results.write(tmp_path, fake_results.TINY)
     table = pd.read_parquet(tmp_path / "baselines.parquet").set_index(["baseline", "split"])
-    # What the pooled one, and the test part, say does not count.
+    # What the pooled one, and the test set, say does not count.
     table["mase"] = 1.5
     table.loc[("lightgbm_pooled", "validation"), "mase"] = 0.3
     table.loc[("linear", "validation"), "mase"] = 0.8

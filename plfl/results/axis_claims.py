@@ -1,0 +1,296 @@
+"""Claims about values of a key, judged on the variants of a study of forecasts.
+
+Some claims of the methods' papers are about a hyperparameter or about the length of the history, so
+that variants of one study must be compared. They are judged like those in `method_claims`, for
+the `local` models, in every sharing scheme that shares parameters and at all places on the other
+axes. P values are corrected by Holm's method over these claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plfl.config.axes import Axis
+from plfl.config.study import Study
+from plfl.results.claims import listed
+from plfl.results.method_claims import AVERAGING
+from plfl.results.overview import comparable
+from plfl.results.statistics import ALPHA, DRAWS, Array, Chosen, Comparison, Scores, scores
+from plfl.results.tables import Tables, fitting, method_label
+from plfl.results.verdict import (
+    Evidence,
+    NotInStudyError,
+    Verdict,
+    judge,
+    settle,
+    shared_schemes,
+)
+
+CLAIMS = {
+    "o14": "training the head first (LP-FT) beats fine-tuning all layers at once",
+    "o15": "Ditto's best λ falls as histories grow",
+    "o16": "APFL's best fixed α grows with the history",
+    "o17": "APFL with a learned α beats the best fixed α",
+    "o18": "kNN-Per's lead over FedAvg grows with the history",
+}
+"""The claims by name."""
+HISTORY = "windows.history"
+HEAD = "hyperparameters.method.fine_tuning.head_epochs"
+LAM = "hyperparameters.method.ditto.lam"
+SHARE = "hyperparameters.method.apfl.alpha"
+LEARNED = "hyperparameters.method.apfl.adapt_alpha"
+KEYS = {"o14": HEAD, "o15": LAM, "o16": SHARE, "o17": LEARNED, "o18": HISTORY}
+"""The axis that each claim is about."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A variant with its values on the axes and the scores of its `local` models by state."""
+
+    label: str
+    values: Mapping[str, Any]
+    """What each axis is set to, by its key."""
+    study: Study
+    tables: Tables
+    of_states: Mapping[str, Scores]
+
+    def best(self, state: str, sharing: str, method: str) -> int | None:
+        """The best cell on validation; None if all diverged."""
+        found = self.of_states[state]
+        where = found.where(sharing=sharing, method=method, server_opt="fedavg")
+        return found.best(where)
+
+    def mase(self, state: str, sharing: str, method: str) -> Array:
+        """Test MASE (clients, seeds) of the best cell; NaN if all diverged."""
+        found, k = self.of_states[state], self.best(state, sharing, method)
+        return np.full(found.mase.shape[:0:-1], np.nan) if k is None else found.mase[k].T
+
+    def name(self, state: str, sharing: str, method: str) -> str:
+        """Name of the best cell, or of the cells of which all diverged."""
+        k = self.best(state, sharing, method)
+        cell = f"{state}-{sharing}-{method}-*" if k is None else self.of_states[state].names[k]
+        return f"{self.label}/{cell}"
+
+
+Question = Callable[[Study, Sequence[Placed]], Evidence]
+
+
+def asked(study: Study) -> bool:
+    """Whether a study has an axis that one of the claims is about."""
+    return any(axis.key in KEYS.values() for axis in study.axes)
+
+
+def verdicts(folder: Path, study: Study, chosen: Chosen = "last") -> list[Verdict]:
+    """The verdict on every claim, in the order of `CLAIMS`.
+
+    Args:
+        folder: the results folder of the study.
+        study: the study, which spans variants.
+        chosen: the round that is scored.
+
+    Raises:
+        ResultsError: a table is missing, damaged or has another format.
+    """
+    tables = {label: Tables(folder / label) for label in study.places}
+    with fitting(*(variant.folder for variant in tables.values())):
+        placed = [
+            Placed(
+                label,
+                {axis.key: axis.choices[study.places[label][axis.key]] for axis in study.axes},
+                study.variants[label],
+                variant,
+                scores(variant, "local", chosen),
+            )
+            for label, variant in tables.items()
+        ]
+    return settle([judged(claim, study, placed) for claim in CLAIMS])
+
+
+def judged(claim: str, study: Study, placed: Sequence[Placed], draws: int = DRAWS) -> Verdict:
+    """The verdict on one claim, before correction for all claims."""
+    unit = "doublings" if claim in ("o15", "o16") else "MASE"
+    blank = Verdict(claim, "local", unit=unit, text=CLAIMS[claim])
+    try:
+        evidence = _ABOUT[claim](study, placed)
+    except NotInStudyError as lacking:
+        return replace(blank, answer="not in this study", reason=str(lacking))
+    still = [comparison.identical for comparison in evidence.comparisons]
+    if unit == "doublings" and still and all(still):
+        reason = "the best value of every client and seed is the same at both histories"
+        return replace(blank, effect=0.0, reason=reason, needed="Values in between might.")
+    return judge(blank, evidence, draws)
+
+
+def as_text(study: Study, found: Sequence[Verdict]) -> str:
+    """The verdicts as text: each claim, and below it the evidence."""
+    return "\n".join([f"{study.name}{study.sample_suffix}: claims about variants", *listed(found)])
+
+
+def as_json(study: Study, found: Sequence[Verdict], chosen: Chosen) -> dict[str, Any]:
+    """The verdicts as data that JSON can hold."""
+    return {
+        "study": study.name,
+        "round": chosen,
+        "alpha": ALPHA,
+        "verdicts": [asdict(verdict) for verdict in found],
+    }
+
+
+def _better_value(
+    key: str, method: str, better: Callable[[Any], bool], free: Sequence[str] = ()
+) -> Question:
+    """The best variant whose value of `key` is `better`, against the best of the others.
+
+    Each side is chosen on validation, among all values of the axes `free` as well.
+    """
+
+    def evidence(study: Study, placed: Sequence[Placed]) -> Evidence:
+        _axis(study, key)
+        comparisons, blocking, excused = [], [], []
+        for group, sharing in _groups(study, placed, method, [key, *free]):
+            sides = [[p for p in group if better(p.values[key]) is side] for side in (True, False)]
+            if not all(sides):
+                raise NotInStudyError(f"all values of the axis {key} are on one side of the claim")
+            for state in study.data.states:
+                ours, theirs = (_chosen(side, state, sharing, method) for side in sides)
+                names = tuple(p.name(state, sharing, method) for p in (ours, theirs))
+                a, b = (p.mase(state, sharing, method) for p in (ours, theirs))
+                if np.isnan(a).all():
+                    blocking.append(names[0])
+                elif np.isnan(b).all():
+                    excused.append(names[1])
+                else:
+                    comparisons.append(Comparison(names, {state: b - a}))
+        return Evidence(comparisons, tuple(blocking), tuple(excused))
+
+    return evidence
+
+
+def _best_value_moves(
+    key: str, method: str, grows: bool, fixed: Callable[[Study], bool] = lambda study: True
+) -> Question:
+    """How far the value of `key` with the lowest MASE moves from the shortest history to the
+    longest, in doublings, for each client and seed.
+
+    The values at one history share their windows, so that each client's MASE ranks them.
+    """
+
+    def evidence(study: Study, placed: Sequence[Placed]) -> Evidence:
+        if any(not value > 0 for value in _axis(study, key).choices.values()):
+            raise NotInStudyError(f"{key} must be above 0 everywhere, to be compared by doublings")
+        comparisons = []
+        for group, sharing in _groups(study, placed, method, [key, HISTORY]):
+            if not all(fixed(p.study) for p in group):
+                continue
+            ends = _ends(study, group)
+            for state in study.data.states:
+                short, long = (_lowest(end, key, state, sharing, method) for end in ends)
+                names = tuple(f"{end[0].label}/{state}-{sharing}-{method}-*" for end in ends)
+                moved = long - short if grows else short - long
+                if np.isfinite(moved).any():
+                    comparisons.append(Comparison(names, {state: moved}))
+        if not comparisons:
+            raise NotInStudyError(f"{key} is fixed in no variant")
+        return Evidence(comparisons)
+
+    return evidence
+
+
+def _more_history(study: Study, placed: Sequence[Placed]) -> Evidence:
+    """(o18): the lead at the longest history less that at the shortest, client by client."""
+    comparisons: list[Comparison] = []
+    lost: list[str] = []
+    for group, sharing in _groups(study, placed, "knn_per", [HISTORY]):
+        if AVERAGING not in study.grid.method:
+            raise NotInStudyError(f"the grid has no method {method_label(AVERAGING)}")
+        short, long = (end[0] for end in _ends(study, group))
+        for state in study.data.states:
+            if not comparable(short.tables, long.tables, state):
+                raise NotInStudyError("persistence has another error with another history")
+            early, late = (
+                p.mase(state, sharing, AVERAGING) - p.mase(state, sharing, "knn_per")
+                for p in (short, long)
+            )
+            names = tuple(p.name(state, sharing, "knn_per") for p in (long, short))
+            if np.isnan(late - early).all():
+                lost += names
+            else:
+                comparisons.append(Comparison(names, {state: late - early}))
+    return Evidence(comparisons, tuple(lost))
+
+
+def _share_is_fixed(study: Study) -> bool:
+    return bool(study.hyperparameters.method.apfl.adapt_alpha == "never")  # type: ignore[attr-defined]
+
+
+_ABOUT: dict[str, Question] = {
+    "o14": _better_value(HEAD, "fine_tuning", lambda epochs: epochs > 0),
+    "o15": _best_value_moves(LAM, "ditto", grows=False),
+    "o16": _best_value_moves(SHARE, "apfl", grows=True, fixed=_share_is_fixed),
+    "o17": _better_value(LEARNED, "apfl", lambda when: when != "never", free=[SHARE]),
+    "o18": _more_history,
+}
+"""The evidence for each claim, from the study and its variants."""
+
+
+def _axis(study: Study, key: str) -> Axis:
+    for axis in study.axes:
+        if axis.key == key:
+            return axis
+    raise NotInStudyError(f"the study has no axis {key}")
+
+
+def _groups(
+    study: Study, placed: Sequence[Placed], method: str, free: Sequence[str]
+) -> Iterator[tuple[list[Placed], str]]:
+    """The variants that differ only on the axes `free`, with each sharing scheme."""
+    if method not in study.grid.method:
+        raise NotInStudyError(f"the grid has no method {method_label(method)}")
+    if "fedavg" not in study.grid.server_opt:
+        raise NotInStudyError("the grid has no ServerOpt fedavg")
+    schemes = [s for s in shared_schemes(study) if (method, s) not in study.unshareable]
+    if not schemes:
+        raise NotInStudyError("the method does not work with any sharing scheme of the grid")
+    groups: dict[str, list[Placed]] = {}
+    for p in placed:
+        place = repr([(key, value) for key, value in p.values.items() if key not in free])
+        groups.setdefault(place, []).append(p)
+    for group in groups.values():
+        for sharing in schemes:
+            yield group, sharing
+
+
+def _ends(study: Study, group: Sequence[Placed]) -> tuple[list[Placed], list[Placed]]:
+    """The variants with the shortest history and those with the longest."""
+    weeks = [np.inf if v is None else float(v) for v in _axis(study, HISTORY).choices.values()]
+    if min(weeks) == max(weeks):
+        raise NotInStudyError(f"the axis {HISTORY} has a single value")
+
+    def those(end: float) -> list[Placed]:
+        found = [(p, p.values[HISTORY]) for p in group]
+        return [p for p, value in found if (np.inf if value is None else value) == end]
+
+    return those(min(weeks)), those(max(weeks))
+
+
+def _chosen(side: Sequence[Placed], state: str, sharing: str, method: str) -> Placed:
+    """The variant whose best cell has the lowest validation MASE; the first if all diverged."""
+
+    def validation(p: Placed) -> float:
+        k = p.best(state, sharing, method)
+        return np.inf if k is None else float(p.of_states[state].validation[k])
+
+    return min(side, key=validation)
+
+
+def _lowest(group: Sequence[Placed], key: str, state: str, sharing: str, method: str) -> Array:
+    """Log2 of the value of `key` with the lowest MASE, for each client and seed; NaN without."""
+    mase = np.stack([p.mase(state, sharing, method) for p in group])
+    values = np.log2([float(p.values[key]) for p in group])
+    lowest: Array = values[np.where(np.isnan(mase), np.inf, mase).argmin(axis=0)]
+    return np.where(np.isnan(mase).all(axis=0), np.nan, lowest)

@@ -1,0 +1,179 @@
+"""Tasks that predict loads, with intervals around them or without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.tasks import Floats, Task, conformal
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import Tensor
+
+    from plfl.data.dataset import Dataset
+
+
+class Loads(Task):
+    """Loads at the targets of a window. Subclasses say whether there are intervals around them.
+
+    An interval is two of the numbers that are predicted for a target. Its margins are found on the
+    validation set, see `plfl.tasks.conformal`.
+    """
+
+    selection = "mase"
+    # The MASE is the same but for a factor, and undefined where the load never changes.
+    own_selection = "mae"
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of loads that each interval is meant to cover, by this share in percent, the
+        widest first; empty without any."""
+        raise NotImplementedError
+
+    @property
+    def intervals(self) -> dict[str, tuple[int, int]]:
+        """The places in `banded` of the ends of each interval, in the order of `shares`."""
+        raise NotImplementedError
+
+    @property
+    def middle(self) -> int:
+        """The place in `banded` of the point forecast."""
+        raise NotImplementedError
+
+    def banded(self, dataset: Dataset, predictions: Floats) -> Floats:
+        """Predictions as (W, H, K): for each target the ends of all intervals and the point
+        forecast, ascending."""
+        raise NotImplementedError
+
+    def ends(self, name: str) -> dict[str, tuple[str, str]]:
+        """The names that `columns` gives to the ends of each interval, in the order of `shares`."""
+        raise NotImplementedError
+
+    def agreed_bins(self, targets: Sequence[Tensor], bins: int) -> tuple[Tensor, Tensor]:
+        """Quantiles of the targets of all clients, and ρ of each."""
+        import torch
+
+        edges = quantile_edges(torch.cat(list(targets)), bins)
+        return edges, torch.stack([bin_ratios(own, edges) for own in targets])
+
+    def histograms(self, targets: Sequence[Floats], bins: int) -> Floats:
+        """Shares of each client's targets in the quantile bins of all targets together."""
+        edges = np.quantile(np.concatenate(targets), np.linspace(0, 1, bins + 1)[1:-1])
+        found = [np.searchsorted(edges, some, side="right").ravel() for some in targets]
+        return np.stack([np.bincount(which, minlength=bins) / len(which) for which in found])
+
+    def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
+        if self.margins == "none":
+            return
+        percent, share = next(iter(self.shares.items()))
+        needed = conformal.least(share)
+        for i, name in enumerate(dataset.clients.tolist()):
+            if (windows := len(dataset.starts(i, "validation"))) < needed:
+                yield (
+                    f"client {name}: has {windows} windows in its validation set, but "
+                    f"task.conformal needs {needed} for a margin of the {percent} % interval; use "
+                    "more rows for validation in windows.split, or set task.conformal to none"
+                )
+
+    def margins_shape(self, horizons: int) -> tuple[int, ...]:
+        return horizons, len(self.intervals)
+
+    def margins_of(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
+        """Margins (H, I) of the intervals of each target, the widest interval first."""
+        truth = dataset.truth(dataset.starts(client, "validation"))
+        truth = truth.reshape(len(predictions), dataset.horizons)
+        bands = self.banded(dataset, predictions)
+        found = np.empty(self.margins_shape(dataset.horizons))
+        for i, (percent, (low, high)) in enumerate(self.intervals.items()):
+            for h in range(dataset.horizons):
+                ends = bands[:, h, low], bands[:, h, high]
+                found[h, i] = conformal.margin(truth[:, h], *ends, self.shares[percent])
+        return found / float(dataset.load_scale[client])
+
+    def agreed(self, margins: Floats, windows: NDArray[np.int64]) -> Floats:
+        shares = self.shares.values()
+        found = [conformal.agreed(margins[..., i], windows, s) for i, s in enumerate(shares)]
+        return np.stack(found, axis=-1)
+
+    def with_margins(
+        self, dataset: Dataset, client: int, predictions: Floats, margins: Floats
+    ) -> Floats:
+        """Predictions (W, H, K) in kWh per interval, ascending. The point forecast stays as it is.
+
+        Where ends would cross after that, the outer one gives way, which widens its interval.
+        """
+        found, kwh = self.banded(dataset, predictions).copy(), dataset.load_scale[client] * margins
+        for i, (low, high) in enumerate(self.intervals.values()):
+            found[..., low] -= kwh[:, i]
+            found[..., high] += kwh[:, i]
+        below, above = found[..., self.middle :: -1], found[..., self.middle :]
+        found[..., self.middle :: -1] = np.minimum.accumulate(below, axis=-1)
+        found[..., self.middle :] = np.maximum.accumulate(above, axis=-1)
+        return found
+
+    def point(self, dataset: Dataset, bands: Floats) -> Floats:
+        """The point forecasts (W,) or (W, H) among predictions (W, H, K)."""
+        found = bands[..., self.middle]
+        return found[:, 0] if dataset.horizons == 1 else found
+
+    def interval_scores(self, truth: Floats, bands: Floats) -> dict[str, float]:
+        """The coverage of each interval and its width in kWh, as `coverage_90` and `width_90`."""
+        from plfl.tasks import metrics
+
+        found = {}
+        for percent, (low, high) in self.intervals.items():
+            ends = bands[..., low], bands[..., high]
+            found[f"coverage_{percent}"] = metrics.coverage(truth, *ends)
+            found[f"width_{percent}"] = metrics.width(*ends)
+        return found
+
+    def widest_coverage(self, truth: Floats, bands: Floats, column: str) -> dict[str, float]:
+        """The coverage of the widest interval, as `coverage_90` with the `column` appended."""
+        from plfl.tasks import metrics
+
+        percent, (low, high) = next(iter(self.intervals.items()))
+        covered = metrics.coverage(truth, bands[..., low], bands[..., high])
+        return {f"coverage_{percent}{column}": covered}
+
+    def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
+        return dataset.first_week(client)
+
+    def shown(
+        self,
+        dataset: Dataset,
+        client: int,
+        starts: NDArray[np.int64],
+        predictions: Mapping[str, Floats],
+    ) -> pd.DataFrame:
+        """A row per target: `client`, `stamp`, `truth`, `persistence`, the forecasts by model."""
+        import pandas as pd
+
+        columns = {"truth": dataset.truth(starts), "persistence": dataset.persistence(starts)}
+        for model, found in predictions.items():
+            columns |= self.columns(model, found)
+        keys = {
+            "client": str(dataset.clients[client]),
+            "stamp": dataset.stamps[dataset.target_rows(starts)].ravel(),
+        }
+        return pd.DataFrame(keys | {n: c.ravel().astype(np.float32) for n, c in columns.items()})
+
+
+def quantile_edges(targets: Tensor, bins: int) -> Tensor:
+    """Inner edges (bins − 1,) that cut `targets` into bins of the same size."""
+    import torch
+
+    inner = np.arange(1, bins) / bins
+    edges = np.quantile(targets.double().cpu().numpy(), inner)
+    return torch.from_numpy(edges).to(targets)
+
+
+def bin_ratios(targets: Tensor, edges: Tensor) -> Tensor:
+    """ρ (bins,): how many of `targets` fall into each bin, relative to the fullest."""
+    import torch
+
+    counts = torch.bincount(torch.bucketize(targets, edges).flatten(), minlength=len(edges) + 1)
+    return counts.to(targets.dtype) / counts.max()

@@ -1,0 +1,211 @@
+"""`data.meters.exports`: a study reads raw exports as `plfl data import` does."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from plfl.config.study import Study
+from plfl.data import meters, source, windows
+from plfl.data.importing import Options, import_meters
+from plfl.errors import ConfigError, DataError
+from plfl.files import sha256
+
+ROWS = 24 * 40
+KEYS = {"timezone": "UTC", "interval": 60}
+
+
+def raw(**columns: Any) -> pd.DataFrame:
+    """Hourly readings of `b 1` and `a/2`, and further columns."""
+    draw = np.random.default_rng(0)
+    stamps = pd.date_range("2020-02-01 01:00", periods=ROWS, freq="h").strftime("%Y-%m-%d %H:%M")
+    loads = {name: draw.uniform(1, 2, ROWS).round(3) for name in ("b 1", "a/2")}
+    return pd.DataFrame({"when": stamps, **loads, **columns})
+
+
+def study(*exports: Path, clients: int = 2, **keys: Any) -> Study:
+    data: dict[str, Any] = {"source": "meters", "states": ["all"], "clients": clients}
+    if features := keys.pop("features", None):
+        data["features"] = features
+    data["meters"] = {"exports": list(map(str, exports))} | KEYS | keys
+    return Study.parse({"data": data, "windows": {"scaling": "per_client"}}, "test")
+
+
+def wide(folder: Path) -> None:
+    table = raw(weather=np.arange(ROWS) % 30, area=900.0)
+    table.loc[5:6, "b 1"] = -9999
+    table.loc[100:112, "a/2"] = 0
+    table.iloc[::-1].to_csv(folder / "wide.csv", index=False, sep=";", decimal=",")
+
+
+def long(folder: Path) -> None:
+    table = raw().melt("when", var_name="meter", value_name="W").sort_values("when")
+    table = pd.concat([table, table.iloc[[7]].assign(W=3.0)])
+    (folder / "long.csv").write_text("a portal\nof meters\n" + table.to_csv(index=False))
+
+
+def single(folder: Path) -> None:
+    for name in ("b 1", "a-2"):
+        register = raw()[["when", name.replace("-", "/")]].set_axis(["when", "kWh"], axis=1)
+        register["kWh"] = register["kWh"].cumsum().round(3)
+        register.to_parquet(folder / f"{name}.parquet")
+
+
+@pytest.mark.parametrize(
+    ("write", "options", "keys"),
+    [
+        (
+            wide,
+            {
+                "missing": ("-9999",),
+                "zero_run": 6.0,
+                "inputs": (("temperature", "weather"), ("floor_area", "area")),
+                "units": (("temperature", "°F"),),
+                "timezones": (("b*", "Etc/GMT+5"),),
+                "since": "2020-02-02",
+                "until": "2020-03-05T06:00",
+            },
+            {
+                "missing": [-9999],
+                "zero_run": 6,
+                "columns": {"temperature": "weather", "floor_area": "area"},
+                "units": {"temperature": "°F"},
+                "timezones": {"b*": "Etc/GMT+5"},
+                "since": "2020-02-02",
+                "until": "2020-03-05T06:00",
+            },
+        ),
+        (
+            long,
+            {"unit": "W", "duplicates": "mean", "name": "meter", "load": "W", "stamp": "start"},
+            {
+                "unit": "W",
+                "duplicates": "mean",
+                "columns": {"meter": "meter", "load": "W"},
+                "stamp": "start",
+            },
+        ),
+        (single, {"register": True, "cut": True}, {"cumulative": True, "cut": True}),
+    ],
+    ids=["wide", "long", "one file per meter"],
+)
+def test_a_raw_export_gives_the_windows_of_its_import(
+    tmp_path: Path, write: Any, options: dict[str, Any], keys: dict[str, Any]
+) -> None:
+    (exports := tmp_path / "raw").mkdir()
+    write(exports)
+    given = Options(**{"timezone": "UTC", "format": "parquet"} | options)
+    imported = import_meters([exports], tmp_path / "meters", given)
+    folder = Study.parse(yaml.safe_load(imported.block), "import")
+    direct = study(exports, **keys)
+    expected, found = meters.read(folder.data, "all"), meters.read(direct.data, "all")
+    assert list(found) == list(expected) == ["a-2", "b 1"]
+    for client, table in expected.items():
+        pd.testing.assert_frame_equal(found[client], table, check_exact=True, check_freq=False)
+        assert found[client].attrs == table.attrs
+    loaded = [source.load(one.data, "all") for one in (folder, direct)]
+    one, other = (windows.build(tables, direct.windows) for tables in loaded)
+    np.testing.assert_array_equal(one.features, other.features)
+    np.testing.assert_array_equal(one.load, other.load)
+    # The configuration of a study that has been read once means the same.
+    again = Study.parse(direct.model_dump(mode="json"), "again")
+    assert again.data.meters == direct.data.meters
+
+
+def test_the_receipt_lists_the_exports(tmp_path: Path) -> None:
+    raw().to_csv(path := tmp_path / "all.csv", index=False)
+    receipt = source.fetch(study(path).data, "all")
+    assert receipt["files"] == {str(path): sha256(path)}
+    assert receipt["clients"] == {name: {"file": path.as_posix()} for name in ("a-2", "b 1")}
+
+
+def test_states_can_share_an_export(tmp_path: Path) -> None:
+    table = raw(**{"a/3": raw()["b 1"]})
+    table.to_csv(path := tmp_path / "all.csv", index=False)
+    keys = {"exports": [str(path)], "only": ["{state}*"], **KEYS}
+    data = {"source": "meters", "states": ["a", "b"], "clients": 1, "meters": keys}
+    found = Study.parse({"data": data}, "test").data
+    assert list(meters.clients(found, "a")) == ["a-2"]
+    assert list(meters.clients(found, "b")) == ["b 1"]
+    del data["meters"]["only"]
+    with pytest.raises(ConfigError, match="the 2 states would have the same meters"):
+        Study.parse({"data": data}, "test")
+    keys["exports"] = [str(tmp_path / "{state}.csv")]
+    table.to_csv(tmp_path / "a.csv", index=False)
+    found = Study.parse({"data": data}, "test").data
+    assert meters.files(found, "a") == [tmp_path / "a.csv"]
+
+
+def test_a_meter_is_read_from_a_later_export(tmp_path: Path) -> None:
+    """The choice of meters and times is that of the training."""
+    raw().to_csv(path := tmp_path / "all.csv", index=False)
+    keys = study(path, until="2020-02-20", only=["b*"], clients=1).data.meters
+    found = meters.read_file(path, keys, "a-2")
+    np.testing.assert_array_equal(found["load"], raw()["a/2"])
+    with pytest.raises(DataError, match=r"has no meter 'b2'; it has 'b 1', 'a/2'"):
+        meters.read_file(path, keys, "b2")
+    raw()[["when", "b 1"]].to_csv(later := tmp_path / "later.csv", index=False)
+    assert len(meters.read_file(later, keys, "anyone")) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            {"columns": {"load": "kW"}},
+            r"no column 'kW' \(data.meters.columns.load\); it has 'when'",
+        ),
+        ({"columns": {"rain": "mm"}, "features": ["load", "rain"]}, r"data.meters.columns.rain\)"),
+        (
+            {"only": ["c*"]},
+            r"^data.meters.only c\*: there is no such meter; there are 'b 1', 'a/2'",
+        ),
+        ({"leave_out": ["*"]}, "data.meters.only and data.meters.leave_out leave no meter"),
+        ({"clients": 3}, r"all has 2 of 3 meters \(data.clients\); add exports, or lower"),
+        (
+            {"interval": 15},
+            "60 minutes apart, data.meters.interval is 15; set data.meters.interval",
+        ),
+        ({"missing": [1.5]}, "set data.meters.allow_negative, data.meters.missing VALUE, or"),
+    ],
+)
+def test_a_message_names_the_keys(tmp_path: Path, keys: dict[str, Any], message: str) -> None:
+    table = raw()
+    table.loc[9, "b 1"] = -1
+    table.to_csv(path := tmp_path / "all.csv", index=False)
+    if "missing" not in keys:
+        keys = {"missing": [-1], **keys}
+    with pytest.raises(DataError, match=message) as caught:
+        meters.read(study(path, **keys).data, "all")
+    assert "--" not in str(caught.value)
+
+
+def test_an_export_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none.csv: the file does not exist"):
+        source.own_files(study(tmp_path / "none.csv").data, "all")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            {"exports": [], "only": ["a"], "cut": True},
+            "data.meters.only, data.meters.cut: only for",
+        ),
+        ({"cumulative": True, "stamp": "start"}, "set data.meters.stamp to end"),
+        ({"columns": {"time_of_day": "t"}}, "add that as 'timestamp'"),
+        ({"columns": {"rain": "mm"}}, "'rain' is unknown"),
+        ({"until": "tomorrow"}, "write it as 2017-01-31"),
+    ],
+)
+def test_a_configuration_that_does_not_fit(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        study(Path("all.csv"), **keys)
+
+
+def test_a_date_needs_no_quotes() -> None:
+    keys = study(Path("all.csv"), **yaml.safe_load("{since: 2017-01-01}")).data.meters
+    assert keys.since == "2017-01-01"

@@ -1,0 +1,171 @@
+"""Claims about values on an axis say what is true of results of which the truth is known."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from plfl.cli.main import main
+from plfl.config.study import FORMAT, Study
+from plfl.results import axis_claims
+from plfl.results.axis_claims import HEAD, HISTORY, LAM, LEARNED, SHARE
+from plfl.results.verdict import Verdict
+from tests.helpers.constructed import CONFIG, write
+
+Score = Callable[[dict[str, Any], str], float]
+"""MASE, given the values on the axes and the method."""
+
+
+def results(
+    folder: Path, axes: dict[str, list[Any]], methods: list[str], score: Score, noise: float = 0.02
+) -> Study:
+    """The results folder of a study with these axes, in which every variant has known scores."""
+    grid = {"sharing": ["P1"], "client_opt": ["adam"], "method": methods}
+    blocks = {key: dict(CONFIG[key]) for key in ("data", "federation")}
+    blocks["data"] |= {"states": ["NY"]}
+    blocks["hyperparameters"] = {"method": {"apfl": {"adapt_alpha": "never"}}}
+    study = Study.parse(
+        {**CONFIG, **blocks, "grid": {**CONFIG["grid"], **grid, **axes}}, "constructed"
+    )
+    for label, variant in study.variants.items():
+        place = study.places[label]
+        values = {axis.key: axis.choices[place[axis.key]] for axis in study.axes}
+        whole = variant.description()
+        (folder / label).mkdir(parents=True)
+        write(
+            folder / label,
+            lambda cell, *_, at=values: score(at, cell["method"]),
+            noise=noise,
+            **{key: whole[key] for key in ("data", "federation", "windows", "hyperparameters")},
+            grid=grid,
+        )
+    about = {"format": FORMAT, "version": "0", "study": study.description()}
+    (folder / "study.json").write_text(json.dumps(about | {"variants": study.places}))
+    return study
+
+
+def long(values: dict[str, Any]) -> bool:
+    return values[HISTORY] is None
+
+
+def off(value: float, best: float) -> float:
+    """A score that is lowest at the best value."""
+    return 1 + abs(np.log2(value / best))
+
+
+LAMS, ALPHAS, WEEKS = [0.25, 4.0], [0.25, 1.0], [4, None]
+CASES: dict[str, tuple[dict[str, list[Any]], list[str], Score, Score]] = {
+    "o14": (
+        {HEAD: [0, 20]},
+        ["fine_tuning"],
+        lambda at, _: 1.0 - 0.2 * (at[HEAD] > 0),
+        lambda at, _: 1.0 + 0.2 * (at[HEAD] > 0),
+    ),
+    "o15": (
+        {LAM: LAMS, HISTORY: WEEKS},
+        ["ditto"],
+        lambda at, _: off(at[LAM], 0.25 if long(at) else 4),
+        lambda at, _: off(at[LAM], 4 if long(at) else 0.25),
+    ),
+    "o16": (
+        {SHARE: ALPHAS, HISTORY: WEEKS},
+        ["apfl"],
+        lambda at, _: off(at[SHARE], 1 if long(at) else 0.25),
+        lambda at, _: off(at[SHARE], 0.25 if long(at) else 1),
+    ),
+    "o17": (
+        {LEARNED: ["never", "round"], SHARE: ALPHAS},
+        ["apfl"],
+        lambda at, _: off(at[SHARE], 1) * (0.8 if at[LEARNED] == "round" else 1),
+        lambda at, _: off(at[SHARE], 1) * (1.2 if at[LEARNED] == "round" else 1),
+    ),
+    "o18": (
+        {HISTORY: WEEKS},
+        ["fedopt", "knn_per"],
+        lambda at, method: 1.0 - (method == "knn_per") * (0.3 if long(at) else 0.1),
+        lambda at, method: 1.0 - (method == "knn_per") * (0.1 if long(at) else 0.3),
+    ),
+}
+"""For each claim its axes, its methods, scores under which it is true, and contrary ones."""
+EFFECTS = {"o14": 0.2, "o15": 4, "o16": 2, "o17": 0.2, "o18": 0.2}
+"""What the true scores show: differences of MASE; from 4 to 1/4 are four doublings."""
+
+
+def verdict(claim: str, folder: Path, study: Study) -> Verdict:
+    return next(v for v in axis_claims.verdicts(folder, study) if v.claim == claim)
+
+
+@pytest.mark.parametrize("claim", CASES)
+def test_a_claim_holds_fails_or_stays_undecided(claim: str, tmp_path: Path) -> None:
+    axes, methods, true, contrary = CASES[claim]
+    holds = verdict(claim, tmp_path / "a", results(tmp_path / "a", axes, methods, true))
+    assert holds.answer == "holds", holds
+    assert holds.effect == pytest.approx(EFFECTS[claim], rel=0.1)
+    study = results(tmp_path / "b", axes, methods, contrary)
+    assert verdict(claim, tmp_path / "b", study).answer == "does not hold"
+    # Nothing is better than anything else, but by chance.
+    study = results(tmp_path / "c", axes, methods, lambda *_: 1.0, noise=0.5)
+    assert verdict(claim, tmp_path / "c", study).answer == "undecided"
+
+
+def test_a_learned_share_is_compared_with_the_best_fixed_one(tmp_path: Path) -> None:
+    axes, methods, true, _ = CASES["o17"]
+    found = verdict("o17", tmp_path, results(tmp_path, axes, methods, true))
+    assert [cell.split("/")[0] for cell in found.cells] == [
+        "adapt_alpha=round,alpha=1.0",
+        "adapt_alpha=never,alpha=1.0",
+    ]
+
+
+def test_where_the_share_is_learned_no_value_of_it_is_the_best(tmp_path: Path) -> None:
+    axes = {LEARNED: ["never", "round"], SHARE: ALPHAS, HISTORY: WEEKS}
+
+    def score(at: dict[str, Any], _: str) -> float:
+        return off(at[SHARE], 1 if long(at) is (at[LEARNED] == "never") else 0.25)
+
+    found = verdict("o16", tmp_path / "a", results(tmp_path / "a", axes, ["apfl"], score))
+    assert found.answer == "holds"
+    assert all("adapt_alpha=never" in cell for cell in found.cells)
+    axes = {LEARNED: ["round", "step"], SHARE: ALPHAS, HISTORY: WEEKS}
+    found = verdict("o16", tmp_path / "b", results(tmp_path / "b", axes, ["apfl"], score))
+    assert "fixed in no variant" in found.reason
+
+
+def test_the_same_value_at_every_history_decides_nothing(tmp_path: Path) -> None:
+    axes, methods, _, _ = CASES["o15"]
+    study = results(tmp_path, axes, methods, lambda at, _: off(at[LAM], 4), 1e-6)
+    found = verdict("o15", tmp_path, study)
+    assert (found.answer, found.effect) == ("undecided", 0)
+    assert "same at both histories" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("axes", "methods", "claim", "reason"),
+    [
+        ({LAM: [0.0, 1.0], HISTORY: WEEKS}, ["ditto"], "o15", "must be above 0"),
+        ({LAM: [0.5, 1.0]}, ["ditto"], "o15", "no axis windows.history"),
+        ({HISTORY: WEEKS}, ["fedopt"], "o18", "no method kNN-Per"),
+        ({HEAD: [10, 20]}, ["fine_tuning"], "o14", "on one side"),
+    ],
+)
+def test_what_a_study_lacks_is_named(
+    axes: dict[str, list[Any]], methods: list[str], claim: str, reason: str, tmp_path: Path
+) -> None:
+    found = verdict(claim, tmp_path, results(tmp_path, axes, methods, lambda *_: 1.0))
+    assert found.answer == "not in this study"
+    assert reason in found.reason
+
+
+def test_plfl_claims_ends_with_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    axes, methods, true, _ = CASES["o18"]
+    results(tmp_path, axes, methods, true)
+    assert main(["claims", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "constructed (sample data): claims about variants" in said
+    assert "(o18) kNN-Per's lead over FedAvg grows with the history\n  local: HOLDS; +0.2" in said
+    assert main(["claims", str(tmp_path), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [v["claim"] for v in said["variants"]["verdicts"]] == list(axis_claims.CLAIMS)
