@@ -12,6 +12,7 @@ import yaml
 
 from plfl.config.model_rules import DEFAULT, OWN, available
 from plfl.config.study import Study
+from plfl.data.windows import build
 from plfl.experiments.message_sizes import FLOAT
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
@@ -113,6 +114,14 @@ def test_the_guides_example_reads_a_context(guide: dict[str, Any]) -> None:
     other = replace(data, context=data.context[::-1].copy())
     one, two = (train(of, of.cells[:1], d)[of.cells[0]].forecasts for d in (data, other))
     assert not np.allclose(one["local"], two["local"])
+
+
+def test_the_guides_example_forecasts_quantiles_of_several_horizons(guide: dict[str, Any]) -> None:
+    task = {"name": "quantiles", "levels": [0.1, 0.5, 0.9], "conformal": "shared"}
+    of = study(guide["model"], windows={"horizons": 2}, task=task, federation={"rounds": 1})
+    data = build(tiny.tables(), of.windows)
+    records = train(of, of.cells[:1], data)[of.cells[0]].records.query("split == 'test'")
+    assert np.isfinite(records[["mase_h4", "mase_h5", "crps", "coverage_80"]]).all(axis=None)
 
 
 @pytest.mark.parametrize(
