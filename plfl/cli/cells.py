@@ -6,6 +6,7 @@ from pathlib import Path
 
 from plfl.cli.common import Commands, add_parser, as_text
 from plfl.config.study import Study
+from plfl.errors import DataError
 
 EXAMPLES = """
 plfl cells                          # config.yaml, the study of the paper
@@ -29,7 +30,11 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the workload of a study by state and sharing scheme, or the names of its cells."""
+    """Print the workload of a study by state and sharing scheme, or the names of its cells.
+
+    Raises:
+        DataError: a state has too few buildings, or none.
+    """
     study = Study.load(options.config)
     if options.list:
         for label, variant in study.variants.items():
@@ -37,6 +42,7 @@ def run(options: argparse.Namespace) -> None:
         return
     import pandas as pd
 
+    _check_states(study)
     from plfl.experiments.effort import local_steps
     from plfl.experiments.workload import Speed, measure, workload
     from plfl.files import digest
@@ -75,3 +81,19 @@ def run(options: argparse.Namespace) -> None:
         f"{duration(seconds / cores)} on {cores} cores ({trained_by}, "
         f"{per_second} client-steps/s measured now{assumed})"
     )
+
+
+def _check_states(study: Study) -> None:
+    from plfl.data import source
+
+    problems = []
+    for variant in study.variants.values():
+        if variant.data.is_images or variant.data.source == "meters":
+            continue  # the files of meters may come later
+        for state in variant.data.states:
+            try:
+                source.buildings(variant.data, state)
+            except DataError as error:
+                problems.append(str(error))
+    if problems:
+        raise DataError("\n".join(dict.fromkeys(problems)))

@@ -233,6 +233,7 @@ def run(options: argparse.Namespace) -> None:
             f"data.source: {study.data.source} has images; this command checks series of loads"
         )
     from plfl.data import source
+    from plfl.data.checks import counted
     from plfl.data.describe import describe, judge
 
     problems = []
@@ -245,7 +246,7 @@ def run(options: argparse.Namespace) -> None:
             continue
         interval = study.data.interval
         description = describe(tables, interval, study.windows)
-        clients = f"{state}{study.sample_suffix}: {len(tables)} clients"
+        clients = f"{state}{study.sample_suffix}: {counted(len(tables), 'client')}"
         print(f"{clients}, load in kWh per {interval} min")
         print(as_text(description[list(COLUMNS)].reset_index()))
         warnings = [f"- {warning}" for warning in judge(description, study.windows)]

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from plfl.cli.common import Commands, add_parser
+from plfl.config.study import Study
 
 EXAMPLES = """
 plfl init                           # list the ready-made studies
@@ -30,5 +31,7 @@ def run(options: argparse.Namespace) -> None:
         print("\n`plfl init NAME` writes NAME.yaml into the current folder.")
         return
     path = shipped.write_study(options.study, Path())
-    print(f"{path}: {shipped.about(options.study)}")
-    print(f"next:\n  plfl cells {path}\n  plfl study {path}")
+    print(f"{path}: {shipped.about(options.study)}\nnext:")
+    own = Study.load(path).data.source == "meters"
+    for command in (*(["data check"] if own else []), "cells", "study"):
+        print(f"  plfl {command} {path}")

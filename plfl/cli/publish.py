@@ -49,7 +49,9 @@ def run(options: argparse.Namespace) -> None:
     from datetime import UTC, datetime
 
     from plfl.publish import citation, publish
+    from plfl.results.records import read_about
 
+    read_about(options.results)  # the folder first, then what it needs
     read = citation.read(options.citation)
     today = datetime.now(UTC).date()
     published = publish(options.results, options.to, read, today, options.models, options.data)

@@ -16,7 +16,7 @@ from plfl.results.provenance import readings
 from plfl.results.records import CELL, write_csv
 
 Load = Callable[[Study, str], Dataset]
-"""The dataset of a state, as a study's `data` and `windows` want it."""
+"""The dataset of a state, as a study's `data` and `windows` require it."""
 Progress = Callable[[str, int, int], None]
 """Called with what is trained, the rounds done and the rounds in all."""
 

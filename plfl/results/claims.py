@@ -175,6 +175,8 @@ def estimate(verdict: Verdict) -> str:
             return "–"
         if verdict.unit == "share":
             return f"{value:.2%}"
+        if verdict.unit == "factor" and value >= 1000:
+            return "over 1,000"  # as wide as intervals of two or three clients are
         return (
             f"{value:+.3g}" if verdict.unit in ("MASE", "points", "doublings") else f"{value:.3g}"
         )

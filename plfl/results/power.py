@@ -166,7 +166,7 @@ def advice(effect: float, spread: Spread | None, level: float) -> str:
     seeds = _first(range(now + 1, MOST_SEEDS + 1), lambda s: enough(s, here))
     clients = _first(range(here + 1, MOST_CLIENTS + 1), lambda n: enough(now, n))
     found = [
-        f"about {more} more {of}{'s' * (more > 1)} ({have + more} in all)"
+        f"about {_more(more, of)} ({have + more} in all)"
         for have, total, of in ((now, seeds, "seed"), (here, clients, "client"))
         if total is not None and (more := total - have)
     ]
@@ -177,10 +177,15 @@ def advice(effect: float, spread: Spread | None, level: float) -> str:
     both = _first(range(now + 1, MOST_SEEDS + 1), lambda s: enough(s, _alike(s, now, here)))
     if both is None:
         return f"Even {MOST_SEEDS} seeds would not decide it: the effect is too small."
+    further = _more(_alike(both, now, here) - here, "client")
     return (
-        f"{_ASSUMED} about {both - now} more seeds and {_alike(both, now, here) - here} more "
-        "clients would decide it together; neither would alone."
+        f"{_ASSUMED} about {_more(both - now, 'seed')} and {further} would decide it together; "
+        "neither would alone."
     )
+
+
+def _more(number: int, of: str) -> str:
+    return f"{number} more {of}{'s' * (number != 1)}"
 
 
 _ASSUMED = "If the true effect is as large as observed here,"

@@ -70,7 +70,7 @@ def test_data_check_lists_the_errors_of_all_states(
         (project / "meters" / state / "a.csv").write_text("timestamp,load\n2018-01-01,much\n,\n")
     assert cli.main(["data", "check", "my.yaml"]) == 2
     said = capsys.readouterr()
-    assert "west: 1 clients" in said.out
+    assert "west: 1 client," in said.out
     for state in ("north", "south"):
         assert f"meters/{state}/a.csv" in said.err
 
@@ -112,6 +112,7 @@ def test_data_check_finds_what_a_study_would_refuse(
     ("arguments", "message"),
     [
         (["cells", "none.yaml"], "the file does not exist"),
+        (["cells", "far.yaml"], "list ids in data.buildings.WA"),
         (["run", "my.yaml", "all-P2-fedopt-adam-fedavg-11"], f"did you mean {CELL!r}?"),
         (["data", "check", "empty"], "holds no meter files"),
         (["track", "results/none"], "holds no study"),
@@ -130,6 +131,7 @@ def test_mistakes_end_with_a_message(
     project: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "empty").mkdir()
+    (project / "far.yaml").write_text("data: {states: [CA, WA]}")
     assert cli.main(arguments) == 2
     said = capsys.readouterr().err
     assert said.startswith("plfl: ")

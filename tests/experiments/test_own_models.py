@@ -133,10 +133,12 @@ def test_the_guides_example_forecasts_quantiles_of_several_horizons(guide: dict[
     ),
 )
 def test_built_in_models_do_not_depend_on_their_company(name: str) -> None:
-    of = study({"name": name}, grid={"seeds": [1, 2]}, federation={"rounds": 2})
-    together = train(of, of.cells, DATASET)
-    for cell in of.cells[::3]:
-        assert_same({cell: together[cell]}, train(of, [cell], DATASET))
+    grid = {"sharing": ["P2"], "seeds": [1, 2]}
+    of = study({"name": name}, grid=grid, windows={"look_back": 4}, federation={"rounds": 2})
+    dataset = build(tiny.tables(), of.windows)
+    one, _ = of.cells
+    together = train(of, of.cells, dataset)
+    assert_same({one: together[one]}, train(of, [one], dataset))
 
 
 def test_losses_differ() -> None:

@@ -1,4 +1,4 @@
-"""Writes a results folder of made-up numbers in the form that `plfl.results` writes real ones."""
+"""Writes a results folder of synthetic numbers in the form that `plfl.results` writes real ones."""
 
 import itertools
 import json

@@ -25,7 +25,7 @@ OWN = {**fake_results.TINY, "data": {"source": "meters", "states": ["all"], "cli
 
 
 def finished(folder: Path, config: dict[str, Any]) -> Path:
-    """A finished study with made-up numbers and empty pictures; its results folder."""
+    """A finished study with synthetic numbers and empty pictures; its results folder."""
     results, figures = folder / "results" / "tiny", folder / "figures" / "tiny"
     fake_results.write(results, config)
     figures.mkdir(parents=True)
@@ -265,6 +265,8 @@ def test_the_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    assert main(["publish", "results/none", "--to", "tiny.zip"]) == 2
+    assert "results/none: holds no study" in capsys.readouterr().err
     assert main(["publish", str(results), "--to", "tiny.zip"]) == 2
     assert "CITATION.cff: is missing; it says who" in capsys.readouterr().err
     Path("CITATION.cff").write_text(citation.EXAMPLE, encoding="utf-8")

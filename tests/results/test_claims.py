@@ -279,3 +279,8 @@ def test_no_effect_no_verdict(shock: float) -> None:
     study = Study.parse({"data": {"source": "sample"}, "grid": grid}, "null")
     found = wrong_verdicts(study, 50, noise=0.1, shock=shock, between=0.3)
     assert sum(map(bool, found)) <= stats.binom.ppf(0.99, 50, ALPHA)
+
+
+def test_the_interval_of_a_factor_over_a_few_clients_is_readable() -> None:
+    verdict = Verdict("f", None, effect=5.884, low=2.52, high=6.86e4, unit="factor")
+    assert claims.estimate(verdict) == "5.88-fold [2.52, over 1,000]"

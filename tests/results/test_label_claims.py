@@ -1,4 +1,4 @@
-"""Claims about classifiers, on made-up results in which it is known what holds."""
+"""Claims about classifiers, on synthetic results in which it is known what holds."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -159,7 +159,7 @@ def test_selection_by_labels(judge: Judge) -> None:
 
 def test_calibrated_models_on_the_clients_own_labels(judge: Judge) -> None:
     found = judge(made_up({}), **{"federation.calibration.epochs": [0, 2]})
-    # In the made-up results, local models make half as many errors.
+    # In the synthetic results, local models make half as many errors.
     assert [where for claim, where in found if claim == "F"] == ["epochs=2"]
     verdict = found["F", "epochs=2"]
     assert (verdict.answer, verdict.effect) == ("holds", pytest.approx(25, abs=1))

@@ -35,7 +35,7 @@ PLACE = ["federation.batch_size", "model.*"]
 
 @pytest.fixture(scope="module")
 def gathered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
-    """A study whose variants have made-up results, with `results` in the current folder."""
+    """A study whose variants have synthetic results, with `results` in the current folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("swept"))
         study = Study.parse(CONFIG, "swept")
