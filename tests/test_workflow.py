@@ -279,13 +279,17 @@ def test_it_is_formatted_and_linted() -> None:
 @pytest.mark.parametrize("stack", ["sharing", "cell"])
 def test_refused_combinations_are_left_out(project: Project, stack: str) -> None:
     project.config["data"]["states"] = ["North"]
-    project.config["grid"] |= {"method": ["fedopt", "scaffold"], "refused": "skip"}
+    project.config["grid"] |= {"method": ["fedopt", "scaffold", "fedrep"], "refused": "skip"}
     project.config["compute"] = {"stack": stack}
     run = project.snakemake("--until", "collect")
     assert run.returncode == 0, run.stderr
     records = pd.read_parquet(project.results / "records.parquet")
-    found = set(records[["method", "server_opt"]].itertuples(index=False, name=None))
-    assert found == {("fedopt", "fedavg"), ("fedopt", "fedyogi"), ("scaffold", "fedavg")}
+    found = set(records[["sharing", "method", "server_opt"]].itertuples(index=False, name=None))
+    pairs = {("fedopt", "fedavg"), ("fedopt", "fedyogi"), ("scaffold", "fedavg")}
+    expected = {(scheme, *pair) for scheme in ("P1", "P2", "P3") for pair in pairs}
+    # Under P1 the first phase of FedRep would train nothing.
+    heads = {(scheme, "fedrep", opt) for scheme in ("P2", "P3") for opt in ("fedavg", "fedyogi")}
+    assert found == expected | heads
 
 
 def test_variants_use_the_datasets_and_cells_that_exist(project: Project) -> None:

@@ -116,6 +116,14 @@ def test_the_guides_example_reads_a_context(guide: dict[str, Any]) -> None:
     assert not np.allclose(one["local"], two["local"])
 
 
+def test_the_guides_example_forecasts_quantiles_of_several_horizons(guide: dict[str, Any]) -> None:
+    task = {"name": "quantiles", "levels": [0.1, 0.5, 0.9], "conformal": "shared"}
+    of = study(guide["model"], windows={"horizons": 2}, task=task, federation={"rounds": 1})
+    data = build(tiny.tables(), of.windows)
+    records = train(of, of.cells[:1], data)[of.cells[0]].records.query("split == 'test'")
+    assert np.isfinite(records[["mase_h4", "mase_h5", "crps", "coverage_80"]]).all(axis=None)
+
+
 @pytest.mark.parametrize(
     "name",
     sorted(
