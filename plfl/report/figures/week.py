@@ -94,8 +94,9 @@ def draw(tables: Tables) -> dict[str, Figure]:
     labels = legend_labels(baselines, states)
     shown += [Line2D([], [], label=fit(label, 60), **_BASELINE) for label in labels]
     # Several baselines are named with their states, which takes more room.
-    columns = 4 if len(shown) < 5 else 3 if len(labels) == 1 else 2
-    figure.legend(handles=shown, loc="outside lower center", ncols=columns)
+    most = 3 if len(labels) == 1 else 2
+    ncols = 4 if len(shown) < 5 else most
+    figure.legend(handles=shown, loc="outside lower center", ncols=ncols)
     return {"week": figure}
 
 
