@@ -168,6 +168,7 @@ def best_cells(variant: Variant) -> pd.DataFrame:
     and `method` is the baseline. Scores are NaN if every combination diverged.
     """
     rows: list[dict[str, Any]] = []
+    row: dict[str, Any]
     states = variant.tables.study.data.states
     for state in states:
         for sharing, method in variant.kinds():
