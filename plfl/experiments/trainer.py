@@ -93,5 +93,6 @@ def federation_of(
         layout=network.layout,
         simulation=study.federation.simulation,
         ema=study.federation.ema,
+        server_ema=study.federation.server_ema,
         keeps_best=study.federation.keep == "best",
     )

@@ -55,7 +55,7 @@ class State(MethodState):
 
 
 class FedALA(FedOpt):
-    """A start between a client's own model and the server's."""
+    """Local steps from a learned point between the client's own model and the server's."""
 
     name = "fedala"
     own_steps = True

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class PerFedAvg(FedOpt):
-    """A start from which a step of the client's own leads far."""
+    """An initial model that fits a client after a step on its own data."""
 
     name = "per_fedavg"
     label = "Per-FedAvg"

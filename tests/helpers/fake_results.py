@@ -13,8 +13,8 @@ from plfl.baselines import catalogue
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.federated.availability import takes_time
 from plfl.results import costs
-from plfl.results.collect import summarise_baselines, with_baselines
 from plfl.results.records import CELL
+from plfl.results.summary import summarise_baselines, with_baselines
 from plfl.tasks.metrics import worst_tenth
 
 PAPER: dict[str, Any] = {"name": "paper"}

@@ -138,11 +138,16 @@ def test_more_clusters(judge: Judge) -> None:
         return 0.5 - gain + classified.noise(cell, clusters * len(cell.method))
 
     found = judge(
-        errors, method=["fedopt", "fedsc"], **{"hyperparameters.method.fedsc.clusters": [2, 4, 8]}
+        errors,
+        method=["fedopt", "fedcluster", "fedsc"],
+        **{"hyperparameters.method.fedsc.clusters": [2, 4, 8]},
     )
     verdict = found["P2", END]
     assert verdict.answer == "does not hold"
     assert verdict.reason == "1 of 2 comparisons support it; 8 clusters against 4"
+    # The others' trainings, which are the same for every number of clusters, count once.
+    assert [where for claim, where in found if claim == "Q"] == [QUARTER]
+    assert len([where for claim, where in found if claim == "P1"]) == 6
 
 
 def test_selection_by_labels(judge: Judge) -> None:
