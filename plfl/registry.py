@@ -88,31 +88,6 @@ def plugged(package: str) -> dict[str, type[Algorithm]]:
     return dict(_plugged.get(package, {}))
 
 
-def algorithms(package: str) -> dict[str, type[Algorithm]]:
-    """Every algorithm in the modules of `package` and of plug-ins, by name.
-
-    Raises:
-        PlflError: an algorithm is not named like its file. Without this rule, a copied file could
-            replace the original, and changes to the algorithm would not re-run its cells.
-    """
-    return dict(sorted((_in_files(package) | plugged(package)).items()))
-
-
-@cache
-def _in_files(package: str) -> dict[str, type[Algorithm]]:
-    found = {}
-    for name in files(package):
-        module = importlib.import_module(f"{package}.{name}")
-        for one in defined_in(module):
-            if one.name != name:
-                raise PlflError(
-                    f"{module.__file__}: {one.__name__} has the name {one.name!r}; "
-                    "rename the file or the algorithm"
-                )
-            found[one.name] = one
-    return found
-
-
 def files(package: str) -> list[str]:
     """Names of the files of `package`, whether or not they define an algorithm."""
     return [info.name for info in pkgutil.iter_modules(importlib.import_module(package).__path__)]
@@ -124,14 +99,28 @@ def names(package: str) -> list[str]:
 
 
 def algorithm(package: str, name: str) -> type[Algorithm] | None:
-    """The algorithm of this name in `package`, or None; the files of others are not imported."""
+    """The algorithm of this name in `package`, or None; the files of others are not imported.
+
+    Raises:
+        PlflError: the algorithm in the file has another name. Without this rule, a copied file
+            could replace the original, and changes to the algorithm would not re-run its cells.
+    """
     return plugged(package).get(name) or _in_file(package, name)
 
 
 def available(package: str, kind: type[Kind]) -> dict[str, type[Kind]]:
-    """All algorithms of `package`, which are of one `kind`, by name; imports every file."""
-    found = {name: algorithm(package, name) for name in names(package)}
+    """All algorithms of `package`, which are of one `kind`, by name; imports every file.
+
+    Raises:
+        PlflError: see `algorithm`.
+    """
+    found = {name: algorithm(package, name) for name in sorted(names(package))}
     return {name: cast(type[Kind], cls) for name, cls in found.items() if cls is not None}
+
+
+def algorithms(package: str) -> dict[str, type[Algorithm]]:
+    """All algorithms of `package`, of whatever kind; see `available`."""
+    return available(package, Algorithm)
 
 
 def find(package: str, kind: type[Kind], name: str) -> type[Kind]:
@@ -150,8 +139,15 @@ def find(package: str, kind: type[Kind], name: str) -> type[Kind]:
 def _in_file(package: str, name: str) -> type[Algorithm] | None:
     if name not in files(package):
         return None
-    found = defined_in(importlib.import_module(f"{package}.{name}"))
-    return next((one for one in found if one.name == name), None)
+    module = importlib.import_module(f"{package}.{name}")
+    found = defined_in(module)
+    for one in found:
+        if one.name != name:
+            raise PlflError(
+                f"{module.__file__}: {one.__name__} has the name {one.name!r}; "
+                "rename the file or the algorithm"
+            )
+    return next(iter(found), None)
 
 
 def defined_in(module: ModuleType) -> list[type[Algorithm]]:

@@ -114,6 +114,7 @@ def test_the_models_of_a_new_best_cell_are_made_again(project: Project) -> None:
     cells = pd.read_csv(index).set_index(["state", "sharing"])["cell"]
     best = cells["North", "P2"].split("-")[4]
     (other,) = {"fedavg", "fedyogi"} - {best}
+    project.config["data"]["states"] = ["North"]
     project.config["grid"]["server_opt"] = [other]
     project.config["forecasts"] = "all"
     run = project.snakemake("results/own/models/index.csv")
@@ -198,32 +199,34 @@ def test_a_change_runs_what_depends_on_it(
 
 
 def test_new_cells_are_trained_and_old_ones_are_not(project: Project) -> None:
-    def inodes(folder: str) -> dict[str, int]:
-        files = (project.results / folder).glob("*.parquet")
-        return {path.name: path.stat().st_ino for path in files}
+    def inodes(files: str) -> dict[str, int]:
+        return {path.name: path.stat().st_ino for path in project.results.glob(files)}
 
-    old, kept = inodes("cells"), set(inodes("trained").values())
+    project.config["data"]["states"] = ["North"]
+    old, kept = inodes("cells/North-*.parquet"), set(inodes("trained/*.parquet").values())
     project.config["grid"]["server_opt"].append("fedadam")
     run = project.snakemake("results/own/records.parquet")
     assert run.returncode == 0, run.stdout + run.stderr
-    new = inodes("cells")
+    new = inodes("cells/North-*.parquet")
     assert len(new) == len(old) * 3 / 2
     assert {new[name] for name in old} <= kept
     assert not {inode for name, inode in new.items() if name not in old} & kept
 
 
 def test_one_job_a_cell_gives_the_same_bits(project: Project, tmp_path: Path) -> None:
-    before = (project.results / "records.parquet").read_bytes()
+    cells = sorted((project.results / "cells").glob("North-*.parquet"))
+    before = [path.read_bytes() for path in cells]
     shutil.rmtree(project.results / "cells")
     shutil.rmtree(project.results / "trained")
     project.config["compute"] = {"stack": "cell"}
+    project.config["data"]["states"] = ["North"]
     jobs = project.jobs()
-    assert jobs["train"] == 8
+    assert jobs["train"] == 4
     # P3 is trained once for both ServerOpts.
-    assert jobs["train_local"] == 2
+    assert jobs["train_local"] == 1
     run = project.snakemake("results/own/records.parquet")
     assert run.returncode == 0, run.stdout + run.stderr
-    assert (project.results / "records.parquet").read_bytes() == before
+    assert [path.read_bytes() for path in cells] == before
 
 
 def test_a_damaged_meter_stops_its_state_with_a_message(project: Project) -> None:
@@ -276,13 +279,18 @@ def test_it_is_formatted_and_linted() -> None:
 
 @pytest.mark.parametrize("stack", ["sharing", "cell"])
 def test_refused_combinations_are_left_out(project: Project, stack: str) -> None:
-    project.config["grid"] |= {"method": ["fedopt", "scaffold"], "refused": "skip"}
+    project.config["data"]["states"] = ["North"]
+    project.config["grid"] |= {"method": ["fedopt", "scaffold", "fedrep"], "refused": "skip"}
     project.config["compute"] = {"stack": stack}
     run = project.snakemake("--until", "collect")
     assert run.returncode == 0, run.stderr
     records = pd.read_parquet(project.results / "records.parquet")
-    found = set(records[["method", "server_opt"]].itertuples(index=False, name=None))
-    assert found == {("fedopt", "fedavg"), ("fedopt", "fedyogi"), ("scaffold", "fedavg")}
+    found = set(records[["sharing", "method", "server_opt"]].itertuples(index=False, name=None))
+    pairs = {("fedopt", "fedavg"), ("fedopt", "fedyogi"), ("scaffold", "fedavg")}
+    expected = {(scheme, *pair) for scheme in ("P1", "P2", "P3") for pair in pairs}
+    # Under P1 the first phase of FedRep would train nothing.
+    heads = {(scheme, "fedrep", opt) for scheme in ("P2", "P3") for opt in ("fedavg", "fedyogi")}
+    assert found == expected | heads
 
 
 def test_variants_use_the_datasets_and_cells_that_exist(project: Project) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from plfl import methods, plugins
 from plfl.config.algorithms import Hyperparameters
+from plfl.config.generated import flow
 from plfl.config.method_rules import MethodRules
 from plfl.config.study import Study
 from plfl.experiments.message_sizes import FLOAT, Sizes, sizes
@@ -135,7 +136,7 @@ def as_text(study: Study | None = None) -> str:
             if (once := (sent["before_down"], sent["before_up"])) != ("0", "0"):
                 lines.append("  floats before round 1: {} down, {} up".format(*once))
         for name, parameter in entry["parameters"].items():
-            lines.append(f"  {name} = {parameter['default']}: {parameter['meaning']}")
+            lines.append(f"  {name} = {flow(parameter['default'])}: {parameter['meaning']}")
         if entry["simulation_only"]:
             lines.append(f"  simulator only: {entry['simulation_only']}")
         if entry["accepts"]:

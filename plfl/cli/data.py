@@ -1,11 +1,20 @@
 """`plfl data`: imports raw exports of meters, and checks the clients' series before training."""
 
+from __future__ import annotations
+
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from plfl.cli.common import Commands, add_parser, as_text
 from plfl.config.study import Study
 from plfl.errors import DataError
+
+if TYPE_CHECKING:  # the commands should not wait for them
+    import pandas as pd
+
+    from plfl.tasks import Task
 
 EXAMPLES = """
 plfl data check config/meters.yaml
@@ -219,6 +228,10 @@ def run(options: argparse.Namespace) -> None:
         DataError: files cannot be used; the message lists the errors of all files of all states.
     """
     study = _folder_study(options.what) if options.what.is_dir() else Study.load(options.what)
+    if study.data.is_images:
+        raise DataError(
+            f"data.source: {study.data.source} has images; this command checks series of loads"
+        )
     from plfl.data import source
     from plfl.data.checks import counted
     from plfl.data.describe import describe, judge
@@ -236,10 +249,24 @@ def run(options: argparse.Namespace) -> None:
         clients = f"{state}{study.sample_suffix}: {counted(len(tables), 'client')}"
         print(f"{clients}, load in kWh per {interval} min")
         print(as_text(description[list(COLUMNS)].reset_index()))
-        warnings = judge(description, study.windows)
-        print("\n".join(f"- {warning}" for warning in warnings) or "no problems found", end="\n\n")
+        warnings = [f"- {warning}" for warning in judge(description, study.windows)]
+        refused = _refused(study, tables)
+        problems += [f"{state}: {refused}"] if refused else []
+        found = warnings or ([] if refused else ["no problems found"])
+        print("\n".join([*found, ""]))
     if problems:
         raise DataError("\n".join(problems))
+
+
+def _refused(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
+    """Why the study cannot make windows of these clients, or margins; empty if it can."""
+    from plfl.data.windows import build
+
+    try:
+        dataset = build(tables, study.windows)
+    except DataError as error:
+        return str(error)
+    return "\n".join(cast("Task", study.task).uncalibrated(dataset))
 
 
 def _folder_study(folder: Path) -> Study:

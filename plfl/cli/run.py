@@ -100,7 +100,7 @@ def _models(cell: Cell, result: CellResult) -> Models:
 
 def _scores(study: Study, cell: Cell, records: pd.DataFrame) -> str:
     from plfl.results import classification
-    from plfl.results.collect import summarise
+    from plfl.results.summary import summarise
 
     if study.data.is_images:
         target = cast("Classify", study.task).target

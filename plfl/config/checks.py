@@ -362,7 +362,12 @@ def of_sharing(sharing: Mapping[str, list[str]], layout: ParameterLayout) -> Ite
         where = f"sharing.{scheme}"
         matched = {pattern: layout.matching(pattern) for pattern in patterns}
         for pattern, matches in matched.items():
-            if not matches:
+            if not matches and pattern in GROUPS:
+                yield (
+                    f"{where}: {pattern!r} has no parameter: all are in the other group; correct "
+                    "model.head, or list other patterns"
+                )
+            elif not matches:
                 known = allowed(pattern, [*GROUPS, *names])
                 yield f"{where}: {pattern!r} matches no parameter; {known}"
         for name in names:

@@ -125,7 +125,11 @@ def _yaml(block: Section, depth: int) -> Iterator[str]:
 
 
 def _flow(block: Section, key: str) -> str:
-    plain = block.model_dump(mode="json")[key]
+    return flow(block.model_dump(mode="json")[key])
+
+
+def flow(plain: object) -> str:
+    """A value of plain types in one line of YAML, as a study would write it."""
     return (
         yaml.safe_dump(plain, default_flow_style=True, width=1000, sort_keys=False)
         .removesuffix("...\n")

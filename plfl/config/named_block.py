@@ -30,7 +30,8 @@ def chosen(
         pydantic.ValidationError: a value is not possible.
     """
     if not isinstance(block, Mapping):
-        raise ValueError(f"it is a block of keys, such as `{what}: {{name: {default}}}`")
+        meant = next((name for name in names() if name == block), default)
+        raise ValueError(f"it is a block of keys, such as `{what}: {{name: {meant}}}`")
     keys = dict(block)
     name = keys.pop("name", default)
     try:

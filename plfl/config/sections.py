@@ -499,6 +499,11 @@ class Federation(Section):
     """Decay of an exponential moving average of each client's parameters over its local steps. The
     average is scored as the local model; the client trains and sends its parameters as they are.
     The decay of step t is min(ema, (1 + t)/(10 + t)). null (paper): no average."""
+    server_ema: float | None = Field(None, gt=0, lt=1)
+    """Decay of an exponential moving average of the server's models over the rounds, a temporal
+    ensemble (FedADC, section V). The average is scored as the global model; the clients receive the
+    server's parameters as they are. The decay after round t is min(server_ema, (1 + t)/(10 + t)).
+    null (paper): no average."""
     keep: Literal["last", "best"] = "last"
     """Which local model of a client the last round's scores belong to: its last (paper), or that of
     its least validation MASE among the evaluated rounds (`best`)."""

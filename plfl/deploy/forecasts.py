@@ -210,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
         if name is None:
             self._refuse(HTTPStatus.FORBIDDEN, "the owner of this client does not know your key")
             return
-        log.info("%s asks for %s", name, self.path)
+        log.info("%s requests %s", name, self.path)
         try:
             chosen = _parameters(self.path)
             forecasts, about = server.forecasts(cast(Model, chosen["model"]))
@@ -247,7 +247,7 @@ def _parameters(path: str) -> dict[str, str]:
     """The parameters of a request, each with its default.
 
     Raises:
-        FileNotFoundError: it asks for something else.
+        FileNotFoundError: it requests something else.
         _BadRequestError: a parameter or its value is unknown.
     """
     parts = urlsplit(path)

@@ -11,12 +11,12 @@ from plfl.data.dataset import Dataset
 from plfl.experiments.train import train
 from plfl.files import atomic
 from plfl.results.audit import PAIR, PAIRS, Variant, as_markdown, mark, variants
-from plfl.results.collect import summarise
 from plfl.results.provenance import readings
 from plfl.results.records import CELL, write_csv
+from plfl.results.summary import summarise
 
 Load = Callable[[Study, str], Dataset]
-"""The dataset of a state, as a study's `data` and `windows` want it."""
+"""The dataset of a state, as a study's `data` and `windows` require it."""
 Progress = Callable[[str, int, int], None]
 """Called with what is trained, the rounds done and the rounds in all."""
 

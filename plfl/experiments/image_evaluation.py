@@ -22,8 +22,8 @@ class ImageEvaluator:
     """Classifies the held-out images, which all clients share.
 
     Models that several clients hold are evaluated once: without personal parameters the server has
-    one model. What the clients hold themselves is evaluated only where it is asked for, because
-    that takes longer than the training of a round.
+    one model. The clients' local models are evaluated only on request,
+    because that takes longer than the training of a round.
     """
 
     def __init__(self, dataset: ImageDataset, engine: Engine):
@@ -31,7 +31,7 @@ class ImageEvaluator:
         self.starts = {split: dataset.starts(0, split) for split in EVALUATED}
 
     def examine(self, f: Federation, received: torch.Tensor | None, with_local: bool) -> Evaluation:
-        """Score the models `received` (N, P), and the clients' own models if asked for.
+        """Score the models `received` (N, P), and the clients' own models on request.
 
         Where nothing is shared (None) they are the same.
         """

@@ -1,4 +1,4 @@
-"""How much each method sends, counted on the real channel in federations of made-up data.
+"""How much each method sends, counted on the real channel in federations of synthetic data.
 
 A method runs some rounds with models of three sizes, and the bytes in the ledger are written as
 a d_s + b d_φ + c, where d_s is the number of parameters that go through the channel and d_φ that of

@@ -34,7 +34,7 @@ class Trainer:
 
     @classmethod
     def of(cls, study: Study, dataset: Examples) -> Trainer:
-        """The model and the engine that a study asks for."""
+        """The model and the engine of a study."""
         network = network_of(study, dataset.shape)
         return cls(study, dataset, network, make_engine(study.compute, network, dataset))
 
@@ -93,5 +93,6 @@ def federation_of(
         layout=network.layout,
         simulation=study.federation.simulation,
         ema=study.federation.ema,
+        server_ema=study.federation.server_ema,
         keeps_best=study.federation.keep == "best",
     )

@@ -4,7 +4,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -95,7 +95,7 @@ class Speed:
 
 
 def measure(study: Study) -> Speed:
-    """Train and evaluate some models on made-up numbers, half a second with each ClientOpt."""
+    """Train and evaluate some models on synthetic numbers, half a second with each ClientOpt."""
     torch.set_num_threads(study.compute.threads)
     dataset = _noise(study)
     trainer = Trainer.of(study, dataset)
@@ -127,16 +127,9 @@ def measure(study: Study) -> Speed:
 def _task(
     trainer: Trainer, optimiser: ClientOpt, rows: torch.Tensor, batches: torch.Tensor
 ) -> LocalTask:
-    engine, task = trainer.engine, trainer.task
-    return LocalTask(
-        optimiser=optimiser,
-        rows=rows,
-        batches=batches,
-        shared=torch.ones(rows.shape[1], dtype=torch.bool, device=engine.device),
-        state=optimiser.init(rows),
-        steps_taken=torch.zeros(1, 1, device=engine.device),
-        loss=task.objective(trainer.study.federation.loss).loss,
-    )
+    everything = torch.ones(rows.shape[1], dtype=torch.bool, device=trainer.engine.device)
+    loss = trainer.task.objective(trainer.study.federation.loss).loss
+    return replace(LocalTask.fresh(optimiser, rows, batches, everything), loss=loss)
 
 
 def _rate(work: Callable[[], float]) -> float:
@@ -149,7 +142,7 @@ def _rate(work: Callable[[], float]) -> float:
 
 
 def _noise(study: Study) -> Examples:
-    """A year of one client's made-up numbers, or ten windows if that is more; or some images."""
+    """A year of one client's synthetic numbers, or ten windows if that is more; or some images."""
     random = np.random.default_rng(0)
     if study.data.is_images:
         classes, channels, side = IMAGES[study.data.source]

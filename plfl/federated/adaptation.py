@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -42,13 +44,9 @@ def adapted(
     if not steps.any():
         return trained
     objective = client_data.task.objective(client_data.settings.loss, term)
-    task = LocalTask(
-        optimiser=optimiser,
-        rows=trained,
-        batches=starts,
-        shared=torch.zeros(models.shape[1], dtype=torch.bool, device=models.device),
-        state=optimiser.init(trained),
-        steps_taken=torch.zeros(len(trained), 1, dtype=torch.float64, device=trained.device),
+    nothing = torch.zeros(models.shape[1], dtype=torch.bool, device=models.device)
+    task = replace(
+        LocalTask.fresh(optimiser, trained, starts, shared=nothing),
         pull=pull,
         targets=targets,
         loss=objective.loss,

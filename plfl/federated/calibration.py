@@ -10,7 +10,7 @@ Drift Control", 2021, https://arxiv.org/abs/2012.09102, section IV-D.
 - `prox`: the same + μ/2 ‖θ − θ_T‖²
 - `kd`: the loss of FedADC+ with the global model as the teacher (see `fedadc_plus`)
 
-A study asks for it by `federation.calibration`.
+The key `federation.calibration` switches it on.
 """
 
 from typing import Literal

@@ -26,7 +26,7 @@ from plfl.files import atomic, digest, sha256
 log = logging.getLogger(__name__)
 
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-TABLES = ("server_state", "moments", "average", "best")
+TABLES = ("server_state", "moments", "average", "ensemble", "best")
 
 
 class Checkpoint:
@@ -131,7 +131,8 @@ class Checkpoint:
 def tensors(f: Federation) -> dict[str, Tensor]:
     """Everything that a federation keeps from one round to the next, by name."""
     found = {"local": f.local, "steps": f.steps}
-    found["now"] = torch.tensor(f.clock.now, dtype=torch.float64)
+    for name in ("now", "computing"):
+        found[name] = torch.tensor(getattr(f.clock, name), dtype=torch.float64)
     for table in TABLES:
         found |= {f"{table}/{name}": x for name, x in getattr(f, table).items()}
     found |= {f"state/{name}": x for name, x in vars(f.state).items() if x is not None}
@@ -144,6 +145,7 @@ def restore(f: Federation, found: dict[str, Tensor]) -> None:
     # Bytes and time before round 1 were counted before the interruption.
     f.clock.close_round(f.channel.close_round(), [])
     f.clock.now = float(found["now"])
+    f.clock.computing = float(found.get("computing", 0))
     f.local, f.steps = (found[name].to(device) for name in ("local", "steps"))
     for table in TABLES:
         prefix = f"{table}/"

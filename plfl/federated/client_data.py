@@ -18,12 +18,11 @@ from plfl.data.dataset import Split
 from plfl.data.examples import Examples
 from plfl.errors import DataError
 from plfl.optimizers.client import ClientOpt
-from plfl.optimizers.client.sgd import Sgd
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.losses import Loss
 from plfl.training import batches
-from plfl.training.task import Engine, LocalTask
+from plfl.training.task import STANDING, Engine, LocalTask
 
 
 class ClientData:
@@ -236,7 +235,7 @@ class ClientData:
         As many of them as `steps`, a number for all or (n,).
         """
         gradients = torch.zeros_like(rows)
-        task = self._task(rows.clone(), clients, Sgd.model_construct(lr=0.0), t, steps)
+        task = self._task(rows.clone(), clients, STANDING, t, steps)
         self.engine.train(replace(task, gradients=gradients))
         return gradients / (steps if isinstance(steps, int) else steps[:, None])
 
@@ -244,15 +243,11 @@ class ClientData:
         self, rows: Tensor, clients: Tensor, optimiser: ClientOpt, t: int, steps: int | Tensor
     ) -> LocalTask:
         most = steps if isinstance(steps, int) else int(steps.max())
-        return LocalTask(
-            optimiser=optimiser,
-            rows=rows,
-            batches=self.minibatches(clients, t, most),
+        everything = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
+        return replace(
+            LocalTask.fresh(optimiser, rows, self.minibatches(clients, t, most), everything),
             keys=self.keys(clients, t, most),
             steps=None if isinstance(steps, int) else steps,
-            shared=torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device),
-            state=optimiser.init(rows),
-            steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),
             loss=self.loss,
             clip=self.settings.clip,
         )

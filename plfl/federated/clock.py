@@ -63,8 +63,11 @@ class Clock:
         self._trace = None if s.trace is None else self._read(s.trace)
         self.now = 0.0
         """Seconds since the start of what the method does before round 1."""
+        self.computing = 0.0
+        """Seconds for which the participants of the last round computed."""
         self._set(1)
         self._work = np.zeros(len(self._everyone))
+        self._ahead = np.zeros(len(self._everyone))
         self._before: Page = {}
         self._spent_before = np.zeros((3, len(self._everyone)))
 
@@ -144,6 +147,11 @@ class Clock:
         """Charge `clients` (n,) with further work (n,), in local steps of one minibatch."""
         self._work[clients] += steps
 
+    def send_ahead(self, clients: NDArray[np.int64], size: int) -> None:
+        """Note that of what `clients` (n,) download in this round, `size` bytes each were on their
+        way while the participants of the round before computed."""
+        self._ahead[clients] += size
+
     def wait_for_all(self, page: Page) -> None:
         """End the phase before round 1, whose bytes are `page`, when all clients have finished."""
         self._before = page
@@ -170,6 +178,9 @@ class Clock:
         """
         before, self._before = self._before, {}
         spent = self._spent({kind: some - before.get(kind, 0) for kind, some in page.items()})
+        ahead, self._ahead = self._ahead, np.zeros_like(self._ahead)
+        spent[0] -= np.minimum(ahead * self.down_seconds, self.computing)
+        self.computing = float(sum(spent[1][some].max() for some in groups if len(some)))
         whole = float(sum(spent.sum(0)[clients].max() for clients in groups if len(clients)))
         if self._trace is not None and self._trace.by == "seconds" and not any(map(len, groups)):
             change = self._trace.after(self.names, self.now)

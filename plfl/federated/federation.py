@@ -55,6 +55,8 @@ class Federation:
     """Availability, dropouts, and the speed of clients and links."""
     ema: float | None = None
     """Decay of the average of each client's parameters (`federation.ema`)."""
+    server_ema: float | None = None
+    """Decay of the average of the server's models (`federation.server_ema`)."""
     keeps_best: bool = False
     """Whether each client keeps its best local model (`federation.keep`)."""
 
@@ -80,6 +82,9 @@ class Federation:
     average: dict[str, Tensor] = field(init=False, default_factory=dict)
     """With `ema`, averages `rows` (N, P) of `local` over each client's steps, and their number
     `steps` (N, 1). A client's own steps alone change its average, not what the server sends."""
+    ensemble: dict[str, Tensor] = field(init=False, default_factory=dict)
+    """With `server_ema`, the average of the shared parameters `rows` (1, d_s) that the server had
+    after each round, or (N, d_s) where it has one model for each client."""
     best: dict[str, Tensor] = field(init=False, default_factory=dict)
     """With `keeps_best`, each client's best model so far as `rows` (N, P), and its validation error
     `least` (N,)."""
@@ -197,6 +202,17 @@ class Federation:
         self.average["rows"][present] = rows
         self.average["steps"][present] += steps[:, None]
 
+    def average_server(self, t: int) -> None:
+        """Take the server's models after round `t` into their average."""
+        if self.server_ema is None or not self.channel.shared:
+            return
+        now = self.method.global_parameters(self)
+        if now.stride(0) == 0:  # the same for all clients
+            now = now[:1]
+        before = self.ensemble.get("rows", self.x0[None])
+        decay = min(self.server_ema, (1 + t) / (10 + t))
+        self.ensemble = {"rows": decay * before + (1 - decay) * now}
+
     def restart(self, clients: Tensor, rows: Tensor) -> None:
         """Let `clients` continue from the models `rows` (n, P) as if they had taken no step."""
         self.local[clients] = rows
@@ -239,10 +255,15 @@ class Federation:
 
     @property
     def global_models(self) -> Tensor:
-        """What each client would hold if it asked the server now, [x; p_i]: (N, P)."""
+        """What each client would hold if it asked the server now, [x; p_i]: (N, P).
+
+        With `server_ema`, x is the average over the rounds.
+        """
         if not self.channel.shared:
             return self.local.clone()
-        return self.models(self.everyone, self.method.global_parameters(self))
+        averaged = self.ensemble.get("rows")
+        shared = self.method.global_parameters(self) if averaged is None else averaged
+        return self.models(self.everyone, shared)
 
 
 def _columns(mask: Tensor) -> slice | Tensor:

@@ -42,7 +42,7 @@ class Trained:
 
 @dataclass
 class TrainInstructions:
-    """What a method asks of n clients in a round; all but `start` is optional.
+    """What a method tells n clients to do in a round; all but `start` is optional.
 
     In each local step the ClientOpt gets *gradient + pull · (y − start) + constant*; then
     `step_offset` is added. These terms act on the d_s shared parameters. A pull towards another
@@ -105,7 +105,7 @@ class TrainResult:
     """What n clients did in a round; their models are in `federation.local`."""
 
     instructions: TrainInstructions
-    """What the method asked for."""
+    """The method's instructions."""
     steps: Tensor
     """Local steps (n,) taken; of a routine, the minibatch gradients computed."""
     update: Tensor

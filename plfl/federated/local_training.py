@@ -51,25 +51,21 @@ class Cohort:
     def kind(self) -> tuple[object, ...]:
         """Equal for cohorts whose models can train as one stack."""
         instructions, f = self.instructions, self.f
-        pull = (
-            instructions.pull
-            if isinstance(instructions.pull, float)
-            else instructions.pull.cpu().numpy().tobytes()
+        same = (f.shared, instructions.frozen, instructions.pull)
+        per_client = (instructions.constant, instructions.step_offset, instructions.term)
+        return (
+            f.client_opt,
+            *map(_by_value, same),
+            *(values is not None for values in per_client),
+            instructions.offset_first,
+            self.has_equal_steps,
+            self.objective,
+            instructions.contrast,
+            instructions.gradients,
+            instructions.storm and (instructions.storm.a, instructions.storm.beta),
+            self.most,
+            self.rates,
         )
-        given = (
-            instructions.constant,
-            instructions.step_offset,
-            instructions.term,
-        )
-        flags = (instructions.offset_first, self.has_equal_steps)
-        terms = (*flags, *(x is not None for x in given))
-        masks = [
-            None if mask is None else mask.cpu().numpy().tobytes()
-            for mask in (f.shared, instructions.frozen)
-        ]
-        loss = (self.objective, instructions.contrast, instructions.gradients)
-        storm = instructions.storm and (instructions.storm.a, instructions.storm.beta)
-        return (f.client_opt, *masks, pull, *terms, *loss, storm, self.most, self.rates)
 
     @property
     def taken(self) -> NDArray[np.float64]:
@@ -90,6 +86,11 @@ class Cohort:
             self.f.method.aggregate(self.f, self.t, self.clients, result)
 
 
+def _by_value(values: Tensor | float | None) -> bytes | float | None:
+    """Equal for equal values; a tensor equals itself only."""
+    return values.cpu().numpy().tobytes() if isinstance(values, Tensor) else values
+
+
 class _Part:
     """Some of the clients of a cohort, while they train."""
 
@@ -106,7 +107,7 @@ class _Part:
         return bool(self.index.stop == len(self.cohort.clients))
 
     def task(self, engine: Engine) -> LocalTask:
-        """The work of these clients, as the method asks for it."""
+        """The work of these clients, according to the method's instructions."""
         f, instructions = self.cohort.f, self.cohort.instructions
         self.start = f.models(self.clients, self._of(instructions.start))
         state, behind = f.open_moments(self.clients)

@@ -65,6 +65,8 @@ def run(
             for i in cells:
                 if federations[i].channel.shared and len(groups[i][cycle]):
                     federations[i].method.end_cycle(federations[i], t)
+        for f in federations:
+            f.average_server(t)
         pages = [f.channel.close_round() for f in federations]
         times = [
             f.clock.close_round(page, [clients.cpu().numpy() for clients in own])

@@ -16,16 +16,11 @@ import torch
 from torch import Tensor
 
 from plfl.optimizers.client import ClientOpt
-from plfl.optimizers.client.sgd import Sgd
 from plfl.training import schedule
-from plfl.training.task import Anchor, Engine, LocalTask, LookAhead, Mixture
+from plfl.training.task import STANDING, Anchor, Engine, LocalTask, LookAhead, Mixture
 
 if TYPE_CHECKING:
     from plfl.federated.federation import Federation
-
-
-STANDING = Sgd.model_construct(lr=0.0)
-"""Steps that lead nowhere, for gradients alone."""
 
 
 class Session:
@@ -190,18 +185,9 @@ class Session:
     def _task(
         self, rows: Tensor, batches: Tensor, optimiser: ClientOpt, keys: Tensor | None
     ) -> LocalTask:
-        settings = self.f.client_data.settings
-        return LocalTask(
-            optimiser=optimiser,
-            rows=rows.clone(),
-            batches=batches,
-            keys=keys,
-            shared=self.f.shared,
-            state=optimiser.init(rows),
-            steps_taken=torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device),
-            loss=self.f.client_data.loss,
-            clip=settings.clip,
-        )
+        data = self.f.client_data
+        task = LocalTask.fresh(optimiser, rows.clone(), batches, self.f.shared)
+        return replace(task, keys=keys, loss=data.loss, clip=data.settings.clip)
 
     def _run(self, task: LocalTask, steps: int, who: Tensor | slice = slice(None)) -> None:
         gradients = steps * task.gradients_per_step

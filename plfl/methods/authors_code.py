@@ -50,7 +50,7 @@ class State(MethodState):
 
 
 class AuthorsCode(Method):
-    """The program of the PL-FL paper as it ran, with all its departures from the paper."""
+    """The program of the PL-FL paper's authors, with all its deviations from the paper."""
 
     name = "authors_code"
     label = "Authors' code"
@@ -62,13 +62,13 @@ class AuthorsCode(Method):
     anchor: Literal["all", "shared"] = "all"
     """Parameters on which the proximal term acts."""
     moments: Literal["kept", "reset"] = "kept"
-    """What becomes of the local moments between rounds."""
+    """Whether local moments are kept between rounds, or reset."""
     v0: float = Field(1.0, ge=0)
     """Initial second moment of the local optimiser; 0 is Adam's."""
     server: Literal["twice", "once"] = "twice"
     """How often an adaptive server applies its learning rate."""
     initial: Literal["apart", "common"] = "apart"
-    """What FedAvgAdaptive's copies start from."""
+    """Whether FedAvgAdaptive's copies start from different random parameters, or from the same."""
 
     @property
     def simulation_only(self) -> str | None:

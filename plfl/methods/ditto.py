@@ -44,7 +44,7 @@ class State(MethodState):
 
 
 class Ditto(FedOpt):
-    """A personal model per client, drawn towards the server's."""
+    """A personal model per client, pulled towards the server's."""
 
     name = "ditto"
     own_steps = True

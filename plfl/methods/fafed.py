@@ -79,7 +79,7 @@ class FaFed(FedOpt):
     reads_rate = True
 
     a: float = Field(0.1, gt=0, le=1)
-    """Share a of the new gradient in the momentum (ours); 1: plain gradients."""
+    """Weight a of the new gradient in the momentum (ours); 1: plain gradients."""
     beta: float = Field(0.9, ge=0, lt=1)
     """Decay β of the second moment (ours)."""
     rho: float = Field(1.0, gt=0)

@@ -72,9 +72,10 @@ class FedAC(Method):
     refresh: int = Field(1, ge=1)
     """Rounds from one fit of the components to the next (no default in the source)."""
     merge_below: float | None = Field(None, gt=0)
-    """Merge a cluster whose ratio of spread to distance, G, is below this (a); null: never."""
+    """Threshold a: a cluster with a smaller G, its spread relative to its distance from others, is
+    merged; null: never."""
     split_above: float | None = Field(None, gt=0)
-    """b: a cluster with a larger G is split (no default in the source); null: none is."""
+    """Threshold b: a cluster with a larger G is split (no default in the source); null: never."""
 
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if server_opt.name != "fedavg" or server_opt.lr != 1:

@@ -55,7 +55,7 @@ class State(MethodState):
 
 
 class FedALA(FedOpt):
-    """A start between a client's own model and the server's."""
+    """Local steps from a learned point between the client's own model and the server's."""
 
     name = "fedala"
     own_steps = True
@@ -65,7 +65,7 @@ class FedALA(FedOpt):
     """Parameters whose start is learned: all that are shared, the head of the model, in the paper
     the whole MLP (`mlp`), or its last layer (`last`)."""
     eta_w: float = Field(1.0, ge=0)
-    """Rate η_W of the weights (authors: 1)."""
+    """Learning rate η_W of the weights (authors: 1)."""
     first: int = Field(10, ge=0)
     """Passes in the second round in which a client takes part."""
     sample: float = Field(0.8, gt=0, le=1)

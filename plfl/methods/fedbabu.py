@@ -43,8 +43,8 @@ class FedBABU(FedOpt):
     adapts = True
 
     head: Head = "mlp"
-    """The head: the head of the model, in the paper the whole MLP (`mlp`), or its last layer
-    (`last`)."""
+    """What counts as the head: the group `head` of the model, in the PL-FL paper the MLP (`mlp`),
+    or its last layer (`last`)."""
     steps: int | None = Field(None, ge=1)
     """Local steps K of a round; null: `federation.local_steps`."""
     tune: Literal["all", "head", "body"] = "all"

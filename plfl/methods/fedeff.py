@@ -52,7 +52,7 @@ class FedEff(FedOpt):
     epochs: float = Field(10.0, gt=0)
     """Base epochs E_b (ours; the source names none)."""
     tau: float = Field(0.5, gt=0, le=1)
-    """Share τ of the base epochs (ours; the source names none)."""
+    """Fraction τ of the base epochs (ours; the source names none)."""
     decay: float = Field(0.95, gt=0, le=1)
     """Factor of τ from one round to the next in `EIC` and `UEIC` (ours)."""
     epoch_steps: int | None = Field(None, ge=1)

@@ -84,7 +84,7 @@ class FedFomo(Method):
     epsilon_decay: float = Field(0.05, ge=0)
     """By how much ε falls in every round (authors' code: 0.05)."""
     probe: int | None = Field(256, ge=1)
-    """Training windows on which a client tries the models (ours); null: all."""
+    """Training windows on which a client evaluates the models (ours); null: all."""
 
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if server_opt.name != "fedavg" or server_opt.lr != 1:

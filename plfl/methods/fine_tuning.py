@@ -49,8 +49,8 @@ class FineTuning(FedOpt):
     head_epochs: float = Field(0, ge=0)
     """Passes before these on the head alone; above 0 this is LP-FT."""
     head: Head = "mlp"
-    """The head: the head of the model, in the paper the whole MLP (`mlp`), or its last layer
-    (`last`)."""
+    """What counts as the head: the group `head` of the model, in the PL-FL paper the MLP (`mlp`),
+    or its last layer (`last`)."""
     most_steps: int | None = Field(None, ge=1)
     """Steps after which a client stops, in each of the two phases; null: no limit."""
 

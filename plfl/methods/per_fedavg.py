@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class PerFedAvg(FedOpt):
-    """A start from which a step of the client's own leads far."""
+    """An initial model that fits a client after a step on its own data."""
 
     name = "per_fedavg"
     label = "Per-FedAvg"
@@ -47,7 +47,7 @@ class PerFedAvg(FedOpt):
     no_proximal = "the point to which a proximal term refers would be unclear"
 
     alpha: float = Field(0.01, ge=0)
-    """Rate α of the inner step and of the adaptation (paper: 0.01)."""
+    """Learning rate α of the inner step and of the adaptation (paper: 0.01)."""
     order: Literal["fo", "hf"] = "fo"
     """First order, or with the Hessian by differences."""
     delta: float = Field(1e-3, gt=0)

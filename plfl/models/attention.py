@@ -1,4 +1,4 @@
-"""A layer of a transformer's encoder, and the normalisation of a window, for models that have them.
+"""What `itransformer` and `patchtst` share: an encoder of tokens, and the scaling of a window.
 
 Source: Ashish Vaswani et al., "Attention Is All You Need", NeurIPS 2017,
 https://arxiv.org/abs/1706.03762; Taesung Kim et al., "Reversible Instance Normalization for
@@ -8,13 +8,46 @@ The layer is `nn.TransformerEncoderLayer` without dropout, in operations that st
 compute fast.
 """
 
+from __future__ import annotations
+
 import math
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor, nn
+
+from plfl.models import Model
 
 EPSILON = 1e-5
 """Added to the variance of a window."""
+
+
+class Transformer(Model):
+    """Encoder layers over tokens, and a linear map, the head."""
+
+    width: int = Field(32, ge=1)
+    """Width of a token, a multiple of `heads`."""
+    heads: int = Field(4, ge=1)
+    """Heads of the attention."""
+    layers: int = Field(2, ge=1)
+    """Encoder layers."""
+    hidden: int = Field(64, ge=1)
+    """Width of the hidden layer for each token."""
+
+    @model_validator(mode="after")
+    def _divisible(self) -> Transformer:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+        return self
+
+    @property
+    def head_patterns(self) -> list[str]:
+        return ["head.*"]
+
+    def encoder(self) -> nn.Sequential:
+        """The encoder layers: tokens (B, N, W) → (B, N, W)."""
+        layers = (Encoder(self.width, self.heads, self.hidden) for _ in range(self.layers))
+        return nn.Sequential(*layers)
 
 
 class Encoder(nn.Module):

@@ -14,38 +14,17 @@ Deviations: no dropout; the linear map also reads the context.
 from __future__ import annotations
 
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from plfl.layout import WindowShape
-from plfl.models import Model
-from plfl.models.attention import Encoder, normalised
+from plfl.models.attention import Transformer, normalised
 
 
-class Itransformer(Model):
+class Itransformer(Transformer):
     """Features as tokens; the last linear map is the head."""
 
     name = "itransformer"
     label = "iTransformer"
-
-    width: int = Field(32, ge=1)
-    """Width of a token, a multiple of `heads`."""
-    heads: int = Field(4, ge=1)
-    """Heads of the attention."""
-    layers: int = Field(2, ge=1)
-    """Encoder layers."""
-    hidden: int = Field(64, ge=1)
-    """Width of the hidden layer for each token."""
-
-    @model_validator(mode="after")
-    def _divisible(self) -> Itransformer:
-        if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
-        return self
-
-    @property
-    def head_patterns(self) -> list[str]:
-        return ["head.*"]
 
     def build(self, shape: WindowShape) -> nn.Module:
         return Net(shape, self)
@@ -57,8 +36,7 @@ class Net(nn.Module):
     def __init__(self, shape: WindowShape, sizes: Itransformer):
         super().__init__()
         self.embed = nn.Linear(shape.look_back, sizes.width)
-        layers = (Encoder(sizes.width, sizes.heads, sizes.hidden) for _ in range(sizes.layers))
-        self.body = nn.Sequential(*layers)
+        self.body = sizes.encoder()
         self.head = nn.Linear(sizes.width + shape.context, shape.outputs)
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:

@@ -90,7 +90,7 @@ class Network(Protocol):
 
 
 class Buildable(Protocol):
-    """What is asked of a `plfl.models.Model` here."""
+    """What this module needs of a `plfl.models.Model`."""
 
     def build(self, shape: WindowShape) -> nn.Module: ...
     @property
@@ -231,11 +231,11 @@ class ModuleNetwork:
         return torch.stack(rows)
 
     def _traced(self, rows: int, *inputs: Tensor) -> Traced | None:
-        """The passes of so many rows together; None where they have to go one after the other."""
+        """The passes of this many rows together; None where they have to go one after the other."""
         return self._passes(rows, *inputs) if self._may_stack(*inputs) else None
 
     def _passes(self, rows: int, sequence: Tensor, *others: Tensor) -> Traced | None:
-        """The same, whether or not company matters; None where PyTorch cannot trace them."""
+        """The passes, even if bits depend on other rows; None where PyTorch cannot trace them."""
         key = (rows, *sequence.shape[1:], len(others), sequence.dtype, sequence.device.type)
         if key not in self.traced:
             batch, shape = sequence.shape[1], self.shape
@@ -255,18 +255,18 @@ class ModuleNetwork:
         return self.traced[key]
 
     def _may_stack(self, *inputs: Tensor) -> bool:
-        """Whether rows can go together: `vmap` can, and on a CPU a row's company is no matter."""
+        """Whether rows can go together: `vmap` can, and on a CPU no row's bits depend on others."""
         batch, dtype, device = inputs[0].shape[1], inputs[0].dtype, inputs[0].device
         key = (batch, len(inputs), dtype, device.type)
         if key not in self.together:
             whole = self._passes(most_together(self.layout.width), *inputs)
             self.together[key] = whole is not None and (
-                device.type != "cpu" or self._same_in_any_company(*inputs)
+                device.type != "cpu" or self._same_in_any_stack(*inputs)
             )
         return self.together[key]
 
-    def _same_in_any_company(self, *like: Tensor) -> bool:
-        """Whether made-up rows with such inputs have the same bits together and in parts."""
+    def _same_in_any_stack(self, *like: Tensor) -> bool:
+        """Whether random rows with such inputs have the same bits together and in parts."""
         random, dtype = torch.Generator().manual_seed(0), like[0].dtype
         most = most_together(self.layout.width)
         rows = torch.stack([self.initial(seed) for seed in range(most)]).to(dtype)
@@ -282,16 +282,16 @@ class ModuleNetwork:
 
         with torch.inference_mode():
             whole = run(slice(0, most))
-            company = (*COMPANY, (most - 5, most))
-            same = all(torch.equal(run(slice(*part)), whole[slice(*part)]) for part in company)
+            parts = (*PARTS, (most - 5, most))
+            same = all(torch.equal(run(slice(*part)), whole[slice(*part)]) for part in parts)
         if not same:
             reason = "their bits would depend on the rows beside them"
             log.info("%s: rows train one after the other: %s", self.model.summary, reason)
         return same
 
 
-COMPANY = ((0, 2), (5, 7), (0, 5), (1, 6))
-"""Parts of some rows that are tried by themselves. A single row trains beside a copy of itself."""
+PARTS = ((0, 2), (5, 7), (0, 5), (1, 6))
+"""Parts of the rows that are computed separately. A single row trains beside a copy of itself."""
 
 
 def most_together(width: int) -> int:

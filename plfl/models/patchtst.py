@@ -15,15 +15,14 @@ a minibatch; no dropout; the linear map also reads the context.
 from __future__ import annotations
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
 from plfl.layout import WindowShape
-from plfl.models import Model
-from plfl.models.attention import Encoder, normalised
+from plfl.models.attention import Transformer, normalised
 
 
-class Patchtst(Model):
+class Patchtst(Transformer):
     """Patches as tokens; the last linear map is the head."""
 
     name = "patchtst"
@@ -33,24 +32,6 @@ class Patchtst(Model):
     """Steps of a patch."""
     stride: int = Field(2, ge=1)
     """Steps from one patch to the next."""
-    width: int = Field(32, ge=1)
-    """Width of a token, a multiple of `heads`."""
-    heads: int = Field(4, ge=1)
-    """Heads of the attention."""
-    layers: int = Field(2, ge=1)
-    """Encoder layers."""
-    hidden: int = Field(64, ge=1)
-    """Width of the hidden layer for each token."""
-
-    @model_validator(mode="after")
-    def _divisible(self) -> Patchtst:
-        if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
-        return self
-
-    @property
-    def head_patterns(self) -> list[str]:
-        return ["head.*"]
 
     def build(self, shape: WindowShape) -> nn.Module:
         return Net(shape, self)
@@ -67,8 +48,7 @@ class Net(nn.Module):
         patches = (steps - self.patch) // self.stride + 1
         self.embed = nn.Linear(self.patch, sizes.width)
         self.position = nn.Parameter(torch.empty(patches, sizes.width).uniform_(-0.02, 0.02))
-        layers = (Encoder(sizes.width, sizes.heads, sizes.hidden) for _ in range(sizes.layers))
-        self.body = nn.Sequential(*layers)
+        self.body = sizes.encoder()
         self.head = nn.Linear(patches * sizes.width + shape.context, shape.outputs)
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:

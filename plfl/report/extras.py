@@ -6,7 +6,7 @@ This module imports little, because the workflow lists these files each time it 
 from pathlib import Path
 
 EXTRAS = {
-    "audit.csv": "effect of each departure of the authors' code from the paper",
+    "audit.csv": "effect of each deviation of the authors' code from the paper",
     "scarcity.csv": "scores by weeks of training history",
 }
 """What each of them contains."""

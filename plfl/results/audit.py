@@ -35,7 +35,7 @@ PAIRS: dict[Walk, tuple[tuple[str, str], ...]] = {
     ),
     "data": (("adam", "fedavg"), ("prox", "fedavg")),
 }
-"""Pairs of ClientOpt and ServerOpt of each walk; every departure affects at least one of them."""
+"""Pairs of ClientOpt and ServerOpt of each walk; every deviation affects at least one of them."""
 SERVER_LR = 0.01
 """Server learning rate in the authors' code; FedAvg needs 1 to hold the mean of the clients."""
 _DEFAULTS = ServerOpts().model_dump(mode="json")

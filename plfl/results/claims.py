@@ -177,6 +177,8 @@ def estimate(verdict: Verdict) -> str:
             return f"{value:.2%}"
         if verdict.unit == "factor" and value >= 1000:
             return "over 1,000"  # as wide as intervals of two or three clients are
+        if verdict.unit == "points" and abs(value) < 0.01:
+            return f"{value:+.2f}"
         return (
             f"{value:+.3g}" if verdict.unit in ("MASE", "points", "doublings") else f"{value:.3g}"
         )

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.config.study import Study
+from plfl.files import digest
 from plfl.results import classification
 from plfl.results.claims import listed
 from plfl.results.classifier_variants import SCORES, Trained, side
@@ -235,17 +236,44 @@ def _within(
 
     def ask(found: Sequence[Trained]) -> Iterator[Where]:
         asked = False
-        for one, score in itertools.product(found, scores or SCORES):
-            keys = dict.fromkeys((row["method"], row["server_opt"]) for row in one.rows)
-            others = worse or [key for key in keys if key != better]
+        keys = dict.fromkeys(
+            (row["method"], row["server_opt"]) for one in found for row in one.rows
+        )
+        others = worse or [key for key in keys if key != better]
+        for (label, one), score in itertools.product(
+            _distinct(found, [better, *others]), scores or SCORES
+        ):
             if pairs := _ahead(one, better, others, score):
                 asked = True
-                yield _where(one.label, SCORES[score]), pairs
+                yield _where(label, SCORES[score]), pairs
         if not asked:
             others_named = " and ".join(map(_name, worse)) or "another method"
             raise NotInStudyError(f"the grid lacks {_name(better)} or {others_named}")
 
     return ask
+
+
+def _distinct(
+    found: Sequence[Trained], keys: Sequence[tuple[str, str]]
+) -> list[tuple[str, Trained]]:
+    """One of the variants that have the same trainings of the methods and ServerOpts `keys`.
+
+    A hyperparameter of another method, for example, does not change them.
+
+    Returns:
+        Each such variant, with what the names of all those that equal it have in common.
+    """
+    groups: dict[str, list[Trained]] = {}
+    for one in found:
+        study = one.study
+        cells = [cell for cell in study.cells if (cell.method, cell.server_opt) in keys]
+        groups.setdefault(digest([study.settings(cell) for cell in cells]), []).append(one)
+    named = []
+    for same in groups.values():
+        parts = [one.label.split(",") for one in same]
+        common = [part for part in parts[0] if all(part in others for others in parts)]
+        named.append((",".join(common), same[0]))
+    return named
 
 
 def _where(*parts: str) -> str:
@@ -408,10 +436,10 @@ def _personal(found: Sequence[Trained]) -> Iterator[Where]:
     """(R): the local models of FedAC against those of other clustered methods."""
     others = [(method, "fedavg") for method in ("ifca", "one_shot", "fedcluster", "fedsc")]
     asked = False
-    for one in found:
+    for label, one in _distinct(found, [("fedac", "fedavg"), *others]):
         if pairs := _ahead(one, ("fedac", "fedavg"), others, "own_accuracy", "local"):
             asked = True
-            yield one.label, pairs
+            yield label, pairs
     if not asked:
         raise NotInStudyError("the grid lacks FedAC or the methods that it is compared with")
 

@@ -136,7 +136,7 @@ class Tables:
         """Test scores of each target of a window; None if windows have one.
 
         One row per cell and model, or baseline (`method` is its name), and target: `rows_ahead`,
-        and means over clients, see `plfl.results.collect.by_target`. A deployed study has none.
+        and means over clients, see `plfl.results.summary.by_target`. A deployed study has none.
         """
         path = Path(self.folder) / "targets.csv"
         if self.study.windows.horizons == 1 or not path.is_file():

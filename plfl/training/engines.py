@@ -30,7 +30,9 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
     """
     has_gpu = torch.cuda.is_available()
     if compute.device == "cuda" and not has_gpu:
-        raise ConfigError("compute.device", ["'cuda' was asked for, but torch finds no GPU here"])
+        raise ConfigError(
+            "compute.device", ["is 'cuda', but torch finds no GPU; set it to cpu or auto"]
+        )
     device = "cuda" if has_gpu and compute.device != "cpu" else "cpu"
     if compute.engine not in ("auto", "fused"):
         return compute.engine, device
@@ -49,7 +51,7 @@ def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
 
 
 def make_engine(compute: Compute, network: Network, dataset: Examples) -> Engine:
-    """The engine that a configuration asks for, on the dataset of one state."""
+    """The engine of a configuration, on the dataset of one state."""
     name, device = choose(compute, network.kernel_form)
     if isinstance(dataset, Dataset) and name == "fused":
         return Fused(network, dataset, torch.device(device))

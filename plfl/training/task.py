@@ -10,7 +10,11 @@ import torch
 from torch import Tensor
 
 from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.client.sgd import Sgd
 from plfl.tasks.losses import POINT, Loss
+
+STANDING = Sgd.model_construct(lr=0.0)
+"""Steps that lead nowhere, for gradients alone."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,7 @@ class Mixture(OfRows):
 
 @dataclass(frozen=True)
 class LocalTask(OfRows):
-    """What one round asks of S models that share a ClientOpt.
+    """The work of one round for S models that share a ClientOpt.
 
     Every local step is: gradient of the mean `loss` (and of `contrast`) + proximal and `pull`
     terms + `constant`, through the optimiser or a `storm`, then `step_offset`.
@@ -231,6 +235,14 @@ class LocalTask(OfRows):
     """What proximal and `pull` terms draw towards, if that is not the start."""
     keys: Tensor | None = None
     """Keys (S, K) of the minibatches, which say what a model with dropout drops; None: nothing."""
+
+    @classmethod
+    def fresh(
+        cls, optimiser: ClientOpt, rows: Tensor, batches: Tensor, shared: Tensor
+    ) -> LocalTask:
+        """Plain steps of an optimiser that has none behind it; `rows` are trained in place."""
+        behind = torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device)
+        return cls(optimiser, rows, batches, shared, optimiser.init(rows), behind)
 
     def since(self, k: int) -> int:
         """The number of step `k` (both from 1) among those since the moments started afresh."""

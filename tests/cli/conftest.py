@@ -10,7 +10,7 @@ from tests.helpers.constructed import write
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of a made-up study in NY."""
+    """The results of a synthetic study in NY."""
 
     def level(cell: dict[str, Any], split: str, model: str, t: int) -> float:
         return {"P1": 1.5, "P2": 1.0, "P3": 1.2}[cell["sharing"]] * t

@@ -2,11 +2,13 @@
 
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from plfl import methods, registry
 from plfl.cli import catalogue
@@ -148,8 +150,11 @@ def test_the_command_prints_both_forms(capsys: pytest.CaptureFixture[str]) -> No
         assert f"  {entry['about']}\n" in said
         if entry["floats"]:
             assert f"  floats per round: {entry['floats']['down']} down, " in said
+        own = said.partition(f"{entry['name']} ({entry['axis']})\n")[2].partition("\n\n")[0]
         for name, parameter in entry["parameters"].items():
-            assert f"  {name} = {parameter['default']}: {parameter['meaning']}" in said
+            line = re.search(rf"  {name} = (.*): {re.escape(parameter['meaning'])}", own)
+            assert line
+            assert yaml.safe_load(line[1]) == json.loads(json.dumps(parameter["default"]))
 
 
 def test_an_algorithm_has_the_name_of_its_file(

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -82,6 +83,29 @@ def test_data_check_describes_and_judges(project: Path, capsys: pytest.CaptureFi
     assert cli.main(["data", "check", "meters"]) == 0
     assert capsys.readouterr().out == of_study
     assert {path.name for path in project.iterdir()} == {"meters", "my.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ({"windows": {"horizons": 1000}}, "rows, but one window needs 1015"),
+        ({"task": {"conformal": "personal", "level": 0.999}}, "task.conformal needs 999 for a"),
+        (
+            {"data": {"source": "digits", "states": ["digits"], "clients": 10}},
+            "data.source: digits has images",
+        ),
+    ],
+)
+def test_data_check_finds_what_a_study_would_refuse(
+    project: Path, blocks: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = yaml.safe_load((project / "my.yaml").read_text())
+    if "data" in blocks:
+        config = {"name": "own", "model": {"name": "cnn"}, "task": {"name": "classify"}}
+    (project / "my.yaml").write_text(yaml.safe_dump(config | blocks))
+    assert cli.main(["data", "check", "my.yaml"]) == 2
+    said = capsys.readouterr()
+    assert message in said.err and "no problems" not in said.out
 
 
 @pytest.mark.parametrize(

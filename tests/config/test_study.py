@@ -167,7 +167,7 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
         ({"model": {"hiden": 3}}, "model.hiden: unknown key of the model lstm_mlp; allowed: name"),
         (
             {"model": "mlp"},
-            "model: 'mlp' is not allowed: it is a block of keys, such as `model: {na",
+            "model: 'mlp' is not allowed: it is a block of keys, such as `model: {name: mlp}`",
         ),
         ({"model": {"name": "mpl"}}, "did you mean 'mlp'?"),
         ({"model": {"name": ["mlp"]}}, "model.name: ['mlp'] is unknown; allowed: cnn, "),

@@ -1,4 +1,4 @@
-"""The guide to the measured meters does what it says, on made-up numbers in the source's form."""
+"""The guide to the measured meters does what it says, on synthetic numbers in the source's form."""
 
 import re
 import shlex

@@ -12,6 +12,7 @@ import yaml
 
 from plfl.config.model_rules import DEFAULT, OWN, available
 from plfl.config.study import Study
+from plfl.data.windows import build
 from plfl.experiments.message_sizes import FLOAT
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
@@ -115,6 +116,14 @@ def test_the_guides_example_reads_a_context(guide: dict[str, Any]) -> None:
     assert not np.allclose(one["local"], two["local"])
 
 
+def test_the_guides_example_forecasts_quantiles_of_several_horizons(guide: dict[str, Any]) -> None:
+    task = {"name": "quantiles", "levels": [0.1, 0.5, 0.9], "conformal": "shared"}
+    of = study(guide["model"], windows={"horizons": 2}, task=task, federation={"rounds": 1})
+    data = build(tiny.tables(), of.windows)
+    records = train(of, of.cells[:1], data)[of.cells[0]].records.query("split == 'test'")
+    assert np.isfinite(records[["mase_h4", "mase_h5", "crps", "coverage_80"]]).all(axis=None)
+
+
 @pytest.mark.parametrize(
     "name",
     sorted(
@@ -124,10 +133,12 @@ def test_the_guides_example_reads_a_context(guide: dict[str, Any]) -> None:
     ),
 )
 def test_built_in_models_do_not_depend_on_their_company(name: str) -> None:
-    of = study({"name": name}, grid={"seeds": [1, 2]}, federation={"rounds": 2})
-    together = train(of, of.cells, DATASET)
-    for cell in of.cells[::3]:
-        assert_same({cell: together[cell]}, train(of, [cell], DATASET))
+    grid = {"sharing": ["P2"], "seeds": [1, 2]}
+    of = study({"name": name}, grid=grid, windows={"look_back": 4}, federation={"rounds": 2})
+    dataset = build(tiny.tables(), of.windows)
+    one, _ = of.cells
+    together = train(of, of.cells, dataset)
+    assert_same({one: together[one]}, train(of, [one], dataset))
 
 
 def test_losses_differ() -> None:

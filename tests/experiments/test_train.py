@@ -117,7 +117,7 @@ def test_local_training_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert federations == [2]
 
 
-def test_a_cell_has_the_same_bits_in_any_company() -> None:
+def test_a_cell_has_the_same_bits_in_any_stack() -> None:
     study = tiny.study()
     together = train(study, study.cells, DATASET)
     for cell in study.cells[::3]:

@@ -1,4 +1,4 @@
-"""What a study costs, estimated by a short training of made-up numbers."""
+"""What a study costs, estimated by a short training of synthetic numbers."""
 
 import pandas as pd
 import pytest

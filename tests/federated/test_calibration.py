@@ -29,7 +29,7 @@ SGD, ADAM = Sgd(lr=0.05), Adam(lr=0.01)
 
 
 def client_data(*lengths: int, dtype: torch.dtype = torch.float64) -> ClientData:
-    """Clients a, b, … with made-up series of these lengths."""
+    """Clients a, b, … with synthetic series of these lengths."""
     random = np.random.default_rng(2)
     tables = {}
     for name, rows in zip("abc", lengths, strict=False):
@@ -147,7 +147,7 @@ def test_against_pytorch(variant, monkeypatch):
         counts = np.bincount(np.searchsorted(edges, own_targets[i].numpy()), minlength=bins)
         ratios = torch.from_numpy(counts / counts.max())
         for windows in task.batches[i][: task.steps[i]]:
-            x, _ = TWO.engine._inputs(windows)
+            x, _ = TWO.engine.inputs(windows)
             y, forecast, taught = TWO.targets(windows), student(x), teacher(x).detach()
             bin_y, bin_t = (
                 torch.from_numpy(np.searchsorted(edges, v.numpy())) for v in (y, taught)
@@ -234,7 +234,7 @@ def test_the_last_layer_of_a_classifier_against_pytorch(variant, monkeypatch):
         opt = torch.optim.SGD([weight, bias], SGD.lr)
         ratios = counts[i] / counts[i].max()
         for images in batches:
-            h = net.linear(net.convolutions(as_images(data.engine._inputs(images)[0])).flatten(1))
+            h = net.linear(net.convolutions(as_images(data.engine.inputs(images)[0])).flatten(1))
             h = h.detach().double()
             z, z_t = (h @ w.T + b for w, b in ((weight, bias), anchors))
             y = data.targets(images).long()
@@ -289,8 +289,8 @@ def test_a_study_calibrates_every_client_after_any_method():
 @pytest.mark.parametrize(
     ("blocks", "problem"),
     [
-        ({"grid": {"method": ["fine_tuning"]}}, "'fine_tuning' makes the models"),
-        ({"grid": {"method": ["ditto"]}}, "'ditto' makes the models"),
+        ({"grid": {"method": ["fine_tuning"]}}, "'fine_tuning' makes the clients' models"),
+        ({"grid": {"method": ["ditto"]}}, "'ditto' makes the clients' models"),
         ({"federation": {"ema": 0.9}}, "federation.calibration: starts from the server's models"),
         (
             {"federation": {"loss": "mae", "calibration": {"epochs": 2, "variant": "kd"}}},

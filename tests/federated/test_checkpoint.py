@@ -69,7 +69,14 @@ def test_a_resumed_training_gives_the_same_bits(method: str, tmp_path: Path) -> 
 def test_a_recipe_resumes_with_the_same_rates_averages_and_best_models(
     at: int, tmp_path: Path
 ) -> None:
-    recipe = {"ema": 0.95, "keep": "best", "schedule": "cosine", "warm_up": 0.1, "clip": 1.0}
+    recipe = {
+        "ema": 0.95,
+        "server_ema": 0.8,
+        "keep": "best",
+        "schedule": "cosine",
+        "warm_up": 0.1,
+        "clip": 1.0,
+    }
     study = tiny.study(
         federation={"rounds": 5, "evaluate_every": 1, "opt_state": "keep", **recipe},
         grid={"client_opt": ["adamw"], "server_opt": ["fedavg"]},

@@ -25,8 +25,8 @@ from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
-from plfl.results.collect import summarise
 from plfl.results.records import CELL
+from plfl.results.summary import summarise
 from tests.helpers import tiny
 from tests.helpers.problems import Q2, Quadratic, trajectory
 

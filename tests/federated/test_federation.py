@@ -15,6 +15,7 @@ from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.optimizers.server.fedavg import FedAvg
+from plfl.optimizers.server.slowmo import SlowMo
 from tests.helpers.problems import Quadratic, server_path, trajectory
 
 LINEAR = Quadratic([1, 1], [1, 3], [1, 1])
@@ -43,6 +44,28 @@ def test_shared_weight_with_personal_bias():
 def test_global_model_is_the_servers_part_with_the_clients_own():
     *_, second = linear((True, False))
     assert second.global_models.flatten().tolist() == pytest.approx([0.5904, 0.2628, 0.5904, 0.918])
+
+
+@pytest.mark.parametrize("server_opt", [FedAvg(), SlowMo()], ids=str)
+def test_the_average_of_the_servers_models_by_numpy(server_opt):
+    def put(f):
+        f.server_ema = 0.3
+
+    plain, averaged = (
+        linear((True, False), server_opt=server_opt, rounds=5, made=made)
+        for made in (lambda f: None, put)
+    )
+    mean = plain[0].x.numpy()
+    for t, (one, other) in enumerate(zip(plain, averaged, strict=True)):
+        assert torch.equal(one.x, other.x), "the training is the same"
+        assert torch.equal(one.local, other.local)
+        if t:
+            assert other.report.bytes[0]["bytes_down"].tolist() == [8, 8]
+            decay = min(0.3, (1 + t) / (10 + t))
+            mean = decay * mean + (1 - decay) * one.x.numpy()
+        np.testing.assert_allclose(other.global_models[:, :1], [mean, mean], rtol=1e-12)
+        assert torch.equal(other.global_models[:, 1], one.local[:, 1])
+    assert not np.allclose(mean, plain[-1].x)
 
 
 def test_nothing_shared_is_local_training():

@@ -1,4 +1,4 @@
-"""The tutorial does what it says, on made-up numbers in the form of its export."""
+"""The tutorial does what it says, on synthetic numbers in the form of its export."""
 
 import re
 import shlex

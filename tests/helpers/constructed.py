@@ -20,9 +20,9 @@ import pandas as pd
 from plfl.baselines import BASELINE, catalogue
 from plfl.config.study import FORMAT, Study
 from plfl.results import claims
-from plfl.results.collect import summarise, summarise_baselines, with_baselines
 from plfl.results.records import MODELS, write_table
 from plfl.results.statistics import AXES, Scores
+from plfl.results.summary import summarise, summarise_baselines, with_baselines
 from plfl.results.tables import Tables
 from plfl.results.verdict import Verdict, settle
 

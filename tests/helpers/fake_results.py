@@ -1,4 +1,4 @@
-"""Writes a results folder of made-up numbers in the form that `plfl.results` writes real ones."""
+"""Writes a results folder of synthetic numbers in the form that `plfl.results` writes real ones."""
 
 import itertools
 import json
@@ -13,8 +13,8 @@ from plfl.baselines import catalogue
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.federated.availability import takes_time
 from plfl.results import costs
-from plfl.results.collect import summarise_baselines, with_baselines
 from plfl.results.records import CELL
+from plfl.results.summary import summarise_baselines, with_baselines
 from plfl.tasks.metrics import worst_tenth
 
 PAPER: dict[str, Any] = {"name": "paper"}

@@ -1,4 +1,4 @@
-"""A study that trains in a blink: small models on a few days of made-up series."""
+"""A study that trains in a blink: small models on a few days of synthetic series."""
 
 from typing import Any
 

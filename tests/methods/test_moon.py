@@ -90,7 +90,7 @@ def test_the_first_round_is_the_plain_one_and_its_term_is_log_2():
 
 
 def test_forecaster():
-    """Finite, and the same to the bit in any company."""
+    """Finite, and the same to the bit in any stack."""
     for features in ("states", "penultimate"):
         options = {"features": features, "mu": 5}
         together = records("moon", "P1", "P2", **options)

@@ -24,6 +24,7 @@ from plfl.methods.fine_tuning import FineTuning
 from plfl.methods.knn_per import KnnPer, best_share, neighbours_mean
 from plfl.methods.per_fedavg import PerFedAvg
 from plfl.methods.pfedme import PFedMe
+from plfl.models.forecaster import Forecaster
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
@@ -160,6 +161,13 @@ def test_fedbabu_with_more_steps_does_not_send_the_head():
     assert seen[-1].report.bytes[0]["bytes_up"].tolist() == [8, 8]
 
 
+def test_what_fedbabu_sends_of_the_papers_model():
+    layout = Forecaster(8, 12, 25, (150, 75), absolute=True).layout
+    everything = torch.ones(60_276, dtype=torch.bool)
+    assert FedBABU(head="last").shared_mask(everything, layout).sum() == 60_200
+    assert FedBABU().shared_mask(everything, layout).sum() == 3_500
+
+
 def test_fine_tuning_of_fedbabu():
     found = after(FedBABU(epochs=2), **WHOLE).scored.tolist()
     assert found[0] == near([-0.0109300391, 1.885876543])
@@ -268,6 +276,7 @@ def test_apfl_between_federated_and_local_training(client_opt):
     none = after(APFL(alpha=0, adapt_alpha="never"), client_opt, **BODY)
     assert torch.equal(none.x, plain.x)
     assert torch.equal(none.scored, plain.local)
+    assert torch.equal(after(APFL(), client_opt, **BODY).x, plain.x)
     whole = after(APFL(alpha=1, adapt_alpha="never"), SGD, **BODY)
     alone = after(FedOpt(), SGD, **BODY | {"shared": (False, False)})
     torch.testing.assert_close(whole.scored, alone.local, rtol=0, atol=1e-12)
@@ -532,7 +541,7 @@ def test_engines_agree(method):
 
 
 @pytest.mark.parametrize("method", PERSONAL)
-def test_the_same_bits_in_any_company(method):
+def test_the_same_bits_in_any_stack(method):
     study = study_of(method, grid={"seeds": [1, 2]})
     together = train(study, study.cells, tiny.dataset())
     for cell in study.cells[::3]:

@@ -170,7 +170,7 @@ def records(method, *splits, **options):
 
 
 def test_forecaster():
-    """Finite, the same to the bit in any company, and not what the plain round gives."""
+    """Finite, the same to the bit in any stack, and not what the plain round gives."""
     options = {"lam": 2, "buffer": 2}
     for split, together in zip(("P1", "P2"), records("fedgkd", "P1", "P2", **options), strict=True):
         pd.testing.assert_frame_equal(records("fedgkd", split, **options)[0], together)
@@ -197,7 +197,7 @@ def test_the_engine_trains_on_the_loss_of_the_method():
     loss, scale = Forecast().objective("mse", term)
     engine.train(replace(one, targets=mixed, loss=loss, loss_scale=scale))
     leaf = rows.clone().requires_grad_()
-    sequence, _ = engine._inputs(one.batches[:, 0])
+    sequence, _ = engine.inputs(one.batches[:, 0])
     forecasts = SMALL.forward(SMALL.layout.views(leaf), sequence)
     loss = (forecasts - targets[:, 0]).square().mean(1)
     loss = loss + 0.7 * (forecasts - taught[:, 0]).square().mean(1)

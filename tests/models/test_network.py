@@ -109,7 +109,7 @@ def test_forecasts_and_gradients_are_those_of_the_module(model: Model) -> None:
 
 
 @BUILT_IN
-def test_built_in_models_have_the_same_bits_in_any_company(model: Model) -> None:
+def test_built_in_models_have_the_same_bits_in_any_stack(model: Model) -> None:
     network = ModuleNetwork.of(model, SHAPE)
     rows = torch.stack([network.initial(seed) for seed in range(64)])
     given = inputs(64, 16, torch.float32)

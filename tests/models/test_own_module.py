@@ -96,6 +96,7 @@ def test_broken_modules_are_refused(tmp_path: Path, problem: str) -> None:
     ("model", "problem"),
     [
         ({"head": ["oot.*"]}, "model: head: 'oot.*' matches no parameter"),
+        ({"head": ["*"]}, "sharing.P2: 'body' has no parameter: all are in the other group"),
         ({"arguments": {"widht": 3}}, "unexpected keyword argument 'widht'"),
         (
             {"module": "no/such.py:Net"},

@@ -25,7 +25,7 @@ OWN = {**fake_results.TINY, "data": {"source": "meters", "states": ["all"], "cli
 
 
 def finished(folder: Path, config: dict[str, Any]) -> Path:
-    """A finished study with made-up numbers and empty pictures; its results folder."""
+    """A finished study with synthetic numbers and empty pictures; its results folder."""
     results, figures = folder / "results" / "tiny", folder / "figures" / "tiny"
     fake_results.write(results, config)
     figures.mkdir(parents=True)

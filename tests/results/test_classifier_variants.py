@@ -1,4 +1,4 @@
-"""The variants of a study of classifiers: accuracies, effects and curves, from made-up records."""
+"""The variants of a study of classifiers: accuracies, effects, curves, from synthetic records."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -14,7 +14,7 @@ from plfl.errors import ResultsError
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
-from plfl.results.collect import collect, describe_clients, summarise
+from plfl.results.collect import JobFiles, collect, describe_clients
 from plfl.results.records import (
     CELL,
     cell_digest,
@@ -23,6 +23,7 @@ from plfl.results.records import (
     read_table,
     write_table,
 )
+from plfl.results.summary import summarise
 from tests.helpers import tiny
 
 STUDY = tiny.study()
@@ -38,7 +39,7 @@ def collect_again(source: Path, folder: Path) -> None:
         cell: (source / f"{cell}{both[0]}", source / f"{cell}{both[1]}") for cell in STUDY.cells
     }
     datasets, receipts = {"XX": source / "XX.npz"}, {"XX": source / "XX.files.json"}
-    collect(STUDY, cells, [(a, b)], datasets, receipts, folder, git="abc")
+    collect(STUDY, JobFiles(cells, [(a, b)], datasets, receipts), folder, git="abc")
 
 
 @pytest.fixture(scope="module")

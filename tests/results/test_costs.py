@@ -6,8 +6,8 @@ import pytest
 
 from plfl.experiments.train import train
 from plfl.results import costs
-from plfl.results.collect import summarise
 from plfl.results.records import CELL
+from plfl.results.summary import summarise
 from tests.helpers import tiny
 
 AXES = dict(zip(CELL, ["CA", "P1", "fedopt", "sgd", "fedavg", 1], strict=True))

@@ -1,4 +1,4 @@
-"""Claims about classifiers, on made-up results in which it is known what holds."""
+"""Claims about classifiers, on synthetic results in which it is known what holds."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -138,11 +138,16 @@ def test_more_clusters(judge: Judge) -> None:
         return 0.5 - gain + classified.noise(cell, clusters * len(cell.method))
 
     found = judge(
-        errors, method=["fedopt", "fedsc"], **{"hyperparameters.method.fedsc.clusters": [2, 4, 8]}
+        errors,
+        method=["fedopt", "fedcluster", "fedsc"],
+        **{"hyperparameters.method.fedsc.clusters": [2, 4, 8]},
     )
     verdict = found["P2", END]
     assert verdict.answer == "does not hold"
     assert verdict.reason == "1 of 2 comparisons support it; 8 clusters against 4"
+    # The others' trainings, which are the same for every number of clusters, count once.
+    assert [where for claim, where in found if claim == "Q"] == [QUARTER]
+    assert len([where for claim, where in found if claim == "P1"]) == 6
 
 
 def test_selection_by_labels(judge: Judge) -> None:
@@ -159,7 +164,7 @@ def test_selection_by_labels(judge: Judge) -> None:
 
 def test_calibrated_models_on_the_clients_own_labels(judge: Judge) -> None:
     found = judge(made_up({}), **{"federation.calibration.epochs": [0, 2]})
-    # In the made-up results, local models make half as many errors.
+    # In the synthetic results, local models make half as many errors.
     assert [where for claim, where in found if claim == "F"] == ["epochs=2"]
     verdict = found["F", "epochs=2"]
     assert (verdict.answer, verdict.effect) == ("holds", pytest.approx(25, abs=1))

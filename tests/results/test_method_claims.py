@@ -11,9 +11,9 @@ from scipy import stats
 from plfl.config.study import Study
 from plfl.results import claims, method_claims
 from plfl.results.claims import verdicts
-from plfl.results.collect import summarise
 from plfl.results.records import MODELS
 from plfl.results.statistics import ALPHA
+from plfl.results.summary import summarise
 from plfl.results.tables import Tables
 from plfl.results.verdict import Verdict
 from tests.helpers.constructed import write, wrong_verdicts

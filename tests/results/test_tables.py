@@ -10,8 +10,8 @@ import pytest
 from plfl.baselines import catalogue
 from plfl.config.study import Study
 from plfl.errors import ConfigError, ResultsError
-from plfl.results.collect import summarise_baselines
 from plfl.results.statistics import scores
+from plfl.results.summary import summarise_baselines
 from plfl.results.tables import Tables, baseline_label
 from tests.helpers import constructed, fake_results
 

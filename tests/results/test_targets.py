@@ -13,7 +13,7 @@ from plfl.data.windows import build
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
 from plfl.report.figures import draw
-from plfl.results.collect import collect
+from plfl.results.collect import JobFiles, collect
 from plfl.results.records import write_table
 from plfl.results.tables import Tables
 from tests.helpers import tiny
@@ -47,7 +47,7 @@ def folder(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_table(found.scores, baselines[0])
     write_table(found.forecasts, baselines[1])
     data, receipts = {"XX": folder / "XX.npz"}, {"XX": folder / "XX.files.json"}
-    collect(study, cells, [baselines], data, receipts, folder, git=None)
+    collect(study, JobFiles(cells, [baselines], data, receipts), folder, git=None)
     return folder
 
 

@@ -71,8 +71,11 @@ def same(of: Study, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return waits
 
 
-def test_every_optimiser_trains_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    same(study(client_opt=CLIENTS, server_opt=SERVERS, refused="skip"), monkeypatch)
+@pytest.mark.parametrize("grid", [{"client_opt": CLIENTS}, {"server_opt": SERVERS}], ids=list)
+def test_every_optimiser_trains_elsewhere(
+    grid: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same(study(refused="skip", **grid), monkeypatch)
 
 
 def while_training(waits: Counter[str]) -> dict[str, int]:

@@ -328,7 +328,7 @@ def test_forecasts_agree(together):
     ],
     ids=["plain", "storm", "pace", "points"],
 )
-def test_a_row_trains_to_the_same_bits_in_any_company(terms):
+def test_a_row_trains_to_the_same_bits_in_any_stack(terms):
     data = dataset(PAPER)
     fresh = with_terms(task(PAPER, Adam(), rows=15, steps=4, size=16, dtype=torch.float32), terms)
     whole = part(fresh, slice(None))

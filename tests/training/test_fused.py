@@ -264,7 +264,7 @@ def test_a_full_round_with_terms_is_as_near_to_the_exact_one(optimiser):
 @needs_kernel
 @pytest.mark.parametrize("terms", [[], TERMS], ids=["plain", "terms"])
 @pytest.mark.parametrize("optimiser", [Adam(), ProxAdam(mu=0.5)], ids=str)
-def test_a_row_trains_to_the_same_bits_in_any_company(optimiser, terms, instructions):
+def test_a_row_trains_to_the_same_bits_in_any_stack(optimiser, terms, instructions):
     data = dataset(PAPER)
     fresh = with_terms(task(PAPER, optimiser, rows=7, size=20), terms)
     whole = part(fresh, slice(None))

@@ -35,7 +35,7 @@ def test_contrastive_loss_of_the_specification():
     assert losses.contrastive(h, h, h, 0.5).item() == pytest.approx(math.log(2))
 
 
-def test_a_contrast_has_the_same_bits_in_any_company():
+def test_a_contrast_has_the_same_bits_in_any_stack():
     random = torch.Generator().manual_seed(0)
     h, near, far = torch.randn(3, 64, 7, 32, generator=random)
     whole = losses.contrastive(h, near, far, 0.5)

@@ -64,19 +64,49 @@ def data_settings(wildcards):
 
 
 def dealt(wildcards):
-    """How images are dealt to clients, which determines the baselines; None of series."""
+    """How images are divided among clients, which determines the baselines; None of series."""
     data = of(wildcards).data
     if not data.is_images:
         return None
     return [data.clients, data.skew.model_dump(), study.grid.seeds]
 
 
-def stacked(pattern, spanned):
-    """The files of all cells that one job trains: cells that differ only in the `spanned` axes."""
+def alike(schemes):
+    """These sharing schemes, in lists of those that have the same cells: methods may refuse some."""
+    found = {}
+    for scheme in schemes:
+        own = [cell for cell in ANY.cells if cell.sharing == scheme]
+        cells = [
+            tuple(getattr(cell, a) for a in AXES if a != "sharing") for cell in own
+        ]
+        found.setdefault(tuple(cells), []).append(scheme)
+    return [same for cells, same in found.items() if cells]
+
+
+def training_rules(spanned, spanned_alone):
+    """The rules that train: name, sharing schemes, axes that a job spans, its log, who trains.
+
+    What a job spans is `spanned` or, if nothing is shared, `spanned_alone`.
+    """
+    alone = [scheme for scheme in ANY.grid.sharing if ANY.shares_nothing(scheme)]
+    federated = [scheme for scheme in ANY.grid.sharing if scheme not in alone]
+    for name, schemes, *of_jobs in (
+        ("train", federated, spanned, "", "federations"),
+        ("train_local", alone, spanned_alone, ".local", "clients alone"),
+    ):
+        for number, same in enumerate(alike(schemes), 1):
+            yield name if number == 1 else f"{name}_{number}", same, *of_jobs
+
+
+def stacked(pattern, spanned, schemes):
+    """The files of all cells that one job trains: cells of one of these sharing schemes, all of
+    which have the same cells, that differ only in the `spanned` axes."""
     if not spanned:
         return [pattern]
     together = dict.fromkeys(
-        tuple(getattr(cell, a) for a in spanned) for cell in ANY.cells
+        tuple(getattr(cell, a) for a in spanned)
+        for cell in ANY.cells
+        if cell.sharing in schemes
     )
     values = dict(zip(spanned, zip(*together)))
     return expand(pattern, zip, **values, allow_missing=True)

@@ -1,5 +1,3 @@
-LOCAL = [p for p in ANY.grid.sharing if ANY.shares_nothing(p)]
-FEDERATED = [p for p in ANY.grid.sharing if p not in LOCAL]
 ONE_JOB = study.compute.stack == "sharing"
 # Hyperparameters are selected once for all seeds, so all seeds train in one job.
 SPANNED = ["method", "client_opt", "server_opt", "seed"] if ONE_JOB else ["seed"]
@@ -11,47 +9,39 @@ SPANNED_LOCAL = SPANNED + [
 ]
 
 
-rule train:
-    input:
-        dataset=inputs_of("data/{state}.npz"),
-    output:
-        records=stacked(f"{RESULTS}/cells/{CELL}.parquet", SPANNED),
-        forecasts=stacked(f"{RESULTS}/cells/{CELL}.forecasts.parquet", SPANNED),
-    log:
-        f"{RESULTS}/logs/train/{name_of_stack(SPANNED)}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/train/{name_of_stack(SPANNED)}.tsv"
-    wildcard_constraints:
-        sharing=one_of(FEDERATED),
-    conda:
-        "../../environment.yml"
-    threads: study.compute.threads
-    resources:
-        mem_mb=training_memory,
-        runtime=training_minutes,
-    params:
-        settings=training_settings,
-        engine=[study.compute.engine, study.compute.device],
-        code=training_digest,
-    message:
-        "{wildcards}: train federations"
-    script:
-        "../scripts/train.py"
-
-
 # With nothing shared, method and ServerOpt have no effect: trained once, reported under each.
-use rule train as train_local with:
-    output:
-        records=stacked(f"{RESULTS}/cells/{CELL}.parquet", SPANNED_LOCAL),
-        forecasts=stacked(f"{RESULTS}/cells/{CELL}.forecasts.parquet", SPANNED_LOCAL),
-    log:
-        f"{RESULTS}/logs/train/{name_of_stack(SPANNED_LOCAL)}.local.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/train/{name_of_stack(SPANNED_LOCAL)}.local.tsv"
-    wildcard_constraints:
-        sharing=one_of(LOCAL),
-    message:
-        "{wildcards}: train clients alone"
+for rule_name, schemes, spanned, suffix, who in training_rules(SPANNED, SPANNED_LOCAL):
+
+    rule:
+        name:
+            rule_name
+        input:
+            dataset=inputs_of("data/{state}.npz"),
+        output:
+            records=stacked(f"{RESULTS}/cells/{CELL}.parquet", spanned, schemes),
+            forecasts=stacked(
+                f"{RESULTS}/cells/{CELL}.forecasts.parquet", spanned, schemes
+            ),
+        log:
+            f"{RESULTS}/logs/train/{name_of_stack(spanned)}{suffix}.log",
+        benchmark:
+            f"{RESULTS}/benchmarks/train/{name_of_stack(spanned)}{suffix}.tsv"
+        wildcard_constraints:
+            sharing=one_of(schemes),
+        conda:
+            "../../environment.yml"
+        threads: study.compute.threads
+        resources:
+            mem_mb=training_memory,
+            runtime=training_minutes,
+        params:
+            settings=training_settings,
+            engine=[study.compute.engine, study.compute.device],
+            code=training_digest,
+        message:
+            f"{{wildcards}}: train {who}"
+        script:
+            "../scripts/train.py"
 
 
 rule collect:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from plfl.config.study import Study
 from plfl.pipeline.jobs import git_commit, job
-from plfl.results.collect import collect
+from plfl.results.collect import JobFiles, collect
 
 
 def paired(first: Iterable[str], second: Iterable[str]) -> list[tuple[Path, Path]]:
@@ -21,12 +21,10 @@ def by_state(study: Study, files: Iterable[str]) -> dict[str, Path]:
 if __name__ == "__main__":
     with job(snakemake) as study:
         inputs = snakemake.input
-        collect(
-            study,
+        files = JobFiles(
             cells=dict(zip(study.cells, paired(inputs.records, inputs.forecasts), strict=True)),
             baselines=paired(inputs.baselines, inputs.baseline_forecasts),
             datasets=by_state(study, inputs.datasets),
             receipts=by_state(study, inputs.receipts),
-            folder=study.results,
-            git=git_commit(),
         )
+        collect(study, files, study.results, git_commit())

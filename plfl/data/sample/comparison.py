@@ -65,7 +65,7 @@ def statistics(load: pd.DataFrame, zone: str) -> pd.DataFrame:
 
 
 def sample_year(state: str, ids: Iterable[int], seed: int) -> pd.DataFrame:
-    """Total load of sample buildings, as `statistics` wants it."""
+    """Total load of sample buildings, as `statistics` requires it."""
     load = pd.DataFrame(
         {i: simulate(sample.describe(state, i, seed), seed).sum(axis=1) for i in ids}
     )
@@ -73,13 +73,13 @@ def sample_year(state: str, ids: Iterable[int], seed: int) -> pd.DataFrame:
 
 
 def nrel_year(path: Path) -> pd.DataFrame:
-    """Total load of a building from its file, as `statistics` wants it."""
+    """Total load of a building from its file, as `statistics` requires it."""
     table = pd.read_parquet(path, columns=["timestamp", LOAD[0]]).set_index("timestamp")
     return table.set_axis(pd.DatetimeIndex(table.index) - _STAMP_ENDS)
 
 
 def nrel_week(folder: Path) -> pd.DataFrame:
-    """Half-hourly loads of ComStock's Californian buildings, as `statistics` wants them."""
+    """Half-hourly loads of ComStock's Californian buildings, as `statistics` requires them."""
     path = folder / "comstock_ca_week" / "comstock_30min_small.csv"
     return pd.read_csv(path, index_col="Timestamp", parse_dates=True)
 

@@ -8,8 +8,9 @@ from plfl.config.study import Cell, Study
 from plfl.deploy.flower.runtime import VERSION
 from plfl.deploy.protocol.agreement import narrowed
 from plfl.pipeline.jobs import git_commit
-from plfl.results.collect import conclude, summarise
+from plfl.results.collect import conclude
 from plfl.results.records import CellResult, write_table
+from plfl.results.summary import summarise
 
 
 def write(

@@ -183,7 +183,7 @@ class Client:
             self.trainer.evaluator.score(f, received, self._channel(f))
         except ClientSent as sent:
             return Message({"margins": len(sent.rows)}, rows_as_arrays(sent.rows))
-        raise WireError("the server asks for margins, but this study shares none")
+        raise WireError("the server requests margins, but this study shares none")
 
     def _evaluate(self, message: Message) -> Message:
         f = self._at(message)

@@ -38,7 +38,7 @@ def measure(
 
     Args:
         study: names one method, ClientOpt and ServerOpt; its schemes and seeds are compared.
-        load: makes the dataset of a state as a study's `data` and `windows` want it.
+        load: makes the dataset of a state as a study's `data` and `windows` require it.
         progress: called with what is trained, the rounds done and the rounds in all.
 
     Returns:

@@ -405,7 +405,7 @@
       const chart = weekChart(width, name, client, lines, { fan: "var(--own)" });
       if (chart) nodes.push(heading(`${name}, client ${client}`), keyOf([{ name: "load", colour: "var(--load)" }, ...lines]), chart);
     }
-    if (!nodes.length) return view.client ? [note(`The page holds no week of client ${view.client}; forecasts.parquet does.`)] : null;
+    if (!nodes.length) return view.client ? [note(`The report has no week of client ${view.client}; forecasts.parquet does.`)] : null;
     const fanned = Object.values(data.weeks).some(({ clients }) => Object.values(clients).some(({ lines }) => Object.keys(lines).some((key) => key.startsWith("q")))) ? " Shaded: the intervals that the model forecasts." : "";
     nodes.push(caption("week", `First week of the test set: load, forecasts of a local model at the last round (the cell of lowest validation MASE, within P2 if the study has it) and of the best baseline that sends no data, and persistence. ${fanned} Times are those of the data.`));
     return nodes;
@@ -479,7 +479,7 @@
           const cell = row.children[k];
           const lines = [{ key: String(pair[side].id), name: side.toUpperCase(), colour }, { key: "persistence", name: "persistence", colour: "var(--naive)" }];
           const plot = own.line(lines[0].key) ? weekChart(cell.clientWidth, name, pair.client, lines, { domain }) : null;
-          cell.append(heading(`${side.toUpperCase()}: ${pair[side].name}`), ...(plot ? [keyOf([{ name: "load", colour: "var(--load)" }, ...lines]), ...operable(plot, `Week of client ${pair.client}, ${side.toUpperCase()}`)] : [note("The page holds no week of this forecaster.")]));
+          cell.append(heading(`${side.toUpperCase()}: ${pair[side].name}`), ...(plot ? [keyOf([{ name: "load", colour: "var(--load)" }, ...lines]), ...operable(plot, `Week of client ${pair.client}, ${side.toUpperCase()}`)] : [note("The report has no week of this forecaster.")]));
         }
         nodes.push(heading(`The first week of the test set, client ${pair.client}, seed ${data.first_seed}: local models`), row);
       }

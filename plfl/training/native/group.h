@@ -28,13 +28,12 @@ struct Loss {
 // Where a group keeps what; all groups of a batch lie behind one another in one piece of memory.
 struct GroupLayout {
   explicit GroupLayout(const Layout& layout, Rows rows = {})
-      : lstm(layout, rows), mlp(layout, rows), window(rows.add(layout.mlp[0].panels())),
-        predictions(rows.add(layout.outputs)), size(rows.size) {}
+      : lstm(layout, rows), mlp(layout, rows), predictions(rows.add(layout.outputs)),
+        factors(rows.add(layout.outputs)), size(rows.size) {}
 
   const LstmMemory lstm;
   const MlpMemory mlp;
-  const std::ptrdiff_t window;       // [input], one window as the MLP reads it
-  const std::ptrdiff_t predictions;  // [output][sample]
+  const std::ptrdiff_t predictions, factors;  // [output][sample]
   const std::ptrdiff_t size;
 };
 
@@ -42,10 +41,8 @@ class Group {
  public:
   // `memory` is zero at first.
   Group(const Layout& layout, const GroupLayout& at, float* memory)
-      : layout_(layout), window_(memory + at.window), predictions_(memory + at.predictions), lstm_(layout, at.lstm, memory),
-        mlp_(layout, at.mlp, memory) {
-    window_[layout.widths[0]] = 1.0f;
-  }
+      : layout_(layout), predictions_(memory + at.predictions), factors_(memory + at.factors),
+        lstm_(layout, at.lstm, memory), mlp_(layout, at.mlp, memory) {}
 
   // Read the windows that start at `starts[0 : count]`, 1 ≤ count ≤ 16. Spare lanes repeat the last
   // window.
@@ -78,16 +75,39 @@ class Group {
   // The same for the model of the last `forward`.
   const float* features(int j) const { return mlp_.inputs_of(j); }
 
-  // Sum of the losses of this group; without `targets` [sample][horizon] they are the windows' own.
-  // `scale` is that of the gradient of the outputs, which is left behind, zero in spare lanes.
-  float loss(const Loss& loss, const PlflWindows& windows, const std::int64_t* starts,
-             const float* targets, int count, float scale) {
+  // Compare the predictions with the targets; without `targets` [sample][horizon] they are the
+  // windows' own. `scale` is that of the gradient of the outputs, which is left behind, zero in
+  // spare lanes. The predictions are overwritten; `sum` needs what is there instead.
+  void compare(const Loss& loss, const PlflWindows& windows, const std::int64_t* starts,
+               const float* targets, int count, float scale) {
     switch (loss.kind) {
-      case kSquared: return sum_losses<kSquared>(loss, windows, starts, targets, count, scale);
-      case kAbsolute: return sum_losses<kAbsolute>(loss, windows, starts, targets, count, scale);
-      case kHuber: return sum_losses<kHuber>(loss, windows, starts, targets, count, scale);
-      default: return sum_losses<kPinball>(loss, windows, starts, targets, count, scale);
+      case kSquared: return compare<kSquared>(loss, windows, starts, targets, count, scale);
+      case kAbsolute: return compare<kAbsolute>(loss, windows, starts, targets, count, scale);
+      case kHuber: return compare<kHuber>(loss, windows, starts, targets, count, scale);
+      default: return compare<kPinball>(loss, windows, starts, targets, count, scale);
     }
+  }
+
+  // Sum of the losses of the groups of a batch. The numbers of a group are added one after the
+  // other, sample by sample, so several groups take turns: each addition waits for the one before.
+  static float sum(const std::vector<Group>& groups) {
+    constexpr int turns = 4;
+    const int last = int(groups.size()) - 1;
+    float sum = 0.0f;
+    for (int first = 0; first <= last; first += turns) {
+      const float *left[turns], *right[turns];
+      for (int g = 0; g < turns; ++g) {
+        const Group& group = groups[std::min(first + g, last)];
+        left[g] = group.factors_;
+        right[g] = group.predictions_;
+      }
+      float sums[turns] = {};
+      for (int lane = 0; lane < kLanes; ++lane)
+        for (int i = lane; i < groups[0].layout_.outputs * kLanes; i += kLanes)
+          UNROLL for (int g = 0; g < turns; ++g) sums[g] += left[g][i] * right[g][i];
+      for (int g = 0; g < turns && first + g <= last; ++g) sum += sums[g];
+    }
+    return sum;
   }
 
   // `added` is a further gradient of the inputs of layer j, or null.
@@ -96,14 +116,12 @@ class Group {
   }
   void lstm_backward(const float* model) { lstm_.backward(model, mlp_.inputs_gradient()); }
 
-  // Fetch the rows that `starts` will need, which lie far apart in tables larger than the cache.
-  void prefetch(const PlflWindows& windows, const std::int64_t* starts, int count) const {
-    for (int lane = 0; lane < count; ++lane) {
-      const std::int64_t start = starts[lane], last = start + layout_.steps - 1;
-      prefetch(windows.features + start * layout_.features, layout_.steps * layout_.features);
-      prefetch(windows.context + last * layout_.context, layout_.context);
-      prefetch(windows.targets + last * windows.horizons, windows.horizons);
-    }
+  // Fetch what will be read of the window that starts at `start`.
+  void prefetch(const PlflWindows& windows, std::int64_t start) const {
+    const std::int64_t last = start + layout_.steps - 1;
+    prefetch(windows.features + start * layout_.features, layout_.steps * layout_.features);
+    prefetch(windows.context + last * layout_.context, layout_.context);
+    prefetch(windows.targets + last * windows.horizons, windows.horizons);
   }
 
  private:
@@ -111,6 +129,7 @@ class Group {
     if (count == 0) return;
     for (int i = 0; i < count; i += kAlignment / sizeof(float)) __builtin_prefetch(from + i);
     __builtin_prefetch(from + count - 1);
+    asm volatile("");  // GCC takes out calls of a function that only prefetches
   }
 
   // The load that is subtracted from those of a window.
@@ -135,68 +154,87 @@ class Group {
 
   void gather_rows(const PlflWindows& windows, const std::int64_t* starts, int count) {
     const int features = layout_.features, sequence = layout_.steps * features;
-    const int context = layout_.context, panels = layout_.mlp[0].panels();
     for (int lane = 0; lane < kLanes; ++lane) {
       const std::int64_t start = starts[std::min(lane, count - 1)];
-      std::copy_n(windows.features + start * features, sequence, window_);
       const float zero = level(windows, start);
-      for (int i = 0; i < sequence; i += features) window_[i] -= zero;
-      std::copy_n(windows.context + (start + layout_.steps - 1) * context, context,
-                  window_ + sequence);
       float* to = mlp_.inputs_transposed() + lane * kPanel;
-      for (int p = 0; p < panels; ++p) std::copy_n(window_ + p * kPanel, kPanel, to + p * kBlock);
+      put(windows.features + start * features, sequence, features == 1 ? zero : 0.0f, to, 0);
+      for (int i = 0; features > 1 && i < sequence; i += features) to[panelled(i)] -= zero;
+      put(windows.context + (start + layout_.steps - 1) * layout_.context, layout_.context, 0.0f,
+          to, sequence);
+    }
+  }
+
+  // Where input i of a sample lies in [panel][sample][16].
+  static int panelled(int i) { return i / kPanel * kBlock + i % kPanel; }
+
+  // Write `count` numbers, less `zero`, as the inputs of a sample from number `first` on.
+  static void put(const float* from, int count, float zero, float* to, int first) {
+    for (int i = 0; i < count;) {
+      const int size = std::min(kPanel - (first + i) % kPanel, count - i);
+      float* piece = to + panelled(first + i);
+      if (size == kPanel) {
+        for (int k = 0; k < kPanel; k += W) {
+          V numbers;
+          std::memcpy(&numbers, from + i + k, sizeof numbers);  // they are not aligned
+          store(piece + k, numbers - zero);
+        }
+      } else {
+        for (int k = 0; k < size; ++k) piece[k] = from[i + k] - zero;
+      }
+      i += size;
     }
   }
 
   template <int kind>
-  float sum_losses(const Loss& loss, const PlflWindows& windows, const std::int64_t* starts,
-                   const float* targets, int count, float scale) {
-    const float* outputs = mlp_.outputs();
-    float* gradient = mlp_.outputs_gradient();
+  void compare(const Loss& loss, const PlflWindows& windows, const std::int64_t* starts,
+               const float* targets, int count, float scale) {
     const int horizons = windows.horizons, quantiles = kind == kPinball ? loss.count : 1;
-    float sum = 0.0f;
+    const float factor = kind == kSquared ? 2.0f * scale : scale;
+    const float* own[kLanes];
     for (int lane = 0; lane < kLanes; ++lane) {
-      const std::int64_t last = lane < count ? starts[lane] + layout_.steps - 1 : 0;
-      const float* own =
-          targets ? targets + lane * horizons : windows.targets + last * horizons;
-      int horizon = 0, quantile = -1;  // of an output; to divide its number by theirs is slow
-      for (int o = 0; o < layout_.outputs; ++o) {
-        const int i = o * kLanes + lane;
-        if (++quantile == quantiles) {
-          quantile = 0;
-          ++horizon;
-        }
-        if (lane >= count) {
-          gradient[i] = 0.0f;
-          continue;
-        }
-        const float error = predictions_[i] - own[horizon];
-        float sign = 1.0f;
-        if (layout_.absolute) sign = float(outputs[i] > 0.0f) - float(outputs[i] < 0.0f);
-        // Comparisons such that the slope of NaN is NaN.
-        if (kind == kSquared) {
-          gradient[i] = 2.0f * scale * error * sign;
-          sum += error * error;
-        } else if (kind == kAbsolute) {
-          gradient[i] = scale * (error > 0.0f ? 1.0f : error < 0.0f ? -1.0f : error) * sign;
-          sum += std::fabs(error);
-        } else if (kind == kHuber) {
-          const float size = std::fabs(error);
-          gradient[i] = scale * (error > 1.0f ? 1.0f : error < -1.0f ? -1.0f : error) * sign;
-          sum += size < 1.0f ? 0.5f * error * error : size - 0.5f;
-        } else {
-          const float level = loss.levels[quantile];
-          const float slope = error >= 0.0f ? 1.0f - level : error < 0.0f ? -level : error;
-          gradient[i] = scale * slope * sign;
-          sum += slope * error;
+      const int sample = std::min(lane, count - 1);
+      own[lane] = targets ? targets + sample * horizons
+                          : windows.targets + (starts[sample] + layout_.steps - 1) * horizons;
+    }
+    for (int v = 0; v < kLanes; v += W) {
+      const VI counts = lanes_of(((1u << count) - 1) >> v);
+      int i = v;
+      for (int h = 0; h < horizons; ++h) {
+        V target;
+        for (int k = 0; k < W; ++k) target[k] = own[v + k][h];
+        for (int q = 0; q < quantiles; ++q, i += kLanes) {
+          const V error = load(predictions_ + i) - target;
+          // The slope of NaN is NaN, and the loss is left · right.
+          V slope = error, left = error, right = error;
+          if (kind == kAbsolute) {
+            slope = error > 0.0f ? splat(1.0f) : error < 0.0f ? splat(-1.0f) : error;
+            left = splat(1.0f);
+            right = magnitude(error);
+          } else if (kind == kHuber) {
+            slope = clamp(error, -1.0f, 1.0f);
+            const V size = magnitude(error);
+            left = size < 1.0f ? 0.5f * error : splat(1.0f);
+            right = size < 1.0f ? error : size - 0.5f;
+          } else if (kind == kPinball) {
+            const V level = splat(loss.levels[q]);
+            left = slope = error >= 0.0f ? 1.0f - level : error < 0.0f ? -level : error;
+          }
+          V gradient = factor * slope;
+          if (layout_.absolute) {
+            const V output = load(mlp_.outputs() + i);
+            gradient *= output > 0.0f ? splat(1.0f) : output < 0.0f ? splat(-1.0f) : V{};
+          }
+          store(mlp_.outputs_gradient() + i, counts ? gradient : V{});
+          store(factors_ + i, counts ? left : V{});
+          store(predictions_ + i, counts ? right : V{});
         }
       }
     }
-    return sum;
   }
 
   const Layout& layout_;
-  float *window_, *predictions_;
+  float *predictions_, *factors_;  // the loss of an output is their product after `compare`
   Lstm lstm_;
   Mlp mlp_;
 };

@@ -74,24 +74,32 @@ class Lstm {
     float *cell = cells(t), *tanh_cell = tanh_cells(t);
     float* next = t + 1 < layout_.steps ? inputs(t + 1) + (layout_.features + 2) * kLanes : nullptr;
     for (int i = 0; i < all; i += W) {
-      const V input = sigmoid(load(gate + i)), forget = sigmoid(load(gate + all + i));
-      const V candidate = hyperbolic_tangent(load(gate + 2 * all + i));
-      const V exposed = sigmoid(load(gate + 3 * all + i));
+      Exponential e[4];
+      exponentials({for_sigmoid(load(gate + i)), for_sigmoid(load(gate + all + i)),
+                    for_tangent(load(gate + 2 * all + i)), for_sigmoid(load(gate + 3 * all + i))},
+                   e);
+      const V input = sigmoid(e[0]), forget = sigmoid(e[1]), candidate = hyperbolic_tangent(e[2]);
       store(gate + i, input);
       store(gate + all + i, forget);
       store(gate + 2 * all + i, candidate);
-      store(gate + 3 * all + i, exposed);
+      store(gate + 3 * all + i, sigmoid(e[3]));
       V c = input * candidate;
       if (previous) c += forget * load(previous + i);
       store(cell + i, c);
     }
-    for (int i = 0; i < all; i += W) {  // by itself: one long chain of operations would stall
-      const V squashed = hyperbolic_tangent(load(cell + i));
-      const V h = load(gate + 3 * all + i) * squashed;
-      store(tanh_cell + i, squashed);
-      store(output + i, h);
-      if (next) store(next + i, h);
-    }
+    by_fours(all / W, [&](auto size, int first) {  // by itself: one long chain would stall
+      V x[size];
+      Exponential e[size];
+      UNROLL for (int k = 0; k < size; ++k) x[k] = for_tangent(load(cell + first + k * W));
+      exponentials(x, e);
+      UNROLL for (int k = 0; k < size; ++k) {
+        const int i = first + k * W;
+        const V squashed = hyperbolic_tangent(e[k]), h = load(gate + 3 * all + i) * squashed;
+        store(tanh_cell + i, squashed);
+        store(output + i, h);
+        if (next) store(next + i, h);
+      }
+    });
   }
 
   void step_backward(int t, const float* dh_above) {

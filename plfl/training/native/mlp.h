@@ -31,11 +31,13 @@ struct MlpMemory {
 class Mlp {
  public:
   // `memory` is zero at first. Rows of ones are written here, once; rows of padding stay zero, so
-  // that the gradient of padding is zero and padding never changes.
+  // that the gradient of padding is zero and padding never changes. Inputs that come transposed
+  // have the ones there, too.
   Mlp(const Layout& layout, const MlpMemory& at, float* memory)
       : layout_(layout), at_(at), memory_(memory) {
     for (std::size_t j = 0; j < layout.mlp.size(); ++j)
       std::fill_n(memory + at.x[j] + layout.widths[j] * kLanes, kLanes, 1.0f);
+    transpose(inputs(), inputs_transposed(), layout.mlp[0].panels());
   }
 
   float* inputs() const { return memory_ + at_.x[0]; }
@@ -142,12 +144,18 @@ class Mlp {
   }
 
   static void silu(const float* z, float* y, float* derivative, int rows) {
-    for (int i = 0; i < rows * kLanes; i += W) {
-      const V value = load(z + i), s = sigmoid(value);
-      const V out = value * s;
-      store(y + i, out);
-      store(derivative + i, s + out * (1.0f - s));
-    }
+    by_fours(rows * kVectors, [&](auto size, int first) {
+      V x[size];
+      Exponential e[size];
+      UNROLL for (int k = 0; k < size; ++k) x[k] = for_sigmoid(load(z + first + k * W));
+      exponentials(x, e);
+      UNROLL for (int k = 0; k < size; ++k) {
+        const int i = first + k * W;
+        const V s = sigmoid(e[k]), out = load(z + i) * s;
+        store(y + i, out);
+        store(derivative + i, s + out * (1.0f - s));
+      }
+    });
   }
 
   void prelu(const float* model, const Matrix& matrix, int slopes, const float* z, float* y) {

@@ -55,13 +55,6 @@ struct Optimiser {
   void (*next)(const Optimiser&, std::ptrdiff_t, const float*, int);  // what moves y
 };
 
-// Lanes whose bit is set.
-inline VI lanes_of(unsigned bits) {
-  VI lane;
-  for (int i = 0; i < W; ++i) lane[i] = 1 << i;
-  return ((VI{} + std::int32_t(bits)) & lane) != 0;
-}
-
 // Whether the lanes of y[k : k + W] are in a mask.
 inline VI lanes_of(const std::uint16_t* mask, std::ptrdiff_t k) {
   return lanes_of(mask[std::size_t(k) / kPanel] >> (std::size_t(k) % kPanel));

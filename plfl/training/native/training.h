@@ -55,6 +55,7 @@ extern "C" struct PlflTraining {
 };
 
 constexpr float kClose = 1e-6f;        // beside a norm that divides, as in PyTorch
+constexpr int kFetched = 2;            // windows that are fetched while a tile is formed
 constexpr std::size_t kStrengths = 4;  // most strengths of a pull that are kept as masks
 
 // The state of an optimiser, as far as its kind has one.
@@ -361,7 +362,7 @@ class Trainer {
              const std::uint64_t* key, std::int64_t row, std::int64_t k, bool last) {
     const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
     const float scale = float(job_.loss_scale) / float(batch * layout_.outputs);
-    float sum = 0.0f, contrast = 0.0f;
+    float contrast = 0.0f;
     for_each_group([&](Group& group, std::int64_t first, int count) {
       group.read(windows_, starts + first, count);
       group.drop(key, int(first));
@@ -370,22 +371,20 @@ class Trainer {
       group.forward(model);
       const float* targets =
           job_.targets && k >= 0 ? job_.targets + (at + first) * windows_.horizons : nullptr;
-      sum += group.loss(loss_, windows_, starts + first, targets, count, scale);
+      group.compare(loss_, windows_, starts + first, targets, count, scale);
       if (term) contrast += term->term(group, count, 1.0f / float(batch));
     });
+    const float sum = Group::sum(groups_);
     const auto step = [&](std::ptrdiff_t at, const float* gradient, int count) {
       apply(optimiser_, at, gradient, count);
     };
+    upcoming_ = starts + batch;
+    upcoming_end_ = last ? upcoming_ : upcoming_ + batch;
     for (int j = layout_.hidden_layers(); j >= 0; --j) {
       const bool contrasted = contrasts() && j == job_.features;
       for (std::size_t g = 0; g < groups_.size(); ++g)
         groups_[g].mlp_backward(model, j, contrasted ? terms_[g].gradient() : nullptr);
       if (!clips()) gradient_of_mlp(j, step);
-    }
-    if (!last) {  // late enough to be still in the cache when the next step begins
-      for_each_group([&](Group& group, std::int64_t first, int count) {
-        group.prefetch(windows_, starts + batch + first, count);
-      });
     }
     if (layout_.recurrent()) {
       for (Group& group : groups_) group.lstm_backward(model);
@@ -467,6 +466,7 @@ class Trainer {
     alignas(kAlignment) float tile[kGradientPanels * kGradientRows * kPanel];
     in_pieces(matrix.panels(), kGradientPanels, [&](int panel, int panels) {
       in_pieces(matrix.rows, kGradientRows, [&](int row, int rows) {
+        prefetch();
         gradient_of(panels, rows,
                     std::make_integer_sequence<int, kGradientPanels * kGradientRows>{})(
             samples, left + row * kLanes, right + panel * kBlock, tile);
@@ -478,6 +478,13 @@ class Trainer {
         }
       });
     });
+  }
+
+  // Fetch some of the rows that the next minibatch will read. They lie far apart in tables larger
+  // than the cache, which can wait for a few of them at a time only.
+  void prefetch() {
+    for (int i = 0; i < kFetched && upcoming_ < upcoming_end_; ++i)
+      groups_[0].prefetch(windows_, *upcoming_++);
   }
 
   // The slopes' column of a tile: its gradient is no product but the sum of `terms`.
@@ -511,6 +518,7 @@ class Trainer {
   const Mask shared_, frozen_;
   std::vector<Group> groups_;
   std::vector<Contrast> terms_;  // of the groups, where there is a contrast
+  const std::int64_t *upcoming_ = nullptr, *upcoming_end_ = nullptr;  // windows to be fetched
   Optimiser optimiser_{};
   Apply apply_ = nullptr, next_ = nullptr;
   std::vector<Pull> pulls_{1};  // the optimiser's, then those of `job_.pull`

@@ -63,6 +63,15 @@ inline V larger(V y, V x) { return y > x ? y : x; }
 #endif
 inline V clamp(V x, float low, float high) { return smaller(splat(high), larger(splat(low), x)); }
 
+inline V magnitude(V x) { return (V)((VI)x & 0x7fffffff); }
+
+// Lanes whose bit is set.
+inline VI lanes_of(unsigned bits) {
+  VI lane;
+  for (int i = 0; i < W; ++i) lane[i] = 1 << i;
+  return ((VI{} + std::int32_t(bits)) & lane) != 0;
+}
+
 // 1 / x. The approximation and its Newton step are as exact as float32 allows, at a third of the
 // price of a division; x must be finite.
 inline V reciprocal(V x) {
@@ -96,30 +105,45 @@ struct Exponential {
   V scale, fraction;
 };
 
-inline Exponential exponential(V x) {
+// Those of N vectors, which advance side by side: each operation on a vector waits for the last.
+template <int N>
+inline void exponentials(const V (&x)[N], Exponential (&e)[N]) {
   const float shift = 12582912.0f;  // 1.5·2²³: adding it rounds to an integer in the low bits
-  const V shifted = x * 1.44269504088896341f + shift;
-  const V n = shifted - shift;
-  const V r = x - n * 0.693359375f + n * 2.12194440e-4f;
-  V q = 1.9875691500e-4f * r + 1.3981999507e-3f;
-  q = q * r + 8.3334519073e-3f;
-  q = q * r + 4.1665795894e-2f;
-  q = q * r + 1.6666665459e-1f;
-  q = q * r + 5.0000001201e-1f;
-  const VI exponent = (VI)shifted - (VI)splat(shift) + 127;
-  return {(V)(exponent << 23), r + r * r * q};
+  V shifted[N], r[N], q[N];
+  UNROLL for (int i = 0; i < N; ++i) shifted[i] = x[i] * 1.44269504088896341f + shift;
+  UNROLL for (int i = 0; i < N; ++i) {
+    const V n = shifted[i] - shift;
+    r[i] = x[i] - n * 0.693359375f + n * 2.12194440e-4f;
+  }
+  UNROLL for (int i = 0; i < N; ++i) q[i] = 1.9875691500e-4f * r[i] + 1.3981999507e-3f;
+  constexpr float terms[] = {8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
+                             5.0000001201e-1f};
+  UNROLL for (const float term : terms)
+    UNROLL for (int i = 0; i < N; ++i) q[i] = q[i] * r[i] + term;
+  UNROLL for (int i = 0; i < N; ++i) {
+    const VI exponent = (VI)shifted[i] - (VI)splat(shift) + 127;
+    e[i] = {(V)(exponent << 23), r[i] + r[i] * r[i] * q[i]};
+  }
 }
 
-inline V sigmoid(V x) {
-  const Exponential e = exponential(clamp(-x, -87.0f, 87.0f));
-  return reciprocal(1.0f + (e.scale + e.scale * e.fraction));
-}
+// The sigmoid of x from the exponential of this,
+inline V for_sigmoid(V x) { return clamp(-x, -87.0f, 87.0f); }
+inline V sigmoid(Exponential e) { return reciprocal(1.0f + (e.scale + e.scale * e.fraction)); }
 
-// By e²ˣ − 1 rather than through the sigmoid, which would lose the small values.
-inline V hyperbolic_tangent(V x) {
-  const Exponential e = exponential(clamp(2.0f * x, -20.0f, 20.0f));
+// and its hyperbolic tangent: by e²ˣ − 1 rather than through the sigmoid, which would lose the
+// small values.
+inline V for_tangent(V x) { return clamp(2.0f * x, -20.0f, 20.0f); }
+inline V hyperbolic_tangent(Exponential e) {
   const V minus_one = e.scale * e.fraction + (e.scale - 1.0f);
   return minus_one * reciprocal(minus_one + 2.0f);
+}
+
+// Call body(size, first) for `count` vectors from number `first` on: four at once, then the rest.
+template <class Body>
+inline void by_fours(int count, Body body) {
+  int i = 0;
+  for (; i + 4 <= count; i += 4) body(std::integral_constant<int, 4>{}, i * W);
+  for (; i < count; ++i) body(std::integral_constant<int, 1>{}, i * W);
 }
 
 #if defined(__clang__) || __GNUC__ >= 12

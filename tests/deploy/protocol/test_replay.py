@@ -124,10 +124,12 @@ def test_what_can_be_deployed():
     assert set(DEPLOYABLE) >= {"cc_fedadagrad", "cc_fedadam", "cc_fedams", "fedgkd", "moon"}
     assert set(DEPLOYABLE) >= {"fine_tuning", "ditto", "fedrep", "fedbabu", "per_fedavg", "apfl"}
     assert set(DEPLOYABLE) >= {"pfedme", "fedala", "fedamp", "knn_per"}
-    best = study(federation={"keep": "best"})
-    reason = reason_against(best, best.cells[0])
-    assert reason
-    assert reason.startswith("federation.keep: best works in the simulator only")
+    for key, value in {"keep": "best", "server_ema": 0.9}.items():
+        refused = study(federation={key: value})
+        reason = reason_against(refused, refused.cells[0])
+        assert reason
+        assert reason.startswith(f"federation.{key}")
+        assert "works in the simulator only" in reason
 
 
 @pytest.mark.parametrize("method", DEPLOYABLE)

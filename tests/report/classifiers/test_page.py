@@ -11,7 +11,7 @@ from plfl.experiments.train import train
 from plfl.files import atomic
 from plfl.report.classifiers import CAPTIONS, page, paper
 from plfl.report.classifiers.figures import render_all
-from plfl.results.collect import collect
+from plfl.results.collect import JobFiles, collect
 from plfl.results.records import write_table
 from tests.tasks.test_classify import images, study
 
@@ -32,15 +32,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     receipt = folder / "digits.files.json"
     with atomic(receipt) as temporary:
         temporary.write_text(json.dumps({"source": "digits", "files": {}, "clients": {}}))
-    collect(
-        of,
-        cells,
-        [(baselines, baselines)],
-        {"digits": folder / "pool.npz"},
-        {"digits": receipt},
-        folder,
-        None,
-    )
+    pool = {"digits": folder / "pool.npz"}
+    files = JobFiles(cells, [(baselines, baselines)], pool, {"digits": receipt})
+    collect(of, files, folder, None)
     return folder
 
 

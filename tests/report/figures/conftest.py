@@ -14,7 +14,7 @@ Results = Callable[..., Tables]
 
 @pytest.fixture(scope="session")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """Tables of a made-up study: `results("SMALL", "name of a diverged cell", …)`."""
+    """Tables of a synthetic study: `results("SMALL", "name of a diverged cell", …)`."""
 
     @cache
     def tables(config: str, *diverged: str) -> Tables:

@@ -24,8 +24,8 @@ from plfl.errors import PlflError, ResultsError
 from plfl.report.figures import available, caption, draw, render, render_all
 from plfl.report.figures.nothing import EMPTY
 from plfl.report.figures.style import PAGE, fit, panels, style
-from plfl.results.collect import summarise
 from plfl.results.records import CELL
+from plfl.results.summary import summarise
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
 from tests.report.figures.conftest import Results

@@ -214,7 +214,7 @@ def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(loss):
 
 
 @pytest.mark.parametrize("terms", [[], TERMS], ids=["plain", "terms"])
-def test_a_row_trains_to_the_same_bits_in_any_company(terms, instructions):
+def test_a_row_trains_to_the_same_bits_in_any_stack(terms, instructions):
     network, data = Mlp().network(RECIPE), windows(RECIPE)
     fresh = with_terms(task(network, size=40, rows=7), terms)
     whole = part(fresh, slice(None))

@@ -1,0 +1,135 @@
+"""Scores of cells and baselines over their clients: the rows of summary.csv and targets.csv."""
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from plfl.baselines import BASELINE
+from plfl.results import costs
+from plfl.results.records import CELL
+from plfl.tasks import metrics as scores
+
+GIVEN = ("lr", "server_lr", "hyperparameters", "trials", "trial_steps")
+"""Columns of the hyperparameters of a training and of the cost of selecting them; see `records`."""
+
+
+def summarise(records: pd.DataFrame, source: str, target: float = 1.0) -> pd.DataFrame:
+    """The grid: test scores of every cell and model, at its last and its best validation round.
+
+    Means and medians are over clients. `mase_clients` is the number of clients that have a MASE; it
+    is undefined where the persistence error is zero. A cell with a forecast that is not finite has
+    diverged: its scores are NaN at that round. The costs of a training, in all and until its test
+    MASE reaches the `target` (1: that of persistence), are the same in all its rows; see `costs`.
+    """
+    rounds = _over_clients(records[records["split"] != "train"])
+    training = [*CELL, "model"]
+    validation = rounds[rounds["split"] == "validation"].set_index([*training, "round"])
+    test = rounds[rounds["split"] == "test"].drop(columns="split")
+    scored = test.join(validation["mase_mean"].rename("validation_mase"), on=[*training, "round"])
+    summary = _chosen(scored, training).join(costs.totals(records), on=training)
+    summary = summary.join(costs.to_target(records, test, target), on=training)
+    summary["diverged"] = summary["mae_mean"].isna()
+    summary["data"] = source
+    first = [*CELL, "model", "chosen", "round"]
+    return summary[[*first, *(column for column in summary if column not in first)]]
+
+
+def _chosen(scored: pd.DataFrame, training: list[str]) -> pd.DataFrame:
+    """The rows of the last round of each training and of its round of lowest validation MASE.
+
+    If no round has a validation MASE, the second one is the last round, too.
+    """
+    number = scored.groupby(training, sort=False).ngroup()
+    last = scored.index.to_series().groupby(number).last()
+    by_score = scored["validation_mase"].dropna().sort_values(kind="stable").index.to_series()
+    best = by_score.groupby(number).first().reindex(last.index).fillna(last).astype(int)
+    rows = np.column_stack([last, best]).ravel()
+    chosen = np.tile(["last", "best_validation"], len(last))
+    return scored.loc[rows].reset_index(drop=True).assign(chosen=chosen)
+
+
+def _over_clients(evaluated: pd.DataFrame) -> pd.DataFrame:
+    """Scores over clients: one row per cell, model, round and split, rounds in their order."""
+    groups = evaluated.groupby([*CELL, "model", "round", "split"], sort=False)
+    table = groups.agg(
+        mase_mean=("mase", "mean"),
+        mase_median=("mase", "median"),
+        mase_clients=("mase", "count"),
+        mae_mean=("mae", "mean"),
+        rmse_mean=("rmse", "mean"),
+        **{f"{name}_mean": (name, "mean") for name in further_scores(evaluated)},
+        mase_worst_tenth=("mase", lambda mase: scores.worst_tenth(mase.to_numpy(float))),
+        # Unlike a mean, this does not skip NaN, so it detects a forecast that is not finite.
+        worst=("rmse", lambda rmse: np.max(rmse.to_numpy())),
+        **{name: (name, "first") for name in GIVEN},
+    )
+    further = [f"{name}_mean" for name in further_scores(evaluated)]
+    scores_only = ["mase_mean", "mase_median", "mae_mean", "rmse_mean", *further]
+    scores_only.append("mase_worst_tenth")
+    table.loc[~np.isfinite(table.pop("worst")), scores_only] = np.nan
+    return table.reset_index()
+
+
+def further_scores(table: pd.DataFrame) -> list[str]:
+    """The scores over all targets that a table has beside `mase`, `mae` and `rmse`."""
+    wanted = re.compile(r"nrmse|seasonal_mase|crps|scaled_crps|(coverage|width)_[\d.]+")
+    return [str(column) for column in table if wanted.fullmatch(str(column))]
+
+
+def by_target(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Scores of each target, one row per target and combination of `keys`, means over clients.
+
+    Columns `keys`, `rows_ahead`, and those scores that the table has for single targets; empty if
+    windows have one. See `plfl.tasks.metrics.of_split`.
+    """
+    found = [re.fullmatch(r"(.+)_h(\d+)", str(column)) for column in scored]
+    columns = [match for match in found if match]
+    means = scored.groupby(keys, sort=False)[[match[0] for match in columns]].mean()
+    tables = [
+        means[[match[0] for match in columns if int(match[2]) == rows]]
+        .rename(columns=lambda name: str(name).rpartition("_h")[0])
+        .assign(rows_ahead=rows)
+        for rows in dict.fromkeys(int(match[2]) for match in columns)
+    ]
+    if not tables:
+        return pd.DataFrame()
+    table = pd.concat(tables).sort_index(kind="stable").reset_index()
+    return table[[*keys, "rows_ahead", *(c for c in table if c not in (*keys, "rows_ahead"))]]
+
+
+def summarise_baselines(baselines: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Rows for the summary: test scores of every baseline in every state, means over clients.
+
+    Args:
+        baselines: the long table, see `plfl.experiments.baselines.Evaluation`.
+        source: the kind of data, `data.source`.
+
+    Returns:
+        One row per state and baseline with those columns of `summarise` that apply. `seed` and
+        `round` are empty. A baseline without a forecast for at least one client has no scores.
+    """
+    rows = []
+    for (state, name), table in baselines.groupby(["state", "baseline"], sort=False):
+        by_split = dict(list(table.groupby("split")))
+        validation, test = by_split["validation"], by_split["test"]
+        row = {"state": state, "sharing": BASELINE, "method": name}
+        row |= {"client_opt": "none", "server_opt": "none", "model": BASELINE, "chosen": "last"}
+        if test["mae"].notna().all():
+            row |= {"mase_mean": test["mase"].mean(), "mase_median": test["mase"].median()}
+            row |= {"mae_mean": test["mae"].mean(), "rmse_mean": test["rmse"].mean()}
+            row |= {f"{score}_mean": test[score].mean() for score in further_scores(test)}
+            row["mase_worst_tenth"] = scores.worst_tenth(test["mase"].to_numpy(float))
+        row["mase_clients"] = test["mase"].count()
+        if validation["mae"].notna().all():
+            row["validation_mase"] = validation["mase"].mean()
+        row |= {"trials": 1, "bytes_down": 0, "bytes_up": test["bytes"].sum()}
+        rows.append(row | {"diverged": False, "data": source})
+    return pd.DataFrame(rows)
+
+
+def with_baselines(cells: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
+    """The summary: the rows of cells, then those of baselines; integer columns stay integers."""
+    whole = dict.fromkeys(cells.select_dtypes("integer"), "Int64")
+    below = baselines.reindex(columns=cells.columns)
+    return pd.concat([cells.astype(whole), below.astype(whole)], ignore_index=True)
