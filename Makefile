@@ -37,7 +37,7 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY) ## run the complete study on sample data; four minutes on two cores
 	$(SNAKEMAKE) --configfile config/demo.yaml
-	@echo "The page of the study: $(CURDIR)/results/demo/index.html"
+	@echo "The report of the study: $(CURDIR)/results/demo/index.html"
 
 reproduce: $(READY) ## run the paper's study: 36 buildings from the public bucket, full rounds
 	$(SNAKEMAKE) --configfile config.yaml

@@ -80,7 +80,7 @@ def as_text(table: pd.DataFrame) -> str:
 
 
 def renew_page(study: Study) -> None:
-    """Write the page of the study again, if it has one, so that it shows the new results."""
+    """Write the report of the study again, if it has one, so that it shows the new results."""
     path = study.results / "index.html"
     if path.exists():
         from plfl.report import page

@@ -393,8 +393,8 @@ def load(path: str | PathLike[str]) -> ForecastModel:
         raise ResultsError(f"{path}: its study cannot be read here: {error}") from None
     if settings != about["model"]:
         raise ResultsError(
-            f"{path}: the file of the model has changed since the training; restore it, or train "
-            "again"
+            f"{path}: the file of the model, {study.model.summary}, is not the one of the "
+            "training; restore it, run plfl in the folder of the study, or train again"
         )
     known = {name: list(shape) for name, shape in study.layout.shapes.items()}
     if known != about["parameters"]:

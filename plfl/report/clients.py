@@ -197,7 +197,7 @@ def _scores(tables: Tables) -> dict[tuple[str, str], list[Score]]:
 def _weeks(tables: Tables, state: str) -> dict[str, Week]:
     """The week of each client of a state, in the cell that the figure `week` shows."""
     cell = tables.shown_cell(state)
-    if cell is None:
+    if cell is None or not tables.keeps_forecasts:
         return {}
     best = tables.best_baseline(state)
     own = tables.forecasts(["client", "stamp", *(set(LINES) - {"baseline"})], **asdict(cell))

@@ -31,7 +31,7 @@ from plfl.report.figures.style import (
     style,
 )
 from plfl.report.page import drawing, source_of, templates
-from plfl.results.overview import BEST, EFFECTS, Overview
+from plfl.results.overview import BEST, EFFECTS, INTERVALS, Overview
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import baseline_label, fitting, method_label
 
@@ -158,6 +158,8 @@ class Row:
     validation: str
     mase: str
     interval: str
+    of_intervals: list[str]
+    """Scores of the intervals that are forecast, in the order of `_of_intervals`."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 picture=drawing(figures / f"{STEM}.svg", CAPTION),
                 caption=CAPTION,
                 best=[_row(found.study, row) for row in found.best.to_dict("records")],
+                of_intervals=_of_intervals(found.best),
                 effects=[_change(found.study, row) for row in found.effects.to_dict("records")],
                 configuration=configuration,
                 encoded=base64.b64encode(configuration.encode()).decode("ascii"),
@@ -236,7 +239,22 @@ def _row(study: Study, row: dict[Any, Any]) -> Row:
         score(row["validation_mase"]),
         "diverged" if lost and not is_baseline else score(row["mase"], row["std"]),
         "" if pd.isna(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}",
+        [
+            "" if pd.isna(row[column]) else f"{row[column]:.3f}"
+            for column in row
+            if INTERVALS.fullmatch(str(column))
+        ],
     )
+
+
+def _of_intervals(best: pd.DataFrame) -> list[str]:
+    """The headings of the scores of intervals in `best.csv`; empty without intervals."""
+    names = {"scaled_crps": "CRPS", "coverage": "Coverage", "width": "Width"}
+    listed = [str(column).split("_") for column in best if INTERVALS.fullmatch(str(column))]
+    return [
+        names["scaled_crps"] if kind == "scaled" else f"{names[kind]}, {rest} %"
+        for kind, rest in listed
+    ]
 
 
 def _change(study: Study, row: dict[Any, Any]) -> Change:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +37,8 @@ from plfl.results.tables import Tables, fitting
 
 BEST = "best.csv"
 EFFECTS = "effects.csv"
+INTERVALS = re.compile(r"(scaled_crps|(?:coverage|width)_[\d.]+)(_mean)?")
+"""Columns of tables with the test scores of intervals."""
 _EFFECT = ["state", "sharing", "method", "model"]
 """Beside the places on the axes, what both sides of an effect have in common."""
 
@@ -160,10 +163,12 @@ def best_cells(variant: Variant) -> pd.DataFrame:
     Columns: `variant` and the axes; `state`, `sharing`, `method`, `model`; `cell`, its name without
     the seed; `mase`, its test MASE, mean over clients and seeds, with a 95 % bootstrap interval
     `low`, `high` over clients and `std`, the standard deviation over seeds; `validation_mase`,
-    `seeds`, `clients`. In the rows of baselines, `sharing` and `model` are `baseline`, and `method`
-    is the baseline. Scores are NaN if every combination diverged.
+    `seeds`, `clients`; if intervals are forecast, the means of their test scores over clients and
+    seeds, such as `coverage_90`. In the rows of baselines, `sharing` and `model` are `baseline`,
+    and `method` is the baseline. Scores are NaN if every combination diverged.
     """
     rows: list[dict[str, Any]] = []
+    row: dict[str, Any]
     states = variant.tables.study.data.states
     for state in states:
         for sharing, method in variant.kinds():
@@ -171,13 +176,32 @@ def best_cells(variant: Variant) -> pd.DataFrame:
                 of_state = variant.scores[model][state]
                 row = {"state": state, "sharing": sharing, "method": method, "model": model}
                 k = of_state.best(of_state.where(sharing=sharing, method=method))
-                rows.append(row | ({} if k is None else _scored(of_state, k)))
+                if k is not None:
+                    row |= _scored(of_state, k)
+                    row |= _of_intervals(_summarised(variant.tables, model, row["cell"]))
+                rows.append(row)
     for means in variant.tables.baseline_scores.reset_index().to_dict("records"):
         state, name = means["state"], means["baseline"]
         row = {"state": state, "sharing": BASELINE, "method": name, "model": BASELINE}
         scored = {"mase": means["mase_mean"], "validation_mase": means["validation_mase"]}
+        table = variant.tables.baselines
+        here = (table["state"] == state) & (table["baseline"] == name) & (table["split"] == "test")
+        scored |= _of_intervals(table[here])
         rows.append(row | scored | {"cell": f"{state}-{BASELINE}-{name}"})
     return pd.DataFrame([_columns(variant) | row for row in rows])
+
+
+def _summarised(tables: Tables, model: Model, name: str) -> pd.DataFrame:
+    """The rows of the seeds of a cell in `summary.csv`, at the last round, given its name."""
+    table = tables.summary
+    names = table[["state", "sharing", "method", "client_opt", "server_opt"]].agg("-".join, axis=1)
+    return table[(names == name) & (table["model"] == model) & (table["chosen"] == "last")]
+
+
+def _of_intervals(table: pd.DataFrame) -> dict[str, float]:
+    """Means of the scores of intervals in a table, which may have none; NaN if one is missing."""
+    found = {str(column): INTERVALS.fullmatch(str(column)) for column in table}
+    return {m[1]: float(table[column].mean(skipna=False)) for column, m in found.items() if m}
 
 
 def _scored(of_state: Scores, k: int) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def test_what_cannot_be_loaded(model: ForecastModel) -> None:
     refused = {
         "format": (about | {"format": 1}, "holds no model of format"),
         "study": (about | {"study": {"no": 1}}, "its study cannot be read here"),
-        "model": (about | {"model": {}}, "the file of the model has changed"),
+        "model": (about | {"model": {}}, "is not the one of the training; restore it"),
         "parameters": (about | {"parameters": {}}, "has other parameters"),
     }
     for name, (other, message) in refused.items():

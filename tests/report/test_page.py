@@ -22,6 +22,7 @@ from plfl.results import audit, scarcity
 from plfl.results import provenance as marks
 from plfl.results.claims import verdicts
 from plfl.results.findings import findings
+from plfl.results.records import CELL
 from plfl.results.tables import Tables, baseline_label, client_label, server_label
 from tests.helpers import fake_results
 
@@ -518,6 +519,8 @@ def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
     (out.parent / "study.json").write_text(json.dumps(about | {"engine": "flower"}))
     for name in ("baselines", "baseline_forecasts"):
         (out.parent / f"{name}.parquet").unlink()
+    forecasts = pd.read_parquet(out.parent / "forecasts.parquet")
+    forecasts[list(CELL)].head(0).to_parquet(out.parent / "forecasts.parquet")
     clients = pd.read_parquet(out.parent / "clients.parquet")
     clients.assign(naive_day_mase_test=1.25).to_parquet(out.parent / "clients.parquet")
     page.write(out.parent, tmp_path / "figures", out)

@@ -91,6 +91,32 @@ def test_best_cells_are_those_of_each_variant(gathered: Study) -> None:
     assert (best.groupby("variant")["method"].apply(lambda m: "lightgbm" in set(m))).all()
 
 
+def test_best_cells_have_the_scores_of_their_intervals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    grid = {key: CONFIG["grid"][key] for key in ("client_opt", "server_opt", "seeds")}  # type: ignore[index]
+    study = Study.parse(CONFIG | {"grid": grid | {"federation.batch_size": [8, 16]}}, "swept")
+    for variant in study.variants.values():
+        fake_results.write(variant.results, variant.description())
+        summary = pd.read_csv(variant.results / "summary.csv")
+        scores = {"scaled_crps_mean": summary["mase_mean"] / 2, "coverage_90_mean": 0.9}
+        summary.assign(**scores).to_csv(variant.results / "summary.csv", index=False)
+        baselines = pd.read_parquet(variant.results / "baselines.parquet")
+        scores = {"scaled_crps": baselines["mase"] / 3, "coverage_90": 0.8}
+        baselines.assign(**scores).to_parquet(variant.results / "baselines.parquet")
+    gather(study, study.results, None)
+    best = Overview(study.results).best
+    is_baseline = best["sharing"] == "baseline"
+    crps = best["mase"] / np.where(is_baseline, 3, 2)
+    np.testing.assert_allclose(best["scaled_crps"], crps, rtol=1e-3)
+    assert (best["coverage_90"] == np.where(is_baseline, 0.8, 0.9)).all()
+    page.illustrate(study.results, study.figures)
+    page.write(study.results, study.figures, study.results / "index.html")
+    written = (study.results / "index.html").read_text("utf-8")
+    assert ">CRPS</th>" in written and ">Coverage, 90 %</th>" in written
+
+
 def test_an_effect_is_the_mean_difference_of_the_best_cells(gathered: Study) -> None:
     found = Overview(gathered.results)
     assert set(found.effects["axis"]) == {"federation.batch_size", "model"}

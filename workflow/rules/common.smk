@@ -64,7 +64,7 @@ def data_settings(wildcards):
 
 
 def dealt(wildcards):
-    """How images are dealt to clients, which determines the baselines; None of series."""
+    """How images are divided among clients, which determines the baselines; None of series."""
     data = of(wildcards).data
     if not data.is_images:
         return None

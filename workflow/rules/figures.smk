@@ -71,6 +71,6 @@ rule page:
             else "plfl.report.page"
         ),
     message:
-        "Write the page of the study"
+        "Write the report of the study"
     script:
         "../scripts/page.py"

@@ -1,4 +1,4 @@
-"""Write the page of a study."""
+"""Write the report of a study."""
 
 from pathlib import Path
 

@@ -19,8 +19,8 @@ CAPTION = (
     "Test scores of each target of a window by its time ahead, means over clients at the last"
     " round, of the local models of each state's cell of lowest validation MASE (within P2 if the"
     " study has it) and of the state's best baseline: MASE and, if intervals are forecast, the"
-    " fraction of loads inside the widest one. The dashed lines are persistence and the share that"
-    " the interval is for."
+    " coverage of the widest interval, which is the fraction of loads inside it. The dashed lines"
+    " are persistence and the nominal coverage."
 )
 _CELL: dict[str, Any] = {"color": COLOURS[2], "linewidth": 1.1, "label": "local model"}
 _BASELINE: dict[str, Any] = {"color": COLOURS[0], "linewidth": 1.1}
@@ -51,7 +51,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
             if state in best:
                 baseline = here[(here["sharing"] == BASELINE) & (here["method"] == best[state])]
                 _line(axis, baseline, score, study.data.interval, _BASELINE)
-            axis.set_ylabel("Test MASE" if score == "mase" else f"Share in the {widest} % interval")
+            axis.set_ylabel("Test MASE" if score == "mase" else f"Coverage, {widest} % interval")
             axis.set_ylim(0, None if score == "mase" else 1)
             axis.set_xlabel("Hours ahead")
             axis.grid()

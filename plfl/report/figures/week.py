@@ -91,11 +91,12 @@ def draw(tables: Tables) -> dict[str, Figure]:
     if covered := intervals.columns(tables):
         listed = ", ".join(f"{percent} %" for percent in covered)
         shown.append(Patch(label=f"intervals of the forecast: {listed}", **_FAN))
-    shown += [
-        Line2D([], [], label=fit(label, 60), **_BASELINE)
-        for label in legend_labels(baselines, states)
-    ]
-    figure.legend(handles=shown, loc="outside lower center", ncols=4 if len(shown) < 5 else 3)
+    labels = legend_labels(baselines, states)
+    shown += [Line2D([], [], label=fit(label, 60), **_BASELINE) for label in labels]
+    # Several baselines are named with their states, which takes more room.
+    most = 3 if len(labels) == 1 else 2
+    ncols = 4 if len(shown) < 5 else most
+    figure.legend(handles=shown, loc="outside lower center", ncols=ncols)
     return {"week": figure}
 
 
