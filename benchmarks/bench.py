@@ -10,13 +10,12 @@ random, since speed does not depend on their values. Writes results.json, speed.
 of README.md beside this file.
 """
 
-import cProfile
 import itertools
 import json
+import math
 import multiprocessing
 import os
 import platform
-import pstats
 import resource
 import statistics
 import subprocess
@@ -36,18 +35,21 @@ import recipe
 import report
 import torch
 from bench_quick import BATCH, CLIENTS, FORECASTER, YEAR, PlainLoop, local_task, random_dataset
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils import mkldnn
 
 from plfl import methods
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.errors import ConfigError
-from plfl.experiments.evaluation import EVALUATED
+from plfl.experiments.evaluation import EVALUATED, Evaluator
+from plfl.experiments.recorder import Recorder
 from plfl.experiments.train import train
 from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated import round as rounds
 from plfl.federated.client_data import ClientData
 from plfl.files import atomic
+from plfl.models.network import Network
 from plfl.optimizers.client.adam import Adam
 from plfl.training.engines import make_engine
 from plfl.training.fused import Fused, unavailable_reason
@@ -59,6 +61,8 @@ ROUNDS = 5
 """Rounds of which a median is taken; one more before them is for warming up."""
 STEPS = 25
 """Local steps of a round where the work grows."""
+SIZE = 2048
+"""Rows and columns of the matrices whose product says what the cores can do."""
 CPU = torch.device("cpu")
 RESULTS = Path(__file__).with_name("results.json")
 
@@ -80,7 +84,8 @@ def main() -> None:
         "clients": lambda: {str(n): in_a_process(growth, n, 1) for n in (12, 120, 1200)},
         "cells": lambda: {str(n): in_a_process(growth, CLIENTS, n) for n in (1, 20, 180)},
         "methods": lambda: in_a_process(by_method),
-        "job": lambda: in_a_process(by_part),
+        "job": lambda: in_a_process(paper_job),
+        "recipe_job": lambda: in_a_process(recipe_job),
         "smoke": smoke,
     }
     names = sys.argv[1:] or list(parts)
@@ -151,7 +156,7 @@ def speed(threads: int) -> Numbers:
     return {
         "client_steps_per_second": rates,
         "product_gflops": 2 * 2048**3 / statistics.median(products[1:]) / 1e9,
-        "step_gflop": BATCH * _flops(backward=True) / 1e9,
+        "step_gflop": BATCH * _flops(FORECASTER, backward=True) / 1e9,
     }
 
 
@@ -171,14 +176,20 @@ def by_study(name: str) -> Numbers:
         "fused": (250, Fused(network, dataset, CPU, threads=1).train),
     }
     seconds: dict[str, list[float]] = {name: [] for name in runners}
+    products, product = [], _product()
     for t in range(4 * ROUNDS):
         for name, (steps, run) in runners.items():
             task = recipe.local_task(study, dataset, t, steps)
             spent = _seconds(partial(run, task), time.process_time)
             seconds[name].append(spent / (recipe.CLIENTS * steps))
+        products.append(_seconds(product, time.process_time))
     rates = {name: 1 / min(s) for name, s in seconds.items()}
-    training = recipe.CLIENTS * recipe.STEPS / rates["fused"]
-    return {"client_steps_per_second": rates, "seconds_per_training": training}
+    return {
+        "client_steps_per_second": rates,
+        "seconds_per_training": recipe.CLIENTS * recipe.STEPS / rates["fused"],
+        "product_gflops": 2 * SIZE**3 / min(products) / 1e9,
+        "step_gflop": study.federation.batch_size * _flops(network, backward=True) / 1e9,
+    }
 
 
 def scaling(cores: int) -> Numbers:
@@ -204,22 +215,38 @@ def scaling(cores: int) -> Numbers:
     return ratios
 
 
+def _product() -> Callable[[], object]:
+    """A product of two square matrices at the rate that the cores can reach.
+
+    It is oneDNN's, which also uses AVX-512 where PyTorch's own does not.
+    """
+    matrix = torch.rand(SIZE, SIZE)
+    if not torch.backends.mkldnn.is_available():
+        return lambda: matrix @ matrix
+    blocked, linear = matrix.to_mkldnn(), nn.Linear(SIZE, SIZE, bias=False)
+    return partial(mkldnn.to_mkldnn(linear), blocked)
+
+
 def _seconds(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
     start = clock()
     run()
     return clock() - start
 
 
-def _flops(backward: bool) -> int:
-    """Multiplications and additions of the matrix products for one window."""
-    f = FORECASTER
-    inputs = f.look_back * f.inputs * 4 * f.hidden
-    recurrent = (f.look_back - 1) * f.hidden * 4 * f.hidden
-    widths = [f.look_back * f.hidden, *f.mlp, 1]
-    mlp = sum(a * b for a, b in itertools.pairwise(widths))
-    forward = inputs + recurrent + mlp
-    # Backwards everything comes twice, but nobody needs the gradient of the windows.
-    return 2 * (3 * forward - inputs if backward else forward)
+def _flops(network: Network, backward: bool) -> int:
+    """Multiplications and additions of the matrix products for one window.
+
+    Backwards everything comes twice, but nobody needs the gradient of the windows.
+    """
+    shapes = {n: math.prod(shape) for n, shape in network.layout.shapes.items() if len(shape) == 2}
+    times = dict.fromkeys(shapes, 1)
+    if "lstm.weight_ih" in shapes:  # at each row of a window; at first there is no hidden state
+        times |= {
+            "lstm.weight_ih": FORECASTER.look_back,
+            "lstm.weight_hh": FORECASTER.look_back - 1,
+        }
+    products = [times[name] * size for name, size in shapes.items()]
+    return 2 * (3 * sum(products) - products[0] if backward else sum(products))
 
 
 def others() -> dict[str, float | str]:
@@ -287,8 +314,8 @@ def by_method() -> dict[str, dict[str, float] | str]:
     return ratios
 
 
-def by_part() -> Numbers:
-    """Seconds of the parts of a full-length job: 20 cells, 40 rounds of 125 steps, a year of data.
+def paper_job() -> Numbers:
+    """A full-length job of the paper's study: 20 cells, 40 rounds of 125 steps, a year of data.
 
     It is one of the nine of the study, a state and a personalisation, on one core as by default.
     """
@@ -300,26 +327,59 @@ def by_part() -> Numbers:
         steps=125,
         evaluate_every=10,
     )
-    dataset = _dataset(CLIENTS, evaluated=YEAR // 10)
-    profile = cProfile.Profile()
-    total = _seconds(lambda: profile.runcall(train, study, study.cells, dataset))
-    spent = _Spent(pstats.Stats(profile))
-    parts = {
-        "client-steps": spent("fused.py", "train"),
-        "evaluation": spent("train.py", "evaluate"),
-        "minibatches": spent("client_data.py", "minibatches"),
+    return by_part(study, study.cells, _dataset(CLIENTS, evaluated=YEAR // 10))
+
+
+def recipe_job() -> Numbers:
+    """A job of the recipe: its cells of one state and sharing scheme, as long as they are."""
+    study = recipe.RECIPE
+    cells = [c for c in study.cells if c.sharing == "P2" and c.state == study.cells[0].state]
+    return by_part(study, cells, recipe.random_dataset(study, evaluated=YEAR // 10))
+
+
+def by_part(study: Study, cells: list[Cell], dataset: Dataset) -> Numbers:
+    """Seconds of processor time of the parts of a job."""
+    spent: dict[str, float] = {}
+    timed: dict[str, tuple[type, str]] = {
+        "client-steps": (Fused, "train"),
+        "evaluation": (Evaluator, "examine"),
+        "minibatches": (ClientData, "minibatches"),
+        "records": (Recorder, "train"),
+        "records of scores": (Recorder, "evaluate"),
     }
-    parts["records"] = spent("train.py", "report") - parts["evaluation"]
+    for part, (owner, method) in timed.items():
+        _clock_calls(spent, part, owner, method)
+    total = _seconds(lambda: train(study, cells, dataset), time.process_time)
+    parts = {part: spent[part] for part in timed}
+    parts["records"] += parts.pop("records of scores")
     parts["server and the rest"] = total - sum(parts.values())
-    windows = sum(len(dataset.starts(i, s)) for i in range(CLIENTS) for s in EVALUATED)
-    models = 2 * len(study.cells) * (study.federation.rounds // study.federation.evaluate_every)
+    clients = range(len(dataset.clients))
+    windows = sum(len(dataset.starts(i, s)) for i in clients for s in EVALUATED)
+    federation, network = study.federation, network_of(study, dataset.shape)
+    models = 2 * len(cells) * (federation.rounds // federation.evaluate_every)
+    trained = federation.rounds * (federation.local_steps or 0) * federation.batch_size * len(cells)
     return {
         "seconds": total,
         "parts": parts,
-        "evaluation_gflop": models * windows * _flops(backward=False) / 1e9,
-        "cells": len(study.cells),
+        "evaluation_gflop": models * windows * _flops(network, backward=False) / 1e9,
+        "training_gflop": trained * len(clients) * _flops(network, backward=True) / 1e9,
+        "cells": len(cells),
+        "clients": len(clients),
         "peak_mib": _peak_mib(),
     }
+
+
+def _clock_calls(spent: Numbers, part: str, owner: type, method: str) -> None:
+    """Add the processor time of a method's calls to `spent[part]`, in this process from now on."""
+    plain = getattr(owner, method)
+
+    def clocked(*arguments: Any) -> Any:
+        start = time.process_time()
+        result = plain(*arguments)
+        spent[part] = spent.get(part, 0.0) + time.process_time() - start
+        return result
+
+    setattr(owner, method, clocked)
 
 
 def smoke() -> Numbers:
@@ -335,21 +395,6 @@ def smoke() -> Numbers:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {"processor_seconds": processor, "seconds": seconds}
-
-
-class _Spent:
-    """Seconds that were spent in functions and what they call."""
-
-    def __init__(self, stats: pstats.Stats):
-        self.entries = stats.stats  # type: ignore[attr-defined]
-
-    def __call__(self, file: str, function: str) -> float:
-        times = (
-            cumulative
-            for (path, _, name), (_, _, _, cumulative, _) in self.entries.items()
-            if Path(path).name == file and name == function
-        )
-        return sum(times, 0.0)
 
 
 def _study(

@@ -27,8 +27,9 @@ CLIENTS, STEPS = 10, 5000
 """What one training of the recipe is: all steps of ten clients."""
 
 
-def random_dataset(study: Study) -> Dataset:
-    """A year of windows for every client, of the study's shape."""
+def random_dataset(study: Study, evaluated: int = 100) -> Dataset:
+    """A year of windows of the study's shape for every client, with `evaluated` rows for validation
+    and for test."""
     random, windows, rows = np.random.default_rng(0), study.windows, CLIENTS * YEAR
     horizons = windows.horizons
     return Dataset(
@@ -41,7 +42,8 @@ def random_dataset(study: Study) -> Dataset:
         ),
         load=np.ones(rows),
         stamps=np.tile(np.datetime64("2018-01-01T00:15", "s") + np.arange(YEAR) * 900, CLIENTS),
-        bounds=YEAR * np.arange(CLIENTS)[:, None] + [0, YEAR - 200, YEAR - 100, YEAR],
+        bounds=YEAR * np.arange(CLIENTS)[:, None]
+        + [0, YEAR - 2 * evaluated, YEAR - evaluated, YEAR],
         load_offset=np.zeros(CLIENTS),
         load_scale=np.ones(CLIENTS),
         relative=windows.target == "change",
