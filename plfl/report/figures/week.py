@@ -48,7 +48,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
         return {"week": empty("every cell diverged")}
     if not tables.keeps_forecasts:
         return {"week": empty("the readings stay with their owner")}
-    figure, axes = panels(len(states), 1, (PAGE, 1.6 * len(states) + 0.4))
+    figure, axes = panels(len(states), 1, (PAGE, 1.6 * len(states) + 0.5))
     baselines = {}
     for axis, state in zip(axes[:, 0], states, strict=True):
         axis.set_ylabel(f"Load ({tables.load_unit})")
@@ -95,7 +95,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
         Line2D([], [], label=fit(label, 60), **_BASELINE)
         for label in legend_labels(baselines, states)
     ]
-    figure.legend(handles=shown, loc="outside lower center", ncols=4 if len(shown) < 5 else 3)
+    figure.legend(handles=shown, loc="outside lower center", ncols=4 if len(shown) < 5 else 2)
     return {"week": figure}
 
 
