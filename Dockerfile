@@ -4,13 +4,16 @@
 #   docker run --rm -v "$PWD:/work" plfl init demo
 #   docker run --rm -v "$PWD:/work" plfl study demo.yaml
 FROM python:3.12-slim
+# Versions are not pinned: Debian removes older ones.
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ git \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /opt/plfl
 COPY requirements.lock ./
-RUN pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu \
-        "$(grep '^torch==' requirements.lock | cut -d' ' -f1)" \
+RUN grep --only-matching '^torch==[^ ]*' requirements.lock > torch.lock \
+    && pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu \
+        --requirement torch.lock \
     && pip install --no-cache-dir --requirement requirements.lock
 COPY . .
 RUN pip install --no-cache-dir --no-deps .

@@ -114,6 +114,7 @@ def test_the_models_of_a_new_best_cell_are_made_again(project: Project) -> None:
     cells = pd.read_csv(index).set_index(["state", "sharing"])["cell"]
     best = cells["North", "P2"].split("-")[4]
     (other,) = {"fedavg", "fedyogi"} - {best}
+    project.config["data"]["states"] = ["North"]
     project.config["grid"]["server_opt"] = [other]
     project.config["forecasts"] = "all"
     run = project.snakemake("results/own/models/index.csv")

@@ -190,7 +190,9 @@ def _best_value_moves(
             ends = _ends(study, group)
             for state in study.data.states:
                 short, long = (_lowest(end, key, state, sharing, method) for end in ends)
-                names = tuple(f"{end[0].label}/{state}-{sharing}-{method}-*" for end in ends)
+                # The best value differs between clients, so the name has the history alone.
+                labels = [study.places[end[0].label][HISTORY] for end in ends]
+                names = tuple(f"history={x}/{state}-{sharing}-{method}-*" for x in labels)
                 moved = long - short if grows else short - long
                 if np.isfinite(moved).any():
                     comparisons.append(Comparison(names, {state: moved}))

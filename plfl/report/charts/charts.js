@@ -83,8 +83,9 @@
   // --- how it is drawn -------------------------------------------------------------------------
   const STYLE = { fontSize: "12px", fontFamily: "inherit", overflow: "visible" };
   const vertical = (list, more = {}) => {
-    const positive = list.every((value) => value == null || value > 0);
-    const wide = view.log && positive;
+    const known = list.filter((value) => value != null), least = Math.min(...known);
+    // Within a decade a log axis has one labelled tick at most, and differs little from a linear one.
+    const wide = view.log && least > 0 && Math.max(...known) > 10 * least;
     return { type: wide ? "log" : "linear", label: scored(), grid: true, nice: !wide, tickFormat: (v) => print(v), ticks: 5, ...more };
   };
   const facets = (rows, narrow) => {
@@ -102,6 +103,8 @@
     }
     return found;
   };
+  /** The name of an axis within a sentence. */
+  const noun = (i) => axes[i].label.replace(/^[A-Z](?=[a-z]+( |$))/, (letter) => letter.toLowerCase());
   const legend = (domain, symbols) =>
     domain.length > 1
       ? Plot.legend(
@@ -130,7 +133,7 @@
     const ofColour = domain.map((c) => rows.filter(({ one }) => colourOf(one) === c));
     const rivals = view.score === "mase" ? leaders(present(beside).filter(({ mb }) => !mb), state).map((one) => ({ one })) : [];
     const svg = Plot.plot({
-      width, height: 60 + count * (narrow ? 260 : 190), marginLeft: 52, marginRight: channels.fy ? 34 : 16, style: STYLE,
+      width, height: 68 + count * (narrow ? 260 : 190), marginLeft: 52, marginBottom: 38, marginRight: channels.fy ? 34 : 16, style: STYLE,
       ...options, x: { label: "Round", nice: true, tickFormat: (v) => (Number.isInteger(v) ? String(v) : ""), ticks: Math.max(2, width / (channels.fx ? 260 : 110)) },
       y: vertical(rows.map(({ value }) => value), { label: `Validation ${about().label}${unit()}` }),
       color: palette(domain),
@@ -150,7 +153,7 @@
           path.style.opacity = !chosen || some[path.__data__[0]].one === chosen ? 1 : 0.15;
       });
     });
-    const which = view.best ? `for each ${view.colour === undefined ? "scheme" : axes[view.colour].label} the one of lowest validation MASE` : "every training";
+    const which = view.best ? `for each ${view.colour === undefined ? "scheme" : noun(view.colour)} the one of lowest validation MASE` : "every training";
     const mark = rivals.length ? " Horizontal lines: persistence (dotted) and the baseline of lowest validation MASE among those that send no data (dash-dotted)." : "";
     return [legend(domain, true), svg, caption("convergence", `Validation ${about().label} over the rounds, ${view.model} models, mean over clients${data.seeds > 1 ? " and seeds" : ""}: ${which}.${mark}`)];
   }
@@ -193,11 +196,11 @@
       color: { type: "identity" },
     });
     const rest = baselineGrid(width, scale);
-    const text = caption("fig3_mase", `Test ${about().label} at the last round, ${view.model} models, ${view.client ? `client ${view.client}` : "mean over clients"}${data.seeds > 1 ? " and seeds" : ""}. A square is a cell; its row is the ${outer.map((i) => axes[i].label).join(" and ") || "training"}, its column the ${axes[at.server_opt].label}, under the name of its sharing scheme. Framed: the lowest ${about().label} of each state and sharing scheme. “none”: clients that share nothing have no server.`);
+    const text = caption("fig3_mase", `Test ${about().label} at the last round, ${view.model} models, ${view.client ? `client ${view.client}` : "mean over clients"}${data.seeds > 1 ? " and seeds" : ""}. A square is a cell; ${outer.length ? `its row is the ${outer.map(noun).join(" and ")}, its column` : "its column is"} the ${axes[at.server_opt].label}, under the name of its sharing scheme. Framed: the lowest ${about().label} of each state and sharing scheme. “none”: clients that share nothing have no server.${scale.capped ? " The last colour stands for all scores above." : ""}`);
     return [scale.legend(), svg, ...rest, text];
   }
   /** Room for names beside a chart. */
-  const aside = (names, width) => Math.min(width / 2.4, 16 + 7.4 * Math.max(...names.map((name) => name.length)));
+  const aside = (names, width, share = 1 / 2.4) => Math.min(share * width, 16 + 7.4 * Math.max(...names.map((name) => name.length)));
   /** The rows of the lowest value, unless there is only one row. */
   const leastOf = (rows) => {
     const least = Math.min(...rows.map(({ value }) => value ?? Infinity));
@@ -208,7 +211,7 @@
     const rows = present(beside).map((one) => ({ one, value: score(one), text: describe(one), name: one.name })).filter(({ value }) => value != null);
     if (!rows.length) return [];
     const names = [...new Set(rows.map(({ name }) => name))];
-    const left = aside(names, width);
+    const left = aside(names, width, 0.7);
     const svg = Plot.plot({
       width: Math.min(width, left + 90 * values(at.state, rows.map(({ one }) => one)).length), height: 40 + names.length * 22, marginLeft: left, marginTop: 24, marginBottom: 4, style: STYLE,
       x: { type: "band", axis: "top", label: null, tickSize: 0, padding: 0 }, y: { type: "band", domain: names, label: null, tickSize: 0, padding: 0 }, color: { type: "identity" },
@@ -236,8 +239,8 @@
     };
     const between = (share) => (view.log ? Math.exp(low + share * (high - low)) : Math.exp(low) + share * (Math.exp(high) - Math.exp(low)));
     const marks = [0, 0.25, 0.5, 0.75, 1].map(between);
-    const legend = () => Plot.legend({ color: { ...color, label: `${scored()}, ${view.model} models${known.at(-1) > high ? "; the last colour stands for all above" : ""}`, tickFormat: (v) => print(Number(v.toPrecision(2))) }, ticks: marks, width: 340, marginLeft: 14, marginRight: 14, style: STYLE });
-    return { of, ink, legend };
+    const legend = () => Plot.legend({ color: { ...color, label: `${scored()}, ${view.model} models`, tickFormat: (v) => print(Number(v.toPrecision(2))) }, ticks: marks, width: 340, marginLeft: 14, marginRight: 14, style: STYLE });
+    return { of, ink, legend, capped: known.at(-1) > high };
   }
 
   function pareto(width) {
@@ -258,8 +261,8 @@
       const [own, others] = [rows.filter(({ one }) => one.kind !== "baseline"), rows.filter(({ one }) => one.kind === "baseline")];
       const stars = width < 560 ? [] : others.filter((row) => x(row) > 0);
       found.push(Plot.plot({
-        width, height: 60 + count * 260, marginLeft: 52, marginRight: channels.fy ? 34 : 16, style: STYLE, ...options,
-        x: { type: view.log && Number.isFinite(least) ? "symlog" : "linear", constant: least, label: name, ticks: width < 560 ? 4 : 8, tickFormat: (v) => print(v), inset: 12 },
+        width, height: 68 + count * 260, marginLeft: 52, marginBottom: 38, marginRight: channels.fy ? 34 : 16, style: STYLE, ...options,
+        x: { type: view.log && Number.isFinite(least) ? "symlog" : "linear", constant: least, label: name, ticks: width < 560 ? 2 : 8, tickFormat: (v) => print(v), inset: 12 },
         y: vertical(rows.map(({ value }) => value), { insetTop: 10, insetBottom: 22 }),
         color: palette(domain),
         marks: [
@@ -327,7 +330,7 @@
       width, height: 90 + 22 * (top + half), marginTop: 74, marginLeft: space, marginRight: space, marginBottom: 4, style: STYLE,
       x: { domain: [count, 1], axis: null }, y: { domain: [0, top + half], reverse: true, axis: null },
       marks: [
-        Plot.axisX({ anchor: "top", ticks: Math.min(count, width < 560 ? 5 : 12), tickFormat: "d", label: "Mean rank; 1 is best →", labelAnchor: "right", labelOffset: 36 }),
+        Plot.axisX({ anchor: "top", ticks: Math.min(count, width < 560 ? 5 : 12), tickFormat: (v) => (Number.isInteger(v) ? String(v) : ""), label: "Mean rank; 1 is best →", labelAnchor: "right", labelOffset: 36 }),
         Plot.ruleY([0]),
         Plot.link([0], { x1: () => count, x2: () => Math.max(count - critical, 1), y1: () => -1.9, y2: () => -1.9, strokeWidth: 2, markerStart: "tick", markerEnd: "tick" }),
         Plot.text([0], { x: () => count - Math.min(critical, count - 1) / 2, y: () => -1.9, text: () => `CD ${print(critical)}`, dy: -9 }),
@@ -339,7 +342,7 @@
         Plot.tip(ranked, Plot.pointerX({ x: "rank", y: () => 0, title: ({ text }) => text, fontSize: 12, lineHeight: 1.25 })),
       ],
     });
-    return [svg, caption("ranks", `Mean rank by test ${about().label}, ${view.model} models, ${blocks.length} client${blocks.length > 1 ? "s" : ""}${inner === undefined ? "" : `; each combination has its ${axes[inner].label} of lowest validation MASE`}; a diverged one ranks last. A thick bar joins combinations that Nemenyi's test at 5 % does not separate: their ranks differ by less than the critical difference (CD).`)];
+    return [svg, caption("ranks", `Mean rank by test ${about().label}, ${view.model} models, ${blocks.length} client${blocks.length > 1 ? "s" : ""}${inner === undefined ? "" : `; each combination has its ${noun(inner)} of lowest validation MASE`}; a diverged one ranks last. A thick bar joins combinations that Nemenyi's test at 5 % does not separate: their ranks differ by less than the critical difference (CD).`)];
   }
 
   // --- weeks -----------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
         return {"week": empty("every cell diverged")}
     if not tables.keeps_forecasts:
         return {"week": empty("the readings stay with their owner")}
-    figure, axes = panels(len(states), 1, (PAGE, 1.6 * len(states) + 0.5))
+    figure, axes = panels(len(states), 1, (PAGE, 1.6 * len(states) + 0.4))
     baselines = {}
     for axis, state in zip(axes[:, 0], states, strict=True):
         axis.set_ylabel(f"Load ({tables.load_unit})")
@@ -91,11 +91,12 @@ def draw(tables: Tables) -> dict[str, Figure]:
     if covered := intervals.columns(tables):
         listed = ", ".join(f"{percent} %" for percent in covered)
         shown.append(Patch(label=f"intervals of the forecast: {listed}", **_FAN))
-    shown += [
-        Line2D([], [], label=fit(label, 60), **_BASELINE)
-        for label in legend_labels(baselines, states)
-    ]
-    figure.legend(handles=shown, loc="outside lower center", ncols=4 if len(shown) < 5 else 2)
+    labels = legend_labels(baselines, states)
+    shown += [Line2D([], [], label=fit(label, 60), **_BASELINE) for label in labels]
+    # Several baselines are named with their states, which takes more room.
+    most = 3 if len(labels) == 1 else 2
+    ncols = 4 if len(shown) < 5 else most
+    figure.legend(handles=shown, loc="outside lower center", ncols=ncols)
     return {"week": figure}
 
 
