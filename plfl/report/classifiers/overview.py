@@ -99,7 +99,7 @@ class Lines:
     def title(self, place: dict[str, str]) -> str:
         """A place in words, such as `s=2, participation=0.1`."""
         text = axes.text(place, self.study.axes).replace(",", ", ")
-        return fit(text, 40) if text else ""
+        return fit(text, 40, lines=2) if text else ""
 
 
 def illustrate(results: Path, figures: Path) -> list[Path]:
