@@ -1,6 +1,6 @@
 """Evaluates models: their scores on validation and test, and predictions to show."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -29,8 +29,9 @@ class Evaluation:
 
     scores: pd.DataFrame
     """One row a `model`, `split` and `client`, in this order, with the scores of the task."""
-    week: pd.DataFrame
-    """Predictions for a part of every client's test set, see `Task.shown`."""
+    week: Callable[[], pd.DataFrame] = pd.DataFrame
+    """Makes a table of predictions for a part of every client's test set, see `Task.shown`. That
+    takes half as long as the scores, and only the last ones are looked at."""
     margins: Margins = field(default_factory=dict)
     """Those of the intervals; empty without margins."""
 
@@ -170,7 +171,10 @@ class Evaluator:
             for split in EVALUATED
             for i in self.clients
         ]
-        week = pd.concat(self._shown(i, found) for i in self.clients)
+
+        def week() -> pd.DataFrame:
+            return pd.concat(self._shown(i, found) for i in self.clients)
+
         return Evaluation(pd.DataFrame(rows), week, margins)
 
     def _margins(self, found: Mapping[Model, Forecasts], channel: Channel | None = None) -> Margins:

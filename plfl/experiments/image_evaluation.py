@@ -41,7 +41,7 @@ class ImageEvaluator:
             found["local"] = self._scores(f.own_models(received), dataset)
         found["global"] = found["local"] if received is None else self._scores(received, dataset)
         tables = [table.assign(model=model) for model, table in found.items()]
-        return Evaluation(pd.concat(tables, ignore_index=True), pd.DataFrame())
+        return Evaluation(pd.concat(tables, ignore_index=True))
 
     def _scores(self, rows: torch.Tensor, dataset: ImageDataset) -> pd.DataFrame:
         """One row per split and client of the models `rows` (N, P).

@@ -25,6 +25,7 @@ class Recorder:
     """Share (N,) of a client's training windows that a local step sees."""
     parts: list[pd.DataFrame] = field(default_factory=list)
     week: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """What `Evaluation.week` made after the last round."""
 
     @classmethod
     def of(cls, dataset: Examples, federation: FederationSettings) -> Self:
@@ -73,7 +74,6 @@ class Recorder:
         part = examined.scores.assign(**{name: counts[i] for name, counts in page.items()})
         part.insert(0, "round", t)
         self.parts.append(part if clusters is None else part.assign(cluster=clusters[i]))
-        self.week = examined.week
 
     def validation(self, t: int, model: Model, task: Task) -> float:
         """Mean validation score of the models after round `t`, the one by which the task selects; ∞

@@ -161,6 +161,8 @@ class _Job:
         trial.recorder.train(t, present, losses, steps, page, times)
         if examined is not None:
             trial.recorder.evaluate(t, examined, page, clusters_of(f))
+            if t == self.settings.rounds:
+                trial.recorder.week = examined.week()
 
 
 def _results(

@@ -69,6 +69,8 @@ def replay(
         recorder.train(result.t, numbers[stayed], losses, steps, counts, None)
         if evaluation is not None:
             recorder.evaluate(result.t, evaluation, page, clusters_of(f))
+            if result.t == settings.rounds:
+                recorder.week = evaluation.week()
 
     windows = client_data.windows.clone()
     for summary in clock.history.values():

@@ -357,7 +357,7 @@ class Server:
         }
         ranks = {name: {v: n for n, v in enumerate(values)} for name, values in orders.items()}
         scores = scores.sort_values([*ranks], key=lambda c: c.map(ranks[str(c.name)]))
-        return Evaluation(scores.reset_index(drop=True), pd.DataFrame())
+        return Evaluation(scores.reset_index(drop=True))
 
     def _margins(self, sent: Mapping[str, Rows], channel: ServerChannel) -> dict[str, Rows]:
         """The margins that the server takes of those of the clients, for each that answered.

@@ -90,9 +90,9 @@ class Lstm {
     by_fours(all / W, [&](auto size, int first) {  // by itself: one long chain would stall
       V x[size];
       Exponential e[size];
-      UNROLL for (int k = 0; k < size; ++k) x[k] = for_tangent(load(cell + first + k * W));
+      for (int k = 0; k < size; ++k) x[k] = for_tangent(load(cell + first + k * W));
       exponentials(x, e);
-      UNROLL for (int k = 0; k < size; ++k) {
+      for (int k = 0; k < size; ++k) {
         const int i = first + k * W;
         const V squashed = hyperbolic_tangent(e[k]), h = load(gate + 3 * all + i) * squashed;
         store(tanh_cell + i, squashed);

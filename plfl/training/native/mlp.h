@@ -147,9 +147,9 @@ class Mlp {
     by_fours(rows * kVectors, [&](auto size, int first) {
       V x[size];
       Exponential e[size];
-      UNROLL for (int k = 0; k < size; ++k) x[k] = for_sigmoid(load(z + first + k * W));
+      for (int k = 0; k < size; ++k) x[k] = for_sigmoid(load(z + first + k * W));
       exponentials(x, e);
-      UNROLL for (int k = 0; k < size; ++k) {
+      for (int k = 0; k < size; ++k) {
         const int i = first + k * W;
         const V s = sigmoid(e[k]), out = load(z + i) * s;
         store(y + i, out);
