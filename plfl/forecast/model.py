@@ -134,7 +134,8 @@ class ForecastModel:
             `forecast` (kWh per interval), `made_at` (the last reading that it uses) and `outside`.
             The last `look_ahead` rows lie after the last reading. With several horizons, a reading
             has a row for each of them. With quantiles, `forecast` is the median, and `forecast_5`
-            the 5 % quantile.
+            the 5 % quantile; with intervals of point forecasts, `forecast_lower` and
+            `forecast_upper` are their ends.
 
         Raises:
             DataError: no such client or model, a missing column or value, stamps that are not on
@@ -238,7 +239,8 @@ class ForecastModel:
         """Write the model of a client as a program that needs PyTorch only.
 
         `torch.jit.load(path)` is a function of the windows' rows and context, see `inputs`, that
-        returns loads in kWh per interval, quantiles in order and with their margins. Its extra
+        returns loads in kWh per interval, quantiles in order and with their margins, and point
+        forecasts with margins between the ends of their intervals. Its extra
         file `about.json` says what they are.
 
         Args:

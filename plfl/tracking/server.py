@@ -84,21 +84,29 @@ def _server(command: list[str], log: IO[str]) -> Iterator[subprocess.Popen[str]]
     in_charge = threading.current_thread() is threading.main_thread()
     if in_charge:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    server = subprocess.Popen(
-        command, stdout=log, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
-    try:
-        yield server
-    except KeyboardInterrupt:
-        print("\nMLflow stops", flush=True)
-    finally:
-        server.terminate()
+    # uvicorn, which MLflow starts, imports modules from the current folder in spite of
+    # PYTHONSAFEPATH; a `yaml.py` there is the user's.
+    with tempfile.TemporaryDirectory() as empty:
+        server = subprocess.Popen(
+            command,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            cwd=empty,
+        )
         try:
-            server.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            server.kill()
-        if in_charge:
-            signal.signal(signal.SIGTERM, before)
+            yield server
+        except KeyboardInterrupt:
+            print("\nMLflow stops", flush=True)
+        finally:
+            server.terminate()
+            try:
+                server.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                server.kill()
+            if in_charge:
+                signal.signal(signal.SIGTERM, before)
 
 
 def _refuse_taken(port: int) -> None:

@@ -26,10 +26,11 @@ def test_a_moved_study_is_served_with_its_artifacts(tracked, tmp_path, free_port
     moved = Path(shutil.copytree(tracked, tmp_path / "moved here"))
     # A proxy in the environment must not stand between us and this machine's own page.
     environment = os.environ | {"http_proxy": "http://127.0.0.1:9", "no_proxy": ""}
-    # Nor may a file of the user's that has the name of a module of MLflow's.
+    # Nor may files of the user's that have the names of modules that MLflow and uvicorn import.
     (tmp_path / "here").mkdir()
-    own = tmp_path / "here" / "click.py"
-    own.write_text("raise SystemExit('imported from the current folder')")
+    own = {tmp_path / "here" / name for name in ("click.py", "yaml.py")}
+    for file in own:
+        file.write_text("raise SystemExit('imported from the current folder')")
     with serving(moved, free_port, env=environment, cwd=tmp_path / "here") as process:
         assert process.stdout.readline() == f"MLflow starts on port {free_port} ...\n"
         assert process.stdout.readline() == f"open  {ui_url(moved, free_port)}\n"
@@ -41,7 +42,7 @@ def test_a_moved_study_is_served_with_its_artifacts(tracked, tmp_path, free_port
                 assert shown == file.read_bytes()
     assert process.returncode == 0
     assert process.rest.endswith("MLflow stops\n")
-    assert list(own.parent.iterdir()) == [own]
+    assert set((tmp_path / "here").iterdir()) == own
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", free_port))
