@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import os
 import sys
@@ -34,7 +33,7 @@ class NotThere(Exception):  # noqa: N818
 
 
 class Stubs(MetaPathFinder, Loader):
-    """Lets packages that are not installed be imported; nothing that runs needs them."""
+    """Stands in for packages that a library imports and nothing that runs here needs."""
 
     def __init__(self) -> None:
         self.roots: set[str] = set()
@@ -55,10 +54,11 @@ STUBS = Stubs()
 
 
 def stub(*packages: str) -> None:
-    """Let `import` of these packages and their modules succeed if they are not installed."""
+    """Let `import` of these packages and their modules give stand-ins, whether they are installed
+    or not: the results do not depend on the versions found."""
     if STUBS not in sys.meta_path:
-        sys.meta_path.append(STUBS)
-    STUBS.roots |= {name for name in packages if importlib.util.find_spec(name) is None}
+        sys.meta_path.insert(0, STUBS)
+    STUBS.roots |= set(packages)
 
 
 def main(set_up: Callable[[Path], None], run: Callable[[Path, Probe], Found]) -> None:
