@@ -81,7 +81,7 @@ def draw(found: Overview) -> Figure:
             str(place[0]),
             *(f"{short}={v}" for short, v in zip(others.values(), place[1:], strict=True)),
         ]
-        panel.set_title(fit(", ".join(titles), 34), fontsize=7)
+        panel.set_title(fit(", ".join(titles), 34, lines=2), fontsize=7)
         panel.grid(axis="y")
     for panel in axes.flat[len(groups) :]:
         panel.axis("off")
