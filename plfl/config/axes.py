@@ -10,7 +10,7 @@ import copy
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_origin
 
@@ -64,11 +64,17 @@ class Axis:
 def axes(grid: Grid) -> list[Axis]:
     """The axes of a grid without `problems`, in its order."""
     further = grid.model_extra or {}
-    last = [_last(key) for key in further]
     return [
-        Axis(key, short if last.count(short) == 1 else key, _labelled(values))
-        for (key, values), short in zip(further.items(), last, strict=True)
+        Axis(key, short, _labelled(values))
+        for (key, values), short in zip(further.items(), short_names(further), strict=True)
     ]
+
+
+def short_names(keys: Iterable[str]) -> list[str]:
+    """The last part of each dotted key, or the whole key where two of them end alike."""
+    names = {key: _last(key) for key in keys}
+    ends = list(names.values())
+    return [short if ends.count(short) == 1 else key for key, short in names.items()]
 
 
 def variants(chosen: Sequence[Axis]) -> dict[str, dict[str, str]]:

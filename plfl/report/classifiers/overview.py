@@ -326,18 +326,15 @@ def _cell(row: Any, score: str) -> tuple[str, str, str]:
     return (
         percent(row[score], row[f"{score}_std"]),
         interval,
-        _by_last_names(chosen) if isinstance(chosen, str) else "",
+        _briefly(chosen) if isinstance(chosen, str) else "",
     )
 
 
-def _by_last_names(chosen: str) -> str:
-    """Chosen hyperparameters by the last parts of their keys where these differ: a column of the
-    table is narrow."""
-    pairs = [pair.partition("=") for pair in chosen.split(", ")]
-    short = [key.rpartition(".")[2] for key, _, _ in pairs]
-    if len(set(short)) < len(short):
-        return chosen
-    return ", ".join(f"{key}={value}" for key, (_, _, value) in zip(short, pairs, strict=True))
+def _briefly(chosen: str) -> str:
+    """Chosen hyperparameters with short names; a column of the table is narrow."""
+    values = dict(pair.split("=", 1) for pair in chosen.split(", ") if pair)
+    names = axes.short_names(values)
+    return ", ".join(map("=".join, zip(names, values.values(), strict=True)))
 
 
 def _changes(lines: Lines) -> Iterator[Change]:

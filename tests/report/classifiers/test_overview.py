@@ -59,7 +59,8 @@ def test_the_values_of_an_axis_are_the_lines_of_a_single_row(
         ("client_opt.sgd.lr=0.2", "lr=0.2"),
         ("client_opt.sgd.lr=0.2, method.fedprox.mu=0.1", "lr=0.2, mu=0.1"),
         ("client_opt.sgd.lr=0.2, server_opt.fedadam.lr=1",) * 2,
+        ("", ""),  # nothing was chosen
     ],
 )
 def test_chosen_values_have_short_names_where_these_differ(chosen: str, shown: str) -> None:
-    assert overview._by_last_names(chosen) == shown
+    assert overview._briefly(chosen) == shown
