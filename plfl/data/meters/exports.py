@@ -43,7 +43,10 @@ def files(meters: Meters, state: str) -> list[Path]:
         DataError: one does not exist, or a folder holds none.
     """
     paths = (Path(str(path).replace("{state}", state)) for path in meters.exports)
-    return _in_keys(lambda: raw_files(paths))
+    try:
+        return raw_files(paths)
+    except DataError as error:
+        raise DataError(f"{error}\ncorrect the paths in data.meters.exports") from None
 
 
 def clients(data: Data, state: str) -> dict[str, Path]:
