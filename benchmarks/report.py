@@ -63,7 +63,7 @@ def limits(results: dict[str, Any]) -> list[Limit]:
 
     cost = {n: c["seconds_per_client_step"] for n, c in results["clients"].items()}
     return [
-        Limit("fused / plain loop, one thread", rates["fused"] / plain, 10, 18, "×", True),
+        Limit("fused / plain loop, one thread", rates["fused"] / plain, 14, 18, "×", True),
         Limit("stacked / plain loop, one thread", rates["stacked"] / plain, 2, 4, "×", True),
         Limit(
             "recipe: fused / plain loop", recipe["fused"] / recipe[PLAIN_ADAMW], 8, 12, "×", True

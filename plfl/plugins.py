@@ -49,7 +49,7 @@ class Plugin:
 
     def blame(self, error: Exception) -> str:
         """Its origin, the line where an error arose in it, and the error."""
-        return f"{self.origin}{_line(error, Path(str(self.module.__file__)))}: {_said(error)}"
+        return f"{self.origin}{line_of(error, Path(str(self.module.__file__)))}: {_said(error)}"
 
     @property
     def figure(self) -> dict[str, Any] | None:
@@ -129,8 +129,8 @@ def of(cls: type[Algorithm]) -> Plugin | None:
 
 def signature(*algorithms: type[Algorithm]) -> dict[str, str]:
     """The digests of the plug-ins that define `algorithms`, by the names of these."""
-    found = {cls.name: of(cls) for cls in algorithms}
-    return {name: plugin.digest for name, plugin in sorted(found.items()) if plugin}
+    digests = {cls.name: of(cls) for cls in algorithms}
+    return {name: plugin.digest for name, plugin in sorted(digests.items()) if plugin}
 
 
 @cache
@@ -147,18 +147,20 @@ def import_file(file: Path, code: str) -> ModuleType:
     sys.modules[spec.name] = module  # where dataclasses and the like look for it
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's file raises
+    except (Exception, SystemExit) as error:  # whatever the user's file raises
         del sys.modules[spec.name]
-        raise PlflError(f"{file}{_line(error, file)} cannot be imported: {_said(error)}") from None
+        raise PlflError(
+            f"{file}{line_of(error, file)} cannot be imported: {_said(error)}"
+        ) from None
     return module
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return f"{type(error).__name__}: {text}"
+    return type(error).__name__ + (f": {text}" if text else "")
 
 
-def _line(error: Exception, file: Path) -> str:
+def line_of(error: BaseException, file: Path) -> str:
     """Where in a file an error arose, to be put behind its name."""
     if isinstance(error, SyntaxError) and Path(error.filename or "").name == file.name:
         return f", line {error.lineno}"

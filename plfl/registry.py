@@ -32,11 +32,11 @@ class Section(BaseModel):
         (`use_attribute_docstrings`), but only when a class is defined, which doubles the time that
         every process needs to import the configuration.
         """
-        found: dict[str, str] = {}
+        meanings: dict[str, str] = {}
         for base in reversed(cls.__mro__):
             if issubclass(base, Section):
-                found |= _docstrings(base)
-        return {key: found[key] for key in cls.model_fields if key in found}
+                meanings |= _docstrings(base)
+        return {key: meanings[key] for key in cls.model_fields if key in meanings}
 
     @classmethod
     def extended(cls) -> type["Section"]:
@@ -114,8 +114,8 @@ def available(package: str, kind: type[Kind]) -> dict[str, type[Kind]]:
     Raises:
         PlflError: see `algorithm`.
     """
-    found = {name: algorithm(package, name) for name in sorted(names(package))}
-    return {name: cast(type[Kind], cls) for name, cls in found.items() if cls is not None}
+    algorithms = {name: algorithm(package, name) for name in sorted(names(package))}
+    return {name: cast(type[Kind], cls) for name, cls in algorithms.items() if cls is not None}
 
 
 def algorithms(package: str) -> dict[str, type[Algorithm]]:

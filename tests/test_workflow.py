@@ -251,7 +251,6 @@ def test_files_that_changed_unnoticed_are_found_out(project: Project) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"grid": {"client_opt": ["adamm"]}}, "did you mean 'adam'?"),
         ({"federation": {"roundz": 1}}, "federation.roundz: unknown key"),
         ({"data": {"source": "meters", "meters": {"folder": "none"}}}, "the folder does not exist"),
     ],

@@ -360,8 +360,9 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "PFLlib",
         ("apfl, adaptive",),
-        "As above. The gradient of α is also taken at the wrong points, α ∇f(v) + (1 − α) ∇f(w) in "
-        "place of ∇f(αv + (1 − α)w), with v and w already moved, and 0.02 α is added to it.",
+        "As in [4](#deviation-4). The gradient of α is also taken at the wrong points, α ∇f(v) + "
+        "(1 − α) ∇f(w) in place of ∇f(αv + (1 − α)w), with v and w already moved, and 0.02 α is "
+        "added to it.",
         ("system/flcore/clients/clientapfl.py:73", "system/flcore/clients/clientapfl.py:76"),
         replaced_by_adaptive_mixture,
         "pfllib_apfl_adaptive.py",
@@ -372,7 +373,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "The model that is scored as personalised is the server's: `personalized_params` are the "
         "parameters of the model itself, into which w and then the server's model are written. The "
         "inner step also has a weight decay of 0.001, which is in the authors' code but not in the "
-        "paper. And θ of a client's first round starts from the initial model, since every "
+        "paper. Finally, θ of a client's first round starts from the initial model, since every "
         "evaluation writes `personalized_params` into the model.",
         (
             "system/flcore/clients/clientpFedMe.py:56",
@@ -386,8 +387,8 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "PFLlib",
         ("pfedme, library's β",),
-        "As above. β is 0 by default, so the server's model never moves. The paper takes 1 and "
-        "more.",
+        "As in [6](#deviation-6). β is also 0 by default, so the server's model never moves. The "
+        "paper takes 1 and more.",
         ("system/main.py:446",),
         decayed_pfedme,
         "pfllib_pfedme.py",
@@ -405,7 +406,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
         "PFLlib",
         ("fedamp", "fedamp, alternating"),
         "The term that pulls a client to its u has no gradient: it is computed from `p.data`. So "
-        "FedAMP is local training. The norm in it is not squared either.",
+        "FedAMP is local training. Its norm is not squared either.",
         ("system/flcore/clients/clientamp.py:40", "system/flcore/clients/clientamp.py:42"),
         unattended,
         "pfllib_fedamp.py",
@@ -437,7 +438,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "FL-bench",
         ("fedrep, alternating",),
-        "As FedPer, which it extends.",
+        "As in [11](#deviation-11): FL-bench's FedRep extends its FedPer.",
         ("src/client/fedavg.py:37", "src/client/fedrep.py:4"),
         averaged_head_in_phases,
         "fl_bench_fedper.py",
@@ -465,8 +466,8 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "FL-bench",
         ("apfl, adaptive",),
-        "As above. The gradient of α is composed of α² ∇f(mixture) and (1 − α) ∇f(w), with v and w "
-        "already moved, and 0.02 α is added to it.",
+        "As in [14](#deviation-14). The gradient of α is also composed of α² ∇f(mixture) and (1 − "
+        "α) ∇f(w), with v and w already moved, and 0.02 α is added to it.",
         ("src/client/apfl.py:81", "src/client/apfl.py:87"),
         stepped_twice_adaptive,
         "fl_bench_apfl_adaptive.py",
@@ -513,8 +514,8 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "Flower",
         ("fedrep, two body steps",),
-        "As above. The setting `num-rep-epochs` has no effect, since its value is looked up as if "
-        "it were a name: the body always trains for one epoch.",
+        "As in [19](#deviation-19). The setting `num-rep-epochs` also has no effect, since its "
+        "value is looked up as if it were a name: the body always trains for one epoch.",
         ("baselines/fedrep/fedrep/base_model.py:207",),
         decayed_fedrep,
         "flower_fedrep_epochs.py",
@@ -532,8 +533,8 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "FL4Health",
         ("apfl, adaptive",),
-        "As above. The gradient of α is multiplied by α² + (1 − α)², v and w have already moved, "
-        "and 0.02 α is added to it, as a comment says.",
+        "As in [21](#deviation-21). The gradient of α is also multiplied by α² + (1 − α)², v and "
+        "w have already moved, and 0.02 α is added to it, as a comment says.",
         ("fl4health/model_bases/apfl_base.py:105", "fl4health/model_bases/apfl_base.py:112"),
         mixed_with_moved_adaptive,
         "fl4health_apfl_adaptive.py",

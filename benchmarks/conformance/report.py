@@ -122,7 +122,7 @@ def section(number: int, deviation: Deviation, results: dict[str, Any]) -> tuple
         file, _, line = place.partition(":")
         places.append(f"[{place}]({library.repository}/blob/{library.commit}/{file}#L{line})")
     told = (
-        f"\n### Deviation {number}\n\n**{library.name}: {', '.join(deviation.probes)}.** "
+        f"\n### Deviation {number}\n\n**{library.name}: {'; '.join(deviation.probes)}.** "
         f"{deviation.what}\n\nWhere: {', '.join(places)}.\n"
     )
     script = (SCRIPTS / deviation.script).read_text(encoding="utf-8")

@@ -43,9 +43,8 @@ def run(options: argparse.Namespace) -> None:
     import pandas as pd
 
     _check_states(study)
-    from plfl.experiments.effort import local_steps
-    from plfl.experiments.workload import Speed, measure, workload
-    from plfl.files import digest
+    from plfl.data.checks import counted
+    from plfl.experiments.workload import speeds, workload
     from plfl.pipeline.jobs import duration
     from plfl.training.engines import choose
 
@@ -57,30 +56,29 @@ def run(options: argparse.Namespace) -> None:
     work = pd.concat(parts, ignore_index=True)
     total = work.drop(columns=["variant", "state", "sharing"], errors="ignore").sum()
     print(as_text(work.drop(columns="evaluations")))
-    speeds: dict[str, Speed] = {}
-    seconds = 0.0
-    for label, variant in study.variants.items():
-        f = variant.federation
-        sizes = (variant.data.clients, local_steps(variant), f.batch_size, f.loss)
-        same = digest(variant.model.settings, variant.window_shape, *sizes)
-        if same not in speeds:
-            speeds[same] = measure(variant)
-        seconds += speeds[same].seconds(works[label])
+    measured = speeds(study.variants)
+    seconds = sum(speed.seconds(works[label]) for label, speed in measured.items())
     cores = max(1, (os.cpu_count() or 1) // study.compute.threads)
     engines = {choose(study.compute, v.model.kernel_form) for v in study.variants.values()}
     trained_by = " and ".join(f"{engine} engine on {device}" for engine, device in sorted(engines))
     per_second = " to ".join(
-        f"{limit(speed.client_steps for speed in speeds.values()):,.0f}"
-        for limit in ((min, max) if len(speeds) > 1 else (min,))
+        f"{_short(limit(speed.client_steps for speed in measured.values()))}"
+        for limit in ((min, max) if len(set(measured.values())) > 1 else (min,))
     )
     assumed = "" if study.data.is_images else ", for a year of data per client"
     print(
-        f"\n{study.name}: {total['cells']:.0f} cells, {total['trainings']:.0f} trainings, "
+        f"\n{study.name}: {counted(int(total['cells']), 'cell')}, "
+        f"{counted(int(total['trainings']), 'training')}, "
         f"{total['client_steps']:,.0f} client-steps, at least {total['megabytes']:,.0f} MB between "
         f"clients and servers\nthe training itself takes about {duration(seconds)} in one job, "
         f"{duration(seconds / cores)} on {cores} cores ({trained_by}, "
         f"{per_second} client-steps/s measured now{assumed})"
     )
+
+
+def _short(rate: float) -> str:
+    """A rate as text; a slow one with two digits."""
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
 def _check_states(study: Study) -> None:

@@ -1,12 +1,18 @@
 """`plfl forecast`: forecasts of a trained model from a file of new readings."""
 
+from __future__ import annotations
+
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from plfl.cli.common import Commands, add_parser
 from plfl.errors import DataError
 from plfl.files import atomic
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EXAMPLES = """
 plfl forecast results/own/models/all-P2.safetensors school.csv
@@ -75,13 +81,19 @@ def run(options: argparse.Namespace) -> None:
     forecasts = model.predict(readings, client, options.model)
     if not options.all:
         forecasts = model.upcoming(readings, forecasts)
-    suffix = model.study.sample_suffix
+    suffix = model.study.data.sample_suffix
     print(f"{model.cell}{suffix}: kWh per {model.interval} min", file=sys.stderr)
     forecasts = model.with_offsets(forecasts, client)
-    text = forecasts.to_csv(float_format="%.6g", lineterminator="\n")
+    text = as_csv(forecasts)
     if options.out is None:
         print(text, end="")
         return
     with atomic(options.out) as temporary:
         temporary.write_text(text, encoding="utf-8")
     print(f"wrote {options.out}", file=sys.stderr)
+
+
+def as_csv(forecasts: pd.DataFrame) -> str:
+    """What is printed: `forecasts` by `timestamp`, with times where all stamps are midnights."""
+    written = forecasts.rename(index=str).assign(made_at=forecasts["made_at"].map(str))
+    return written.to_csv(float_format="%.6g", lineterminator="\n")

@@ -125,7 +125,7 @@ def _scores(study: Study, cell: Cell, records: pd.DataFrame) -> str:
         if row["hyperparameters"]
     )
     return (
-        f"{cell}{study.sample_suffix}: test MASE {last['mase_mean']['local']:.3f} local, "
+        f"{cell}{study.data.sample_suffix}: test MASE {last['mase_mean']['local']:.3f} local, "
         f"{last['mase_mean']['global']:.3f} global (mean of {last['mase_clients']['local']} "
         f"clients, round {last['round']['local']}); {crossed:.1f} MB{tuned}"
     )

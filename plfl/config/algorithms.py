@@ -89,21 +89,22 @@ class Hyperparameters(Section):
             return block.extended().model_validate(raw)
         return built_in(raw)
 
-    def _of(self, kind: str, name: str) -> Any:
+    def of(self, kind: str, name: str) -> Any:
+        """The algorithm of a kind (`method`, `client_opt` or `server_opt`) with this name."""
         chosen = getattr(getattr(self, kind), name, None)
         return chosen or available(kind)[name]()  # a plug-in whose keys the study leaves out
 
     def of_method(self, name: str) -> MethodRules:
         """The method with this name."""
-        method: MethodRules = self._of("method", name)
+        method: MethodRules = self.of("method", name)
         return method
 
     def of_client_opt(self, name: str) -> ClientOpt:
         """The local optimiser with this name."""
-        optimiser: ClientOpt = self._of("client_opt", name)
+        optimiser: ClientOpt = self.of("client_opt", name)
         return optimiser
 
     def of_server_opt(self, name: str) -> ServerOpt:
         """The server optimiser with this name."""
-        optimiser: ServerOpt = self._of("server_opt", name)
+        optimiser: ServerOpt = self.of("server_opt", name)
         return optimiser

@@ -114,47 +114,52 @@ def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict
     return whole
 
 
-def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:
-    """Report axes that are no keys of a `study`, that cannot vary, or whose values have no label.
+def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> dict[str, list[str]]:
+    """Why further keys of a grid are no axes of a `study`, by key: they are no keys of it, cannot
+    vary, or have values without a label.
 
     The values themselves are checked in the variants.
     """
+    return {key: list(_problems(key, grid, tuning, study)) for key in grid.model_extra or {}}
+
+
+def _problems(key: str, grid: Grid, tuning: Tuning, study: type[Section]) -> Iterator[str]:
     further = grid.model_extra or {}
-    for key, values in further.items():
-        where = f"grid.{key}"
-        if problem := _unknown(key, study) or _fixed(key):
-            yield f"{where}: {problem}"
-            continue
-        overlapping = [other for other in further if key.startswith(f"{other}.")]
-        if overlapping:
-            yield f"{where}: is a part of the axis {overlapping[0]!r}; keep one of them"
-        searched = (path for search in (tuning.search, tuning.alone) for path in search)
-        for path in filter(None, (_tuned(key, path) for path in searched)):
-            yield f"{where}: `tuning` chooses it, too ({path}); remove one of them"
-        if isinstance(values, Mapping):
-            labels = list(values)
-        elif isinstance(values, list):
-            labels = [_text(value) for value in values]
-        else:
-            yield f"{where}: {values!r} is not a list; list its values, such as [{values}]"
-            continue
-        if blocks_at(key.split("."), study):
-            given = values.values() if isinstance(values, Mapping) else values
-            yield from (
-                f"{where}: {value!r} is no block of keys{_HINTS.get(key, '')}"
-                for value in given
-                if not isinstance(value, Mapping)
+    values = further[key]
+    where = f"grid.{key}"
+    if problem := _unknown(key, study) or _fixed(key):
+        yield f"{where}: {problem}"
+        return
+    overlapping = [other for other in further if key.startswith(f"{other}.")]
+    if overlapping:
+        yield f"{where}: is a part of the axis {overlapping[0]!r}; keep one of them"
+    searched = (path for search in (tuning.search, tuning.alone) for path in search)
+    for path in filter(None, (_tuned(key, path) for path in searched)):
+        yield f"{where}: `tuning` chooses it, too ({path}); remove one of them"
+    if isinstance(values, Mapping):
+        labels = list(values)
+    elif isinstance(values, list):
+        labels = [_text(value) for value in values]
+    else:
+        yield f"{where}: {values!r} is not a list; list its values, such as [{values}]"
+        return
+    if blocks_at(key.split("."), study):
+        given = values.values() if isinstance(values, Mapping) else values
+        yield from (
+            f"{where}: {value!r} is no block of keys{_HINTS.get(key, '')}"
+            for value in given
+            if not isinstance(value, Mapping)
+        )
+    if not labels:
+        yield f"{where}: has no value; list one or more, or remove the axis"
+    for label in labels:
+        if not isinstance(label, str) or not _LABEL.fullmatch(label):
+            yield (
+                f"{where}: {label!r} cannot be part of a name; give each value a label of "
+                "letters, digits and _.+-, as in {label: value}"
             )
-        if not labels:
-            yield f"{where}: has no value; list one or more, or remove the axis"
-        for label in labels:
-            if not isinstance(label, str) or not _LABEL.fullmatch(label):
-                yield (
-                    f"{where}: {label!r} cannot be part of a name; give each value a label of "
-                    "letters, digits and _.+-, as in {label: value}"
-                )
-        if len(set(labels)) < len(labels):
-            yield f"{where}: lists a value twice; remove duplicates"
+    if len(set(labels)) < len(labels):
+        yield f"{where}: lists a value twice; remove duplicates"
 
 
 def _last(key: str) -> str:

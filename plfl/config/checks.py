@@ -1,12 +1,13 @@
 """Checks that involve several keys of a study. Each yields one line per problem."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from zoneinfo import ZoneInfo, available_timezones
 
 from plfl.config import search
 from plfl.config.algorithms import available
 from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.messages import allowed
+from plfl.config.method_rules import MethodRules
 from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
 from plfl.config.sections import (
@@ -28,6 +29,7 @@ from plfl.config.sections import (
 from plfl.config.task_rules import TaskRules
 from plfl.errors import did_you_mean
 from plfl.layout import GROUPS, ParameterLayout
+from plfl.registry import Algorithm
 from plfl.rounding import drawn_of
 
 Refused = Mapping[tuple[str, str, str], str]
@@ -250,6 +252,16 @@ def of_local_work(federation: Federation) -> Iterator[str]:
             )
 
 
+def of_loss(loss: str, task: TaskRules) -> Iterator[str]:
+    """Report a loss that the task does not use."""
+    default = Federation.model_fields["loss"].default
+    if task.own_loss and loss != default:
+        yield (
+            f"federation.loss: {loss!r} has no effect, as the task {task.name} trains with "
+            f"{task.own_loss}; remove it"
+        )
+
+
 def of_calibration(federation: Federation, task: TaskRules) -> Iterator[str]:
     """Report a calibration that contradicts other keys of the rounds."""
     calibration, where = federation.calibration, "federation.calibration"
@@ -384,10 +396,13 @@ def of_engine(compute: Compute, model: ModelRules) -> Iterator[str]:
         )
 
 
-def of_unfit(reasons: Mapping[str, str]) -> Iterator[str]:
-    """Report methods that cannot train the model, or with the settings; `reasons`: by method."""
-    for method, reason in reasons.items():
-        yield f"grid.method: {method!r} {reason}"
+def of_methods(
+    methods: Mapping[str, MethodRules], model: ModelRules, task: TaskRules, federation: Federation
+) -> Iterator[str]:
+    """Report methods that cannot train the model, or with the settings."""
+    for name, method in methods.items():
+        for reason in method.unfit(model, task, federation):
+            yield f"grid.method: {name!r} {reason}"
 
 
 def of_simulation(simulation: Simulation, clients: int) -> Iterator[str]:
@@ -412,14 +427,24 @@ def of_variants(cells: Mapping[str, object]) -> Iterator[str]:
             return
 
 
-def of_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
-    """Check the paths and values of hyperparameters, and the rounds of successive halving."""
+def of_paths(tuning: Tuning, grid: Grid, unsure: Container[str] = ()) -> Iterator[str]:
+    """Check the paths of hyperparameters, and the rounds of successive halving.
+
+    Args:
+        tuning: the search.
+        grid: names the algorithms.
+        unsure: kinds of algorithms of which the grid may mean any.
+    """
     if (halve := tuning.halve_after) != sorted(set(halve)):
         yield f"tuning.halve_after: {halve} must increase; sort the list and remove duplicates"
     used = {
         kind: {name: c for name, c in available(kind).items() if name in getattr(grid, kind)}
         for kind in KINDS
     }
+    for kind in KINDS:
+        unknown = not {*getattr(grid, kind)} <= {*used[kind]}
+        if unknown or kind in unsure:  # any other could be meant
+            used[kind] = available(kind)
     for key in ("search", "alone"):
         for path, values in getattr(tuning, key).items():
             if key == "alone" and not path.startswith("client_opt."):
@@ -435,8 +460,20 @@ def of_paths(tuning: Tuning, grid: Grid) -> Iterator[str]:
             yield from duplicates(f"tuning.{key}.{path}", list(map(str, values)))
 
 
+def of_values(tuning: Tuning, algorithms: Iterable[tuple[str, Algorithm]]) -> Iterator[str]:
+    """Report values of hyperparameters that `algorithms`, each given with its kind, do not
+    allow."""
+    refused = (
+        f"tuning.{key}.{line}"
+        for kind, algorithm in algorithms
+        for key in ("search", "alone")
+        for line in search.refused(kind, algorithm, getattr(tuning, key))
+    )
+    yield from dict.fromkeys(refused)
+
+
 def of_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> Iterator[str]:
-    """Report values that are out of bounds, and cells that cannot have equally many trials.
+    """Report cells that cannot have equally many trials.
 
     Args:
         tuning: the search.
@@ -444,13 +481,7 @@ def of_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> I
     """
     counts: dict[int, str] = {}
     for cell, (untuned, alone) in cells.items():
-        wanted = tuning.of(alone)
-        try:
-            search.check(untuned, wanted)
-        except ValueError as error:
-            yield f"tuning.{'alone' if alone and tuning.alone else 'search'}.{error}"
-            return
-        counts.setdefault(search.count(untuned, wanted), cell)
+        counts.setdefault(search.count(untuned, tuning.of(alone)), cell)
     listed = ", ".join(f"{cell} has {number}" for number, cell in sorted(counts.items()))
     if tuning.trials is None:
         if len(counts) > 1:

@@ -142,10 +142,18 @@ def _text(text: str) -> str:
     return " ".join(text.split("\n\n")[0].split())
 
 
+def _about(cls: type[Section]) -> str:
+    """What a section is about, as a paragraph of its own."""
+    about = textwrap.fill(_text(cls.__doc__ or ""), 120)
+    return f"\n{about}\n" if about else ""
+
+
 def _reference(block: Section, path: str) -> Iterator[str]:
     table = list(_table(block))
     if table:
         yield f"\n## {f'`{path}`' if path else 'Top level'}\n"
+        if path:
+            yield _about(type(block))
         yield from table
     for key in type(block).model_fields:
         value = getattr(block, key)
@@ -160,16 +168,15 @@ def _reference(block: Section, path: str) -> Iterator[str]:
             continue
         for choice in sections_in(type(block).model_fields[key].annotation):
             name = get_args(choice.model_fields["name"].annotation)[0]
-            yield f"\n## `{where}`: `{name}`\n\n{textwrap.fill(_text(choice.__doc__ or ''), 120)}\n"
+            yield f"\n## `{where}`: `{name}`\n{_about(choice)}"
             yield from _table(choice.model_validate({"name": name}))
 
 
 def _tasks(where: str) -> Iterator[str]:
     """The keys of the tasks that a study can name."""
     for name, cls in task_rules.available().items():
-        about = textwrap.fill(_text(cls.__doc__ or ""), 120)
         default = " (default)" if name == task_rules.DEFAULT else ""
-        yield f"\n## `{where}`: `name: {name}`{default}\n\n{about}\n"
+        yield f"\n## `{where}`: `name: {name}`{default}\n{_about(cls)}"
         yield from _table(cls())
 
 
@@ -178,8 +185,7 @@ def _other_models(where: str) -> Iterator[str]:
     for name, cls in available().items():
         if name == DEFAULT:
             continue
-        about = textwrap.fill(_text(cls.__doc__ or ""), 120)
-        yield f"\n## `{where}`: {'`module`' if name == OWN else f'`name: {name}`'}\n\n{about}\n"
+        yield f"\n## `{where}`: {'`module`' if name == OWN else f'`name: {name}`'}\n{_about(cls)}"
         required = [key for key, field in cls.model_fields.items() if field.is_required()]
         yield from _table(cls.model_construct(**dict.fromkeys(required)))
 

@@ -1,6 +1,7 @@
 """Explains errors in a configuration: path, value, what is allowed and the most similar name."""
 
 import copy
+import itertools
 import re
 import reprlib
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,8 @@ RENAMED = {
 
 UNKNOWN = "unknown_key"
 """Type of an error whose message begins with the rest of the path."""
+UNKNOWN_KEY = "unknown_key_of_named_block"
+"""Type of an error whose message follows the path of an unknown key."""
 
 _IN_WORDS = {
     r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?$": "write it as 2017-01-31 or 2017-01-31T06:00",
@@ -29,8 +32,12 @@ _IN_WORDS = {
     r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9_.+=,-]+)?$": (
         "use only letters, digits, '_', '.' and '-', and begin with a letter or a digit"
     ),
+    r"^.+\.py:[A-Za-z_]\w*$": "write the file and the class, such as mine.py:Net",
 }
 """What the patterns of names mean."""
+
+_BLOCKS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
+"""Types of the error that a value is no block of keys."""
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
@@ -66,13 +73,28 @@ def without(raw: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
     return pruned
 
 
+def keys_in(error: ValidationError) -> list[str]:
+    """The dotted keys in which pydantic found an error."""
+    paths = (itertools.takewhile(lambda p: isinstance(p, str), e["loc"]) for e in error.errors())
+    return [".".join(map(str, path)) for path in paths]
+
+
+def not_about(lines: Iterable[str], keys: Iterable[str]) -> list[str]:
+    """The lines that mention none of the dotted `keys`."""
+    pattern = "|".join(re.escape(key) for key in keys if "." in key)
+    mention = re.compile(rf"(?<![\w.])({pattern})(?!\.?\w)")
+    return [line for line in lines if not (pattern and mention.search(line))]
+
+
 def _lines(error: Any, model: type[Section]) -> list[str]:
     # For a number or a list of numbers, pydantic adds the type it tried to the path of the key.
     parts = [str(part) for part in error["loc"]]
-    path = ".".join(part for part in parts if "constrained-" not in part)
+    path = ".".join(part for part in parts if "constrained-" not in part and part != "[key]")
     kind = error["type"]
     if kind == UNKNOWN:
         return [f"{path}.{error['msg']}"]
+    if kind == UNKNOWN_KEY:
+        return [f"{path}: {error['msg']}"]
     if kind == "value_error" and not path:
         return str(error["ctx"]["error"]).split("\n")
     if kind == "extra_forbidden" and path in RENAMED:
@@ -85,6 +107,8 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
     message = message[0].lower() + message[1:]
     if kind == "string_pattern_mismatch":
         message = _IN_WORDS.get(error["ctx"]["pattern"], message)
+    if kind in _BLOCKS:
+        message = _as_block(error, model)
     line = f"{path}: {_SHORT.repr(error['input'])} is not allowed: {message}"
     if kind == "list_type" and not isinstance(error["input"], dict):
         line += f", such as [{error['input']}]"
@@ -97,6 +121,13 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
     if kind == "literal_error" and isinstance(error["input"], str):
         line += did_you_mean(error["input"], re.findall(r"'([^']+)'", error["ctx"]["expected"]))
     return [line]
+
+
+def _as_block(error: Any, model: type[Section]) -> str:
+    """What to write instead of a value that is no block of keys."""
+    value = error["input"]
+    names = [name for block in blocks_at(error["loc"], model) for name in _names(block)]
+    return "it is a block of keys" + (f", such as {{name: {value}}}" if value in names else "")
 
 
 def sections_in(annotation: Any) -> list[type[Section]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from plfl.config.model_rules import DEFAULT, ModelRules
@@ -86,62 +87,61 @@ class MethodRules(Algorithm):
     mixes: ClassVar[bool] = False
     """Whether clients forecast with something other than a model (`Method.mixed`)."""
 
-    def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> str | None:
-        """Why the method cannot train this model, or with these settings; None if it can."""
+    def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> Iterator[str]:
+        """Why the method cannot train this model, or with these settings; nothing if it can."""
         if self.only_task not in (None, task.name):
-            return (
+            yield (
                 f"is defined for the task {self.only_task}, but task.name is {task.name}; remove "
                 "the method"
             )
         if self.reads_features and not model.features:
-            return (
+            yield (
                 f"compares hidden features of the model {DEFAULT}, which {model.summary} does not "
                 f"have; remove the method, or set model.name to {DEFAULT}"
             )
         if self.has_teacher and (reason := task.refuses_teacher(federation.loss)):
-            return f"mixes forecasts of a teacher into the targets, which {reason}"
+            yield f"mixes forecasts of a teacher into the targets, which {reason}"
         if self.selects and federation.selection != "uniform":
-            return (
+            yield (
                 "decides itself who takes part in a round; remove the method, or set "
                 "federation.selection to uniform"
             )
         if self.reads_rate and not federation.has_constant_rate:
-            return (
+            yield (
                 "needs a constant learning rate of the local optimiser; remove the method, or "
                 "federation.schedule, federation.warm_up and federation.decay"
             )
         if self.own_steps and (federation.opt_state != "reset" or federation.ema is not None):
-            return (
+            yield (
                 "trains several models or parts of a model in turn, each with fresh moments and "
                 "without an average; remove the method, or federation.opt_state and federation.ema"
             )
         if self.own_steps and federation.local_epochs is not None:
-            return (
+            yield (
                 "needs the same number of local steps for every client; remove the method, or set "
                 "federation.local_steps instead of federation.local_epochs"
             )
         if self.adapts and federation.ema is not None:
-            return (
+            yield (
                 "adapts its models before each forecast, and adapted models have no average; "
                 "remove the method, or federation.ema"
             )
         own = self.has_own_model or self.adapts or self.mixes
         if own and federation.calibrates:
-            return (
+            yield (
                 "makes the clients' models for forecasts itself; remove the method, or "
                 "federation.calibration"
             )
         if self.mixes and task.name != "forecast":
-            return (
+            yield (
                 "mixes forecasts with measured loads, so that the task has to be forecast, not "
                 f"{task.name}; remove the method"
             )
         if self.mixes and (federation.keep == "best" or federation.ema is not None):
-            return (
+            yield (
                 "does not forecast with a model alone, so there is no best model and no average; "
                 "remove the method, or federation.keep and federation.ema"
             )
-        return None
 
     @property
     def simulation_only(self) -> str | None:

@@ -96,6 +96,7 @@ def _chosen(raw: Any) -> Any:
         default=OWN if own else DEFAULT,
         find=find,
         names=lambda: [name for name in available() if name != OWN],
+        beside=() if isinstance(raw, Mapping) and ("name" in raw or own) else ("module",),
     )
 
 

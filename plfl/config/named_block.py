@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from pydantic_core import PydanticCustomError
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from plfl.config.messages import UNKNOWN, allowed
+from plfl.config.messages import UNKNOWN, UNKNOWN_KEY, allowed
 from plfl.registry import Kind
 
 
@@ -15,6 +16,7 @@ def chosen(
     default: str,
     find: Callable[[str], type[Kind]],
     names: Callable[[], Iterable[str]],
+    beside: Iterable[str] = (),
 ) -> Kind:
     """What the `name` of a block, or without one the default name, stands for, with the block's
     other keys.
@@ -23,11 +25,12 @@ def chosen(
         what: its kind in messages, such as `model`.
         find: the class of a name; raises KeyError if there is none.
         names: the names that a message suggests.
+        beside: keys that could stand in place of `name`.
 
     Raises:
         ValueError: it is no block.
-        PydanticCustomError: the name or a key is unknown.
-        pydantic.ValidationError: a value is not possible.
+        PydanticCustomError: the name is unknown.
+        pydantic.ValidationError: keys are unknown, or values are not possible.
     """
     if not isinstance(block, Mapping):
         meant = next((name for name in names() if name == block), default)
@@ -38,14 +41,29 @@ def chosen(
         cls = find(name)
     except (KeyError, TypeError):
         raise refusal(f"name: {name!r} is unknown; {allowed(str(name), names())}") from None
-    for key in keys:
-        if key not in cls.model_fields:
-            known = allowed(str(key), ["name", *cls.model_fields])
-            others = [other for other in names() if key in find(other).model_fields]
-            if len(others) == 1:
-                known += f"; the {what} {others[0]} has it: add `name: {others[0]}`"
-            raise refusal(f"{key}: unknown key of the {what} {name}; {known}")
-    return cls.model_validate(keys)
+    problems: list[InitErrorDetails] = []
+    for key in [key for key in keys if key not in cls.model_fields]:
+        known = allowed(str(key), ["name", *beside, *cls.model_fields])
+        others = [other for other in names() if key in find(other).model_fields]
+        if len(others) == 1:
+            known += f"; the {what} {others[0]} has it: add `name: {others[0]}`"
+        line = {"line": f"unknown key of the {what} {name}; {known}"}
+        unknown = PydanticCustomError(UNKNOWN_KEY, "{line}", line)
+        problems.append({"type": unknown, "loc": (key,), "input": keys.pop(key)})
+    try:
+        kind = cls.model_validate(keys)
+    except ValidationError as error:
+        problems += [_again(found) for found in error.errors()]
+    if problems:
+        raise ValidationError.from_exception_data(what, problems)
+    return kind
+
+
+def _again(found: ErrorDetails) -> InitErrorDetails:
+    """An error that pydantic found, to be raised with others."""
+    given = found.get("ctx", {}) | {"message": found["msg"]}
+    kind = PydanticCustomError(found["type"], "{message}", given)
+    return {"type": kind, "loc": found["loc"], "input": found["input"]}
 
 
 def refusal(message: str) -> PydanticCustomError:

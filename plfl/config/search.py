@@ -6,7 +6,7 @@ combinations, so no side of a comparison has a larger budget.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from plfl.config.method_rules import MethodRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.registry import Algorithm
+from plfl.registry import Algorithm, Kind
 
 KINDS = ("client_opt", "server_opt", "method")
 Value = bool | int | float | str | None
@@ -61,15 +61,16 @@ def candidates(base: Candidate, search: Search, trials: int | None = None) -> li
     return [_with(base, dict(zip(axes, values, strict=True))) for values in combinations]
 
 
-def check(base: Candidate, search: Search) -> None:
-    """Check every value of `search` that concerns the algorithms of `base`.
-
-    Raises:
-        ValueError: see `candidates`.
-    """
+def refused(kind: str, algorithm: Algorithm, search: Search) -> Iterator[str]:
+    """One line, with its path, for each value that an algorithm of some kind does not allow."""
     for path, values in search.items():
-        for value in values if _target(base, path) else ():
-            _with(base, {path: value})
+        if (key := _key(kind, algorithm, path)) is None:
+            continue
+        for value in values:
+            try:
+                _changed(algorithm, key, value, path)
+            except ValueError as error:
+                yield str(error)
 
 
 def count(base: Candidate, search: Search) -> int:
@@ -108,25 +109,31 @@ def _parts(path: str) -> tuple[str, str, str]:
 
 def _target(base: Candidate, path: str) -> tuple[str, str] | None:
     """Kind and key of the hyperparameter of `base` that a path names; None if there is none."""
-    kind, name, key = _parts(path)
-    if kind not in KINDS:
-        return None
-    algorithm: Algorithm | None = getattr(base, kind)
-    if algorithm is None or name not in ("*", algorithm.name):
-        return None
-    return (kind, key) if key in type(algorithm).model_fields else None
+    kind = _parts(path)[0]
+    algorithm: Algorithm | None = getattr(base, kind) if kind in KINDS else None
+    key = _key(kind, algorithm, path) if algorithm else None
+    return (kind, key) if key else None
+
+
+def _key(kind: str, algorithm: Algorithm, path: str) -> str | None:
+    """The hyperparameter of an algorithm that a path names, or None."""
+    of_kind, name, key = _parts(path)
+    named = of_kind == kind and name in ("*", algorithm.name)
+    return key if named and key in type(algorithm).model_fields else None
+
+
+def _changed(algorithm: Kind, key: str, value: Value, path: str) -> Kind:
+    try:
+        return type(algorithm).model_validate(algorithm.model_dump() | {key: value})
+    except ValidationError as error:
+        raise ValueError(f"{path}: {value!r} is not allowed: {error.errors()[0]['msg']}") from None
 
 
 def _with(base: Candidate, values: Mapping[str, Value]) -> Candidate:
     for path, value in values.items():
         kind, key = _target(base, path) or ("", "")
         algorithm = getattr(base, kind)
-        try:
-            changed = type(algorithm).model_validate(algorithm.model_dump() | {key: value})
-        except ValidationError as error:
-            raise ValueError(
-                f"{path}: {value!r} is not allowed: {error.errors()[0]['msg']}"
-            ) from None
+        changed = _changed(algorithm, key, value, path)
         tuned = (f"{kind}.{algorithm.name}.{key}", getattr(changed, key))
         base = replace(base, **{kind: changed, "tuned": (*base.tuned, tuned)})
     return base

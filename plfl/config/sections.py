@@ -220,6 +220,16 @@ class Data(Section):
         return ORIGINS[self.source]
 
     @property
+    def is_sample(self) -> bool:
+        """Whether they are sample data, which every table, title and log must say."""
+        return self.source == "sample"
+
+    @property
+    def sample_suffix(self) -> str:
+        """What a title adds if they are sample data; otherwise empty."""
+        return " (sample data)" if self.is_sample else ""
+
+    @property
     def is_images(self) -> bool:
         """Whether the clients hold labelled images instead of series of loads."""
         return self.source in IMAGES
@@ -480,7 +490,8 @@ class Federation(Section):
     """Weights of the clients in the server's mean: all equal (paper), or by training windows."""
     loss: Literal["mse", "mae", "huber"] = "mse"
     """Loss of the forecasts in scaled units: mean squared error (paper), mean absolute error, or
-    Huber's loss, which is squared below an error of 1 and absolute above."""
+    Huber's loss, which is squared below an error of 1 and absolute above. Tasks with a loss of
+    their own (`quantiles`, `classify`) accept the default only."""
     opt_state: Literal["reset", "keep", "keep_personal"] = "reset"
     """State of the local optimiser at the start of a round: reset (paper), kept, or kept for the
     personal parameters only."""
@@ -595,7 +606,7 @@ class Scarcity(Section):
 
 
 class Tracking(Section):
-    """MLflow."""
+    """The MLflow database of a study."""
 
     enabled: bool = True
     """Log the study into an MLflow database in its results folder."""

@@ -9,18 +9,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from plfl import plugins
-from plfl.config import axes, checks, search, task_rules
-from plfl.config.algorithms import Hyperparameters, available
+from plfl.config import axes, checks, task_rules
+from plfl.config.algorithms import Hyperparameters
 from plfl.config.axes import Axis
+from plfl.config.combinations import Combinations
 from plfl.config.loading import read
-from plfl.config.messages import explain, without
+from plfl.config.messages import explain, keys_in, not_about, without
 from plfl.config.method_rules import MethodRules
 from plfl.config.model_rules import DEFAULT, ChosenModel, find
 from plfl.config.plugged import with_plugins
-from plfl.config.search import Candidate
+from plfl.config.search import KINDS, Candidate
 from plfl.config.sections import (
     IMAGES,
     Baselines,
@@ -47,6 +48,9 @@ PAPER_SCHEMES = {"P1": ["*"], "P2": ["body"], "P3": []}
 """The paper's sharing schemes: share everything, the body of the model (its LSTM), nothing."""
 LONGEST_NAME = 100
 """Maximum length of a study's name, in characters."""
+Unsure = frozenset[str]
+"""Keys of two parts at most, such as `data.source`, whose values are not those that a study
+means."""
 
 
 @dataclass(frozen=True, order=True)
@@ -59,6 +63,11 @@ class Cell:
     client_opt: str
     server_opt: str
     seed: int
+
+    @property
+    def combination(self) -> tuple[str, str, str, str]:
+        """The cell without its state and seed; see `plfl.config.combinations`."""
+        return self.sharing, self.method, self.client_opt, self.server_opt
 
     def __str__(self) -> str:
         """The name of the cell, as in file names: `CA-P2-fedopt-adam-fedyogi-10`."""
@@ -100,6 +109,8 @@ class Study(Section):
     tracking: Tracking = Tracking()
     compute: Compute = Compute()
 
+    # -- reading and checking --------------------------------------------------------------------
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a study from a YAML file, or a variant of it from `FILE:VARIANT` (docs/axes.md).
@@ -126,80 +137,126 @@ class Study(Section):
         try:
             study = cls.model_validate(raw)
         except ValidationError as error:
-            problems = broken + explain(error, cls)
-            raw = dict(raw)
-            of_model = any(found["loc"][:1] == ("model",) for found in error.errors())
-            if of_model:
-                raw.pop("sharing", None)  # its patterns mean parameters of that model
-            # Checks across blocks only run once every key is valid by itself. Remove the invalid
-            # keys and check again, so that one message lists all errors, except those of the
-            # default model, which the study does not name.
-            try:
-                cls.model_validate(without(raw, error))
-            except ValidationError as rest:
-                further = [p for p in explain(rest, cls) if p not in problems]
-                problems += [p for p in further if not (of_model and p.startswith("model"))]
-            raise ConfigError(source, problems) from None
+            raise ConfigError(source, broken + cls._explained(error, raw)) from None
         if broken:
             raise ConfigError(source, broken)
         return study
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values of some keys, unchecked."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]  # follows from the values of the original
+        return copied
+
+    @classmethod
+    def _explained(
+        cls, error: ValidationError, raw: Mapping[str, Any], unsure: Unsure = frozenset()
+    ) -> list[str]:
+        """All problems of `raw`, in which pydantic found an error.
+
+        Checks across blocks only run once every key is valid by itself. So invalid keys are removed
+        and the rest is checked again. It has the defaults of these keys, which the study does not
+        mean: they are `unsure`.
+        """
+        problems = explain(error, cls)
+        invalid = {".".join(map(str, found["loc"][:2])) for found in error.errors()} - {""}
+        if not invalid:
+            return problems
+        unsure |= invalid
+        try:
+            cls.model_validate(without(raw, error), context={"unsure": unsure})
+        except ValidationError as rest:
+            known = not_about(explain(rest, cls), keys_in(error))
+            problems += [line for line in known if line not in problems]
+        return problems
+
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        problems = list(self._problems_of_axes() if self.grid.model_extra else self._problems())
+    def _consistent(self, info: ValidationInfo) -> Self:
+        unsure: Unsure = (info.context or {}).get("unsure", frozenset())
+        further = self.grid.model_extra
+        problems = list(self._problems_of_axes(unsure) if further else self._problems(unsure))
         if problems:
             raise ValueError("\n".join(problems))
         return self
 
-    def _problems(self) -> Iterator[str]:
-        named = list(checks.of_grid(self.grid, self.sharing))
-        yield from named
+    def _problems(self, unsure: Unsure) -> Iterator[str]:
+        """Problems of keys that do not fit each other, without those that are about the default of
+        an `unsure` key."""
+        blocks = {key.split(".")[0] for key in unsure}
+        of_source = not unsure.isdisjoint({"data", "data.source"})
+        of_task = not unsure.isdisjoint({"task", "task.name"})
+        of_model = "model" in blocks
+        kinds = {kind for kind in KINDS if not unsure.isdisjoint({"grid", f"grid.{kind}"})}
+        yield from checks.of_grid(
+            self.grid, self.grid.sharing if "sharing" in blocks else self.sharing
+        )
         yield from checks.of_data(self.data)
-        misfits = list(checks.of_task(self.task.name, self.data))
-        yield from misfits
-        if misfits and not self.data.is_images:
-            return  # a model's outputs, on which further checks depend, follow from the images
+        misfits = [*checks.of_task(self.task.name, self.data)]
+        if not (of_source or of_task):
+            yield from misfits
         if self.data.is_images:
             yield from checks.of_images(self.data, self.windows, self.federation, self.tuning)
-        yield from checks.of_selection(self.data, self.federation)
+        if not of_source and "data.clients" not in unsure:
+            yield from checks.of_selection(self.data, self.federation)
         yield from checks.of_local_work(self.federation)
-        yield from checks.of_calibration(self.federation, self.task)
+        if not of_task:
+            yield from checks.of_loss(self.federation.loss, self.task)
+            yield from checks.of_calibration(self.federation, self.task)
+            methods = self.combinations.methods
+            yield from checks.of_methods(methods, self.model, self.task, self.federation)
         yield from checks.of_windows(self.windows)
         yield from checks.of_context(self.windows, self.data)
-        yield from checks.of_target(self.windows, self.model)
         yield from checks.of_sharing_names(self.sharing)
-        broken = self.model.problems(self.window_shape)
-        yield from broken
-        if not broken:
-            yield from checks.of_sharing(self.sharing, self.layout)
-        yield from checks.of_engine(self.compute, self.model)
-        yield from checks.of_unfit(self.unfit)
+        if not of_model:
+            yield from checks.of_target(self.windows, self.model)
+            yield from checks.of_engine(self.compute, self.model)
+        # The number of classes follows from the images, and the parameters from both and the model.
+        has_shape = self.data.is_images or not misfits
+        if has_shape and not (of_source or of_model):
+            broken = self.model.problems(self.window_shape)
+            yield from broken
+            if not broken:
+                yield from checks.of_sharing(self.sharing, self.layout)
+                if "grid.refused" not in unsure:
+                    yield from checks.of_schemes(self.grid, self.unshareable)
         yield from checks.of_simulation(self.federation.simulation, self.data.clients)
-        yield from checks.of_combinations(self.grid, self.refused)
-        yield from checks.of_schemes(self.grid, self.unshareable)
-        yield from checks.of_paths(self.tuning, self.grid)
-        if not named:
+        if not (kinds or "grid.refused" in unsure):
+            yield from checks.of_combinations(self.grid, self.combinations.refused)
+        yield from checks.of_paths(self.tuning, self.grid, kinds)
+        yield from checks.of_values(self.tuning, self.combinations.algorithms)
+        if has_shape and not (kinds or "tuning" in blocks):
             yield from checks.of_budgets(self.tuning, self._untuned_cells)
 
-    def _problems_of_axes(self) -> Iterator[str]:
-        """Problems of the axes beside those that every grid has, then those of the variants."""
-        found = list(axes.problems(self.grid, self.tuning, type(self)))
-        yield from found
-        if found:
+    def _problems_of_axes(self, unsure: Unsure) -> Iterator[str]:
+        """Problems of the axes beside those that every grid has, then those of the variants that
+        the sound axes span."""
+        of_axes = axes.problems(self.grid, self.tuning, type(self))
+        yield from itertools.chain(*of_axes.values())
+        if broken := [key for key, found in of_axes.items() if found]:
+            rest = self.model_dump(mode="json", exclude_unset=True)
+            rest["grid"] = {k: v for k, v in rest["grid"].items() if k not in broken}
+            try:
+                type(self).model_validate(rest, context={"unsure": unsure | {*broken}})
+            except ValidationError as error:
+                yield from not_about(explain(error, type(self)), broken)
             return
         of_variants: dict[str, list[str]] = {}
         for label in self.places:
+            raw = self._raw_variant(label)
             try:
-                self._variant(label)
+                type(self).model_validate(raw, context={"unsure": unsure})
             except ValidationError as error:
-                for problem in explain(error, type(self)):
+                for problem in self._explained(error, raw, unsure):
                     of_variants.setdefault(problem, []).append(label)
         for problem, labels in of_variants.items():
             yield problem if len(labels) == len(self.places) else f"{problem} (in {_some(labels)})"
-        if not of_variants:
+        if not (of_variants or unsure):
             yield from checks.of_variants(
                 {v: [(c, s.is_alone(c)) for c in s.cells] for v, s in self.variants.items()}
             )
+
+    # -- variants --------------------------------------------------------------------------------
 
     @cached_property
     def axes(self) -> list[Axis]:
@@ -219,11 +276,10 @@ class Study(Section):
         """
         if not self.axes:
             return {"": self}
-        return {label: self._variant(label) for label in self.places}
+        return {label: type(self).model_validate(self._raw_variant(label)) for label in self.places}
 
-    def _variant(self, label: str) -> Self:
-        raw = axes.at(self, self.axes, self.places[label]) | {"name": f"{self.name}/{label}"}
-        return type(self).model_validate(raw)
+    def _raw_variant(self, label: str) -> dict[str, Any]:
+        return axes.at(self, self.axes, self.places[label]) | {"name": f"{self.name}/{label}"}
 
     @cached_property
     def inputs(self) -> dict[str, str]:
@@ -261,14 +317,16 @@ class Study(Section):
         known = [(f"{v}/" if v else "") for v in self.variants]
         if (label + slash) in known:
             study = self.variants[label]
-            found = {str(one): one for one in study.cells}
-            if cell in found:
-                return study, found[cell]
-            hint = did_you_mean(cell, found)
+            by_name = {str(one): one for one in study.cells}
+            if cell in by_name:
+                return study, by_name[cell]
+            hint = did_you_mean(cell, by_name)
         else:
             hint = did_you_mean(label, self.variants) if self.axes else ""
         problem = f"the study has no cell {name!r}{hint}; `plfl cells --list` lists them"
         raise ConfigError(self.name, [problem])
+
+    # -- the model -------------------------------------------------------------------------------
 
     @property
     def window_shape(self) -> WindowShape:
@@ -284,73 +342,33 @@ class Study(Section):
         """The parameters of the model, as columns of a row."""
         return self.model.layout(self.window_shape)
 
-    @property
-    def unfit(self) -> dict[str, str]:
-        """Why methods of the grid cannot train the model, or with the settings, by method."""
-        given = self.model, self.task, self.federation
-        found = {
-            name: self.hyperparameters.of_method(name).unfit(*given)
-            for name in self.grid.method
-            if self._is_known("method", name)
-        }
-        return {name: reason for name, reason in found.items() if reason}
+    def parameters(self, patterns: Iterable[str]) -> list[str]:
+        """Names of the model's parameters that any of the patterns means, in order."""
+        layout = self.layout
+        meant = {name for pattern in patterns for name in layout.matching(pattern)}
+        return [name for name in layout.names if name in meant]
 
-    @property
-    def _untuned_cells(self) -> dict[str, tuple[Candidate, bool]]:
-        """The first cell of each combination: its algorithms, and whether clients train alone."""
-        first = {astuple(cell)[1:-1]: cell for cell in reversed(self.cells)}
-        alone = {cell: self.is_alone(cell) for cell in first.values()}
-        return {
-            str(cell): (
-                self._untuned(cell.method, cell.client_opt, cell.server_opt, alone[cell]),
-                alone[cell],
-            )
-            for cell in first.values()
-        }
+    # -- the grid --------------------------------------------------------------------------------
 
     @cached_property
-    def refused(self) -> dict[tuple[str, str, str], str]:
-        """The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
-        found = {}
-        grid = self.grid
-        for names in itertools.product(grid.method, grid.client_opt, grid.server_opt):
-            if not all(map(self._is_known, ("method", "client_opt", "server_opt"), names)):
-                continue  # unknown names are reported by `checks.of_grid`
-            for candidate in self._tried(names):
-                method = candidate.method
-                if method and (
-                    reason := method.refuses(candidate.client_opt, candidate.server_opt)
-                ):
-                    found[names] = reason
-                    break
-        return found
+    def combinations(self) -> Combinations:
+        """The combinations of the grid."""
+        return Combinations(self.grid, self.hyperparameters, self.tuning, self.sharing)
 
     @cached_property
     def unshareable(self) -> dict[tuple[str, str], str]:
         """The reasons why methods do not work with sharing schemes, by the two names."""
-        known = [name for name in self.grid.method if self._is_known("method", name)]
-        rules = {name: self.hyperparameters.of_method(name) for name in known}
-        choosy = [n for n in known if type(rules[n]).unshareable is not MethodRules.unshareable]
+        rules = self.combinations.methods
+        choosy = [n for n in rules if type(rules[n]).unshareable is not MethodRules.unshareable]
         if not choosy or list(self.model.problems(self.window_shape)):
             return {}
-        layout, found = self.layout, {}
+        layout, reasons = self.layout, {}
         for method, scheme in itertools.product(choosy, self.grid.sharing):
             if self.sharing.get(scheme):
                 shared = layout.mask(self.sharing[scheme])
                 if reason := rules[method].unshareable(shared, layout):
-                    found[method, scheme] = reason
-        return found
-
-    def _is_known(self, kind: str, name: str) -> bool:
-        return name in available(kind)
-
-    def _tried(self, names: tuple[str, str, str]) -> list[Candidate]:
-        """The combinations of values that a cell with a server and these algorithms tries."""
-        untuned = self._untuned(*names)
-        try:
-            return search.candidates(untuned, self.tuning.search, self.tuning.trials)
-        except ValueError:  # reported by `checks.of_budgets`
-            return [untuned]
+                    reasons[method, scheme] = reason
+        return reasons
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -381,19 +399,43 @@ class Study(Section):
         return [
             cell
             for cell in cells
-            if (cell.method, cell.client_opt, cell.server_opt) not in self.refused
+            if (cell.method, cell.client_opt, cell.server_opt) not in self.combinations.refused
             and (cell.method, cell.sharing) not in self.unshareable
         ]
 
-    def shares_nothing(self, sharing: str) -> bool:
-        """Whether a sharing scheme shares no parameter."""
-        return not self.sharing[sharing]
+    @property
+    def _untuned_cells(self) -> dict[str, tuple[Candidate, bool]]:
+        """The first cell of each combination: its algorithms, and whether clients train alone."""
+        combinations = self.combinations
+        first = {cell.combination: cell for cell in reversed(self.cells)}
+        return {
+            str(cell): (combinations.untuned(*names), self.is_alone(cell))
+            for names, cell in first.items()
+            if combinations.is_known(*names)
+        }
 
-    def parameters(self, patterns: Iterable[str]) -> list[str]:
-        """Names of the model's parameters that any of the patterns means, in order."""
-        layout = self.layout
-        found = {name for pattern in patterns for name in layout.matching(pattern)}
-        return [name for name in layout.names if name in found]
+    def with_all_seeds(self, cells: Iterable[Cell]) -> list[Cell]:
+        """These cells and, if they are tuned, those that differ from them only in their seeds.
+
+        Hyperparameters are chosen once for all seeds of a cell, so all its seeds train together.
+        """
+        wanted = set(cells)
+        tuned = {astuple(cell)[:-1] for cell in wanted if self.trials(cell) > 1}
+        return [cell for cell in self.cells if cell in wanted or astuple(cell)[:-1] in tuned]
+
+    @property
+    def rungs(self) -> list[int]:
+        """Rounds after which trials are compared, including the last round."""
+        rounds = self.federation.rounds
+        chooses = bool(self.tuning.search or self.tuning.alone)
+        ends = {round(share * rounds) for share in self.tuning.halve_after if chooses}
+        return [*sorted(ends - {0, rounds}), rounds]
+
+    # -- a cell ----------------------------------------------------------------------------------
+
+    def is_alone(self, cell: Cell) -> bool:
+        """Whether the clients of a cell train alone, without a server."""
+        return self.combinations.trains_alone(cell.sharing, cell.method)
 
     def method(self, cell: Cell) -> MethodRules:
         """The method of a cell with the study's hyperparameters."""
@@ -408,69 +450,12 @@ class Study(Section):
         return self.hyperparameters.of_server_opt(cell.server_opt)
 
     def candidates(self, cell: Cell) -> list[Candidate]:
-        """The combinations of hyperparameters that a cell tries."""
-        alone = self.is_alone(cell)
-        return search.candidates(
-            self._untuned(cell.method, cell.client_opt, cell.server_opt, alone),
-            self.tuning.of(alone),
-            self.tuning.trials,
-        )
+        """The algorithms of a cell, with each choice of hyperparameters that it tries."""
+        return self.combinations.candidates(*cell.combination)
 
     def trials(self, cell: Cell) -> int:
-        """The number of combinations of hyperparameters that a cell tries."""
-        alone = self.is_alone(cell)
-        untuned = self._untuned(cell.method, cell.client_opt, cell.server_opt, alone)
-        return self.tuning.trials or search.count(untuned, self.tuning.of(alone))
-
-    def _untuned(
-        self, method: str, client_opt: str, server_opt: str, alone: bool = False
-    ) -> Candidate:
-        """The algorithms with the study's own hyperparameters.
-
-        Where clients train alone, the method is left out: it has no effect.
-        """
-        return Candidate(
-            self.hyperparameters.of_client_opt(client_opt),
-            self.hyperparameters.of_server_opt(server_opt),
-            None if alone else self.hyperparameters.of_method(method),
-        )
-
-    @property
-    def rungs(self) -> list[int]:
-        """Rounds after which trials are compared, including the last round."""
-        rounds = self.federation.rounds
-        chooses = bool(self.tuning.search or self.tuning.alone)
-        ends = {round(share * rounds) for share in self.tuning.halve_after if chooses}
-        return [*sorted(ends - {0, rounds}), rounds]
-
-    def with_all_seeds(self, cells: Iterable[Cell]) -> list[Cell]:
-        """These cells and, if they are tuned, those that differ from them only in their seeds.
-
-        Hyperparameters are chosen once for all seeds of a cell, so all its seeds train together.
-        """
-        wanted = set(cells)
-        tuned = {astuple(cell)[:-1] for cell in wanted if self.trials(cell) > 1}
-        return [cell for cell in self.cells if cell in wanted or astuple(cell)[:-1] in tuned]
-
-    def is_alone(self, cell: Cell) -> bool:
-        """Whether the clients of a cell train alone, without a server."""
-        return self.trains_alone(cell.sharing, cell.method)
-
-    def trains_alone(self, sharing: str, method: str) -> bool:
-        """Whether clients train alone with a sharing scheme and a method."""
-        ignores = self.hyperparameters.of_method(method).ignores_sharing
-        return self.shares_nothing(sharing) and not ignores
-
-    def repeats(self, sharing: str, method: str, client_opt: str, server_opt: str) -> bool:
-        """Whether a combination repeats an earlier one, as happens without a server."""
-        if not self.trains_alone(sharing, method):
-            return False
-        same = (
-            (m, s)
-            for m, s in itertools.product(self.grid.method, self.grid.server_opt)
-            if self.trains_alone(sharing, m) and (m, client_opt, s) not in self.refused
-        )
-        return next(same) != (method, server_opt)
+        """The number of choices of hyperparameters that a cell tries."""
+        return self.combinations.trials(*cell.combination)
 
     def settings(self, cell: Cell) -> dict[str, Any]:
         """The part of the configuration that determines the numbers of `cell`, and nothing else.
@@ -507,6 +492,8 @@ class Study(Section):
             settings["plugins"] = code
         return settings
 
+    # -- results ---------------------------------------------------------------------------------
+
     def description(self) -> dict[str, Any]:
         """The study as its results record it, without the settings that do not affect them."""
         return self.model_dump(
@@ -529,16 +516,6 @@ class Study(Section):
     def figures(self) -> Path:
         """The folder of the study's figures."""
         return Path("figures") / self.name
-
-    @property
-    def is_sample(self) -> bool:
-        """Whether the data are sample data, which every table, title and log must say."""
-        return self.data.source == "sample"
-
-    @property
-    def sample_suffix(self) -> str:
-        """What a title adds if the data are sample data; otherwise empty."""
-        return " (sample data)" if self.is_sample else ""
 
 
 def _some(labels: list[str], most: int = 3) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -18,12 +18,16 @@ from plfl.registry import Algorithm
 PACKAGE = "plfl.tasks"
 """Holds the tasks, one file each. Only the file of the task that is named is imported."""
 DEFAULT = "forecast"
-Margins = Literal["none", "personal", "shared"]
-"""Whether intervals get a margin at both ends: none, one of each client's own, or one for all."""
+Margins = Literal["none", "personal", "adaptive", "shared"]
+"""Whether intervals get a margin at both ends: none, one of each client's own, one of its own that
+follows its loads, or one for all."""
 
 
 class TaskRules(Algorithm):
     """The rules of a task. `plfl.tasks.Task` adds what is computed."""
+
+    own_loss: ClassVar[str | None] = None
+    """The loss that it trains with instead of `federation.loss`, in words; None: that one."""
 
     def outputs(self, horizons: int) -> int:
         """O, the numbers that a model returns for a window, of which the study predicts some

@@ -66,6 +66,9 @@ def _check_windows(dataset: Dataset, windows: Windows) -> None:
         raise DataError("\n".join(problems))
 
 
+UNKNOWN = np.datetime64("NaT")
+
+
 @dataclass(frozen=True)
 class Scaling:
     """What `build` estimates for one client, with which later readings become windows, too."""
@@ -80,6 +83,9 @@ class Scaling:
     """Greatest value (F,) there."""
     context: list[NDArray[np.float64]]
     """What each transform of `windows.context` takes from that part."""
+    known: np.datetime64 = UNKNOWN
+    """Stamp of the last row that the model and the margins of its intervals come from: the end of
+    the validation set."""
 
 
 def scalings(
@@ -91,8 +97,12 @@ def scalings(
     offset, scale = _scales(raw, edges, windows, limits)
     low, high = _limits(raw, edges, "per_client")
     parts = _series(tables, windows, _training(raw, edges), offset, scale)
+    stamps = np.concatenate([part.stamps for part in parts])
     return [
-        Scaling(offset[i], scale[i], low[i], high[i], context.estimate(part, windows.context))
+        Scaling(
+            *(offset[i], scale[i], low[i], high[i], context.estimate(part, windows.context)),
+            known=stamps[edges[i, 2] - 1],
+        )
         for i, part in enumerate(parts)
     ]
 
@@ -114,7 +124,8 @@ def scaling_of_new(client: str, table: pd.DataFrame, windows: Windows, trained: 
         offset[0, first:], scale[0, first:] = trained.offset[first:], trained.scale[first:]
     low, high = _limits(raw, everything, "per_client")
     (part,) = _series(tables, windows, _training(raw, everything), offset, scale)
-    return Scaling(offset[0], scale[0], low[0], high[0], context.estimate(part, windows.context))
+    estimated = context.estimate(part, windows.context)
+    return Scaling(offset[0], scale[0], low[0], high[0], estimated, known=part.stamps[-1])
 
 
 def build_later(
@@ -133,14 +144,16 @@ def build_later(
             are the windows that read them.
         windows: those of the training.
         scaling: what was estimated then.
-        training: whether all windows are for training; otherwise all are for test.
+        training: whether all windows are for training; otherwise those that begin after
+            `Scaling.known` are for test, and none for training.
     """
     tables = {client: table}
     parts = _series(
         *(tables, windows, [slice(0, len(table))]), scaling.offset[None], scaling.scale[None]
     )
     columns = [context.compute(part, windows.context, scaling.context) for part in parts]
-    edges = np.array([[0, *3 * [len(table)]] if training else [0, 0, 0, len(table)]])
+    end, known = len(table), int((parts[0].stamps <= scaling.known).sum())
+    edges = np.array([[0, end, end, end] if training else [0, 0, known, end]])
     return _dataset(tables, windows, parts, columns, edges)
 
 
@@ -175,10 +188,10 @@ def _series(
 ) -> list[context.Series]:
     """The scaled series of the clients, for `context`."""
     columns, interval = _common_columns(tables), _common_interval(tables)
-    found = []
+    series = []
     for i, table in enumerate(tables.values()):
         raw = table.to_numpy(float)
-        found.append(
+        series.append(
             context.Series(
                 load=raw[:, 0],
                 # Client by client, because intermediate arrays are twice as large as the result.
@@ -195,7 +208,7 @@ def _series(
                 interval=interval,
             )
         )
-    return found
+    return series
 
 
 def _dataset(
@@ -248,12 +261,12 @@ def _targets(series: context.Series) -> NDArray[np.float32]:
 
 def _target(series: context.Series, steps: int) -> NDArray[np.float32]:
     """The target (R,) so many rows after the last input row."""
-    found = np.full(len(series.load), np.nan, np.float32)
+    target = np.full(len(series.load), np.nan, np.float32)
     if series.relative:
-        found[:-steps] = (series.load[steps:] - series.load[:-steps]) / series.scale
+        target[:-steps] = (series.load[steps:] - series.load[:-steps]) / series.scale
     else:
-        found[:-steps] = series.features[steps:, 0]
-    return found
+        target[:-steps] = series.features[steps:, 0]
+    return target
 
 
 def _edges(
@@ -284,15 +297,15 @@ def _common_columns(tables: Mapping[str, pd.DataFrame]) -> list[str]:
 
 
 def _common_interval(tables: Mapping[str, pd.DataFrame]) -> int:
-    found: dict[int, str] = {}
+    intervals: dict[int, str] = {}
     for name, table in tables.items():
         if len(table) > 1:
             minutes = int((table.index[1] - table.index[0]) / pd.Timedelta(minutes=1))
-            found.setdefault(minutes, name)
-    if len(found) > 1:
-        seen = ", ".join(f"{minutes} min ({name})" for minutes, name in found.items())
+            intervals.setdefault(minutes, name)
+    if len(intervals) > 1:
+        seen = ", ".join(f"{minutes} min ({name})" for minutes, name in intervals.items())
         raise DataError(f"the clients of a state have different intervals: {seen}; resample them")
-    return next(iter(found), 0)
+    return next(iter(intervals), 0)
 
 
 def _cuts(name: str, rows: int, windows: Windows) -> NDArray[np.int64]:

@@ -98,10 +98,10 @@ def compare(folders: CellFolders, result: CellResult, f: Federation) -> Iterator
         The name of each part that differs: the records, an array of the server, or the parameters
         of a client.
     """
-    found = Tables(folders.results).records(result.records.columns.tolist())
-    simulated = _scored(result.records, found, folders.history)
+    records = Tables(folders.results).records(result.records.columns.tolist())
+    simulated = _scored(result.records, records, folders.history)
     try:
-        pd.testing.assert_frame_equal(found, simulated, check_exact=True)
+        pd.testing.assert_frame_equal(records, simulated, check_exact=True)
     except AssertionError as error:
         yield f"records: {error}"
     shared = safetensors.torch.load_file(folders.server / MODEL)

@@ -253,15 +253,15 @@ def _parameters(path: str) -> dict[str, str]:
     parts = urlsplit(path)
     if parts.path != RESOURCE:
         raise FileNotFoundError
-    found = {name: values[0] for name, values in _PARAMETERS.items()}
+    parameters = {name: values[0] for name, values in _PARAMETERS.items()}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if name not in found:
-            raise _BadRequestError(f"unknown parameter {name!r}; known: {', '.join(found)}")
+        if name not in parameters:
+            raise _BadRequestError(f"unknown parameter {name!r}; known: {', '.join(parameters)}")
         if value not in _PARAMETERS[name]:
             listed = ", ".join(_PARAMETERS[name])
             raise _BadRequestError(f"{name}={value}: choose one of {listed}")
-        found[name] = value
-    return found
+        parameters[name] = value
+    return parameters
 
 
 def _encoded(forecasts: pd.DataFrame, about: dict[str, Any], chosen: dict[str, str]) -> bytes:

@@ -208,9 +208,9 @@ def _watch(
             tell(summary)
             reported += 1
         if ended:
-            found = json.loads(outcome.read_text(encoding="utf-8"))
-            if not found["done"]:
-                raise PlflError(f"{found['error']} (see {folder / SERVER_LOG})")
+            result = json.loads(outcome.read_text(encoding="utf-8"))
+            if not result["done"]:
+                raise PlflError(f"{result['error']} (see {folder / SERVER_LOG})")
             return
         if processes.died("superlink"):
             processes.start_link()

@@ -120,12 +120,17 @@ def raw_bytes(dataset: Dataset) -> list[int]:
 
 def _with_margins(dataset: Dataset, predict: Predict, task: Task) -> Predict:
     """The baseline with intervals that fit the validation set of each client."""
-    clients = range(len(dataset.clients))
-    own = (predict(i, dataset.starts(i, "validation")) for i in clients)
-    margins = [task.margins_of(dataset, i, predictions) for i, predictions in enumerate(own)]
+    windows, bands = [], []
+    for i in range(len(dataset.clients)):
+        starts = [dataset.starts(i, split) for split in SPLITS[1:]]
+        validation, test = (predict(i, some) for some in starts)
+        margins = task.margins_of(dataset, i, validation)
+        windows.append(np.concatenate(starts))
+        predictions = np.concatenate([validation, test])
+        bands.append(task.with_margins(dataset, i, windows[i], predictions, margins))
 
     def predicted(i: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
-        return task.with_margins(dataset, i, predict(i, starts), margins[i])
+        return bands[i][np.searchsorted(windows[i], starts)]
 
     return predicted
 

@@ -185,11 +185,11 @@ class Evaluator:
             model: np.stack([self._margins_of(i, of[i]) for i in self.clients])
             for model, of in found.items()
         }
-        if self.task.margins == "personal" or "global" not in found:
+        if self.task.margins != "shared" or "global" not in found:
             return own
         everyone = torch.arange(len(self.clients))
         windows = [len(self.dataset.starts(i, "validation")) for i in self.clients]
-        channel = channel or Channel(0, len(everyone))  # whose ledger nobody reads
+        channel = channel or Channel(0, len(everyone))  # whose counts nobody reads
         return agree(self.task, own, torch.tensor(windows, dtype=torch.int32), everyone, channel)
 
     def _margins_of(self, i: int, predictions: Floats) -> Floats:
@@ -200,18 +200,20 @@ class Evaluator:
         if margins is None:
             return predictions
         return [
-            self.task.with_margins(self.dataset, i, own, margins[i])
+            self.task.with_margins(self.dataset, i, self._starts(i), own, margins[i])
             for i, own in enumerate(predictions)
         ]
 
     def _predictions(self, outputs: list[torch.Tensor]) -> Forecasts:
         """Predictions for a client's validation windows, then for its test windows."""
         return [
-            self.task.predictions(
-                *(self.dataset, i, self.starts[i].cpu().numpy()), own.double().cpu().numpy()
-            )
+            self.task.predictions(self.dataset, i, self._starts(i), own.double().cpu().numpy())
             for i, own in enumerate(outputs)
         ]
+
+    def _starts(self, i: int) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = self.starts[i].cpu().numpy()
+        return found
 
     def _part(self, i: int, split: Split, predictions: Floats) -> Floats:
         windows = len(self.dataset.starts(i, split))

@@ -1,9 +1,10 @@
 """How much each method sends, counted on the real channel in federations of synthetic data.
 
-A method runs some rounds with models of three sizes, and the bytes in the ledger are written as
-a d_s + b d_φ + c, where d_s is the number of parameters that go through the channel and d_φ that of
-the LSTM's. A float has 4 bytes; other numbers count by theirs. The size of a message does not
-depend on the values of the parameters, so models change at random instead of being trained.
+A method runs some rounds with models of three sizes, and the bytes that cross the channel are
+written as a d_s + b d_φ + c, where d_s is the number of parameters that go through the channel and
+d_φ that of the LSTM's. A float has 4 bytes; other numbers count by theirs. The size of a message
+does not depend on the values of the parameters, so models change at random instead of being
+trained.
 """
 
 import itertools
@@ -146,10 +147,12 @@ def _counted(
     network = network_of(study, dataset.shape)
     client_data = ClientData(dataset, engine, study.federation, cell.seed, cast(Task, study.task))
     f = federation_of(study, cell, study.candidates(cell)[0], network, client_data)
-    pages = [f.channel.close_round()]
-    run([f], engine, study.federation, range(1, ROUNDS + 1), lambda r: pages.append(r.bytes[0]))
+    traffic = [f.channel.close_round()]
+    run([f], engine, study.federation, range(1, ROUNDS + 1), lambda r: traffic.append(r.traffic[0]))
     kinds = ("bytes_down", "bytes_up")
-    floats = [page[kind].max() / FLOAT for page in (pages[0], pages[-1]) for kind in kinds]
+    floats = [
+        crossed[kind].max() / FLOAT for crossed in (traffic[0], traffic[-1]) for kind in kinds
+    ]
     embedding = int(network.layout.mask(["body"]).sum())
     return np.array(floats), (f.channel.shared, embedding, 1)
 

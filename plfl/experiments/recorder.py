@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from plfl.config.sections import Federation as FederationSettings
 from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluation
+from plfl.federated.channel import Traffic
 from plfl.federated.clock import Times
 from plfl.results.records import Model
 from plfl.tasks import Task
@@ -39,7 +40,7 @@ class Recorder:
         present: NDArray[np.int64],
         losses: NDArray[np.float64],
         steps: NDArray[np.float64],
-        page: dict[str, NDArray[np.int64]],
+        traffic: Traffic,
         times: Times | None,
     ) -> None:
         """One row per participant: its mean minibatch loss, its steps, bytes and simulated seconds.
@@ -47,7 +48,7 @@ class Recorder:
         A loss that is not finite is recorded as infinite. A client that only exchanged something,
         as before round 1, has a row without a loss.
         """
-        heard = np.flatnonzero(np.any([counts > 0 for counts in page.values()], axis=0))
+        heard = np.flatnonzero(np.any([counts > 0 for counts in traffic.values()], axis=0))
         others = np.setdiff1d(heard, present)
         who = np.concatenate([present, others])
         loss = np.where(np.isfinite(losses), losses, np.inf)
@@ -55,7 +56,7 @@ class Recorder:
         columns["loss"] = np.concatenate([loss, np.full(len(others), np.nan)])
         columns["steps"] = np.concatenate([steps, np.zeros(len(others))])
         columns["epochs"] = columns["steps"] * self.epoch[who]
-        crossed = {kind: counts[who] for kind, counts in page.items()}
+        crossed = {kind: counts[who] for kind, counts in traffic.items()}
         timed = {}
         if times is not None:
             timed = {"seconds": times.busy[who], "round_seconds": times.round}
@@ -65,13 +66,13 @@ class Recorder:
         self,
         t: int,
         examined: Evaluation,
-        page: dict[str, NDArray[np.int64]],
+        traffic: Traffic,
         clusters: NDArray[np.int64] | None,
     ) -> None:
         """One row a client, split and model: its scores, and its cluster if there are clusters."""
         number = {name: i for i, name in enumerate(self.clients.tolist())}
         i = examined.scores["client"].map(number).to_numpy(np.int64)
-        part = examined.scores.assign(**{name: counts[i] for name, counts in page.items()})
+        part = examined.scores.assign(**{name: counts[i] for name, counts in traffic.items()})
         part.insert(0, "round", t)
         self.parts.append(part if clusters is None else part.assign(cluster=clusters[i]))
 

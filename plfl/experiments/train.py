@@ -21,6 +21,7 @@ from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
 from plfl.experiments.trials import Trial, best_groups, chosen_values, halved
 from plfl.federated.availability import takes_time
+from plfl.federated.channel import total
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
@@ -149,18 +150,17 @@ class _Job:
 
     def _record(self, trial: Trial, finished: Round, i: int) -> None:
         """Record what the round has of `trial`, number `i` of those that are running."""
-        f, t, page = trial.federation, finished.t, finished.bytes[i]
+        f, t, traffic = trial.federation, finished.t, finished.traffic[i]
         examined = None
         if self.settings.evaluates(t) or t in self.trainer.study.rungs:
             received = f.global_models if f.has_global else None
             examined = self.evaluator.examine(f, received, t == self.settings.rounds)
-            further = f.channel.close_round()  # shared margins of intervals
-            page = {kind: counts + further[kind] for kind, counts in page.items()}
+            traffic = total(traffic, f.channel.close_round())  # shared margins of intervals
         times = finished.times[i] if takes_time(self.settings.simulation) else None
         present, losses, steps = finished.present[i], finished.losses[i], finished.steps[i]
-        trial.recorder.train(t, present, losses, steps, page, times)
+        trial.recorder.train(t, present, losses, steps, traffic, times)
         if examined is not None:
-            trial.recorder.evaluate(t, examined, page, clusters_of(f))
+            trial.recorder.evaluate(t, examined, traffic, clusters_of(f))
             if t == self.settings.rounds:
                 trial.recorder.week = examined.week()
 

@@ -1,9 +1,10 @@
 """The cost of a study before it runs: client-steps, bytes, and an estimate of the time."""
 
 import itertools
+import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,6 +18,7 @@ from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.examples import Examples
 from plfl.data.images.dataset import ImageDataset
 from plfl.data.images.pool import ImagePool
+from plfl.errors import ConfigError
 from plfl.experiments.effort import SIZES, YEAR, local_steps
 from plfl.experiments.trainer import Trainer
 from plfl.files import digest
@@ -24,9 +26,11 @@ from plfl.optimizers.client import ClientOpt
 from plfl.rounding import drawn_of
 from plfl.training.task import LocalTask
 
-IMAGES_SCORED = 40
+SCORED = 500
+"""Windows on which models are measured."""
+IMAGES_SCORED = 20
 """Images on which classifiers are measured."""
-TRIAL = 0.5
+TRIAL = 0.15
 """Seconds that each measurement takes at least."""
 
 
@@ -50,7 +54,7 @@ def workload(study: Study) -> pd.DataFrame:
             rounds, scored = np.sum([_rounds(study, trials) for trials in tried], axis=0).tolist()
             shared = int(layout.mask(study.sharing[scheme]).sum())
             crossings = 2 * clients * rounds
-            models = 1 if study.shares_nothing(scheme) else 2
+            models = 1 if study.combinations.shares_nothing(scheme) else 2
             evaluations = models * scored * study.data.clients
             if study.data.is_images:  # the server's one model, and in the end those of the clients
                 evaluations = scored + sum(tried) * study.data.clients
@@ -94,34 +98,58 @@ class Speed:
         return float(steps / self.client_steps + evaluations / self.evaluations)
 
 
+def speeds(studies: Mapping[str, Study]) -> dict[str, Speed]:
+    """The speed of each study, measured once for those that train the same model on windows of the
+    same shape with the same loss and equally many clients."""
+    measured: dict[str, Speed] = {}
+    found = {}
+    for label, study in studies.items():
+        data, f = study.data, study.federation
+        objective = study.task.name, f.loss, f.batch_size
+        same = digest(
+            study.model.settings, study.window_shape, data.clients, data.interval, objective
+        )
+        if same not in measured:
+            measured[same] = measure(study)
+        found[label] = measured[same]
+    return found
+
+
 def measure(study: Study) -> Speed:
-    """Train and evaluate some models on synthetic numbers, half a second with each ClientOpt."""
+    """Train with each ClientOpt and evaluate, on synthetic numbers: as much of a round as takes a
+    fraction of a second."""
     torch.set_num_threads(study.compute.threads)
     dataset = _noise(study)
     trainer = Trainer.of(study, dataset)
     engine = trainer.engine
-    # Those of a round are enough, and of images, whose models take long, some steps.
     clients = drawn_of(study.data.clients, study.federation.participation)
-    steps, share = local_steps(study), 1.0
-    evaluated = torch.from_numpy(np.concatenate([dataset.starts(0, s) for s in SPLITS[1:]]))
-    if study.data.is_images:
-        steps, share = min(steps, 2), len(evaluated) / SIZES[study.data.source][1]
-    rows = trainer.network.initial(0).repeat(clients, 1).to(engine.device)
+    steps, batch_size = local_steps(study), study.federation.batch_size
+    held_out = np.concatenate([dataset.starts(0, split) for split in SPLITS[1:]])
+    evaluated = torch.from_numpy(held_out[:SCORED]).to(engine.device)
+    share = len(evaluated) / len(held_out)
+    least_models, least_windows = clients, clients * batch_size
+    if study.data.is_images:  # their models take long: one of them, and a part of a minibatch
+        share = len(evaluated) / SIZES[study.data.source][1]
+        least_models = least_windows = 1
+    first = trainer.network.initial(0).to(engine.device)
     windows = torch.from_numpy(dataset.starts(0, "train"))
-    drawn = torch.randint(len(windows), (clients, steps, study.federation.batch_size))
-    batches = windows[drawn].to(engine.device)
 
-    def train(optimiser: ClientOpt) -> float:
-        engine.train(_task(trainer, optimiser, rows, batches))
-        return clients * steps
+    def train(optimiser: ClientOpt, some: int) -> float:
+        size = min(some, batch_size)
+        models = min(some // size, clients)
+        rounds = some // (size * models)
+        batches = windows[torch.randint(len(windows), (models, rounds, size))].to(engine.device)
+        engine.train(_task(trainer, optimiser, first.repeat(models, 1), batches))
+        return models * rounds * size / batch_size
 
-    def evaluate() -> float:
-        engine.predict(rows, [evaluated.to(engine.device)] * clients)
-        return clients * share
+    def evaluate(some: int) -> float:
+        engine.predict(first.repeat(some, 1), [evaluated] * some)
+        return some * share
 
     optimisers = [study.hyperparameters.of_client_opt(name) for name in study.grid.client_opt]
-    rates = [_rate(partial(train, optimiser)) for optimiser in optimisers]
-    return Speed(statistics.harmonic_mean(rates), _rate(evaluate))
+    most = clients * steps * batch_size
+    rates = [_rate(partial(train, optimiser), least_windows, most) for optimiser in optimisers]
+    return Speed(statistics.harmonic_mean(rates), _rate(evaluate, least_models, clients))
 
 
 def _task(
@@ -132,13 +160,22 @@ def _task(
     return replace(LocalTask.fresh(optimiser, rows, batches, everything), loss=loss)
 
 
-def _rate(work: Callable[[], float]) -> float:
-    """Units of work per second, after a first call that may have things to prepare."""
-    work()
-    done, begun = 0.0, time.perf_counter()
-    while (passed := time.perf_counter() - begun) < TRIAL:
-        done += work()
-    return done / passed
+def _rate(work: Callable[[int], float], least: int, most: int) -> float:
+    """Units of work per second.
+
+    A call is given how much to do: from `least` ever more, up to `most`, until it takes `TRIAL`
+    seconds. There may be things to prepare for each amount, so its first call does not count.
+    """
+    some = least
+    while True:
+        work(some)
+        done, passed, begun = 0.0, 0.0, time.perf_counter()
+        while not passed or (some == most and passed < TRIAL):
+            done += work(some)
+            passed = time.perf_counter() - begun
+        if passed >= TRIAL:
+            return done / passed
+        some = min(most, some * math.ceil(min(2 * TRIAL / passed, 30)))
 
 
 def _noise(study: Study) -> Examples:
@@ -155,6 +192,14 @@ def _noise(study: Study) -> Examples:
         return ImageDataset.of(pool, Skew(split="dirichlet"), clients=1, seed=0)
     minutes = study.data.interval
     window = study.windows.look_back + study.windows.farthest
+    if window > YEAR // minutes:
+        raise ConfigError(
+            study.name,
+            [
+                f"windows: one window needs {window:,} rows, but a year of data has only "
+                f"{YEAR // minutes:,}; shorten it, for example windows.look_back"
+            ],
+        )
     rows, columns = max(YEAR // minutes, 10 * window), study.data.inputs
     first = int(study.windows.split[0] * rows)
     targets = rows if study.windows.horizons == 1 else (rows, study.windows.horizons)

@@ -1,4 +1,5 @@
-"""A trace of availability and speed: when clients could be reached, how fast they and links were.
+"""A trace of availability and speed: when clients could be reached, and how fast they and their
+links were.
 
 A CSV or Parquet file with one row per change: `client`; the time of the change (`round`, counted
 from 1, or `seconds` on the simulated clock); and any of `available` (0 or 1), `step_seconds`,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:  # only traces need pandas, which is slow to import
 CLOCKS = ("round", "seconds")
 """Columns that give the time of a change; a file has one of them."""
 SPEEDS = ("step_seconds", "down_mbit", "up_mbit")
-"""Columns that make something take time."""
+"""Columns that determine how long computation and transfers take."""
 VALUES = ("available", *SPEEDS)
 _TRUE, _FALSE = ("1", "1.0", "true"), ("0", "0.0", "false")
 
@@ -85,12 +86,12 @@ def read(path: Path) -> Trace:
             that cannot be; the message names row, column and remedy.
     """
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         raise DataError(
             f"{path}: the file does not exist; correct federation.simulation.trace, or leave it out"
         ) from None
-    return _read(path, found.st_mtime_ns, found.st_size)
+    return _read(path, stat.st_mtime_ns, stat.st_size)
 
 
 @lru_cache(maxsize=4)
@@ -115,7 +116,7 @@ def _read(path: Path, changed: int, size: int) -> Trace:
     if (twice := table.duplicated(["client", "at"])).any():
         row = table[twice].iloc[0]
         raise DataError(
-            f"{_place(path, table, twice)}: duplicate client {row['client']!r} at {by} "
+            f"{_place(path, twice)}: duplicate client {row['client']!r} at {by} "
             f"{row['at']:g}; keep one of the rows"
         )
     table = table.sort_values(["client", "at"], kind="stable")
@@ -193,12 +194,10 @@ def _refuse(
         value = table.loc[wrong, column].iloc[0]
         nothing = value is None or value != value
         shown = "nothing" if nothing else repr(value) if isinstance(value, str) else str(value)
-        raise DataError(
-            f"{_place(path, table, wrong)}, column {column}: {shown} is not allowed; {remedy}"
-        )
+        raise DataError(f"{_place(path, wrong)}, column {column}: {shown} is not allowed; {remedy}")
 
 
-def _place(path: Path, table: pd.DataFrame, wrong: pd.Series[bool]) -> str:
+def _place(path: Path, wrong: pd.Series[bool]) -> str:
     """Path and line (or row) of the first wrong row."""
     row = int(np.flatnonzero(wrong.to_numpy())[0])
     return f"{path}, row {row + 1}" if path.suffix == ".parquet" else f"{path}, line {row + 2}"

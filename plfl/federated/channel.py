@@ -1,4 +1,4 @@
-"""The only connection between clients and server, and the ledger of the bytes that cross it."""
+"""The only connection between clients and server, which counts the bytes that cross it."""
 
 import math
 from collections.abc import Sequence
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Direction = Literal["down", "up"]
+Traffic = dict[str, NDArray[np.int64]]
+"""Bytes (N,) that each client received and sent, `bytes_down` and `bytes_up`, and how many of them
+were extras, `extras_down` and `extras_up`."""
 
 
 class Channel:
@@ -23,9 +26,9 @@ class Channel:
     def __init__(self, shared: int, clients: int):
         self.shared = shared
         self.clients = clients
-        self._ledger = self._blank()
+        self._traffic = self._blank()
 
-    def _blank(self) -> dict[str, NDArray[np.int64]]:
+    def _blank(self) -> Traffic:
         kinds = ("bytes_down", "bytes_up", "extras_down", "extras_up")
         return {kind: np.zeros(self.clients, dtype=np.int64) for kind in kinds}
 
@@ -39,7 +42,6 @@ class Channel:
         """Carry `parameters` (n, d_s) and `extras` to or from `clients` (n,).
 
         `extras` go with every one of these messages: arrays with one row per client, or scalars.
-        The ledger's `bytes_*` hold parameters and extras together, `extras_*` the extras alone.
 
         Returns:
             The parameters and the extras as they arrive; a scalar becomes (n,), in float32.
@@ -76,17 +78,22 @@ class Channel:
     ) -> None:
         for kind, some in (("bytes", rows), ("extras", extras)):
             size = sum(math.prod(row.shape[1:]) * row.element_size() for row in some)
-            self._ledger[f"{kind}_{direction}"][clients.cpu().numpy()] += size
+            self._traffic[f"{kind}_{direction}"][clients.cpu().numpy()] += size
 
     @property
-    def page(self) -> dict[str, NDArray[np.int64]]:
-        """Bytes of each client since `close_round` was last called, by kind; a copy."""
-        return {kind: some.copy() for kind, some in self._ledger.items()}
+    def traffic(self) -> Traffic:
+        """What has crossed since `close_round` was last called; a copy."""
+        return {kind: counts.copy() for kind, counts in self._traffic.items()}
 
-    def close_round(self) -> dict[str, NDArray[np.int64]]:
-        """Bytes of each client since the last call, by kind; starts a new page of the ledger."""
-        page, self._ledger = self._ledger, self._blank()
-        return page
+    def close_round(self) -> Traffic:
+        """What has crossed since the last call; the counts start again from zero."""
+        traffic, self._traffic = self._traffic, self._blank()
+        return traffic
+
+
+def total(first: Traffic, second: Traffic) -> Traffic:
+    """The sum of two traffics of the same clients."""
+    return {kind: counts + second[kind] for kind, counts in first.items()}
 
 
 def _copy(rows: Tensor) -> Tensor:

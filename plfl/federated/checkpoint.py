@@ -130,27 +130,27 @@ class Checkpoint:
 
 def tensors(f: Federation) -> dict[str, Tensor]:
     """Everything that a federation keeps from one round to the next, by name."""
-    found = {"local": f.local, "steps": f.steps}
+    tensors = {"local": f.local, "steps": f.steps}
     for name in ("now", "computing"):
-        found[name] = torch.tensor(getattr(f.clock, name), dtype=torch.float64)
+        tensors[name] = torch.tensor(getattr(f.clock, name), dtype=torch.float64)
     for table in TABLES:
-        found |= {f"{table}/{name}": x for name, x in getattr(f, table).items()}
-    found |= {f"state/{name}": x for name, x in vars(f.state).items() if x is not None}
-    return {name: x.detach().clone().contiguous() for name, x in found.items()}
+        tensors |= {f"{table}/{name}": x for name, x in getattr(f, table).items()}
+    tensors |= {f"state/{name}": x for name, x in vars(f.state).items() if x is not None}
+    return {name: x.detach().clone().contiguous() for name, x in tensors.items()}
 
 
-def restore(f: Federation, found: dict[str, Tensor]) -> None:
+def restore(f: Federation, saved: dict[str, Tensor]) -> None:
     """Restore what `tensors` returned."""
     device = f.local.device
     # Bytes and time before round 1 were counted before the interruption.
     f.clock.close_round(f.channel.close_round(), [])
-    f.clock.now = float(found["now"])
-    f.clock.computing = float(found.get("computing", 0))
-    f.local, f.steps = (found[name].to(device) for name in ("local", "steps"))
+    f.clock.now = float(saved["now"])
+    f.clock.computing = float(saved.get("computing", 0))
+    f.local, f.steps = (saved[name].to(device) for name in ("local", "steps"))
     for table in TABLES:
         prefix = f"{table}/"
-        kept = {n.removeprefix(prefix): x for n, x in found.items() if n.startswith(prefix)}
+        kept = {n.removeprefix(prefix): x for n, x in saved.items() if n.startswith(prefix)}
         setattr(f, table, {name: x.to(device) for name, x in kept.items()})
     for name in vars(f.state):
-        x = found.get(f"state/{name}")
+        x = saved.get(f"state/{name}")
         setattr(f.state, name, None if x is None else x.to(device))

@@ -78,7 +78,7 @@ class ClientData:
 
     @property
     def local_steps(self) -> int:
-        """The same where all clients have them: of methods that `MethodRules.own_steps`."""
+        """Local steps of a round where all clients take equally many (`MethodRules.own_steps`)."""
         assert self.settings.local_steps is not None
         return self.settings.local_steps
 
@@ -127,7 +127,7 @@ class ClientData:
             # Where a round begins must not depend on how many steps a method takes in it.
             first = (t - 1) * int(self.steps(torch.tensor([i])))
             return starts[batches.epoch(self.seed, name, first, len(starts), steps, size)]
-        return starts[batches.draw(self.seed, name, t, len(starts), steps, size)]
+        return starts.take(batches.draw(self.seed, name, t, len(starts), steps, size))
 
     def passes(
         self, purpose: str, clients: Tensor, epochs: float, most: int | None = None
@@ -193,7 +193,7 @@ class ClientData:
     ) -> Tensor:
         """Mean loss (n,) of model s over training windows of client `clients[s]`.
 
-        They are as many as `windows`, drawn for round `t`, the same for all who ask; or all.
+        Over `windows` of them, drawn for round `t` and the same in every call, or over all.
         """
         starts = [torch.from_numpy(s) for s in self._probes(clients, t, windows)]
         forecasts = self.engine.predict(rows, [s.to(self.engine.device) for s in starts])
@@ -219,10 +219,8 @@ class ClientData:
     ) -> Tensor:
         """The models `rows` (n, P) after `steps` local steps of `clients`, outside of any round.
 
-        They are a number for all, or (n,).
-
-        A proximal term of the optimiser acts on the parameters of the mask `shared` (P,), on all
-        without one.
+        `steps` is a number for all, or (n,). A proximal term of the optimiser acts on the
+        parameters of the mask `shared` (P,), by default on all.
         """
         trained = rows.clone()
         task = self._task(trained, clients, optimiser, t, steps)
@@ -230,9 +228,9 @@ class ClientData:
         return trained
 
     def gradients(self, rows: Tensor, clients: Tensor, t: int, steps: int | Tensor) -> Tensor:
-        """Mean gradient (n, P) of the models `rows` over the first minibatches of round `t`.
+        """Mean gradients (n, P) of models `rows` over the first `steps` minibatches of round `t`.
 
-        As many of them as `steps`, a number for all or (n,).
+        `steps` is a number for all, or (n,).
         """
         gradients = torch.zeros_like(rows)
         task = self._task(rows.clone(), clients, STANDING, t, steps)

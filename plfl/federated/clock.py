@@ -2,9 +2,9 @@
 
 A participant downloads, takes its local steps and uploads; the round lasts as long as the slowest
 one, and the others wait for it. Groups of clients that take turns add up, and so does what a method
-does before round 1. Times follow from the bytes in the ledger and the work done, so every method is
-on the same clock. A local step of a minibatch is a work of 1, a forward pass over as many windows
-1/3, see `plfl.federated.instructions.FORWARD`.
+does before round 1. Times follow from the bytes that cross the channel and the work done, so every
+method is on the same clock. A local step of a minibatch is a work of 1, a forward pass over as many
+windows 1/3, see `plfl.federated.instructions.FORWARD`.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,10 @@ from plfl.config.sections import Simulation
 from plfl.errors import ConfigError
 from plfl.federated import availability
 from plfl.federated.availability import Trace, takes_time
+from plfl.federated.channel import Traffic
 from plfl.training import batches
 
 Seconds = NDArray[np.float64]
-Page = dict[str, NDArray[np.int64]]
-"""A page of the channel's ledger: bytes (N,) by kind."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,8 @@ class Clock:
         """Draw the clients' speeds, or read them from a trace.
 
         Raises:
-            ConfigError: the trace is none of these clients, or by a time that never passes.
+            ConfigError: the trace has none of these clients, or gives seconds where nothing
+                takes time.
             DataError: the trace cannot be used, see `plfl.federated.availability.read`.
         """
         self.simulation, self.names, self.seed = simulation, list(names), seed
@@ -68,25 +68,26 @@ class Clock:
         self._set(1)
         self._work = np.zeros(len(self._everyone))
         self._ahead = np.zeros(len(self._everyone))
-        self._before: Page = {}
+        self._before: Traffic = {}
         self._spent_before = np.zeros((3, len(self._everyone)))
 
     def _read(self, path: Path) -> Trace:
-        found = availability.read(path)
+        trace = availability.read(path)
         problem = None
-        if not set(found.clients) & set(self.names):
+        if not set(trace.clients) & set(self.names):
             problem = f"{path} has none of the clients {', '.join(self.names)}"
-        elif found.by == "seconds" and not takes_time(self.simulation):
+        elif trace.by == "seconds" and not takes_time(self.simulation):
             problem = (
-                f"{path} is by seconds, but nothing takes any; give step_seconds, down_mbit or "
-                "up_mbit, there or here, or make it by round"
+                f"{path} gives times in seconds, but nothing takes time; give step_seconds, "
+                "down_mbit or up_mbit, in the trace or in federation.simulation, or give rounds "
+                "instead of seconds"
             )
         if problem:
             raise ConfigError("federation.simulation.trace", [problem])
-        return found
+        return trace
 
     def _set(self, t: int) -> None:
-        """Make the speeds those of round `t`."""
+        """Set availability and speeds to those of round `t`."""
         values = dict(self._drawn)
         self._available = np.full(len(self._everyone), np.nan)
         if self._trace is not None:
@@ -100,9 +101,9 @@ class Clock:
         self.step_seconds = values["step_seconds"]
         """Seconds (N,) of a local step in this round."""
         self.down_seconds = _of_byte(values["down_mbit"])
-        """Seconds (N,) for a byte to come down in this round."""
+        """Seconds (N,) to download a byte in this round."""
         self.up_seconds = _of_byte(values["up_mbit"])
-        """Seconds (N,) for a byte to go up in this round."""
+        """Seconds (N,) to upload a byte in this round."""
 
     @property
     def _everyone(self) -> range:
@@ -152,32 +153,32 @@ class Clock:
         way while the participants of the round before computed."""
         self._ahead[clients] += size
 
-    def wait_for_all(self, page: Page) -> None:
-        """End the phase before round 1, whose bytes are `page`, when all clients have finished."""
-        self._before = page
-        self._spent_before = self._spent(page)
+    def wait_for_all(self, traffic: Traffic) -> None:
+        """End the phase before round 1, with this `traffic`, when all clients have finished."""
+        self._before = traffic
+        self._spent_before = self._spent(traffic)
         self.now += float(self._spent_before.sum(0).max())
 
-    def _spent(self, page: Page) -> Seconds:
+    def _spent(self, traffic: Traffic) -> Seconds:
         """Seconds (3, N) of downloads, of the work noted, which is then forgotten, and uploads."""
         work, self._work = self._work, np.zeros_like(self._work)
         return np.stack(
             [
-                page["bytes_down"] * self.down_seconds,
+                traffic["bytes_down"] * self.down_seconds,
                 work * self.step_seconds,
-                page["bytes_up"] * self.up_seconds,
+                traffic["bytes_up"] * self.up_seconds,
             ]
         )
 
-    def close_round(self, page: Page, groups: Sequence[NDArray[np.int64]]) -> Times:
-        """Times of the round whose ledger is `page`, in which `groups` took part.
+    def close_round(self, traffic: Traffic, groups: Sequence[NDArray[np.int64]]) -> Times:
+        """Times of a round with this `traffic`, in which `groups` took part.
 
         A group begins when all clients of the group before it have finished. The phase before
         round 1 counts as part of round 1. If no client took part and the trace is by seconds, the
         round lasts until the next change in the trace.
         """
         before, self._before = self._before, {}
-        spent = self._spent({kind: some - before.get(kind, 0) for kind, some in page.items()})
+        spent = self._spent({kind: some - before.get(kind, 0) for kind, some in traffic.items()})
         ahead, self._ahead = self._ahead, np.zeros_like(self._ahead)
         spent[0] -= np.minimum(ahead * self.down_seconds, self.computing)
         self.computing = float(sum(spent[1][some].max() for some in groups if len(some)))

@@ -25,7 +25,7 @@ from plfl.layout import ParameterLayout, head_mask
 from plfl.methods import Method, MethodState
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.training.task import Average
+from plfl.training.task import Average, decay_at
 
 
 @dataclass(eq=False)
@@ -103,7 +103,7 @@ class Federation:
         if self.channel.shared:
             self.state = self.method.init(self)
             self._learn_labels()
-            self.clock.wait_for_all(self.channel.page)
+            self.clock.wait_for_all(self.channel.traffic)
         if self.ema is not None:
             self.average = {"rows": self.local.clone(), "steps": torch.zeros_like(self.steps)}
         if self.keeps_best:
@@ -164,7 +164,7 @@ class Federation:
         return rows
 
     def full(self, values: Tensor | float) -> Tensor:
-        """Numbers for the shared parameters, (d_s,) or (n, d_s), as such for all: 0 elsewhere."""
+        """Numbers for the shared parameters, (d_s,) or (n, d_s), as (P,) or (n, P): 0 elsewhere."""
         values = torch.as_tensor(values, dtype=self.initial.dtype, device=self.initial.device)
         if values.shape[-1:] == self.shared.shape:
             return values
@@ -173,10 +173,13 @@ class Federation:
         return rows
 
     def open_moments(self, present: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """Optimiser state of the clients `present` for a round, and the steps it has behind it."""
+        """Optimiser state of the clients `present` for a round, and the steps it has behind it.
+
+        A state that each round begins with afresh is empty, see `LocalTask.state`.
+        """
         steps = self.steps[present]
         if self.opt_state == "reset":
-            return self.client_opt.init(self.local[: len(present)]), steps
+            return {}, steps
         state = {name: rows[present] for name, rows in self.moments.items()}
         if self.opt_state == "keep_personal":
             for rows in state.values():
@@ -210,7 +213,7 @@ class Federation:
         if now.stride(0) == 0:  # the same for all clients
             now = now[:1]
         before = self.ensemble.get("rows", self.x0[None])
-        decay = min(self.server_ema, (1 + t) / (10 + t))
+        decay = decay_at(torch.tensor(t, dtype=torch.float64), self.server_ema).item()
         self.ensemble = {"rows": decay * before + (1 - decay) * now}
 
     def restart(self, clients: Tensor, rows: Tensor) -> None:
@@ -255,7 +258,7 @@ class Federation:
 
     @property
     def global_models(self) -> Tensor:
-        """What each client would hold if it asked the server now, [x; p_i]: (N, P).
+        """The models [x; p_i] (N, P) that the clients would have if the server sent its own now.
 
         With `server_ema`, x is the average over the rounds.
         """
@@ -268,8 +271,8 @@ class Federation:
 
 def _columns(mask: Tensor) -> slice | Tensor:
     """The columns of `mask` as an index."""
-    found = mask.nonzero()[:, 0]
-    if not len(found):
+    numbers = mask.nonzero()[:, 0]
+    if not len(numbers):
         return slice(0)
-    first, end = int(found[0]), int(found[-1]) + 1
-    return slice(first, end) if end - first == len(found) else found
+    first, end = int(numbers[0]), int(numbers[-1]) + 1
+    return slice(first, end) if end - first == len(numbers) else numbers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:  # reading a configuration imports the methods, and shall not wait for torch
+if TYPE_CHECKING:  # reading a configuration imports the methods and should not wait for torch
     from collections.abc import Callable
 
     from torch import Tensor
@@ -68,7 +68,7 @@ class TrainInstructions:
     """Shared parameters (n, d_s) of a teacher. It forecasts with the client's personal parameters
     at the start of the round; `term` says what its forecasts are for."""
     term: Term | None = None
-    """What the loss makes of the teacher's outputs; the task knows how."""
+    """How the teacher's outputs enter the loss; the task knows what that means."""
     contrast: Contrast | None = None
     """Term in the loss between the features of the models at `start` and of `previous`."""
     previous: Tensor | None = None

@@ -24,7 +24,7 @@ from plfl.training.task import Average, Engine, LocalTask
 class Cohort:
     """The clients of one federation that train at the same time.
 
-    Of clients that drop out (`stay` is False) only the bytes sent to them and their time remain.
+    Of clients that drop out (`stay` is False) only the bytes sent to them and their time count.
     """
 
     def __init__(self, f: Federation, t: int, clients: Tensor, settings: Settings, stay: bool):
@@ -209,7 +209,7 @@ class _Part:
             cohort.storm.square[self.index] = task.storm.square[:, columns]
 
     def run(self, engine: Engine) -> None:
-        """Let the method's routine train these clients, and store what comes of it."""
+        """Let the method's routine train these clients, and store the results."""
         cohort, f, columns = self.cohort, self.cohort.f, self.cohort.f.columns
         routine = cohort.instructions.routine
         assert routine is not None

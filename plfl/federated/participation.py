@@ -22,7 +22,7 @@ Held = NDArray[np.bool_]
 """Which labels (N, classes) each client has."""
 
 TRIES = 1000
-"""Random orders after which a rule that rejects some of them goes another way, or gives up."""
+"""Random orders that a rule may reject before it chooses in another way, or gives up."""
 
 
 def uniform(orders: Iterator[Chosen], count: int, held: Held | None) -> Chosen:
@@ -33,7 +33,7 @@ def uniform(orders: Iterator[Chosen], count: int, held: Held | None) -> Chosen:
 def data_aware(orders: Iterator[Chosen], count: int, held: Held | None) -> Chosen:
     """Together they have every label that any client has (FedADC, arXiv 2012.09102, section IV).
 
-    Of the sets for which this is true all are equally probable: uniform draws are repeated. Where
+    All sets for which this is true are equally probable: uniform draws are repeated. Where
     that takes more than `TRIES` draws, clients are added greedily instead, each time the one with
     most labels that are still missing.
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
 from plfl.federated import participation
+from plfl.federated.channel import Traffic
 from plfl.federated.clock import Times
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort, train_cohorts
@@ -29,8 +30,8 @@ class Round:
     """Mean minibatch loss (n,) of the participants of each federation."""
     steps: list[NDArray[np.float64]]
     """Local steps (n,) of the participants; a fraction of them if a client dropped out."""
-    bytes: list[dict[str, NDArray[np.int64]]]
-    """Bytes (N,) by kind, for each federation."""
+    traffic: list[Traffic]
+    """The bytes that each federation exchanged."""
     times: list[Times]
     """Simulated seconds of each federation."""
 
@@ -67,10 +68,10 @@ def run(
                     federations[i].method.end_cycle(federations[i], t)
         for f in federations:
             f.average_server(t)
-        pages = [f.channel.close_round() for f in federations]
+        traffic = [f.channel.close_round() for f in federations]
         times = [
-            f.clock.close_round(page, [clients.cpu().numpy() for clients in own])
-            for f, page, own in zip(federations, pages, groups, strict=True)
+            f.clock.close_round(crossed, [clients.cpu().numpy() for clients in own])
+            for f, crossed, own in zip(federations, traffic, groups, strict=True)
         ]
         report(
             Round(
@@ -78,7 +79,7 @@ def run(
                 [p.cpu().numpy() for p in present],
                 [losses[f][p.cpu()].numpy() for f, p in zip(federations, present, strict=True)],
                 [steps[f][p.cpu().numpy()] for f, p in zip(federations, present, strict=True)],
-                pages,
+                traffic,
                 times,
             )
         )

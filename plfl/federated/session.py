@@ -129,10 +129,10 @@ class Session:
         Args:
             rows: the models y (n, P), which take plain steps.
             mixed: the models v (n, P); each steps along the gradient of its mixture with y.
-            share: α (n,) of v in the mixture; of this and the others copies are trained.
+            share: α (n,) of v in the mixture. `rows`, `mixed` and `share` are not modified.
             steps: number of steps.
             learns: first steps in which α is learned.
-            rate: of α.
+            rate: learning rate of α.
 
         Returns:
             y, v and α after the steps, see `plfl.training.task.Mixture`.
@@ -159,17 +159,17 @@ class Session:
         keys = None
         if isinstance(minibatch, int):
             minibatch, keys = self._batches[:, minibatch], self._keys[:, minibatch, None]
-        found = torch.zeros_like(rows)
+        gradient = torch.zeros_like(rows)
         if who is None or who.all():
             task = self._task(rows, minibatch[:, None], STANDING, keys)
-            self._run(replace(task, gradients=found), 1)
+            self._run(replace(task, gradients=gradient), 1)
         elif who.any():
             own = None if keys is None else keys[who]
             task = self._task(rows[who], minibatch[who][:, None], STANDING, own)
             gradients = torch.zeros_like(task.rows)
             self._run(replace(task, gradients=gradients), 1, who)
-            found[who] = gradients
-        return found
+            gradient[who] = gradients
+        return gradient
 
     def passes(self, purpose: str, epochs: float, most: int | None) -> tuple[Tensor, Tensor]:
         """Minibatches (n, K, B) of passes over the training windows, others in every round.

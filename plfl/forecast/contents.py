@@ -71,20 +71,27 @@ def _as_lists(scaling: Scaling) -> dict[str, Any]:
     numbers = {
         field.name: getattr(scaling, field.name).tolist()
         for field in fields(Scaling)
-        if field.name != "context"
+        if field.name not in ("context", "known")
     }
-    return {**numbers, "context": [one.tolist() for one in scaling.context]}
+    context = [one.tolist() for one in scaling.context]
+    return {**numbers, "context": context, "known": str(scaling.known)}
 
 
 def margins_of(about: Mapping[str, Any]) -> Margins:
     """The margins of the models, as `describe` wrote them; earlier versions had none."""
-    found = about.get("margins", {})
-    return {model: np.array(found[model], float) for model in MODELS if model in found}
+    margins = about.get("margins", {})
+    return {model: np.array(margins[model], float) for model in MODELS if model in margins}
 
 
 def scaling_of(described: Mapping[str, Any]) -> Scaling:
     """The scaling of a client, as `describe` wrote it."""
     numbers = {
-        name: np.array(value, float) for name, value in described.items() if name != "context"
+        name: np.array(value, float)
+        for name, value in described.items()
+        if name not in ("context", "known")
     }
-    return Scaling(**numbers, context=[np.array(one, float) for one in described["context"]])
+    known = np.datetime64(
+        described.get("known", windows.UNKNOWN), "s"
+    )  # earlier versions did not say it
+    context = [np.array(one, float) for one in described["context"]]
+    return Scaling(**numbers, context=context, known=known)

@@ -83,9 +83,9 @@ class ForecastModel:
         Raises:
             DataError: see `plfl.data.meters.read_file`.
         """
-        found = meters.read_file(path, self._layout, client)
+        table = meters.read_file(path, self._layout, client)
         minutes, is_own = self.study.data.resample, self.study.data.source == "meters"
-        return resampled(found, minutes) if minutes and is_own else found
+        return resampled(table, minutes) if minutes and is_own else table
 
     @property
     def _layout(self) -> Meters:
@@ -151,7 +151,7 @@ class ForecastModel:
         (outputs,) = engine.predict(row[None], [torch.from_numpy(starts)])
         predictions = task.predictions(dataset, 0, starts, outputs.double().numpy())
         if (margins := self._margins(client, model)) is not None:
-            predictions = task.with_margins(dataset, 0, predictions, margins)
+            predictions = task.with_margins(dataset, 0, starts, predictions, margins)
         outside = self._outside(later[: len(frame)], client)[last]
         loads = task.columns("forecast", predictions)
         columns = {
@@ -168,8 +168,8 @@ class ForecastModel:
         """
         last, several = frame.index[-1], self.study.windows.horizons > 1
         is_new = forecasts["made_at"] == last if several else forecasts.index > last
-        found: pd.DataFrame = forecasts[is_new]
-        return found
+        upcoming: pd.DataFrame = forecasts[is_new]
+        return upcoming
 
     def adapt(self, frame: pd.DataFrame, client: str, epochs: int | None = None) -> ForecastModel:
         """The model of a meter that did not take part, trained on its readings.
@@ -309,8 +309,8 @@ class ForecastModel:
 
     def _margins(self, client: str, model: Model) -> NDArray[np.float64] | None:
         """The margins of the intervals of a client's model; None without margins."""
-        found = self.margins.get(model)
-        return None if found is None else found[self.clients.index(client)]
+        margins = self.margins.get(model)
+        return None if margins is None else margins[self.clients.index(client)]
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model as a file that `load` and `plfl forecast` read."""
@@ -323,15 +323,12 @@ class ForecastModel:
             return self.clients[0]
         if client not in self.clients:
             listed = ", ".join(self.clients[:12]) + (", …" if len(self.clients) > 12 else "")
-            asked = "name the client" if client is None else f"client {client!r} did not take part"
-            hint = "" if client is None else did_you_mean(client, self.clients)
+            if client is None:
+                raise DataError(f"name the client; the model was trained with {listed}")
             raise DataError(
-                f"{asked}; the model was trained with {listed}{hint}"
-                + (
-                    ""
-                    if client is None
-                    else "; of a new meter, train its head first (--new, adapt)"
-                )
+                f"client {client!r} did not take part; the model was trained with {listed}"
+                f"{did_you_mean(client, self.clients)}; name one of them with --client, or train "
+                "the head for a new meter with `plfl forecast --new` (in Python: adapt)"
             )
         return client
 
@@ -361,16 +358,16 @@ class ForecastModel:
         stray = np.zeros(len(table), bool)
         for name, low, high in zip(self.columns, scaling.low, scaling.high, strict=True):
             values = table[name].to_numpy(float)
-            found = (values < low) | (values > high)
-            if name in CALENDAR or not found.any():
+            outside = (values < low) | (values > high)
+            if name in CALENDAR or not outside.any():
                 continue
             log.warning(
                 "%s: %d of %d values of %s are outside the range of its training data, %.4g to "
                 "%.4g, first at %s",
-                *(client, found.sum(), len(found), name, low, high),
-                table.index[int(found.argmax())],
+                *(client, outside.sum(), len(outside), name, low, high),
+                table.index[int(outside.argmax())],
             )
-            stray |= found
+            stray |= outside
         within = pd.Series(stray).rolling(self.study.windows.look_back, min_periods=1)
         return within.max().to_numpy(bool)
 

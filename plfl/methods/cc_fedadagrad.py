@@ -57,7 +57,7 @@ class State(MethodState):
 
 
 class CCFedAdagrad(FedOpt):
-    """Server Adagrad along updates that arrive whenever clients finish."""
+    """Client-centric server Adagrad: updates arrive whenever clients finish."""
 
     name = "cc_fedadagrad"
     selects = True

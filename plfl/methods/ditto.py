@@ -52,7 +52,8 @@ class Ditto(FedOpt):
     no_proximal = "it pulls the personal models towards x itself"
 
     lam: float = Field(1.0, ge=0)
-    """λ of the term that pulls v_i towards x (authors: the best of 0.1, 1 and 2)."""
+    """λ of the term that pulls the personal model towards the server's (authors: the best of 0.1, 1
+    and 2)."""
     steps: int | None = Field(None, ge=0)
     """Steps K of the model y for the server; null: `federation.local_steps`."""
     personal_steps: int | None = Field(None, ge=0)

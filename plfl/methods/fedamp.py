@@ -61,7 +61,7 @@ class FedAMP(Method):
     alpha: float = Field(1.0, gt=0)
     """α (paper: α_k), the size of the server's step, and 1/α that of the clients' pull."""
     lam: float = Field(1.0, ge=0)
-    """λ of the term that pulls models towards u_i."""
+    """λ of the term that pulls a client's model towards u_i, its mean of similar models."""
     self_weight: float = Field(0.5, ge=0, le=1)
     """ξ_ii of the heuristic, the weight of a client's own model."""
 

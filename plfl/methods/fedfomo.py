@@ -189,5 +189,5 @@ def ranked(
     """
     left = others[np.lexsort((random.random(len(others)), -affinity))].tolist()
     explores = random.random(min(models, len(left))) < epsilon
-    found = [left.pop(int(random.integers(len(left))) if some else 0) for some in explores]
-    return np.array(found, dtype=np.int64)
+    order = [left.pop(int(random.integers(len(left))) if some else 0) for some in explores]
+    return np.array(order, dtype=np.int64)

@@ -43,7 +43,7 @@ class FedNTD(FedOpt):
     temperature: float = Field(1.0, gt=0)
     """Temperature T (FedADC's baseline and FedNTD's authors: 1)."""
     convention: Literal["mix", "add"] = "mix"
-    """Whether the cross entropy counts 1 − β (`mix`, FedADC's baseline) or 1 (`add`)."""
+    """Weight of the cross entropy: 1 − β (`mix`, FedADC's baseline) or 1 (`add`)."""
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, t, clients)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Ifca(Clustered):
-    """Each client trains that one of k models that fits its data best."""
+    """Each client trains the one of k models that fits its data best."""
 
     name = "ifca"
     label = "IFCA"

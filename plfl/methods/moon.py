@@ -21,6 +21,7 @@ the forecaster's own, without a projection head.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -53,14 +54,14 @@ class Moon(FedOpt):
     """Hidden states of all steps of the LSTM, or the input of the last linear layer, which is the
     output of the projection head where an image model has one (`model.projection`)."""
 
-    def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> str | None:
+    def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> Iterator[str]:
         if model.features and self.features not in model.features:
             known = " or ".join(model.features)
-            return (
+            yield (
                 f"compares {self.features}, which {model.summary} does not have; set "
                 f"hyperparameters.method.moon.features to {known}"
             )
-        return super().unfit(model, task, federation)
+        yield from super().unfit(model, task, federation)
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         from plfl.training.task import Contrast

@@ -49,9 +49,10 @@ class PerFedAvg(FedOpt):
     alpha: float = Field(0.01, ge=0)
     """Learning rate α of the inner step and of the adaptation (paper: 0.01)."""
     order: Literal["fo", "hf"] = "fo"
-    """First order, or with the Hessian by differences."""
+    """Without the Hessian (`fo`, first order), or with its product estimated by differences (`hf`,
+    Hessian-free)."""
     delta: float = Field(1e-3, gt=0)
-    """δ of the differences."""
+    """δ of the differences of `hf`."""
     steps: int | None = Field(None, ge=0)
     """Steps K of a round, each with two or four gradients; null: `federation.local_steps`."""
     adapt_steps: int = Field(1, ge=0)

@@ -45,7 +45,7 @@ class PFedMe(FedOpt):
     no_proximal = "it pulls the personal models towards w itself"
 
     lam: float = Field(15.0, ge=0)
-    """λ of the term that pulls θ towards w (authors: 15)."""
+    """λ of the term that pulls the personal model θ towards w, which is averaged (authors: 15)."""
     eta: float = Field(0.005, gt=0)
     """Learning rate η of w (authors: 0.005)."""
     inner_steps: int = Field(5, ge=1)

@@ -56,7 +56,8 @@ class Scaffold(FedOpt):
     label = "SCAFFOLD"
 
     option: Literal["i", "ii"] = "ii"
-    """How a client renews its control variate (the paper's experiments: ii)."""
+    """Whether a client renews its control variate by the gradient at the server's model (`i`) or by
+    its own local steps (`ii`, the paper's experiments)."""
 
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if server_opt.name != "fedavg":

@@ -4,8 +4,8 @@ Source: Ashish Vaswani et al., "Attention Is All You Need", NeurIPS 2017,
 https://arxiv.org/abs/1706.03762; Taesung Kim et al., "Reversible Instance Normalization for
 Accurate Time-Series Forecasting against Distribution Shift", ICLR 2022.
 
-The layer is `nn.TransformerEncoderLayer` without dropout, in operations that stacks of models
-compute fast.
+The layer is `nn.TransformerEncoderLayer` without dropout. The windows are the last dimension of its
+tensors, so that a softmax over a few tokens is computed on long vectors.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from plfl.models import Model
+from plfl.models.columns import mapped, normed
 
 EPSILON = 1e-5
 """Added to the variance of a window."""
+FEW = 6
+"""Most tokens for which elementwise products of all pairs are faster than small matrix products."""
 
 
 class Transformer(Model):
@@ -45,7 +48,7 @@ class Transformer(Model):
         return ["head.*"]
 
     def encoder(self) -> nn.Sequential:
-        """The encoder layers: tokens (B, N, W) → (B, N, W)."""
+        """The encoder layers: tokens (W, N, B) → (W, N, B)."""
         layers = (Encoder(self.width, self.heads, self.hidden) for _ in range(self.layers))
         return nn.Sequential(*layers)
 
@@ -62,20 +65,28 @@ class Encoder(nn.Module):
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Tokens (B, N, W) → (B, N, W)."""
-        split = self.project(tokens).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        query, key, value = split.unbind(0)
-        weights = torch.softmax(query @ key.mT / math.sqrt(key.shape[-1]), -1)
-        read = (weights @ value).transpose(1, 2).flatten(2)
-        tokens = self.norm1(tokens + self.out(read))
-        mixed = self.second(nn.functional.gelu(self.first(tokens)))
-        out: Tensor = self.norm2(tokens + mixed)
-        return out
+        """Tokens (W, N, B) → (W, N, B)."""
+        projected = mapped(self.project, tokens).unflatten(0, (3, self.heads, -1))
+        read = attended(*projected.unbind(0)).flatten(0, 1)
+        tokens = normed(self.norm1, tokens + mapped(self.out, read))
+        mixed = mapped(self.second, nn.functional.gelu(mapped(self.first, tokens)))
+        return normed(self.norm2, tokens + mixed)
+
+
+def attended(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The values (H, D, N, B) of the N tokens, averaged by the attention of each head H."""
+    query = query / math.sqrt(query.shape[1])
+    if query.shape[2] > FEW:
+        weights = torch.softmax(torch.einsum("hdnb,hdmb->hnmb", query, key), 2)
+        return torch.einsum("hnmb,hdmb->hdnb", weights, value)
+    weights = torch.softmax((query[:, :, :, None] * key[:, :, None]).sum(1), 2)
+    return (weights[:, None] * value[:, :, None]).sum(3)
 
 
 def normalised(sequence: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """A window with mean 0 and variance 1 in each feature; and the load's mean and deviation, both
-    (B, 1)."""
-    mean = sequence.mean(1, keepdim=True)
-    deviation = (sequence.var(1, keepdim=True, correction=0) + EPSILON).sqrt()
-    return (sequence - mean) / deviation, mean[:, 0, :1], deviation[:, 0, :1]
+    """Windows (T, F, B), scaled to mean 0 and variance 1 in each feature; and the mean and standard
+    deviation of the load, both (1, B)."""
+    mean = sequence.mean(0)
+    centred = sequence - mean
+    deviation = (centred.square().mean(0) + EPSILON).sqrt()
+    return centred / deviation, mean[:1], deviation[:1]

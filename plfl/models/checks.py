@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from plfl.errors import PlflError
 from plfl.layout import WindowShape
 from plfl.models.network import Buildable, initial_of
+from plfl.plugins import line_of
 
 WINDOWS = 3
-"""Made-up windows that a module has to forecast."""
+"""Generated windows that a module has to forecast."""
+COMPANY = 32
+"""Generated windows whose forecasts must be the same in smaller minibatches."""
 _found: dict[tuple[str, WindowShape], list[str]] = {}
 
 
@@ -41,22 +46,28 @@ def _problems(model: Buildable, shape: WindowShape) -> Iterator[str]:
     except PlflError:
         raise
     except Exception as error:  # whatever a module of the user's own raises
-        yield f"{model.summary} cannot be built with {sizes}: {_said(error)}"
+        yield f"{model.summary} cannot be built with {sizes}: {_said(model, error)}"
         return
     if not isinstance(module, nn.Module):
         yield f"{model.summary} is {type(module).__name__}, not a torch.nn.Module; return one"
         return
-    found = list(_of_parameters(model, module, again))
-    yield from found
-    if not found:
+    problems = list(_of_parameters(model, module, again))
+    yield from problems
+    if not problems:
         yield from _of_forward(model, module, shape)
 
 
 def _of_parameters(model: Buildable, module: nn.Module, again: nn.Module) -> Iterator[str]:
     names = [name for name, _ in module.named_parameters()]
+    if lazy := [name for name, p in module.named_parameters() if is_lazy(p)]:
+        yield (
+            f"{model.summary} has layers without sizes ({', '.join(lazy)}); replace LazyLinear and "
+            "the like by layers whose sizes are given"
+        )
+        return
     if buffers := [name for name, _ in module.named_buffers()]:
         yield (
-            f"{model.summary} has buffers ({', '.join(buffers)}), which are no part of a row and "
+            f"{model.summary} has buffers ({', '.join(buffers)}), which are not parameters and "
             "would be lost between rounds; make them parameters or constants, and replace layers "
             "such as BatchNorm by LayerNorm"
         )
@@ -73,7 +84,7 @@ def _of_parameters(model: Buildable, module: nn.Module, again: nn.Module) -> Ite
     for pattern in model.head_patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             listed = ", ".join(names)
-            yield f"head: {pattern!r} matches no parameter of {model.summary}; allowed: {listed}"
+            yield f".head: {pattern!r} matches no parameter of {model.summary}; allowed: {listed}"
 
 
 def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:
@@ -84,42 +95,82 @@ def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
     try:
         outputs, again = (module(sequence, context) for _ in range(2))
     except Exception as error:  # whatever a module of the user's own raises
-        yield f"{model.summary} cannot forecast {inputs}: {_said(error)}"
+        yield f"{model.summary} cannot forecast {inputs}: {_said(model, error)}"
         return
     wanted = (WINDOWS,) if shape.outputs == 1 else (WINDOWS, shape.outputs)
     if not isinstance(outputs, Tensor) or outputs.shape != wanted:
         many = "one forecast" if shape.outputs == 1 else f"{shape.outputs} numbers"
         shown = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         yield (
-            f"{model.summary} makes {shown} of {inputs}; forward must return {many} per "
+            f"{model.summary} returns {shown} for {inputs}; forward must return {many} per "
             f"window, a tensor of shape {wanted}"
+        )
+        return
+    if not outputs.isfinite().all():
+        yield (
+            f"{model.summary} forecasts NaN or infinite numbers for made-up windows of numbers "
+            "between 0 and 1; look for a division by zero, and for log or sqrt of negative numbers"
         )
         return
     if not torch.equal(outputs, again):
         yield (
             f"{model.summary} is random: two forecasts of the same windows differ; remove Dropout "
             "and the like, since every number of a study must follow from its seed; the built-in "
-            "model mlp has a dropout that does"
+            "model mlp has a dropout that follows from the seed"
         )
-    elif not torch.allclose(module(sequence[:1], context[:1]), outputs[:1], rtol=1e-3, atol=1e-5):
-        yield (
-            f"{model.summary}: a forecast depends on the other windows of its minibatch; compute "
-            "each from its own window only"
-        )
+    else:
+        yield from _of_company(model, module, shape)
     if not outputs.requires_grad:
         yield f"{model.summary}: forecasts have no gradient; remove detach() and no_grad()"
         return
     parameters = dict(module.named_parameters())
     leaves = [p for p in parameters.values() if p.requires_grad]
-    found = iter(torch.autograd.grad(outputs.sum(), leaves, allow_unused=True))
-    reached = {n: p.requires_grad and next(found) is not None for n, p in parameters.items()}
+    gradients = iter(torch.autograd.grad(outputs.sum(), leaves, allow_unused=True))
+    reached = {n: p.requires_grad and next(gradients) is not None for n, p in parameters.items()}
     if unused := [name for name, is_reached in reached.items() if not is_reached]:
         yield (
             f"{model.summary}: {', '.join(unused)} never get a gradient, but would be sent in "
-            "every round; use them in forward, or remove them"
+            "every round; use them in forward, let them require gradients, or remove them"
         )
 
 
-def _said(error: Exception) -> str:
-    lines = str(error).split("\n")
-    return f"{type(error).__name__}: {lines[0]}"
+def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iterator[str]:
+    """Report forecasts that depend on the other windows of a minibatch.
+
+    A module may branch on a sum or a mean over all windows (`if sequence.mean() > 0.5`). Some of
+    the windows therefore have extreme values, and are also forecast alone. Whatever the threshold
+    is, at least one of them then takes another branch than the whole minibatch.
+    """
+    random = torch.Generator().manual_seed(1)
+    sequence = torch.rand(COMPANY, shape.look_back, shape.inputs, generator=random)
+    context = torch.rand(COMPANY, shape.context, generator=random)
+    for some in (sequence, context):
+        some[0], some[1], some[2] = 0, 1, 0.1 * some[2]
+    sequence[3, :, 0] *= -1  # changes of the load may be negative
+    sizes = [1, 1, 1, 1, 1, COMPANY - 5]
+    parts = zip(sequence.split(sizes), context.split(sizes), strict=True)
+    try:
+        together = module(sequence, context)
+        apart = [module(*part) for part in parts]
+    except Exception as error:  # whatever a module of the user's own raises
+        yield f"{model.summary} cannot forecast one window or {COMPANY}: {_said(model, error)}"
+        return
+    wanted = () if shape.outputs == 1 else (shape.outputs,)
+    for size, some in zip((COMPANY, *sizes), (together, *apart), strict=True):
+        if some.shape != (size, *wanted):
+            yield (
+                f"{model.summary} makes {tuple(some.shape)} of a minibatch of {size}; forward must "
+                f"return a tensor of shape {(size, *wanted)}: replace squeeze() by [:, 0]"
+            )
+            return
+    if not torch.allclose(torch.cat(apart), together, rtol=1e-3, atol=1e-5, equal_nan=True):
+        yield (
+            f"{model.summary}: a forecast depends on the other windows of its minibatch; compute "
+            "each from its own window only, without a mean, a sum or an `if` over all windows"
+        )
+
+
+def _said(model: Buildable, error: Exception) -> str:
+    text = str(error).split("\n")[0]
+    line = line_of(error, Path(model.summary.rpartition(":")[0]))
+    return type(error).__name__ + line + (f": {text}" if text else "")

@@ -1,8 +1,8 @@
 """A convolutional network for small images.
 
 FedADC (arXiv 2012.09102) describes its network for CIFAR-10 as four convolutions and four linear
-layers with max pooling and without batch normalisation; it gives no sizes. `cnn44` has ours, this
-file has a smaller one for images of 8 × 8 pixels.
+layers with max pooling and without batch normalisation; it gives no sizes. `cnn44` is such a
+network with sizes chosen here; this file has a smaller one for images of 8 × 8 pixels.
 """
 
 from __future__ import annotations

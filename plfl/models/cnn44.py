@@ -1,5 +1,5 @@
 """The network for CIFAR-10 in FedADC (arXiv 2012.09102): four convolutions and four linear layers
-with max pooling and without batch normalisation. The sizes are ours; the paper gives none.
+with max pooling and without batch normalisation. The sizes are chosen here; the paper gives none.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Forecaster:
         z = z.squeeze(-1)
         return z.abs() if self.absolute else z
 
-    # What the engines ask of any model, see `plfl.models.network.Network`.
+    # What the engines need of any model, see `plfl.models.network.Network`.
     def module(self) -> nn.Module:
         """One forecaster from PyTorch's own layers, with parameters in the order of a row."""
         from plfl.models.layers import Module

@@ -31,8 +31,9 @@ class Gru(Recurrent):
 class Net(RecurrentNet):
     """The module of `gru`; the parameters of the body are those of `nn.GRUCell`."""
 
-    def last_state(self, read: Tensor) -> Tensor:
+    def last_state(self, sequence: Tensor) -> Tensor:
         body = self.body
+        read = nn.functional.linear(sequence, body.weight_ih, body.bias_ih)
         h = read.new_zeros(read.shape[0], body.hidden_size)
         for x in read.unbind(1):
             (x_gates, x_n), (h_gates, h_n) = (

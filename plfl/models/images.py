@@ -17,7 +17,7 @@ from plfl.models import Model
 class ImageModel(Model):
     """A model that reads square images and returns one number per class.
 
-    Its modules tell their penultimate features (B, W) by `features`.
+    The method `features` of its modules returns the inputs (B, W) of the last layer.
     """
 
     features = ("penultimate",)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from plfl.layout import WindowShape
 from plfl.models.attention import Transformer, normalised
+from plfl.models.columns import mapped
 
 
 class Itransformer(Transformer):
@@ -41,7 +42,7 @@ class Net(nn.Module):
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
-        z, mean, deviation = normalised(sequence)
-        token = self.body(self.embed(z.mT))[:, 0]
-        out: Tensor = self.head(torch.cat([token, context], 1))
-        return (out * deviation + mean).squeeze(1)
+        z, mean, deviation = normalised(sequence.permute(1, 2, 0))
+        token = self.body(mapped(self.embed, z))[:, 0]
+        out = mapped(self.head, torch.cat([token, context.mT]))
+        return (out * deviation + mean).mT.squeeze(1)

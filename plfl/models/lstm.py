@@ -6,8 +6,8 @@ https://doi.org/10.1162/neco.1997.9.8.1735; with forget gates, Gers et al. 2000.
 i, f, o = σ(W x + b + U h + c), each with its own weights;  g = tanh(W_g x + b_g + U_g h + c_g)
 c ← f ⊙ c + i ⊙ g;  h ← o ⊙ tanh(c)
 
-The steps are written out, which a stack of models computes fast. The paper's model,
-`lstm_mlp`, reads all states and no context.
+Each step is written out as one matrix product of x and h together, which a stack of models computes
+fast. The paper's model, `lstm_mlp`, reads all states and no context.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ class Lstm(Recurrent):
 class Net(RecurrentNet):
     """The module of `lstm`; the parameters of the body are those of `nn.LSTMCell`."""
 
-    def last_state(self, read: Tensor) -> Tensor:
+    def last_state(self, sequence: Tensor) -> Tensor:
         body = self.body
-        h = c = read.new_zeros(read.shape[0], body.hidden_size)
-        for x in read.unbind(1):
-            gates = x + nn.functional.linear(h, body.weight_hh, body.bias_hh)
+        weight = torch.cat([body.weight_ih, body.weight_hh], 1)
+        bias = body.bias_ih + body.bias_hh
+        h = c = sequence.new_zeros(sequence.shape[0], body.hidden_size)
+        for x in sequence.unbind(1):
+            gates = nn.functional.linear(torch.cat([x, h], 1), weight, bias)
             i, f, g, o = gates.chunk(4, 1)
             c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
             h = torch.sigmoid(o) * torch.tanh(c)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class LstmMlp(Model):
-    """The forecaster. `name` selects a model (docs/models.md); without it, it is the paper's: an
-    LSTM over the look-back and an MLP over all its hidden states."""
+    """The forecaster. `name` selects a model (docs/models.md). The default is the paper's: an LSTM
+    over the look-back and an MLP over all its hidden states."""
 
     name = "lstm_mlp"
     features = ("states", "penultimate")

@@ -31,7 +31,7 @@ class Mlp(Model):
     """What follows each hidden layer; `prelu` has a slope per unit, which is a parameter."""
     dropout: float = Field(0.0, ge=0, le=0.9)
     """Probability that a local step drops a hidden unit, independently for each window. No units
-    are dropped in forecasts. What is dropped follows from seed, client, round and step."""
+    are dropped in forecasts. Seed, client, round and step determine what is dropped."""
 
     def build(self, shape: WindowShape) -> nn.Module:
         return Net(shape, self.hidden, self.activation)
@@ -69,7 +69,7 @@ class Net(nn.Module):
 
 
 def head_of(width: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
-    """The same layers over `width` features of another body."""
+    """The layers of `Net` for the `width` outputs of another body; the last one starts `small`."""
     layers, width = hidden_layers(width, hidden)
     return nn.Sequential(*layers, small(nn.Linear(width, outputs)))
 
@@ -77,7 +77,8 @@ def head_of(width: int, hidden: Sequence[int], outputs: int) -> nn.Sequential:
 def hidden_layers(
     width: int, hidden: Sequence[int], activation: Activation = "silu"
 ) -> tuple[list[nn.Module], int]:
-    """Linear layers, each followed by an activation, from a width; and the width of the last."""
+    """Linear layers from `width` inputs to the widths `hidden`, each followed by an activation; and
+    the width of the last layer."""
     layers: list[nn.Module] = []
     for own in hidden:
         layers += [nn.Linear(width, own), _activation(activation, own)]

@@ -122,7 +122,7 @@ class ModuleNetwork:
     stateless: nn.Module
     """A module whose own parameters are never used."""
     tells_features: bool = False
-    """Whether what the last layer reads comes after the outputs of its modules."""
+    """Whether the module's outputs are followed by the inputs of its last layer."""
     together: dict[tuple[Any, ...], bool] = field(default_factory=dict)
     """Whether rows may go through `vmap`, by size of a minibatch, type and device."""
     traced: dict[tuple[Any, ...], Traced | None] = field(default_factory=dict)
@@ -291,13 +291,14 @@ class ModuleNetwork:
 
 
 PARTS = ((0, 2), (5, 7), (0, 5), (1, 6))
-"""Parts of the rows that are computed separately. A single row trains beside a copy of itself."""
+"""Parts of the rows that are computed separately. No part has only one row, because a single row
+always trains beside a copy of itself."""
 
 
 def most_together(width: int) -> int:
     """Most rows of `width` parameters that are trained together on a CPU.
 
-    They are as many as its caches like: twelve of the paper's model. Of a small model they are
-    more, because launching an operation takes longer than its arithmetic.
+    As many as suit its caches: twelve of the paper's model, and more of a small model, because
+    launching an operation takes longer than its arithmetic.
     """
     return min(max(12, 720_000 // width), 64)

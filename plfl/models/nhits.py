@@ -54,7 +54,7 @@ class Net(nn.Module):
         super().__init__()
         last = len(sizes.pooling) - 1
         self.blocks = nn.ModuleList(
-            # Nobody sees what the last block leaves.
+            # No block reads what the last one leaves unexplained.
             Block(shape, pooling, sizes.hidden, leaves=i < last)
             for i, pooling in enumerate(sizes.pooling)
         )
@@ -71,7 +71,7 @@ class Net(nn.Module):
 
 
 class Block(nn.Module):
-    """One block: what it leaves of the load (B, T), and its part (B, O) of the forecast."""
+    """A block: the part (B, T) of the load that it leaves unexplained; its forecast (B, O)."""
 
     def __init__(self, shape: WindowShape, pooling: int, hidden: Sequence[int], leaves: bool):
         super().__init__()
@@ -85,7 +85,7 @@ class Block(nn.Module):
         self.ahead = nn.Linear(widths[-1], shape.outputs)
 
     def forward(self, load: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-        """What is left of the load, and the forecast."""
+        """What is left unexplained of the load, and this block's part of the forecast."""
         pooled = nn.functional.max_pool1d(load[:, None], self.pooling, ceil_mode=True)[:, 0]
         z = self.body(torch.cat([pooled, others], 1))
         return load if self.back is None else load - self.back(z), self.ahead(z)

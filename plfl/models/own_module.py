@@ -68,6 +68,8 @@ class OwnModule(Model):
 
     def build(self, shape: WindowShape) -> nn.Module:
         found, sizes = self._class(), given(shape)
+        for name in sizes.keys() & self.arguments.keys():
+            raise PlflError(f"model.arguments: {name} follows from the study; remove it")
         try:
             inspect.signature(found).bind(**sizes, **self.arguments)
         except TypeError as error:

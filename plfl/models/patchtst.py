@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from plfl.layout import WindowShape
 from plfl.models.attention import Transformer, normalised
+from plfl.models.columns import mapped
 
 
 class Patchtst(Transformer):
@@ -53,8 +54,9 @@ class Net(nn.Module):
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
-        z, mean, deviation = normalised(sequence[:, :, :1])
-        load = torch.cat([z[:, :, 0], z[:, -1:, 0].expand(-1, self.stride)], 1)
-        tokens = self.embed(load.unfold(1, self.patch, self.stride)) + self.position
-        out: Tensor = self.head(torch.cat([self.body(tokens).flatten(1), context], 1))
-        return (out * deviation + mean).squeeze(1)
+        z, mean, deviation = normalised(sequence[:, :, :1].permute(1, 2, 0))
+        load = torch.cat([z[:, 0], z[-1:, 0].expand(self.stride, -1)])
+        patches = load.unfold(0, self.patch, self.stride).permute(2, 0, 1)
+        tokens = self.body(mapped(self.embed, patches) + self.position.mT[..., None])
+        out = mapped(self.head, torch.cat([tokens.transpose(0, 1).flatten(0, 1), context.mT]))
+        return (out * deviation + mean).mT.squeeze(1)

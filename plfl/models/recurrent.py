@@ -39,13 +39,11 @@ class RecurrentNet(nn.Module):
         self.body = cell
         self.head = head_of(cell.hidden_size + shape.context, mlp, shape.outputs)
 
-    def last_state(self, read: Tensor) -> Tensor:
-        """The hidden state (B, H) after all steps; `read` (B, T, gates · H) is W x + b of every
-        step."""
+    def last_state(self, sequence: Tensor) -> Tensor:
+        """The hidden state (B, H) after all steps of a sequence (B, T, F)."""
         raise NotImplementedError
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
-        read = nn.functional.linear(sequence, self.body.weight_ih, self.body.bias_ih)
-        out: Tensor = self.head(torch.cat([self.last_state(read), context], 1))
+        out: Tensor = self.head(torch.cat([self.last_state(sequence), context], 1))
         return out.squeeze(1)

@@ -8,12 +8,17 @@ authors' code: https://github.com/locuslab/TCN.
 Level i is a residual block of two causal convolutions with dilation 2^i, each followed by a ReLU:
 z ← ReLU(z + F(z)); where the number of channels changes, z goes through a convolution of width 1.
 
-Deviations: no weight normalisation and no dropout. A convolution is one matrix product of all its
-taps, which a stack of models computes faster than grouped convolutions.
+Deviations: no weight normalisation and no dropout.
+
+The head reads the last step only. This step depends on every 2^(i + 1)-th output of level i,
+counted from the end. A block therefore returns every other step of its input, and a dilated
+convolution of all steps becomes a convolution of neighbouring ones. It is one matrix product of all
+its taps, which a stack of models computes faster than grouped convolutions.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Annotated
 
@@ -23,6 +28,7 @@ from torch import Tensor, nn
 
 from plfl.layout import WindowShape
 from plfl.models import Model
+from plfl.models.columns import mapped, product
 from plfl.models.mlp import head_of
 
 
@@ -56,49 +62,51 @@ class Net(nn.Module):
         super().__init__()
         widths = [shape.inputs, *[sizes.channels] * sizes.levels]
         self.body = nn.Sequential(
-            *(
-                Block(widths[level], widths[level + 1], sizes.kernel, 2**level)
-                for level in range(sizes.levels)
-            )
+            *(Block(*pair, sizes.kernel) for pair in itertools.pairwise(widths))
         )
         self.head = head_of(sizes.channels + shape.context, sizes.mlp, shape.outputs)
+        # Number of steps that the last one depends on, itself included.
+        self.reach = 1 + 2 * (sizes.kernel - 1) * (2**sizes.levels - 1)
 
     def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
         """Forecasts (B,), or (B, O) of several outputs."""
-        out: Tensor = self.head(torch.cat([self.body(sequence)[:, -1], context], 1))
+        last = self.body(sequence[:, -self.reach :].permute(2, 1, 0))[:, -1]
+        out: Tensor = self.head(torch.cat([last.mT, context], 1))
         return out.squeeze(1)
 
 
 class Block(nn.Module):
-    """A residual block: (B, T, C) becomes (B, T, C')."""
+    """A residual block: (C, T, B) becomes (C', T', B), every other step counted from the last."""
 
-    def __init__(self, channels: int, out: int, kernel: int, dilation: int):
+    def __init__(self, channels: int, out: int, kernel: int):
         super().__init__()
-        self.first = Causal(channels, out, kernel, dilation)
-        self.second = Causal(out, out, kernel, dilation)
-        self.skip = nn.Linear(channels, out) if channels != out else nn.Identity()
+        self.first = Causal(channels, out, kernel)
+        self.second = Causal(out, out, kernel)
+        self.skip = nn.Linear(channels, out) if channels != out else None
 
     def forward(self, z: Tensor) -> Tensor:
         """The residual connection around two convolutions."""
-        inner = torch.relu(self.second(torch.relu(self.first(z))))
-        return torch.relu(inner + self.skip(z))
+        inner = torch.relu(self.second(torch.relu(self.first(z)), every=2))
+        past = z[:, (z.shape[1] - 1) % 2 :: 2]
+        if self.skip is not None:
+            past = mapped(self.skip, past)
+        return torch.relu(inner + past)
 
 
 class Causal(nn.Module):
     """A convolution that sees no later step; `weight` (C', C, taps) is that of `nn.Conv1d`."""
 
-    def __init__(self, channels: int, out: int, kernel: int, dilation: int):
+    def __init__(self, channels: int, out: int, kernel: int):
         super().__init__()
         bound = 1 / math.sqrt(channels * kernel)
         self.weight = nn.Parameter(torch.empty(out, channels, kernel).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(out).uniform_(-bound, bound))
-        self.kernel, self.dilation = kernel, dilation
 
-    def forward(self, z: Tensor) -> Tensor:
-        """The convolution of (B, T, C) along T, with zeros before the first step."""
-        steps = z.shape[1]
-        before = z.new_zeros(z.shape[0], self.dilation * (self.kernel - 1), z.shape[2])
-        padded = torch.cat([before, z], 1)
-        taps = [padded[:, i * self.dilation :][:, :steps] for i in range(self.kernel)]
-        read = torch.stack(taps, -1).flatten(2)
-        return nn.functional.linear(read, self.weight.flatten(1), self.bias)
+    def forward(self, z: Tensor, every: int = 1) -> Tensor:
+        """The convolution of (C, T, B) along T, with zeros before the first step. It is computed
+        for the last step and for each `every`-th step before it."""
+        steps, kernel = z.shape[1], self.weight.shape[2]
+        first = (steps - 1) % every
+        padded = torch.cat([z.new_zeros(z.shape[0], kernel - 1, z.shape[2]), z], 1)
+        taps = [padded[:, first + i : steps + i : every] for i in range(kernel)]
+        return product(self.weight.transpose(1, 2).flatten(1), self.bias, torch.cat(taps))

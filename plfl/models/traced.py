@@ -50,13 +50,13 @@ class Traced:
 
     def forward(self, *given: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Forecasts of parameters and inputs, and what `backward` needs."""
-        found: tuple[Tensor, list[Tensor]] = self._forward(*given)
-        return found
+        outputs: tuple[Tensor, list[Tensor]] = self._forward(*given)
+        return outputs
 
     def backward(self, kept: list[Tensor], slope: Tensor) -> list[Tensor]:
         """Gradients by the parameters, given that of the loss by the forecasts."""
-        found: list[Tensor] = self._backward(*kept, slope)
-        return found
+        slopes: list[Tensor] = self._backward(*kept, slope)
+        return slopes
 
 
 def _split(joint: GraphModule) -> tuple[GraphModule, GraphModule]:

@@ -77,12 +77,12 @@ def read(path: Path) -> Citation:
     ]
     authors = raw.get("authors") if "authors" not in lacking else []
     assert isinstance(authors, list)
-    found = tuple(map(_author, authors))
-    if not all(found):
+    people = tuple(map(_author, authors))
+    if not all(people):
         lacking.append("names of all authors")
     if lacking:
         raise PlflError(f"{path}: has no {', '.join(lacking)}. For example:\n\n{EXAMPLE}")
-    return Citation(path, raw["title"], tuple(filter(None, found)), str(licence), raw.get("url"))
+    return Citation(path, raw["title"], tuple(filter(None, people)), str(licence), raw.get("url"))
 
 
 def _author(raw: Any) -> Author | None:

@@ -178,14 +178,14 @@ def _requirements(about: dict[str, Any]) -> str:
 
 def _sources(places: list[Path], folder: Path, data: bool) -> list[Source]:
     """The files that the study read, each once; copied if `data` is set."""
-    found: dict[str, Source] = {}
+    sources: dict[str, Source] = {}
     for place in places:
         for state, receipt in read_about(place).get("sources", {}).items():
             if data:
                 verify(receipt)
             for path, digest in receipt["files"].items():
                 target = f"data/{state}/{Path(path).name}" if data else None
-                if target and path not in found:
+                if target and path not in sources:
                     _copy(Path(path), folder / target, False)
-                found.setdefault(path, Source(path, digest, target))
-    return list(found.values())
+                sources.setdefault(path, Source(path, digest, target))
+    return list(sources.values())

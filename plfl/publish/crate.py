@@ -192,8 +192,8 @@ def _id(author: Author) -> str:
 
 def _references(ids: Iterable[str]) -> list[Entity] | Entity:
     """References to entities; a single one is no list, as RO-Crate recommends."""
-    found = [{"@id": name} for name in ids]
-    return found[0] if len(found) == 1 else found
+    references = [{"@id": name} for name in ids]
+    return references[0] if len(references) == 1 else references
 
 
 def media_type(path: Path) -> str:

@@ -21,15 +21,10 @@ from plfl.baselines import BASELINE
 from plfl.config.study import Cell
 from plfl.report import intervals
 from plfl.report.standings import without_seed
+from plfl.results.labels import baseline_label, client_label, method_label, server_label
 from plfl.results.records import CELL, MODELS
 from plfl.results.statistics import ALPHA
-from plfl.results.tables import (
-    Tables,
-    baseline_label,
-    client_label,
-    method_label,
-    server_label,
-)
+from plfl.results.tables import Tables
 
 AXES = [axis for axis in CELL if axis != "seed"]
 """Columns that name a cell with all its seeds."""
@@ -135,7 +130,7 @@ def _cells(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
     sent = by_axes[["bytes_down", "bytes_up"]].mean().sum(axis=1) / len(clients) / 1e6
     seconds = by_axes["seconds"].mean() if "seconds" in summary else None
     for values in dict.fromkeys(tuple(without_seed(cell).values()) for cell in study.cells):
-        if values[0] != state or study.repeats(*values[1:]):
+        if values[0] != state or study.combinations.repeats(*values[1:]):
             continue
         cell = Cell(**dict(zip(AXES, values, strict=True)), seed=study.grid.seeds[0])
         alone = study.is_alone(cell)
@@ -220,7 +215,7 @@ def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, A
     of which a single one is the median. If not even one fits, it has the forecasters of lowest
     validation MASE. Empty if the study keeps no forecasts.
     """
-    found = {}
+    weeks = {}
     states = tables.study.data.states
     for state in states if tables.keeps_forecasts else []:
         cell = tables.shown_cell(state)
@@ -240,8 +235,8 @@ def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, A
         shown = _index(forecasters, cell)
         for client, ends in _ends(tables, cell, chosen).items():
             week["clients"][client]["lines"] |= ends
-        found[state] = week | {"shown": shown}
-    return found
+        weeks[state] = week | {"shown": shown}
+    return weeks
 
 
 def _ranks(count: int, wanted: int) -> list[int]:

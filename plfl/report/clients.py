@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from plfl.baselines import BASELINE
 from plfl.data.dataset import WEEK
 from plfl.results.collect import SEASONS
+from plfl.results.labels import baseline_label, server_label
 from plfl.results.records import MODELS
-from plfl.results.tables import Tables, baseline_label, server_label
+from plfl.results.tables import Tables
 
 LEFT, WIDTH, HEIGHT = 44, 672, 120
 """Layout of the plot of a week in px: space for the axis labels, width and height of the plot."""
@@ -86,7 +87,7 @@ def clients_shown(tables: Tables) -> list[ClientRow]:
     study = tables.study
     scored = _scores(tables)
     below = {key: _below(row) for key, row in baseline_mase(tables).iterrows()}
-    found = []
+    shown = []
     for state in study.data.states:
         weeks = _weeks(tables, state)
         known = tables.about.get("sources", {}).get(state, {}).get("clients", {})
@@ -98,8 +99,8 @@ def clients_shown(tables: Tables) -> list[ClientRow]:
                 continue
             facts = {**known.get(name, {}), **_facts(tables, row)}
             scores = scored[state, name] + (below[state, name] if below else [])
-            found.append(ClientRow(state, number, name, facts, scores, weeks.get(name)))
-    return found
+            shown.append(ClientRow(state, number, name, facts, scores, weeks.get(name)))
+    return shown
 
 
 def baseline_mase(tables: Tables) -> pd.DataFrame:
@@ -177,13 +178,13 @@ def _scores(tables: Tables) -> dict[tuple[str, str], list[Score]]:
     by_axes = records.groupby(["state", "client", *axes, "model"], sort=False)
     means = by_axes.agg(mase=("mase", "mean"), diverged=("diverged", "any"))
     texts = means["mase"].map(score).mask(means["diverged"], "diverged").unstack("model")
-    found: dict[tuple[str, str], list[Score]] = {}
+    scores: dict[tuple[str, str], list[Score]] = {}
     for row in texts.reset_index().to_dict("records"):
         scheme, method, client_opt, server_opt = (str(row[axis]) for axis in axes)
-        if study.repeats(scheme, method, client_opt, server_opt):
+        if study.combinations.repeats(scheme, method, client_opt, server_opt):
             continue
-        alone = study.trains_alone(scheme, method)
-        found.setdefault((str(row["state"]), str(row["client"])), []).append(
+        alone = study.combinations.trains_alone(scheme, method)
+        scores.setdefault((str(row["state"]), str(row["client"])), []).append(
             Score(
                 scheme,
                 tables.client_side(method, client_opt),
@@ -191,7 +192,7 @@ def _scores(tables: Tables) -> dict[tuple[str, str], list[Score]]:
                 *(str(row[model]) for model in MODELS),
             )
         )
-    return found
+    return scores
 
 
 def _weeks(tables: Tables, state: str) -> dict[str, Week]:

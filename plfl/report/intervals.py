@@ -11,7 +11,8 @@ import pandas as pd
 
 from plfl.report.clients import load, score
 from plfl.report.standings import without_seed
-from plfl.results.tables import Tables, baseline_label
+from plfl.results.labels import baseline_label
+from plfl.results.tables import Tables
 from plfl.tasks.loads import Loads
 
 SCORES = {"scaled_crps": "CRPS", "mase": "MASE"}
@@ -20,6 +21,8 @@ are no quantiles have no CRPS."""
 MARGINS = {
     "none": "Intervals are as the models learnt them.",
     "personal": "Intervals have margins that every client computed from its own validation set.",
+    "adaptive": "Intervals have margins that every client computed from its own validation set. In "
+    "the test set they follow its loads: wider after a load outside, narrower after one inside.",
     "shared": "Intervals of federations have margins that the server chose among those of the "
     "clients; baselines, and clients that train alone, have their own.",
 }
@@ -55,8 +58,8 @@ class Row:
 
 def shares(tables: Tables) -> list[str]:
     """What the intervals are meant to cover, in percent, the widest first; empty without any."""
-    found = [re.fullmatch(r"coverage_([\d.]+)", column) for column in tables.record_columns]
-    return [match[1] for match in found if match]
+    matches = [re.fullmatch(r"coverage_([\d.]+)", column) for column in tables.record_columns]
+    return [match[1] for match in matches if match]
 
 
 def sorted_by(tables: Tables) -> str:
@@ -107,11 +110,11 @@ def _place(row: tuple[float, Row]) -> float:
 
 
 def _row(
-    found: pd.DataFrame, scheme: str | None, name: str, by: str, percents: list[str]
+    rows: pd.DataFrame, scheme: str | None, name: str, by: str, percents: list[str]
 ) -> tuple[float, Row]:
     """A row, given the scores of each seed, split and client, with its score on validation."""
-    validation = float(found.loc[found["split"] == "validation", by].mean(skipna=False))
-    test = found[found["split"] == "test"]
+    validation = float(rows.loc[rows["split"] == "validation", by].mean(skipna=False))
+    test = rows[rows["split"] == "test"]
     scores = test.groupby("seed")[by].mean()
     by_client = test.groupby("client")
     listed = []

@@ -10,24 +10,25 @@ from plfl import baselines
 from plfl.report.clients import score
 from plfl.report.standings import bytes_per_round, of_cell
 from plfl.results.findings import MODEL, RIVALS, Best, Findings
-from plfl.results.tables import Tables, baseline_label, spaced
+from plfl.results.labels import baseline_label, spaced
+from plfl.results.tables import Tables
 from plfl.results.verdict import Verdict
 
 FEW = 3
 """Largest number of states, or of undecided comparisons, that a sentence lists one by one."""
 
 
-def sentences(tables: Tables, found: Findings) -> list[str]:
+def sentences(tables: Tables, findings: Findings) -> list[str]:
     """The findings in sentences: the best forecaster, the verdicts, the costs, and the basis.
 
     Raises:
         ResultsError: the results are incomplete or have another format.
     """
     return [
-        _best(tables, found.best),
-        *_verdicts(tables, found),
-        *_costs(tables, found.federated),
-        " ".join([_basis(tables), *_needed(tables, found.verdicts)]),
+        _best(tables, findings.best),
+        *_verdicts(tables, findings),
+        *_costs(tables, findings.federated),
+        " ".join([_basis(tables), *_needed(tables, findings.verdicts)]),
     ]
 
 
@@ -77,14 +78,14 @@ def _mase(best: Best) -> str:
     return f"{score(best.mase)} [{score(best.low)}, {score(best.high)}]"
 
 
-def _verdicts(tables: Tables, found: Findings) -> Iterator[str]:
+def _verdicts(tables: Tables, findings: Findings) -> Iterator[str]:
     """What the best federation beats, what it loses to, and what is undecided."""
-    if not found.verdicts:
+    if not findings.verdicts:
         yield "The study has no federation: no sharing scheme of its grid shares parameters."
         return
-    if missing := [r for r in RIVALS if all(verdict.claim != r for verdict in found.verdicts)]:
+    if missing := [r for r in RIVALS if all(verdict.claim != r for verdict in findings.verdicts)]:
         yield f"The results hold no {_listed(missing, 'or')} to compare a federation with."
-    judged = [verdict for verdict in found.verdicts if verdict.effect is not None]
+    judged = [verdict for verdict in findings.verdicts if verdict.effect is not None]
     if not judged:
         yield "Every federated cell diverged, so no federation beats anything."
         return

@@ -30,10 +30,12 @@ from plfl.report.figures.style import (
     save,
     style,
 )
-from plfl.report.page import drawing, source_of, templates
+from plfl.report.page import source_of
+from plfl.report.rendering import drawing, templates
+from plfl.results.labels import baseline_label, method_label
 from plfl.results.overview import BEST, EFFECTS, INTERVALS, Overview
 from plfl.results.statistics import ALPHA
-from plfl.results.tables import baseline_label, fitting, method_label
+from plfl.results.tables import fitting
 
 STEM = "overview"
 CAPTION = (
@@ -60,15 +62,15 @@ def illustrate(results: Path, figures: Path) -> list[Path]:
     Raises:
         ResultsError: the results are incomplete.
     """
-    found = Overview(results)
+    overview = Overview(results)
     with style(), fitting(results):
-        figure = draw(found)
+        figure = draw(overview)
     return save(figure, figures / STEM)
 
 
-def draw(found: Overview) -> Figure:
+def draw(overview: Overview) -> Figure:
     """The MASE along the axis with most values; a panel for each state and place on other axes."""
-    study, best = found.study, found.best
+    study, best = overview.study, overview.best
     along = max(study.axes, key=lambda axis: len(axis.choices))
     others = {axis.column: axis.short for axis in study.axes if axis is not along}
     groups = list(best.groupby(["state", *others], sort=False))[:MOST]
@@ -94,7 +96,7 @@ def draw(found: Overview) -> Figure:
         for pair in zip(*panel.get_legend_handles_labels(), strict=True)
     )
     figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4)
-    if study.is_sample:
+    if study.data.is_sample:
         mark_sample(figure)
     return figure
 
@@ -186,25 +188,27 @@ def write(results: Path, figures: Path, out: Path) -> None:
     Raises:
         ResultsError: the results or the figure are incomplete.
     """
-    found = Overview(results)
+    overview = Overview(results)
     with fitting(results):
         configuration = yaml.safe_dump(
-            found.about["study"], sort_keys=False, allow_unicode=True, width=100
+            overview.about["study"], sort_keys=False, allow_unicode=True, width=100
         )
         page = (
             templates()
             .get_template("overview.html.jinja")
             .render(
-                study=found.study,
-                about=found.about,
-                source=source_of(found.study),
-                places=found.about["variants"],
-                links={label: _link(results / label, out) for label in found.about["variants"]},
+                study=overview.study,
+                about=overview.about,
+                source=source_of(overview.study),
+                places=overview.about["variants"],
+                links={label: _link(results / label, out) for label in overview.about["variants"]},
                 picture=drawing(figures / f"{STEM}.svg", CAPTION),
                 caption=CAPTION,
-                best=[_row(found.study, row) for row in found.best.to_dict("records")],
-                of_intervals=_of_intervals(found.best),
-                effects=[_change(found.study, row) for row in found.effects.to_dict("records")],
+                best=[_row(overview.study, row) for row in overview.best.to_dict("records")],
+                of_intervals=_of_intervals(overview.best),
+                effects=[
+                    _change(overview.study, row) for row in overview.effects.to_dict("records")
+                ],
                 configuration=configuration,
                 encoded=base64.b64encode(configuration.encode()).decode("ascii"),
                 files={name: (_path(results / name, out), text) for name, text in FILES.items()},

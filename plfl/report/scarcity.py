@@ -89,7 +89,7 @@ def draw(study: Study, table: pd.DataFrame) -> Figure:
     log_if_wide(axes[0], learnt, 4, ticks=(1, 1.5, 2, 3, 5, 7))
     axes[0, 0].set_ylabel("Test MASE")
     _legend(figure, axes[0], 3 if wide else 2)
-    if study.is_sample:
+    if study.data.is_sample:
         mark_sample(figure)
     return figure
 

@@ -9,7 +9,8 @@ import pandas as pd
 
 from plfl.config.study import Cell
 from plfl.report.clients import score
-from plfl.results.tables import Tables, baseline_label, spaced
+from plfl.results.labels import baseline_label, spaced
+from plfl.results.tables import Tables
 
 IN_SAMPLE = "seasonal_mase"
 NONE = "–"
@@ -69,7 +70,7 @@ def _ordered(tables: Tables, state: str) -> list[Standing]:
 
 def _of_scheme(tables: Tables, state: str, scheme: str) -> tuple[float, Standing]:
     """The row of the best cell of a sharing scheme, with its validation MASE."""
-    kind = "no exchange" if tables.study.shares_nothing(scheme) else "federated"
+    kind = "no exchange" if tables.study.combinations.shares_nothing(scheme) else "federated"
     cell = tables.best("local", state=state, sharing=scheme)
     if cell is None:
         return math.nan, Standing(
@@ -98,10 +99,10 @@ def _in_sample(values: pd.Series[float] | None) -> str:
 
 def bytes_per_round(tables: Tables, cell: Cell) -> float:
     """Bytes per participant and round, both directions, mean over seeds and rounds."""
-    ledger = tables.records(
+    sent = tables.records(
         ["bytes_down", "bytes_up"], split="train", model="local", **without_seed(cell)
     )
-    return float(ledger.sum(axis=1).mean())
+    return float(sent.sum(axis=1).mean())
 
 
 def _of_baselines(tables: Tables, state: str) -> list[tuple[float, Standing]]:

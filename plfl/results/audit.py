@@ -15,9 +15,9 @@ import pandas as pd
 
 from plfl.config.algorithms import ServerOpts, available
 from plfl.config.study import Study
+from plfl.results.labels import client_label, server_label, spread
 from plfl.results.provenance import fingerprint
 from plfl.results.records import MODELS
-from plfl.results.tables import client_label, server_label, spread
 
 Walk = Literal["algorithm", "data"]
 TITLES: dict[Walk, str] = {
@@ -163,7 +163,7 @@ def _merged(raw: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
 
 def as_markdown(study: Study, table: pd.DataFrame) -> str:
     """The tables of both walks as Markdown, one per state and pair of optimisers."""
-    sample = study.sample_suffix
+    sample = study.data.sample_suffix
     settings = study.federation
     lines = [
         f"# Audit of {study.name}{sample}",

@@ -18,10 +18,12 @@ import numpy as np
 from plfl.config.axes import Axis
 from plfl.config.study import Study
 from plfl.results.claims import listed
+from plfl.results.labels import method_label
 from plfl.results.method_claims import AVERAGING
 from plfl.results.overview import comparable
-from plfl.results.statistics import ALPHA, DRAWS, Array, Chosen, Comparison, Scores, scores
-from plfl.results.tables import Tables, fitting, method_label
+from plfl.results.scores import Array, Chosen, Scores, scores
+from plfl.results.statistics import ALPHA, DRAWS, Comparison
+from plfl.results.tables import Tables, fitting
 from plfl.results.verdict import (
     Evidence,
     NotInStudyError,
@@ -61,14 +63,14 @@ class Placed:
 
     def best(self, state: str, sharing: str, method: str) -> int | None:
         """The best cell on validation; None if all diverged."""
-        found = self.of_states[state]
-        where = found.where(sharing=sharing, method=method, server_opt="fedavg")
-        return found.best(where)
+        of_state = self.of_states[state]
+        where = of_state.where(sharing=sharing, method=method, server_opt="fedavg")
+        return of_state.best(where)
 
     def mase(self, state: str, sharing: str, method: str) -> Array:
         """Test MASE (clients, seeds) of the best cell; NaN if all diverged."""
-        found, k = self.of_states[state], self.best(state, sharing, method)
-        return np.full(found.mase.shape[:0:-1], np.nan) if k is None else found.mase[k].T
+        of_state, k = self.of_states[state], self.best(state, sharing, method)
+        return np.full(of_state.mase.shape[:0:-1], np.nan) if k is None else of_state.mase[k].T
 
     def name(self, state: str, sharing: str, method: str) -> str:
         """Name of the best cell, or of the cells of which all diverged."""
@@ -126,18 +128,20 @@ def judged(claim: str, study: Study, placed: Sequence[Placed], draws: int = DRAW
     return judge(blank, evidence, draws)
 
 
-def as_text(study: Study, found: Sequence[Verdict]) -> str:
+def as_text(study: Study, judgements: Sequence[Verdict]) -> str:
     """The verdicts as text: each claim, and below it the evidence."""
-    return "\n".join([f"{study.name}{study.sample_suffix}: claims about variants", *listed(found)])
+    return "\n".join(
+        [f"{study.name}{study.data.sample_suffix}: claims about variants", *listed(judgements)]
+    )
 
 
-def as_json(study: Study, found: Sequence[Verdict], chosen: Chosen) -> dict[str, Any]:
+def as_json(study: Study, judgements: Sequence[Verdict], chosen: Chosen) -> dict[str, Any]:
     """The verdicts as data that JSON can hold."""
     return {
         "study": study.name,
         "round": chosen,
         "alpha": ALPHA,
-        "verdicts": [asdict(verdict) for verdict in found],
+        "verdicts": [asdict(verdict) for verdict in judgements],
     }
 
 
@@ -274,8 +278,8 @@ def _ends(study: Study, group: Sequence[Placed]) -> tuple[list[Placed], list[Pla
         raise NotInStudyError(f"the axis {HISTORY} has a single value")
 
     def those(end: float) -> list[Placed]:
-        found = [(p, p.values[HISTORY]) for p in group]
-        return [p for p, value in found if (np.inf if value is None else value) == end]
+        histories = [(p, p.values[HISTORY]) for p in group]
+        return [p for p, value in histories if (np.inf if value is None else value) == end]
 
     return those(min(weeks)), those(max(weeks))
 

@@ -16,7 +16,8 @@ from plfl.config.study import Study
 from plfl.results import scarcity
 from plfl.results.paper_claims import scheme
 from plfl.results.provenance import own_table
-from plfl.results.statistics import DRAWS, Comparison, Scores
+from plfl.results.scores import Scores
+from plfl.results.statistics import DRAWS, Comparison
 from plfl.results.tables import Tables
 from plfl.results.verdict import (
     Evidence,

@@ -29,7 +29,8 @@ from typing import Any
 from plfl.config.study import Study
 from plfl.results import baseline_claims, method_claims, paper_claims
 from plfl.results.records import MODELS, Model
-from plfl.results.statistics import ALPHA, DRAWS, Chosen, Scores, scores
+from plfl.results.scores import Chosen, Scores, scores
+from plfl.results.statistics import ALPHA, DRAWS
 from plfl.results.tables import Tables, fitting
 from plfl.results.verdict import NotInStudyError, Question, Verdict, judge, settle
 
@@ -59,12 +60,12 @@ def verdicts(tables: Tables, chosen: Chosen = "last") -> list[Verdict]:
     about += [method_claims] if len(tables.study.grid.method) > 1 else []
     names = [name for claims in about for name in claims.ABOUT_SCORES]
     with fitting(tables.folder):
-        found = [verdict for claims in about for verdict in claims.about_tables(tables)]
+        judgements = [verdict for claims in about for verdict in claims.about_tables(tables)]
         for model in MODELS:
             of_states = scores(tables, model, chosen, baselines=True)
-            found += judged(names, model, tables.study, of_states)
+            judgements += judged(names, model, tables.study, of_states)
     claims, states = list(CLAIMS), [None, *tables.study.data.states]
-    named = [replace(verdict, text=CLAIMS[verdict.claim]) for verdict in found]
+    named = [replace(verdict, text=CLAIMS[verdict.claim]) for verdict in judgements]
     return settle(
         sorted(
             named,
@@ -85,8 +86,8 @@ def judged(
         if name not in baseline_claims.ABOUT_SCORES:
             yield about_scores(name, model, study, of_states, draws)
             continue
-        for state, found in of_states.items():
-            verdict = about_scores(name, model, study, {state: found}, draws)
+        for state, of_state in of_states.items():
+            verdict = about_scores(name, model, study, {state: of_state}, draws)
             yield replace(verdict, state=state)
 
 
@@ -102,34 +103,34 @@ def about_scores(
     return judge(blank, evidence, draws)
 
 
-def as_json(tables: Tables, found: Sequence[Verdict], chosen: Chosen) -> dict[str, Any]:
+def as_json(tables: Tables, judgements: Sequence[Verdict], chosen: Chosen) -> dict[str, Any]:
     """The verdicts as data that JSON can hold."""
     return {
         "study": tables.study.name,
         "sample_data": tables.is_sample,
         "round": chosen,
         "alpha": ALPHA,
-        "verdicts": [asdict(verdict) for verdict in found],
+        "verdicts": [asdict(verdict) for verdict in judgements],
     }
 
 
-def as_text(tables: Tables, found: Sequence[Verdict], chosen: Chosen) -> str:
+def as_text(tables: Tables, judgements: Sequence[Verdict], chosen: Chosen) -> str:
     """The verdicts as text: each claim, and below it the evidence."""
-    sample = tables.study.sample_suffix
+    sample = tables.study.data.sample_suffix
     when = {"last": "the last round", "best_validation": "the round of best validation MASE"}
     lines = [
         f"{tables.study.name}{sample}: claims at {when[chosen]}",
         "Differences of test MASE are positive where they support the claim. Brackets: 95 % "
         "intervals over clients. p: corrected by Holm's method.",
-        *listed(found),
+        *listed(judgements),
     ]
     return "\n".join(lines)
 
 
-def listed(found: Sequence[Verdict]) -> Iterator[str]:
+def listed(judgements: Sequence[Verdict]) -> Iterator[str]:
     """The lines of some verdicts, below the claims that they are about."""
-    for i, verdict in enumerate(found):
-        if i == 0 or found[i - 1].claim != verdict.claim:
+    for i, verdict in enumerate(judgements):
+        if i == 0 or judgements[i - 1].claim != verdict.claim:
             yield from ("", f"({verdict.claim}) {verdict.text}")
         yield from _lines(verdict)
 

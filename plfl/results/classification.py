@@ -17,7 +17,7 @@ from scipy import stats
 
 from plfl.errors import ResultsError
 from plfl.results.records import CELL, DAMAGE
-from plfl.results.statistics import Array
+from plfl.results.scores import Array
 
 TAIL = 4
 """Evaluated rounds at the end whose mean is the final accuracy: single rounds scatter widely when
@@ -55,11 +55,11 @@ def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame
         rounds; `validation_accuracy` at the last round; `rounds_to_target` and `bytes_to_target`,
         both directions; `bytes_down`, `bytes_up`; what was tuned.
     """
-    found = curves(records)
+    by_round = curves(records)
     train = records[records["split"] == "train"]
     given = ["lr", "server_lr", "hyperparameters", "trials"]
     rows = []
-    for key, table in found.groupby(_TRAINING, sort=False):
+    for key, table in by_round.groupby(_TRAINING, sort=False):
         own = train[(train[_TRAINING] == list(key)).all(axis=1)]
         sent = (own["bytes_down"] + own["bytes_up"]).groupby(own["round"]).sum().cumsum()
         test = table[table["split"] == "test"].set_index("round").sort_index()
@@ -141,30 +141,30 @@ def tested(change: Array) -> dict[str, float]:
         `difference`, its 95 % interval `low` to `high` by a t-test, `p`, and `seeds`; NaN where
         there are fewer than two seeds.
     """
-    found = {"difference": float(np.mean(change)) if len(change) else float("nan")}
-    found |= {"low": float("nan"), "high": float("nan"), "p": float("nan")}
+    test = {"difference": float(np.mean(change)) if len(change) else float("nan")}
+    test |= {"low": float("nan"), "high": float("nan"), "p": float("nan")}
     if len(change) > 1 and np.ptp(change) == 0:
-        found |= {"low": found["difference"], "high": found["difference"]}
-        found |= {"p": float(found["difference"] == 0)}
+        test |= {"low": test["difference"], "high": test["difference"]}
+        test |= {"p": float(test["difference"] == 0)}
     elif len(change) > 1:
         done = stats.ttest_1samp(change, 0.0)
         interval = done.confidence_interval(0.95)
-        found |= {"low": interval.low, "high": interval.high, "p": float(done.pvalue)}
-    return found | {"seeds": len(change)}
+        test |= {"low": interval.low, "high": interval.high, "p": float(done.pvalue)}
+    return test | {"seeds": len(change)}
 
 
 def summarise_baselines(baselines: pd.DataFrame) -> pd.DataFrame:
     """Mean test accuracies of each baseline over clients, with their spread over seeds."""
     test = baselines[baselines["split"] == "test"]
     per_seed = test.groupby(["baseline", "seed"], sort=False)[["error", "own_error"]].mean()
-    found = 1 - per_seed.groupby("baseline", sort=False).mean()
+    accuracies = 1 - per_seed.groupby("baseline", sort=False).mean()
     spread = per_seed.groupby("baseline", sort=False).std()
     return pd.DataFrame(
         {
-            "baseline": found.index,
-            "accuracy": found["error"].to_numpy(),
+            "baseline": accuracies.index,
+            "accuracy": accuracies["error"].to_numpy(),
             "accuracy_std": spread["error"].to_numpy(),
-            "own_accuracy": found["own_error"].to_numpy(),
+            "own_accuracy": accuracies["own_error"].to_numpy(),
             "own_accuracy_std": spread["own_error"].to_numpy(),
         }
     )

@@ -46,8 +46,8 @@ class Trained:
     def curves(self) -> pd.DataFrame:
         """Test accuracy of the global models, mean and standard deviation over seeds, by `GROUP`
         and `round`: the columns `accuracy` and `std`."""
-        found = classification.curves(read_table(self.folder / "records.parquet"))
-        test = found[(found["split"] == "test") & (found["model"] == "global")]
+        curves = classification.curves(read_table(self.folder / "records.parquet"))
+        test = curves[(curves["split"] == "test") & (curves["model"] == "global")]
         over_seeds = test.groupby([*GROUP, "round"], sort=False)["accuracy"]
         return over_seeds.agg(accuracy="mean", std="std").reset_index()
 
@@ -70,7 +70,7 @@ def trained(folder: Path) -> list[Trained]:
     ]
 
 
-def best(study: Study, found: Sequence[Trained]) -> pd.DataFrame:
+def best(study: Study, variants: Sequence[Trained]) -> pd.DataFrame:
     """Accuracies of every row of the grid and model in every variant, and of the baselines.
 
     Columns: `variant` and the axes, then those of `classification.standings`. In the rows of
@@ -78,7 +78,7 @@ def best(study: Study, found: Sequence[Trained]) -> pd.DataFrame:
     is its accuracy.
     """
     parts = []
-    for one in found:
+    for one in variants:
         of_baselines = classification.summarise_baselines(
             read_table(one.folder / "baselines.parquet")
         )
@@ -93,9 +93,9 @@ def best(study: Study, found: Sequence[Trained]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def curves(study: Study, found: Sequence[Trained]) -> pd.DataFrame:
+def curves(study: Study, variants: Sequence[Trained]) -> pd.DataFrame:
     """`Trained.curves` of every variant, with the columns `variant` and of the axes."""
-    return pd.concat([_marked(study, one, one.curves) for one in found], ignore_index=True)
+    return pd.concat([_marked(study, one, one.curves) for one in variants], ignore_index=True)
 
 
 def _marked(study: Study, one: Trained, table: pd.DataFrame) -> pd.DataFrame:
@@ -103,7 +103,7 @@ def _marked(study: Study, one: Trained, table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([pd.DataFrame(about, index=table.index), table], axis=1)
 
 
-def effects(study: Study, found: Sequence[Trained]) -> pd.DataFrame:
+def effects(study: Study, variants: Sequence[Trained]) -> pd.DataFrame:
     """What a value of an axis changes against the first value of this axis, all else being equal.
 
     Columns: `axis`, `value`, `against`; the axes, of which `axis` itself has the `value`; `GROUP`;
@@ -111,11 +111,11 @@ def effects(study: Study, found: Sequence[Trained]) -> pd.DataFrame:
     the seeds that both sides have; `difference` with its 95 % interval `low` to `high` and `p`, by
     a t-test paired over seeds, corrected by Holm's method over all rows; `seeds`.
     """
-    by_place = {tuple(one.place.values()): one for one in found}
+    by_place = {tuple(one.place.values()): one for one in variants}
     rows: list[dict[str, Any]] = []
     for axis in study.axes:
         first = next(iter(axis.choices))
-        for one in found:
+        for one in variants:
             if one.place[axis.key] == first:
                 continue
             other = by_place[tuple((dict(one.place) | {axis.key: first}).values())]

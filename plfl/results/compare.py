@@ -10,9 +10,11 @@ import pandas as pd
 
 from plfl.baselines import BASELINE
 from plfl.errors import ResultsError, did_you_mean
+from plfl.results.labels import baseline_label
 from plfl.results.records import MODELS, Model
-from plfl.results.statistics import AXES, Chosen, Comparison, Scores, holm, scores, sign_flips
-from plfl.results.tables import Tables, baseline_label, fitting
+from plfl.results.scores import AXES, Chosen, Scores, scores
+from plfl.results.statistics import Comparison, holm, sign_flips
+from plfl.results.tables import Tables, fitting
 
 
 @dataclass(frozen=True)
@@ -93,17 +95,19 @@ def compare(a: str, b: str, chosen: Chosen = "last") -> Compared:
                 comparisons.append(comparison)
             if without_model:
                 break
-        found = pd.DataFrame(rows)
-        notes += _hyperparameter_notes(found)
+        compared = pd.DataFrame(rows)
+        notes += _hyperparameter_notes(compared)
         measured = [c for c in comparisons if c is not None]
-        found["p_clients"] = np.nan
+        compared["p_clients"] = np.nan
         if measured:
             alone, _ = sign_flips(measured)
-            found.loc[[c is not None for c in comparisons], "p_clients"] = holm(alone.tolist())
-        tested = found["p_seeds"].notna()
-        found.loc[tested, "p_seeds"] = holm(found.loc[tested, "p_seeds"].tolist())
+            compared.loc[[c is not None for c in comparisons], "p_clients"] = holm(alone.tolist())
+        tested = compared["p_seeds"].notna()
+        compared.loc[tested, "p_seeds"] = holm(compared.loc[tested, "p_seeds"].tolist())
         best = [] if sides[0].cell else list(_best_baselines(*sides))
-    return Compared(found, pd.concat(clients, ignore_index=True), list(dict.fromkeys(notes)), best)
+    return Compared(
+        compared, pd.concat(clients, ignore_index=True), list(dict.fromkeys(notes)), best
+    )
 
 
 def _side(text: str) -> _Side:
@@ -137,16 +141,16 @@ def _cells(side: _Side, model: Model, chosen: Chosen) -> dict[str, _Cell]:
 def _named(
     of_states: Mapping[str, Scores], chosen_for: Mapping[str, str]
 ) -> Iterator[tuple[str, _Cell]]:
-    for state, found in of_states.items():
+    for state, of_state in of_states.items():
         for name, combination, mase in zip(
-            found.names, found.combinations, found.mase, strict=True
+            of_state.names, of_state.combinations, of_state.mase, strict=True
         ):
             if combination[AXES.index("sharing")] == BASELINE:
                 short = f"{state}-{BASELINE}-{combination[AXES.index('method')]}"
-                yield short, _Cell(short, state, (), found.clients, mase[:1])
+                yield short, _Cell(short, state, (), of_state.clients, mase[:1])
             else:
                 given = chosen_for.get(name, "")
-                yield name, _Cell(name, state, found.seeds, found.clients, mase, given)
+                yield name, _Cell(name, state, of_state.seeds, of_state.clients, mase, given)
 
 
 def _hyperparameters(tables: Tables, model: Model, chosen: Chosen) -> dict[str, str]:
@@ -278,7 +282,7 @@ def _data_notes(one: _Side, other: _Side) -> Iterator[str]:
         )
 
 
-def as_text(found: Compared) -> str:
+def as_text(compared: Compared) -> str:
     """The comparison as text; for a single pair of cells, with every client."""
     lines = []
     columns = [
@@ -292,23 +296,23 @@ def as_text(found: Compared) -> str:
         "seeds",
         "clients",
     ]
-    if found.rows[["a", "b"]].drop_duplicates().shape[0] == 1:
-        first = found.rows.iloc[0]
+    if compared.rows[["a", "b"]].drop_duplicates().shape[0] == 1:
+        first = compared.rows.iloc[0]
         lines += [f"A: {first['a']}", f"B: {first['b']}", ""]
-        wide = found.clients.pivot(
+        wide = compared.clients.pivot(
             index="client", columns="model", values=["mase_a", "mase_b", "difference"]
         )
-        wide = wide.swaplevel(axis=1)[found.rows["model"].tolist()]
+        wide = wide.swaplevel(axis=1)[compared.rows["model"].tolist()]
         lines += ["Test MASE by client", _print(wide), ""]
-        table = found.rows.set_index("model")[columns]
+        table = compared.rows.set_index("model")[columns]
     else:
-        table = found.rows.set_index(["a", "model"])[columns].rename_axis(["cell", "model"])
+        table = compared.rows.set_index(["a", "model"])[columns].rename_axis(["cell", "model"])
     lines += [
         "Means over clients. Differences are B - A: negative where B is better.",
         _print(table),
     ]
-    notes = [f"- {note}" for note in found.notes]
-    return "\n".join([*lines, *notes, *found.best_baselines])
+    notes = [f"- {note}" for note in compared.notes]
+    return "\n".join([*lines, *notes, *compared.best_baselines])
 
 
 def _print(table: pd.DataFrame) -> str:

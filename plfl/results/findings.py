@@ -15,7 +15,8 @@ from plfl.baselines import BASELINE
 from plfl.config.study import Cell, Study
 from plfl.results.baseline_claims import LIGHTGBM
 from plfl.results.records import Model
-from plfl.results.statistics import AXES, DRAWS, Comparison, Scores, interval, scores
+from plfl.results.scores import AXES, Scores, scores
+from plfl.results.statistics import DRAWS, Comparison, interval
 from plfl.results.tables import Tables, fitting
 from plfl.results.verdict import (
     Evidence,
@@ -84,11 +85,11 @@ def findings(tables: Tables) -> Findings:
         judged = [
             _judged(rival, state, evidence)
             for rival in RIVALS
-            for state, found in of_states.items()
-            if shared and (evidence := _against(tables.study, rival, found, shared))
+            for state, of_state in of_states.items()
+            if shared and (evidence := _against(tables.study, rival, of_state, shared))
         ]
-        best = [_best(found) for found in of_states.values()]
-        federated = [_best(found, sharing=shared) for found in of_states.values()]
+        best = [_best(of_state) for of_state in of_states.values()]
+        federated = [_best(of_state, sharing=shared) for of_state in of_states.values()]
     return Findings(list(filter(None, best)), list(filter(None, federated)), settle(judged))
 
 
@@ -100,47 +101,51 @@ def _judged(rival: str, state: str, evidence: Evidence) -> Verdict:
     return replace(verdict, text=rival, reason=reason)
 
 
-def _best(found: Scores, **among: str | list[str]) -> Best | None:
-    k = found.best(found.where(**among))
+def _best(of_state: Scores, **among: str | list[str]) -> Best | None:
+    k = of_state.best(of_state.where(**among))
     if k is None:
         return None
-    axes = dict(zip(AXES, found.combinations[k], strict=True))
+    axes = dict(zip(AXES, of_state.combinations[k], strict=True))
     baseline = axes["sharing"] == BASELINE
-    by_client = found.mase[k].mean(axis=0)
+    by_client = of_state.mase[k].mean(axis=0)
     by_client = by_client[np.isfinite(by_client)]  # a load that never changes has no MASE
     if not len(by_client):
         return None
     return Best(
-        found.state,
-        None if baseline else Cell(state=found.state, **axes, seed=found.seeds[0]),
+        of_state.state,
+        None if baseline else Cell(state=of_state.state, **axes, seed=of_state.seeds[0]),
         axes["method"] if baseline else None,
         float(by_client.mean()),
         *interval([by_client]),
     )
 
 
-def _against(study: Study, rival: str, found: Scores, shared: list[str]) -> Evidence | None:
+def _against(study: Study, rival: str, of_state: Scores, shared: list[str]) -> Evidence | None:
     """The best federated cell of a state against one rival; None if there is no such rival."""
     if rival == PERSISTENCE:
-        return _against_persistence(found, shared)
+        return _against_persistence(of_state, shared)
     if rival == LOCAL_TRAINING:
-        alone = [scheme for scheme in study.grid.sharing if study.shares_nothing(scheme)]
+        alone = [
+            scheme for scheme in study.grid.sharing if study.combinations.shares_nothing(scheme)
+        ]
         worse: Mapping[str, str | list[str]] = {"sharing": alone}
     else:
         worse = {"sharing": BASELINE, "method": BASELINES[rival]}
-    if not found.where(**worse).any():
+    if not of_state.where(**worse).any():
         return None
-    return contest({found.state: found}, {"sharing": shared}, worse)
+    return contest({of_state.state: of_state}, {"sharing": shared}, worse)
 
 
-def _against_persistence(found: Scores, shared: list[str]) -> Evidence:
+def _against_persistence(of_state: Scores, shared: list[str]) -> Evidence:
     """The MASE against 1, which is that of persistence by definition, with or without baselines."""
-    cells = found.where(sharing=shared)
-    best = found.best(cells)
+    cells = of_state.where(sharing=shared)
+    best = of_state.best(cells)
     if best is None:
-        return Evidence([], blocking=tuple(n for n, c in zip(found.names, cells, strict=True) if c))
+        return Evidence(
+            [], blocking=tuple(n for n, c in zip(of_state.names, cells, strict=True) if c)
+        )
     # As in claim (e2): ratios are tested around 1, and the claim is that they are below it.
     comparison = Comparison(
-        (found.names[best],), {found.state: (found.mase[best] - 1).T}, ratios=True
+        (of_state.names[best],), {of_state.state: (of_state.mase[best] - 1).T}, ratios=True
     )
     return Evidence([comparison], witness=comparison, denied=True)

@@ -12,21 +12,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
-
-import numpy as np
-import pandas as pd
 
 from plfl.config.study import Study
 from plfl.files import digest
-from plfl.results import classification
 from plfl.results.claims import listed
 from plfl.results.classifier_variants import SCORES, Trained, side
-from plfl.results.power import MOST_CLIENTS, Spread
+from plfl.results.labels import method_label
+from plfl.results.paired import Pair, judge
 from plfl.results.statistics import ALPHA
-from plfl.results.tables import method_label
-from plfl.results.verdict import FINITE, NotInStudyError, Verdict, settle
+from plfl.results.verdict import NotInStudyError, Verdict, finite_or_none, settle
 
 CLAIMS = {
     "A1": "SlowMo is more accurate than FedAvg",
@@ -34,8 +30,8 @@ CLAIMS = {
     "A3": "the fewer labels clients have, the further FedADC is ahead of SlowMo",
     "B1": "FedADC reaches the target accuracy, however few labels clients have",
     "B2": "the fewer labels clients have, the more rounds FedADC needs to the target accuracy",
-    "C": "where clients have fewest labels, Nesterov momentum (red) serves FedADC better than heavy"
-    " ball (blue)",
+    "C": "where clients have fewest labels, FedADC is more accurate with Nesterov than with"
+    " heavy-ball momentum",
     "D": "FedADC+ is more accurate than every other method",
     "E": "FedADC+ is more accurate than FedDyn with any number of clients and local epochs",
     "F": "calibrating the head makes models more accurate on the clients' own labels",
@@ -52,27 +48,17 @@ _SKEW = {"data.skew.s": "s", "data.skew.alpha": "α"}
 """Axes along which clients have fewer or more labels, and their symbols."""
 
 
-@dataclass(frozen=True)
-class Pair:
-    """How far one side is ahead of the other, seed by seed; NaN where a side diverged."""
-
-    names: tuple[str, str]
-    ahead: pd.Series[float]
-    lost: tuple[str, ...] = ()
-    """The side that should be ahead, if it diverged with a seed."""
-
-
 Where = tuple[str, list[Pair]]
 """What a verdict is about, such as the variant and the score, and its comparisons."""
 Question = Callable[[Sequence[Trained]], Iterator[Where]]
 """Finds the comparisons of a claim, for one or more verdicts; none if the study lacks them."""
 
 
-def verdicts(found: Sequence[Trained]) -> list[Verdict]:
+def verdicts(variants: Sequence[Trained]) -> list[Verdict]:
     """The verdicts on every claim, in the order of `CLAIMS`.
 
     Args:
-        found: the variants of a study; see `classifier_variants.trained`.
+        variants: the variants of a study; see `classifier_variants.trained`.
 
     Raises:
         ResultsError: a table is missing or damaged.
@@ -82,27 +68,29 @@ def verdicts(found: Sequence[Trained]) -> list[Verdict]:
         unit = "rounds" if claim == "B2" else "points"
         blank = Verdict(claim, None, unit=unit, text=text)
         if claim == "B1":
-            judged += [replace(verdict, text=text) for verdict in _reached(found)]
+            judged += [replace(verdict, text=text) for verdict in _reached(variants)]
             continue
         try:
-            judged += [_judge(replace(blank, where=w), pairs) for w, pairs in _ASKED[claim](found)]
+            judged += [
+                judge(replace(blank, where=w), pairs) for w, pairs in _ASKED[claim](variants)
+            ]
         except NotInStudyError as lacking:
             judged.append(replace(blank, answer="not in this study", reason=str(lacking)))
     return settle(judged)
 
 
-def as_text(study: Study, found: Sequence[Verdict]) -> str:
+def as_text(study: Study, judgements: Sequence[Verdict]) -> str:
     """The verdicts as text: each claim, and below it the evidence."""
-    return "\n".join([f"{study.name}: claims about classifiers", about(study), *listed(found)])
+    return "\n".join([f"{study.name}: claims about classifiers", about(study), *listed(judgements)])
 
 
-def as_json(study: Study, found: Sequence[Verdict]) -> dict[str, Any]:
+def as_json(study: Study, judgements: Sequence[Verdict]) -> dict[str, Any]:
     """The verdicts as data that JSON can hold."""
     return {
         "study": study.name,
         "alpha": ALPHA,
         "about": about(study),
-        "verdicts": [asdict(verdict) for verdict in found],
+        "verdicts": [asdict(verdict) for verdict in judgements],
     }
 
 
@@ -119,62 +107,11 @@ def about(study: Study) -> str:
     )
 
 
-def _judge(blank: Verdict, pairs: Sequence[Pair]) -> Verdict:
-    """Judge whether all comparisons are positive, or which one contradicts that most clearly."""
-    lost = tuple(dict.fromkeys(name for pair in pairs for name in pair.lost))
-    blank = replace(blank, diverged=lost)
-    scored = [pair for pair in pairs if pair.ahead.notna().any()]
-    if not scored:
-        return replace(blank, reason="every comparison has a diverged side", needed=FINITE)
-    scored = [pair for pair in scored if pair.ahead.dropna().any()]
-    if not scored:
-        reason = "both sides have identical results"
-        return replace(blank, reason=reason, needed="Nothing would: they are the same.")
-    tests = [classification.tested(np.asarray(pair.ahead.dropna(), float)) for pair in scored]
-    effects = np.array([test["difference"] for test in tests])
-    # With one seed the variation over seeds is unknown.
-    p = np.array([1.0 if np.isnan(test["p"]) else test["p"] for test in tests])
-    holds = bool((effects > 0).all())
-    if holds:
-        k = int(np.lexsort((-effects, p))[-1])  # the weakest comparison decides
-    else:
-        p = np.where(effects < 0, np.minimum(len(p) * p, 1), 1.0)
-        k = int(np.lexsort((effects, p))[0])
-    count = int((effects > 0).sum())
-    ahead, (one, other) = scored[k].ahead.dropna(), scored[k].names
-    reason = f"{count} of {len(effects)} comparisons support it; " * (len(effects) > 1)
-    verdict = replace(
-        blank,
-        answer="holds" if holds and not lost else "undecided" if holds else "does not hold",
-        effect=float(effects[k]),
-        low=_number(tests[k]["low"]),
-        high=_number(tests[k]["high"]),
-        p=float(p[k]),
-        p_trainings=float(p[k]),
-        seeds=len(ahead),
-        reason=f"{reason}{one} against {other}",
-        spread=_spread(ahead, 1 if holds else len(effects)),
-    )
-    return replace(verdict, needed=FINITE) if lost and holds else verdict
-
-
-def _spread(ahead: pd.Series[float], looks: int) -> Spread | None:
-    """The variance of an effect, all of it over seeds, as if there were any number of clients."""
-    n = len(ahead)
-    if n < 2:
-        return None
-    return Spread(MOST_CLIENTS, n, 0.0, float(ahead.var(ddof=1)) / n, 0.0, n - 1, looks)
-
-
-def _number(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _reached(found: Sequence[Trained]) -> Iterator[Verdict]:
+def _reached(variants: Sequence[Trained]) -> Iterator[Verdict]:
     """(B1): the rounds to the target, which need no test."""
     blank = Verdict("B1", None, unit="rounds")
     some = False
-    for one in found:
+    for one in variants:
         for row in _rows(one, "fedadc"):
             rounds = side(one, row, "rounds_to_target")
             some, count = True, int(rounds.notna().sum())
@@ -183,9 +120,9 @@ def _reached(found: Sequence[Trained]) -> Iterator[Verdict]:
                 blank,
                 where=one.label,
                 answer="holds" if count == len(rounds) else "does not hold",
-                effect=_number(float(rounds.mean())),
-                low=_number(float(rounds.min())),
-                high=_number(float(rounds.max())),
+                effect=finite_or_none(float(rounds.mean())),
+                low=finite_or_none(float(rounds.min())),
+                high=finite_or_none(float(rounds.max())),
                 seeds=len(rounds),
                 reason=f"{count} of {len(rounds)} seeds reach {target:g} %; the range over seeds "
                 "is in brackets; no test",
@@ -234,14 +171,14 @@ def _within(
     Without `worse`, than all others.
     """
 
-    def ask(found: Sequence[Trained]) -> Iterator[Where]:
+    def ask(variants: Sequence[Trained]) -> Iterator[Where]:
         asked = False
         keys = dict.fromkeys(
-            (row["method"], row["server_opt"]) for one in found for row in one.rows
+            (row["method"], row["server_opt"]) for one in variants for row in one.rows
         )
         others = worse or [key for key in keys if key != better]
         for (label, one), score in itertools.product(
-            _distinct(found, [better, *others]), scores or SCORES
+            _distinct(variants, [better, *others]), scores or SCORES
         ):
             if pairs := _ahead(one, better, others, score):
                 asked = True
@@ -254,7 +191,7 @@ def _within(
 
 
 def _distinct(
-    found: Sequence[Trained], keys: Sequence[tuple[str, str]]
+    variants: Sequence[Trained], keys: Sequence[tuple[str, str]]
 ) -> list[tuple[str, Trained]]:
     """One of the variants that have the same trainings of the methods and ServerOpts `keys`.
 
@@ -264,7 +201,7 @@ def _distinct(
         Each such variant, with what the names of all those that equal it have in common.
     """
     groups: dict[str, list[Trained]] = {}
-    for one in found:
+    for one in variants:
         study = one.study
         cells = [cell for cell in study.cells if (cell.method, cell.server_opt) in keys]
         groups.setdefault(digest([study.settings(cell) for cell in cells]), []).append(one)
@@ -281,7 +218,7 @@ def _where(*parts: str) -> str:
 
 
 def _along(
-    found: Sequence[Trained], keys: Sequence[str]
+    variants: Sequence[Trained], keys: Sequence[str]
 ) -> Iterator[tuple[str, str, list[Trained]]]:
     """Variants that differ on one of the axes `keys` only, in the order of its values.
 
@@ -290,7 +227,7 @@ def _along(
     """
     for key in keys:
         lines: dict[str, list[Trained]] = {}
-        for one in found:
+        for one in variants:
             if key in one.place:
                 rest = ", ".join(f"{k}={v}" for k, v in one.place.items() if k != key)
                 lines.setdefault(rest, []).append(one)
@@ -299,10 +236,10 @@ def _along(
                 yield key, rest, line
 
 
-def _ends(found: Sequence[Trained]) -> Iterator[tuple[str, Trained, Trained]]:
+def _ends(variants: Sequence[Trained]) -> Iterator[tuple[str, Trained, Trained]]:
     """Variants with fewest and with most labels per client that are equal otherwise."""
     some = False
-    for key, rest, line in _along(found, list(_SKEW)):
+    for key, rest, line in _along(variants, list(_SKEW)):
         line = sorted(line, key=lambda one: float(one.place[key]))
         some, (few, many) = True, (line[0], line[-1])
         change = f"{_SKEW[key]} = {few.place[key]} against {many.place[key]}"
@@ -311,10 +248,10 @@ def _ends(found: Sequence[Trained]) -> Iterator[tuple[str, Trained, Trained]]:
         raise NotInStudyError(f"the grid has no axis {' or '.join(_SKEW)}")
 
 
-def _widens(found: Sequence[Trained]) -> Iterator[Where]:
+def _widens(variants: Sequence[Trained]) -> Iterator[Where]:
     """(A3): FedADC's lead over SlowMo with few labels, less its lead with many."""
     asked = False
-    for where, few, many in _ends(found):
+    for where, few, many in _ends(variants):
         for score in SCORES:
             leads = [_ahead(one, ("fedadc", "fedavg"), [_SLOWMO], score) for one in (few, many)]
             if pairs := [
@@ -327,10 +264,10 @@ def _widens(found: Sequence[Trained]) -> Iterator[Where]:
         raise NotInStudyError("the grid lacks FedADC or SlowMo")
 
 
-def _slower(found: Sequence[Trained]) -> Iterator[Where]:
+def _slower(variants: Sequence[Trained]) -> Iterator[Where]:
     """(B2): rounds of FedADC to the target with few labels, less those with many."""
     asked = False
-    for where, few, many in _ends(found):
+    for where, few, many in _ends(variants):
         for row in _rows(few, "fedadc"):
             rounds = [side(one, row, "rounds_to_target") for one in (few, many)]
             asked = True
@@ -339,10 +276,10 @@ def _slower(found: Sequence[Trained]) -> Iterator[Where]:
         raise NotInStudyError("the grid lacks FedADC")
 
 
-def _red(found: Sequence[Trained]) -> Iterator[Where]:
+def _red(variants: Sequence[Trained]) -> Iterator[Where]:
     """(C): FedADC with Nesterov momentum against heavy ball, where labels are fewest."""
     key = "hyperparameters.method.fedadc.variant"
-    lines = list(_along(found, [key]))
+    lines = list(_along(variants, [key]))
     if not lines:
         raise NotInStudyError(f"the grid has no axis {key}")
     fewest = min(_labels(line[0]) for _, _, line in lines)
@@ -351,10 +288,10 @@ def _red(found: Sequence[Trained]) -> Iterator[Where]:
         if _labels(line[0]) > fewest or set(both) != {"heavy_ball", "nesterov"}:
             continue
         for row in _rows(line[0], "fedadc"):
-            red, blue = (side(both[name], row, score) for name in ("nesterov", "heavy_ball"))
+            nesterov, heavy = (side(both[name], row, score) for name in ("nesterov", "heavy_ball"))
             yield (
                 _where(rest, SCORES[score]),
-                [Pair(("Nesterov", "heavy ball"), 100 * (red - blue))],
+                [Pair(("Nesterov", "heavy ball"), 100 * (nesterov - heavy))],
             )
 
 
@@ -364,15 +301,15 @@ def _labels(one: Trained) -> float:
     return skew.s if skew.split == "sort_and_partition" else skew.alpha
 
 
-def _many_clients(found: Sequence[Trained]) -> Iterator[Where]:
+def _many_clients(variants: Sequence[Trained]) -> Iterator[Where]:
     """(E): FedADC+ against FedDyn in all variants at once."""
     keys = ("data.clients", "federation.local_epochs")
-    if not any(key in one.place for one in found for key in keys):
+    if not any(key in one.place for one in variants for key in keys):
         raise NotInStudyError(f"the grid has no axis {' or '.join(keys)}")
     for score in SCORES:
         pairs = [
             Pair((f"FedADC+ ({one.label})", "FedDyn"), pair.ahead, pair.lost)
-            for one in found
+            for one in variants
             for pair in _ahead(one, ("fedadc_plus", "fedavg"), [("feddyn", "fedavg")], score)
         ]
         if not pairs:
@@ -380,9 +317,9 @@ def _many_clients(found: Sequence[Trained]) -> Iterator[Where]:
         yield SCORES[score], pairs
 
 
-def _calibrated(found: Sequence[Trained]) -> Iterator[Where]:
+def _calibrated(variants: Sequence[Trained]) -> Iterator[Where]:
     """(F): the calibrated local models against the global ones, in every row of the grid."""
-    calibrated = [one for one in found if one.study.federation.calibration.epochs]
+    calibrated = [one for one in variants if one.study.federation.calibration.epochs]
     if not calibrated:
         raise NotInStudyError("no variant calibrates (federation.calibration.epochs)")
     for one in calibrated:
@@ -394,11 +331,11 @@ def _calibrated(found: Sequence[Trained]) -> Iterator[Where]:
         yield one.label, pairs
 
 
-def _covering(found: Sequence[Trained]) -> Iterator[Where]:
+def _covering(variants: Sequence[Trained]) -> Iterator[Where]:
     """(G): data-aware against uniform selection, in every row of the grid."""
     key = "federation.selection"
     lines = [
-        (rest, {one.place[key]: one for one in line}) for _, rest, line in _along(found, [key])
+        (rest, {one.place[key]: one for one in line}) for _, rest, line in _along(variants, [key])
     ]
     both = [(rest, line) for rest, line in lines if set(line) >= {"uniform", "data_aware"}]
     if not both:
@@ -415,10 +352,10 @@ def _covering(found: Sequence[Trained]) -> Iterator[Where]:
         yield _where(rest, SCORES[score]), pairs
 
 
-def _clusters(found: Sequence[Trained]) -> Iterator[Where]:
+def _clusters(variants: Sequence[Trained]) -> Iterator[Where]:
     """(P2): FedSC with each number of clusters against the next smaller one."""
     key = "hyperparameters.method.fedsc.clusters"
-    lines = list(_along(found, [key]))
+    lines = list(_along(variants, [key]))
     if not lines:
         raise NotInStudyError(f"the grid has no axis {key}")
     for (_, rest, line), score in itertools.product(lines, SCORES):
@@ -432,11 +369,11 @@ def _clusters(found: Sequence[Trained]) -> Iterator[Where]:
         yield _where(rest, SCORES[score]), pairs
 
 
-def _personal(found: Sequence[Trained]) -> Iterator[Where]:
+def _personal(variants: Sequence[Trained]) -> Iterator[Where]:
     """(R): the local models of FedAC against those of other clustered methods."""
     others = [(method, "fedavg") for method in ("ifca", "one_shot", "fedcluster", "fedsc")]
     asked = False
-    for label, one in _distinct(found, [("fedac", "fedavg"), *others]):
+    for label, one in _distinct(variants, [("fedac", "fedavg"), *others]):
         if pairs := _ahead(one, ("fedac", "fedavg"), others, "own_accuracy", "local"):
             asked = True
             yield label, pairs

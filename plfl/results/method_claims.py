@@ -19,10 +19,11 @@ import numpy as np
 import pandas as pd
 
 from plfl.config.study import Study
+from plfl.results.labels import method_label
 from plfl.results.paper_claims import scheme
 from plfl.results.records import CELL
-from plfl.results.statistics import Scores
-from plfl.results.tables import Tables, method_label
+from plfl.results.scores import Scores
+from plfl.results.tables import Tables
 from plfl.results.verdict import (
     Evidence,
     NotInStudyError,
@@ -112,13 +113,13 @@ def _evenly(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     """(o13): Ditto against FedAvg and local training, by the distance of each client's MASE from
     the median over clients, as in the test of Brown and Forsythe."""
 
-    def apart(found: Scores) -> Scores:
-        scored = np.isfinite(found.mase).any(axis=(0, 1))
-        median = np.median(found.mase[..., scored], axis=-1, keepdims=True)
-        return replace(found, mase=np.abs(found.mase - median))
+    def apart(of_state: Scores) -> Scores:
+        scored = np.isfinite(of_state.mase).any(axis=(0, 1))
+        median = np.median(of_state.mase[..., scored], axis=-1, keepdims=True)
+        return replace(of_state, mase=np.abs(of_state.mase - median))
 
     _need_methods(study, ["ditto", AVERAGING])
-    distances = {state: apart(found) for state, found in of_states.items()}
+    distances = {state: apart(of_state) for state, of_state in of_states.items()}
     return _all(
         question(study, distances)
         for question in (_rivals([("ditto", AVERAGING)]), _against_local(["ditto"]))
@@ -151,13 +152,13 @@ def _layers(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     return contest(of_states, plain | {"sharing": body}, plain | {"sharing": head})
 
 
-def _all(found: Iterable[Evidence]) -> Evidence:
+def _all(evidences: Iterable[Evidence]) -> Evidence:
     """The evidence of several contests, all of which a claim is about."""
-    found = list(found)
+    evidences = list(evidences)
     return Evidence(
-        [comparison for one in found for comparison in one.comparisons],
-        tuple(cell for one in found for cell in one.blocking),
-        tuple(cell for one in found for cell in one.excused),
+        [comparison for one in evidences for comparison in one.comparisons],
+        tuple(cell for one in evidences for cell in one.blocking),
+        tuple(cell for one in evidences for cell in one.excused),
     )
 
 

@@ -32,7 +32,8 @@ from plfl.results import classifier_variants
 from plfl.results.classification import GROUP
 from plfl.results.classifier_variants import CURVES, Trained
 from plfl.results.records import MODELS, Model, read_about, read_table, write_csv
-from plfl.results.statistics import Comparison, Scores, holm, interval, scores, sign_flips
+from plfl.results.scores import Scores, scores
+from plfl.results.statistics import Comparison, holm, interval, sign_flips
 from plfl.results.tables import Tables, fitting
 
 BEST = "best.csv"
@@ -63,13 +64,15 @@ class Variant:
         pairs = dict.fromkeys((cell.sharing, cell.method) for cell in study.cells)
         first: dict[str, str] = {}
         for sharing, method in pairs:
-            if study.trains_alone(sharing, method):
+            if study.combinations.trains_alone(sharing, method):
                 first.setdefault(sharing, method)
         return [pair for pair in pairs if first.get(pair[0], pair[1]) == pair[1]]
 
     def models(self, sharing: str, method: str) -> tuple[Model, ...]:
         """The models that differ: where clients train alone, there is only one."""
-        return MODELS[:1] if self.tables.study.trains_alone(sharing, method) else MODELS
+        return (
+            MODELS[:1] if self.tables.study.combinations.trains_alone(sharing, method) else MODELS
+        )
 
 
 def variants(study: Study) -> list[Variant]:
@@ -200,8 +203,8 @@ def _summarised(tables: Tables, model: Model, name: str) -> pd.DataFrame:
 
 def _of_intervals(table: pd.DataFrame) -> dict[str, float]:
     """Means of the scores of intervals in a table, which may have none; NaN if one is missing."""
-    found = {str(column): INTERVALS.fullmatch(str(column)) for column in table}
-    return {m[1]: float(table[column].mean(skipna=False)) for column, m in found.items() if m}
+    matches = {str(column): INTERVALS.fullmatch(str(column)) for column in table}
+    return {m[1]: float(table[column].mean(skipna=False)) for column, m in matches.items() if m}
 
 
 def _scored(of_state: Scores, k: int) -> dict[str, Any]:
@@ -274,23 +277,23 @@ def _compared(one: Variant, other: Variant) -> Iterator[tuple[dict[str, Any], Co
                     s.mase[i][:, [s.clients.index(name) for name in common]].T
                     for s, i in ((there, j), (here, k))
                 )
-                found = Comparison((there.names[j], here.names[k]), {state: b - a})
-                if not found.scored:
+                comparison = Comparison((there.names[j], here.names[k]), {state: b - a})
+                if not comparison.scored:
                     continue
-                low, high = found.interval()
+                low, high = comparison.interval()
                 yield (
                     {
                         **dict(zip(_EFFECT, (state, sharing, method, model), strict=True)),
                         "mase": np.nanmean(b),
                         "mase_against": np.nanmean(a),
-                        "difference": found.effect,
+                        "difference": comparison.effect,
                         "low": low,
                         "high": high,
-                        "p_seeds": found.trainings() if len(here.seeds) > 1 else np.nan,
-                        "clients": len(found.scored[state]),
+                        "p_seeds": comparison.trainings() if len(here.seeds) > 1 else np.nan,
+                        "clients": len(comparison.scored[state]),
                         "seeds": len(here.seeds),
                     },
-                    found,
+                    comparison,
                 )
 
 

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from plfl.config.study import Study
-from plfl.results.statistics import ALPHA, AXES, Array, Comparison, Scores
-from plfl.results.tables import Tables, client_label
+from plfl.results.labels import client_label
+from plfl.results.scores import AXES, Array, Scores
+from plfl.results.statistics import ALPHA, Comparison
+from plfl.results.tables import Tables
 from plfl.results.verdict import (
     Evidence,
     NotInStudyError,
@@ -55,14 +57,14 @@ def about_tables(tables: Tables) -> list[Verdict]:
 def _papers(study: Study, of_states: Mapping[str, Scores]) -> dict[str, Scores]:
     """The scores of the paper's round, without those of other methods."""
     papers = {}
-    for state, found in of_states.items():
-        keep = found.where(method=own_round(study))
+    for state, of_state in of_states.items():
+        keep = of_state.where(method=own_round(study))
         papers[state] = replace(
-            found,
-            combinations=tuple(itertools.compress(found.combinations, keep)),
-            mase=found.mase[keep],
-            validation=found.validation[keep],
-            diverged=found.diverged[keep],
+            of_state,
+            combinations=tuple(itertools.compress(of_state.combinations, keep)),
+            mase=of_state.mase[keep],
+            validation=of_state.validation[keep],
+            diverged=of_state.diverged[keep],
         )
     return papers
 
@@ -106,31 +108,33 @@ def _optimisers(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     """(a): each pair of optimisers in every state, sharing scheme and ServerOpt."""
     _need_clients(study)
     comparisons, blocking, excused = [], [], []
-    for found in of_states.values():
-        row = {key: k for k, key in enumerate(found.combinations)}
-        kept = _distinct(study, found)
+    for of_state in of_states.values():
+        row = {key: k for k, key in enumerate(of_state.combinations)}
+        kept = _distinct(study, of_state)
         client = AXES.index("client_opt")
         for key, k in row.items():
             if key[client] not in FAVOURED or not kept[k]:
                 continue
             for rival in BEATEN:
                 other = row[(*key[:client], rival, *key[client + 1 :])]
-                if found.diverged[k]:
-                    blocking.append(found.names[k])
-                elif found.diverged[other]:
-                    excused.append(found.names[other])
+                if of_state.diverged[k]:
+                    blocking.append(of_state.names[k])
+                elif of_state.diverged[other]:
+                    excused.append(of_state.names[other])
                 else:
-                    tables = {found.state: difference(found, k, other)}
-                    comparisons.append(Comparison((found.names[k], found.names[other]), tables))
+                    tables = {of_state.state: difference(of_state, k, other)}
+                    comparisons.append(
+                        Comparison((of_state.names[k], of_state.names[other]), tables)
+                    )
     return Evidence(comparisons, tuple(blocking), tuple(excused))
 
 
-def _distinct(study: Study, found: Scores) -> NDArray[np.bool_]:
+def _distinct(study: Study, of_state: Scores) -> NDArray[np.bool_]:
     """Which combinations are distinct trainings: without a server, only the first ServerOpt."""
     alone = {c.sharing for c in study.cells if study.is_alone(c)}
     local = [s for s in study.grid.sharing if s in alone]
-    first = found.where(server_opt=study.grid.server_opt[0])
-    return ~found.where(sharing=local) | first
+    first = of_state.where(server_opt=study.grid.server_opt[0])
+    return ~of_state.where(sharing=local) | first
 
 
 def _best_cell(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
@@ -138,17 +142,17 @@ def _best_cell(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     _need_clients(study)
     schemes = {role: scheme(study, role) for role in SCHEMES}
     comparisons, blocking, excused = [], [], []
-    for found in of_states.values():
-        named = found.where(sharing=schemes["PL-FL"], client_opt="adam")
-        others = found.where(sharing=list(schemes.values())) & ~named
-        best, rival = found.best(named), found.best(others)
+    for of_state in of_states.values():
+        named = of_state.where(sharing=schemes["PL-FL"], client_opt="adam")
+        others = of_state.where(sharing=list(schemes.values())) & ~named
+        best, rival = of_state.best(named), of_state.best(others)
         if best is None:
-            blocking += [found.names[k] for k in np.flatnonzero(named).tolist()]
+            blocking += [of_state.names[k] for k in np.flatnonzero(named).tolist()]
         elif rival is None:
-            excused += [found.names[k] for k in np.flatnonzero(others).tolist()]
+            excused += [of_state.names[k] for k in np.flatnonzero(others).tolist()]
         else:
-            tables = {found.state: difference(found, best, rival)}
-            comparisons.append(Comparison((found.names[best], found.names[rival]), tables))
+            tables = {of_state.state: difference(of_state, best, rival)}
+            comparisons.append(Comparison((of_state.names[best], of_state.names[rival]), tables))
     return Evidence(comparisons, tuple(blocking), tuple(excused))
 
 
@@ -171,16 +175,16 @@ def _persistence(state: str, denied: bool) -> Question:
             scheme(study, role)
         if state not in of_states:
             raise NotInStudyError(f"the grid has no state {state}")
-        found = of_states[state]
-        cells = np.flatnonzero(_distinct(study, found)).tolist()
+        of_state = of_states[state]
+        cells = np.flatnonzero(_distinct(study, of_state)).tolist()
         by_cell = {
-            k: Comparison((found.names[k],), {state: (found.mase[k] - 1).T}, ratios=True)
+            k: Comparison((of_state.names[k],), {state: (of_state.mase[k] - 1).T}, ratios=True)
             for k in cells
-            if not found.diverged[k]
+            if not of_state.diverged[k]
         }
-        best = found.best(_distinct(study, found))
+        best = of_state.best(_distinct(study, of_state))
         # A diverged cell does not reach the score of persistence.
-        excused = tuple(found.names[k] for k in cells if found.diverged[k])
+        excused = tuple(of_state.names[k] for k in cells if of_state.diverged[k])
         witness = None if best is None else by_cell[best]
         return Evidence([*by_cell.values()], excused=excused, witness=witness, denied=denied)
 
@@ -219,25 +223,25 @@ def _bytes(tables: Tables) -> Verdict:
     except NotInStudyError as lacking:
         return replace(blank, answer="not in this study", reason=str(lacking))
     axes = [axis for axis in ("state", *AXES, "seed") if axis != "sharing"]
-    ledger = tables.records(
+    sent = tables.records(
         [*axes, "sharing", "client", "bytes_down", "bytes_up", "extras_up"],
         split="train",
         model="local",
         method=own,
     )
-    one_way = (ledger["bytes_up"] - ledger["extras_up"])[ledger["sharing"] == schemes[1]]
-    crossed = ledger["bytes_down"] + ledger["bytes_up"]
-    totals = crossed.groupby([ledger[a] for a in [*axes, "sharing"]]).sum().unstack()
+    one_way = (sent["bytes_up"] - sent["extras_up"])[sent["sharing"] == schemes[1]]
+    crossed = sent["bytes_down"] + sent["bytes_up"]
+    totals = crossed.groupby([sent[a] for a in [*axes, "sharing"]]).sum().unstack()
     shares = totals[schemes[0]] / totals[schemes[1]]
     share = float(totals[schemes[0]].sum() / totals[schemes[1]].sum())
     low, high = float(shares.min()), float(shares.max())
-    found = replace(
+    verdict = replace(
         blank,
         effect=share,
         low=low,
         high=high,
         seeds=len(study.grid.seeds),
-        clients=len(ledger[["state", "client"]].drop_duplicates()),
+        clients=len(sent[["state", "client"]].drop_duplicates()),
         cells=tuple(
             f"{state}-{scheme}-*" for state, scheme in itertools.product(study.data.states, schemes)
         ),
@@ -248,10 +252,10 @@ def _bytes(tables: Tables) -> Verdict:
             f"the model has {parameters:,} parameters, that of the paper {PARAMETERS:,}; here the "
             f"share is {share:.2%}"
         )
-        return replace(found, answer="not in this study", reason=reason)
+        return replace(verdict, answer="not in this study", reason=reason)
     equal = np.round([low, high], 4) == BYTES
     reason = f"counted in the channel over {len(shares)} pairs of cells; no statistical test"
-    return replace(found, answer="holds" if equal.all() else "does not hold", reason=reason)
+    return replace(verdict, answer="holds" if equal.all() else "does not hold", reason=reason)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ from typing import Self
 import numpy as np
 from scipy import special, stats
 
-from plfl.results.statistics import DRAWS, Array, Comparison
+from plfl.results.scores import Array
+from plfl.results.statistics import DRAWS, Comparison
 
 POWER = 0.8
 """Probability that the recommended number decides a claim."""

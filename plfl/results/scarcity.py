@@ -8,9 +8,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.config.study import Study
+from plfl.results.labels import spread
 from plfl.results.provenance import fingerprint
 from plfl.results.statistics import interval
-from plfl.results.tables import spread
 
 CENTRALISED = "centralised"
 """One model trained on the windows of all clients together."""
@@ -171,7 +171,7 @@ def _crossing(x0: float, x1: float, y0: float, y1: float) -> float:
 
 def as_text(study: Study, table: pd.DataFrame) -> str:
     """The scores as tables, then the sentences of `crossings`."""
-    sample = study.sample_suffix
+    sample = study.data.sample_suffix
     lines = [
         f"{study.name}{sample}: test MASE by weeks of history, mean over clients{spread(study)}"
     ]
@@ -180,7 +180,7 @@ def as_text(study: Study, table: pd.DataFrame) -> str:
         fixed = part[part["weeks"].isna()]
         # Where nothing is shared the global models are the local ones.
         alone = part["forecaster"].map(
-            lambda name: name in study.sharing and study.shares_nothing(name)
+            lambda name: name in study.sharing and study.combinations.shares_nothing(name)
         )
         trained = part[part["weeks"].notna() & ~(alone & (part["model"] == "global"))]
         trained = trained.assign(

@@ -14,11 +14,10 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from plfl import __version__, baselines, methods
+from plfl import __version__, baselines
 from plfl.config.study import Cell, Study
 from plfl.errors import ConfigError, ResultsError
-from plfl.optimizers import client as clients
-from plfl.optimizers import server as servers
+from plfl.results.labels import client_label, method_label, server_label
 from plfl.results.records import CELL, DAMAGE, Model, read_about, read_table
 
 log = logging.getLogger(__name__)
@@ -92,7 +91,7 @@ class Tables:
     @property
     def is_sample(self) -> bool:
         """Whether the data are sample data; everything that shows the results then says so."""
-        return self.study.is_sample
+        return self.study.data.is_sample
 
     @property
     def whole_summary(self) -> pd.DataFrame:
@@ -285,16 +284,16 @@ class Tables:
         training and the first one stands for all.
         """
         axes, directions = ["sharing", "method"], ["bytes_down", "bytes_up"]
-        ledger = self.records([*axes, *directions], split="train", model="local")
+        sent = self.records([*axes, *directions], split="train", model="local")
         with _readable(self._file("records.parquet")):
-            means = ledger.groupby(axes)[directions].mean()
+            means = sent.groupby(axes)[directions].mean()
             return means.loc[self._senders()]
 
     def _senders(self) -> list[tuple[str, str]]:
         """Pairs of sharing scheme and method that send; one pair where clients train alone."""
         study = self.study
         pairs = dict.fromkeys((cell.sharing, cell.method) for cell in study.cells)
-        alone = [pair for pair in pairs if study.trains_alone(*pair)]
+        alone = [pair for pair in pairs if study.combinations.trains_alone(*pair)]
         first = dict(reversed(alone))
         return [pair for pair in pairs if pair not in alone or first[pair[0]] == pair[1]]
 
@@ -396,34 +395,3 @@ def fitting(*folders: Path) -> Iterator[None]:
             f"({type(error).__name__}: {error}); make them again with "
             "`plfl study … -- --forcerun collect`; if nobody has changed them, please report it"
         ) from None
-
-
-def client_label(name: str) -> str:
-    """The label of a ClientOpt, such as "SGD"."""
-    return clients.available()[name].label
-
-
-def server_label(name: str) -> str:
-    """The label of a ServerOpt, such as "FedYogi"."""
-    return servers.available()[name].label
-
-
-def method_label(name: str) -> str:
-    """The label of a method, such as "SCAFFOLD"."""
-    return methods.available()[name].label
-
-
-def spaced(count: float) -> str:
-    """A whole number in print, with narrow spaces between thousands."""
-    return f"{count:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-
-
-def baseline_label(name: str) -> str:
-    """The label of a baseline, such as "Ridge, day and week lags"."""
-    return baselines.find(name).label
-
-
-def spread(study: Study) -> str:
-    """The meaning of ± in the tables of a study."""
-    seeds = len(study.grid.seeds)
-    return f" ± standard deviation over {seeds} seeds" if seeds > 1 else " of one seed"

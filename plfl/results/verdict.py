@@ -13,14 +13,8 @@ import numpy as np
 from plfl.config.study import Study
 from plfl.results.power import Spread, advice
 from plfl.results.records import Model
-from plfl.results.statistics import (
-    ALPHA,
-    Array,
-    Comparison,
-    Scores,
-    holm,
-    sign_flips,
-)
+from plfl.results.scores import Array, Scores
+from plfl.results.statistics import ALPHA, Comparison, holm, sign_flips
 
 Answer = Literal["holds", "does not hold", "undecided", "not in this study"]
 
@@ -110,7 +104,9 @@ def shared_schemes(study: Study) -> list[str]:
     Raises:
         NotInStudyError: the study has none.
     """
-    if found := [scheme for scheme in study.grid.sharing if not study.shares_nothing(scheme)]:
+    if found := [
+        scheme for scheme in study.grid.sharing if not study.combinations.shares_nothing(scheme)
+    ]:
         return found
     raise NotInStudyError("the grid has no sharing scheme that shares parameters")
 
@@ -130,23 +126,23 @@ def contest(
     names: list[str] = []
     tables: dict[str, Array] = {}
     lost: tuple[list[str], list[str]] = ([], [])
-    for found in of_states.values():
-        among = [found.where(**better), found.where(**worse)]
-        best = [found.best(cells) for cells in among]
+    for scores in of_states.values():
+        among = [scores.where(**better), scores.where(**worse)]
+        best = [scores.best(cells) for cells in among]
         for cells, chosen, to in zip(among, best, lost, strict=True):
             if chosen is None:
-                to.extend(found.names[k] for k in np.flatnonzero(cells).tolist())
+                to.extend(scores.names[k] for k in np.flatnonzero(cells).tolist())
         ours, theirs = best
         if ours is not None and theirs is not None:
-            names += [found.names[ours], found.names[theirs]]
-            tables[found.state] = difference(found, ours, theirs)
+            names += [scores.names[ours], scores.names[theirs]]
+            tables[scores.state] = difference(scores, ours, theirs)
     comparisons = [Comparison(tuple(names), tables)] if tables else []
     return Evidence(comparisons, tuple(lost[0]), tuple(lost[1]))
 
 
-def difference(found: Scores, better: int, worse: int) -> Array:
+def difference(scores: Scores, better: int, worse: int) -> Array:
     """Differences of MASE (clients, seeds): positive where `better` has the lower MASE."""
-    difference: Array = found.mase[worse] - found.mase[better]
+    difference: Array = scores.mase[worse] - scores.mase[better]
     return difference.T
 
 
@@ -159,86 +155,108 @@ def judge(blank: Verdict, evidence: Evidence, draws: int) -> Verdict:
     comparisons = [c for c in evidence.comparisons if not c.identical]
     same = [c.cells for c in evidence.comparisons if c.identical]
     if not comparisons:
-        cells = tuple(cell for pair in same for cell in pair)
-        reason = "the cells of the claim have identical results"
         return replace(
             blank,
-            cells=cells,
-            reason=reason,
+            cells=tuple(cell for pair in same for cell in pair),
+            reason="the cells of the claim have identical results",
             needed="Nothing would: they are the same.",
         )
-    effects = np.array([comparison.effect for comparison in comparisons])
-    alone, together = sign_flips(comparisons, draws, seeds=True)
-    skewed = np.array([comparison.skewed() for comparison in comparisons])
-    alone = np.maximum(alone, skewed)
-    trainings = np.array([comparison.trainings() for comparison in comparisons])
-    looks = 1
-    if (effects > 0).all():
-        # The weakest comparison decides.
-        p = np.maximum(alone, trainings)
-        positive, k = True, int(np.lexsort((-effects, p))[-1])
-    else:
-        if evidence.witness is None:
-            looks = len(comparisons)
-            trainings = np.minimum(looks * trainings, 1)
-            p = np.where(effects < 0, np.maximum(together, trainings), 1)
-        else:
-            called = np.array([comparison is evidence.witness for comparison in comparisons])
-            p = np.where(called & (effects < 0), np.maximum(alone, trainings), 1)
-        positive, k = False, int(np.lexsort((effects, p))[0])
-    for_claim = positive != evidence.denied
-    sign = -1 if evidence.denied else 1
-    ends = sorted(sign * end for end in comparisons[k].interval(draws))
-    answer: Answer = "holds" if for_claim else "does not hold"
-    reason = _counted(comparisons[k], effects, evidence.denied)
+    decision = _decide(comparisons, evidence.witness, draws)
+    deciding, positive = decision.comparison, decision.positive
+    answer: Answer = "holds" if positive != evidence.denied else "does not hold"
+    reason = _counted(deciding, comparisons, evidence.denied)
     if same:
         pairs = "1 pair has" if len(same) == 1 else f"{len(same)} pairs have"
         reason += f"; {pairs} identical results, such as {' and '.join(same[0])}"
     if positive and evidence.blocking:
         answer, reason = "undecided", f"{reason}; cells that the claim calls better diverged"
         blank = replace(blank, needed=FINITE)
-    if not positive and evidence.witness is not None and comparisons[k] is not evidence.witness:
+    if not positive and evidence.witness is not None and deciding is not evidence.witness:
         blank = replace(blank, needed=UNWITNESSED)
-    some = next(iter(comparisons[k].differences.values()))
+    sign = -1 if evidence.denied else 1
+    low, high = sorted(sign * end for end in deciding.interval(draws))
+    some = next(iter(deciding.differences.values()))
     return replace(
         blank,
         answer=answer,
-        effect=float(sign * effects[k]),
-        low=_number(ends[0]),
-        high=_number(ends[1]),
-        p=float(p[k]),
-        p_clients=float(max(sign_flips([comparisons[k]], draws)[0][0], skewed[k])),
-        p_trainings=float(trainings[k]),
+        effect=sign * deciding.effect,
+        low=finite_or_none(low),
+        high=finite_or_none(high),
+        p=decision.p,
+        p_clients=decision.p_clients,
+        p_trainings=decision.p_trainings,
         seeds=some.shape[1],
-        clients=sum(map(len, comparisons[k].clients())),
-        cells=comparisons[k].cells,
+        clients=sum(map(len, deciding.clients())),
+        cells=deciding.cells,
         reason=reason,
-        spread=Spread.of(comparisons[k], looks),
+        spread=Spread.of(deciding, decision.looks),
     )
 
 
-def _counted(deciding: Comparison, effects: Array, denied: bool) -> str:
+@dataclass(frozen=True)
+class _Decision:
+    """The comparison that decides a claim, and the p values of the answer."""
+
+    comparison: Comparison
+    positive: bool
+    """Whether all comparisons are positive; this one is then the weakest."""
+    p: float
+    p_clients: float
+    """P value of this comparison alone, over clients only."""
+    p_trainings: float
+    looks: int
+    """Number of comparisons, any one of which would be sufficient."""
+
+
+def _decide(comparisons: Sequence[Comparison], witness: Comparison | None, draws: int) -> _Decision:
+    """The comparison that decides. `witness`: the only one that may contradict; None: any may."""
+    effects = np.array([comparison.effect for comparison in comparisons])
+    alone, together = sign_flips(comparisons, draws, seeds=True)
+    skewed = np.array([comparison.skewed() for comparison in comparisons])
+    alone = np.maximum(alone, skewed)
+    trainings = np.array([comparison.trainings() for comparison in comparisons])
+    positive, looks = bool((effects > 0).all()), 1
+    if positive:
+        p = np.maximum(alone, trainings)
+        k = int(np.lexsort((-effects, p))[-1])
+    else:
+        if witness is None:
+            looks = len(comparisons)
+            trainings = np.minimum(looks * trainings, 1)
+            p = np.where(effects < 0, np.maximum(together, trainings), 1)
+        else:
+            may = np.array([comparison is witness for comparison in comparisons])
+            p = np.where(may & (effects < 0), np.maximum(alone, trainings), 1)
+        k = int(np.lexsort((effects, p))[0])
+    by_clients = max(sign_flips([comparisons[k]], draws)[0][0], skewed[k])
+    return _Decision(
+        comparisons[k], positive, float(p[k]), float(by_clients), float(trainings[k]), looks
+    )
+
+
+def _counted(deciding: Comparison, comparisons: Sequence[Comparison], denied: bool) -> str:
     """How many comparisons support the claim; for a single one, its effect in every state."""
-    if len(effects) > 1:
-        count = int((effects < 0).sum() if denied else (effects > 0).sum())
-        return f"{count} of {len(effects)} {'cells' if denied else 'comparisons'} support it"
+    if len(comparisons) > 1:
+        count = sum(c.effect < 0 if denied else c.effect > 0 for c in comparisons)
+        return f"{count} of {len(comparisons)} {'cells' if denied else 'comparisons'} support it"
     by_state = zip(deciding.scored, deciding.clients(), strict=True)
     return ", ".join(f"{state} {clients.mean():+.3g}" for state, clients in by_state)
 
 
-def _number(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
+    """The value; None if it is infinite or not a number."""
     return float(value) if np.isfinite(value) else None
 
 
-def settle(found: Sequence[Verdict]) -> list[Verdict]:
+def settle(judged: Sequence[Verdict]) -> list[Verdict]:
     """Correct the p values for their number; verdicts that are not significant become undecided."""
-    family = [i for i, verdict in enumerate(found) if verdict.p is not None]
-    adjusted = holm([p for verdict in found if (p := verdict.p) is not None])
+    family = [i for i, verdict in enumerate(judged) if verdict.p is not None]
+    adjusted = holm([p for verdict in judged if (p := verdict.p) is not None])
     # Holm's level for the next verdict: corrected for all that are undecided.
     level = ALPHA / max(1, int((adjusted >= ALPHA).sum()))
-    settled = list(found)
+    settled = list(judged)
     for i, p in zip(family, adjusted.tolist(), strict=True):
-        settled[i] = replace(found[i], p=p)
+        settled[i] = replace(judged[i], p=p)
         if p >= ALPHA:
             settled[i] = _undecided(settled[i], level)
     return settled

@@ -32,7 +32,7 @@ class Distillation:
     """FedGKD's term: besides its targets a model learns the outputs of a teacher."""
 
     weight: float
-    """λ: how much the teacher counts, with the targets at 1."""
+    """λ, the weight of the teacher's term; that of the targets is 1."""
     temperature: float = 1.0
     """T, by which logits are divided; a forecast has none."""
 
@@ -58,9 +58,9 @@ class NotTrueDistillation:
     """FedNTD's term: a model learns what the teacher says about the classes that are not true."""
 
     label: float
-    """How much the targets count."""
+    """Weight of the cross entropy with the targets."""
     weight: float
-    """How much the teacher counts."""
+    """Weight of the teacher's term."""
     temperature: float
     """T, by which logits are divided."""
 
@@ -157,9 +157,17 @@ class Task(TaskRules):
         raise NotImplementedError
 
     def with_margins(
-        self, dataset: Dataset, client: int, predictions: Floats, margins: Floats
+        self,
+        dataset: Dataset,
+        client: int,
+        starts: NDArray[np.int64],
+        predictions: Floats,
+        margins: Floats,
     ) -> Floats:
-        """Predictions for windows of a client whose intervals have the `margins` (...)."""
+        """Predictions for windows of a client whose intervals have the `margins` (...).
+
+        The windows are in order of time. Adaptive margins follow the loads from the test set on.
+        """
         raise NotImplementedError
 
     def exported(self, loads: Tensor, margins: Tensor | None) -> Tensor:
@@ -174,7 +182,7 @@ class Task(TaskRules):
         raise NotImplementedError
 
     def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:
-        """Start rows of windows of a client's test set whose predictions are kept to look at."""
+        """Start rows of windows of a client's test set whose predictions are kept for figures."""
         raise NotImplementedError
 
     def shown(

@@ -37,6 +37,7 @@ class Classify(Task):
     """
 
     name = "classify"
+    own_loss = "the cross entropy"
     selection = "error"
     own_selection = "error"
 

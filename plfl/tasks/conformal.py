@@ -11,6 +11,14 @@ Clients that share a margin send theirs, and the server takes one of them, a qua
 Pierre Humbert, Batiste Le Bars, Aurélien Bellet and Sylvain Arlot, "One-Shot Federated Conformal
 Prediction", ICML 2023. Here every client sends the margin above, and the server chooses which of
 these it takes, so that the interval covers s or more if the loads of all clients are exchangeable.
+
+Loads of another season are not exchangeable with those of the validation set. An adaptive margin
+follows them: after each load that becomes known, it grows by η·s if the load lay outside of the
+interval, and shrinks by η·(1 − s) if inside (quantile tracking, in Anastasios Angelopoulos,
+Emmanuel Candès and Ryan Tibshirani, "Conformal PID Control for Time Series Prediction", NeurIPS
+2023). After T loads the fraction outside is 1 − s + (q_T − q_0) / (ηT), where q is the margin.
+Since q leaves the range of the scores by a few steps at most, the fraction outside approaches
+1 − s, whatever the loads are.
 """
 
 from __future__ import annotations
@@ -24,6 +32,8 @@ Floats = NDArray[np.float64]
 
 NODES = 256
 """Points at which the integral over coverages is evaluated."""
+STEP = 0.1
+"""Step η of adaptive margins, in standard deviations of the scores of the validation set."""
 TAIL = 1e-12
 """Probability that the integral leaves out at either end."""
 
@@ -38,15 +48,41 @@ def least(share: float) -> int:
     return ceil(share / (1 - share) - 1e-9)
 
 
-def margin(truth: Floats, low: Floats, high: Floats, share: float) -> float:
-    """Margin of the intervals `low` to `high` (W,) around loads `truth` (W,), to cover a share.
+def margin(scores: Floats, share: float) -> float:
+    """Margin with which intervals cover a `share` of the loads, which have these scores (W,).
 
-    Windows without a forecast are left out; NaN if fewer than `least(share)` have one.
+    Windows without a forecast (NaN) are left out; NaN if fewer than `least(share)` have one.
     """
-    outside = np.maximum(low - truth, truth - high)
-    scores = np.sort(outside[~np.isnan(outside)])
+    scores = np.sort(scores[~np.isnan(scores)])
     chosen = rank(len(scores), share)
     return float(scores[chosen - 1]) if chosen <= len(scores) else float("nan")
+
+
+def followed(
+    margin: float, step: float, scores: Floats, known: NDArray[np.int64], share: float
+) -> Floats:
+    """Adaptive margins (W,) of windows in order of time.
+
+    Args:
+        margin: q_0, that of the first window.
+        step: η.
+        scores: those of the windows (W,); NaN where the load or the forecast is missing, which
+            leaves the margin as it is.
+        known: for each window (W,), how many of the first windows have a load that is known when
+            it is forecast; at most the number of windows before it.
+        share: s.
+    """
+    grow, shrink = step * share, step * (share - 1)
+    found: list[float] = []
+    after, margins = 0, found
+    listed = scores.tolist()
+    for count in known.tolist():
+        for score, used in zip(listed[after:count], margins[after:count], strict=True):
+            if score == score:  # not NaN
+                margin += grow if score > used else shrink
+        after = count
+        found.append(margin)
+    return np.array(found)
 
 
 def agreed(margins: Floats, windows: NDArray[np.int64], share: float) -> Floats:

@@ -43,9 +43,10 @@ class Forecast(Loads):
     name = "forecast"
 
     conformal: Margins = "none"
-    """Whether every forecast gets an interval, whose margins cover as many loads of the validation
-    set as `level` says: `personal`, each client its own, or `shared`, one for all by way of the
-    server. Clients that train alone always have their own."""
+    """Whether every forecast gets an interval, whose margins are such that it covers the fraction
+    `level` of the validation loads: `personal`, each client has its own margins; `adaptive`, the
+    same at first, and later margins follow the client's loads; or `shared`, one for all by way of
+    the server. With `shared`, clients that train alone have their own."""
     level: float = Field(0.9, gt=0, lt=1)
     """The share of loads that this interval is meant to cover."""
 
@@ -112,6 +113,7 @@ class Forecast(Loads):
 
         if margins is None:
             return loads
+        margins = self.first(margins)
         # Unlike len(), the shape lets a program take any number of windows.
         found = loads.reshape(loads.shape[0], -1, 1)
         return torch.cat([found - margins, found, found + margins], -1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.data.dataset import SPLITS
 from plfl.tasks import Floats, Task, conformal
 
 if TYPE_CHECKING:
@@ -83,36 +84,86 @@ class Loads(Task):
         return horizons, len(self.intervals)
 
     def margins_of(self, dataset: Dataset, client: int, predictions: Floats) -> Floats:
-        """Margins (H, I) of the intervals of each target, the widest interval first."""
-        truth = dataset.truth(dataset.starts(client, "validation"))
-        truth = truth.reshape(len(predictions), dataset.horizons)
-        bands = self.banded(dataset, predictions)
+        """Margins (H, I) of the intervals of each target, the widest interval first.
+
+        For adaptive margins (2, H, I): first these margins, then their steps η.
+        """
+        starts = dataset.starts(client, "validation")
+        scores = self._outside(dataset, starts, self.banded(dataset, predictions))
         found = np.empty(self.margins_shape(dataset.horizons))
-        for i, (percent, (low, high)) in enumerate(self.intervals.items()):
+        for i, share in enumerate(self.shares.values()):
             for h in range(dataset.horizons):
-                ends = bands[:, h, low], bands[:, h, high]
-                found[h, i] = conformal.margin(truth[:, h], *ends, self.shares[percent])
+                found[h, i] = conformal.margin(scores[:, h, i], share)
+        if self.margins == "adaptive":
+            found = np.stack([found, conformal.STEP * scores.std(axis=0)])
         return found / float(dataset.load_scale[client])
+
+    def _outside(self, dataset: Dataset, starts: NDArray[np.int64], bands: Floats) -> Floats:
+        """How far loads lie outside of each interval (W, H, I), negative if inside; see
+        `plfl.tasks.conformal`."""
+        truth = dataset.truth(starts).reshape(len(starts), dataset.horizons)
+        found = [
+            np.maximum(bands[..., low] - truth, truth - bands[..., high])
+            for low, high in self.intervals.values()
+        ]
+        return np.stack(found, axis=-1)
 
     def agreed(self, margins: Floats, windows: NDArray[np.int64]) -> Floats:
         shares = self.shares.values()
         found = [conformal.agreed(margins[..., i], windows, s) for i, s in enumerate(shares)]
         return np.stack(found, axis=-1)
 
+    def first(self, margins: Tensor) -> Tensor:
+        """Margins (H, I) before they follow any load."""
+        return margins[0] if self.margins == "adaptive" else margins
+
     def with_margins(
-        self, dataset: Dataset, client: int, predictions: Floats, margins: Floats
+        self,
+        dataset: Dataset,
+        client: int,
+        starts: NDArray[np.int64],
+        predictions: Floats,
+        margins: Floats,
     ) -> Floats:
         """Predictions (W, H, K) in kWh per interval, ascending. The point forecast stays as it is.
 
         Where ends would cross after that, the outer one gives way, which widens its interval.
         """
         found, kwh = self.banded(dataset, predictions).copy(), dataset.load_scale[client] * margins
+        if self.margins == "adaptive":
+            kwh = self._followed(dataset, client, starts, found, kwh)
         for i, (low, high) in enumerate(self.intervals.values()):
-            found[..., low] -= kwh[:, i]
-            found[..., high] += kwh[:, i]
+            found[..., low] -= kwh[..., i]
+            found[..., high] += kwh[..., i]
         below, above = found[..., self.middle :: -1], found[..., self.middle :]
         found[..., self.middle :: -1] = np.minimum.accumulate(below, axis=-1)
         found[..., self.middle :] = np.maximum.accumulate(above, axis=-1)
+        return found
+
+    def _followed(
+        self,
+        dataset: Dataset,
+        client: int,
+        starts: NDArray[np.int64],
+        bands: Floats,
+        margins: Floats,
+    ) -> Floats:
+        """Adaptive margins (W, H, I) in kWh of windows in order of time.
+
+        The argument `margins` (2, H, I) has the first margins and the steps η. A forecast knows the
+        loads up to the last input row of its window.
+        """
+        first, steps = margins
+        found = np.repeat(first[None], len(starts), axis=0)
+        new = starts >= dataset.bounds[client, SPLITS.index("test")]
+        later = starts[new]
+        scores = self._outside(dataset, later, bands[new])
+        rows = dataset.target_rows(later).reshape(len(later), dataset.horizons)
+        for h in range(dataset.horizons):
+            known = np.searchsorted(rows[:, h], dataset.persistence_rows(later), side="right")
+            for i, share in enumerate(self.shares.values()):
+                given = float(first[h, i]), float(steps[h, i])
+                found[new, h, i] = conformal.followed(*given, scores[:, h, i], known, share)
         return found
 
     def point(self, dataset: Dataset, bands: Floats) -> Floats:

@@ -31,14 +31,16 @@ class Quantiles(Loads):
     """
 
     name = "quantiles"
+    own_loss = "the pinball loss"
 
     levels: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
     """Levels of the quantiles, ascending, with 0.5 among them. Two levels that add up to 1 are the
     ends of an interval: 0.05 and 0.95 those of the 90 % interval."""
     conformal: Margins = "none"
     """Margins at both ends of every interval, by which it covers the stated fraction of the
-    validation loads: `personal`, each client its own, or `shared`, one for all through the server.
-    Clients that train alone always have their own."""
+    validation loads: `personal`, each client has its own margins; `adaptive`, the same at first,
+    and later margins follow the client's loads; or `shared`, one for all by way of the server. With
+    `shared`, clients that train alone have their own."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Quantiles:
@@ -113,6 +115,7 @@ class Quantiles(Loads):
         found = loads.reshape(loads.shape[0], -1, len(self.levels)).sort(-1).values
         if margins is None:
             return found
+        margins = self.first(margins)
         ends = torch.zeros(found.shape[1:], dtype=found.dtype)
         for i, (low, high) in enumerate(self.intervals.values()):
             ends[:, low], ends[:, high] = -margins[:, i], margins[:, i]

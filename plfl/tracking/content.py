@@ -85,7 +85,7 @@ class Run:
 
 def title(tables: Tables) -> str:
     """Name of the study; says if the data are sample data."""
-    return f"{tables.study.name}{tables.study.sample_suffix}"
+    return f"{tables.study.name}{tables.study.data.sample_suffix}"
 
 
 def engine(tables: Tables) -> str:
@@ -122,7 +122,7 @@ def _of_state(tables: Tables, state: str, summary: pd.DataFrame) -> Iterator[Run
     for cell in study.cells:
         name = str(cell)
         axes = (cell.sharing, cell.method, cell.client_opt, cell.server_opt)
-        if cell.state != state or name not in clients or study.repeats(*axes):
+        if cell.state != state or name not in clients or study.combinations.repeats(*axes):
             continue
         note = f"{title(tables)}: cell {name}."
         if name in diverged:

@@ -5,9 +5,15 @@ minibatches, in whatever order and stacks its clients are trained.
 """
 
 import hashlib
+from collections.abc import Callable
+from ctypes import c_int64, c_void_p
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from plfl.training.native.compile import CompileError, load_kernel
 
 
 def stream(seed: int, name: str, counter: int) -> np.random.Generator:
@@ -21,8 +27,24 @@ def stream(seed: int, name: str, counter: int) -> np.random.Generator:
 
 def draw(seed: int, client: str, t: int, windows: int, steps: int, size: int) -> NDArray[np.int64]:
     """Minibatches of round `t`, (steps, size), each drawn without replacement."""
-    random = stream(seed, client, t)
-    return np.stack([random.choice(windows, size, replace=False) for _ in range(steps)])
+    random, in_kernel = stream(seed, client, t), _draw_in_kernel()
+    # For a larger share of the windows, numpy draws in another way.
+    if in_kernel is None or (windows > 10_000 and size > windows // 50):
+        return np.stack([random.choice(windows, size, replace=False) for _ in range(steps)])
+    drawn, is_drawn = np.empty((steps, size), np.int64), np.zeros(windows, np.uint8)
+    bits, arrays = random.bit_generator.ctypes, (is_drawn.ctypes.data, drawn.ctypes.data)
+    sizes = map(c_int64, (windows, steps, size))
+    in_kernel(bits.state, bits.next_uint32, *sizes, *map(c_void_p, arrays))
+    return drawn
+
+
+@cache
+def _draw_in_kernel() -> Callable[..., Any] | None:
+    """The kernel's function that draws as numpy does, five times as fast; None without a kernel."""
+    try:
+        return load_kernel().plfl_draw
+    except CompileError:
+        return None
 
 
 def steps_of(epochs: float, windows: int, size: int) -> int:

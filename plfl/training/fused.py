@@ -104,13 +104,17 @@ class Fused:
         """Run the local steps of every row; returns the mean minibatch loss (S,), float64.
 
         Raises:
-            MemoryError: there is not enough for the threads' own contiguous of a model.
+            MemoryError: there is not enough memory for each thread's copy of a model.
         """
         rule, taken, known = _rule(task.optimiser), _taken(task), task.loss.name in _LOSSES
         if rule is None or taken is None or not known:
             _leave_to_stacked(task.optimiser.name if known else f"the loss {task.loss.name}")
             return self._stacked.train(task)
         S, K, B = task.batches.shape
+        fresh = task.optimiser.init(task.rows[:1])
+        # Without a state the kernel begins with zeros.
+        if any(x.any() for x in fresh.values()):
+            task = task.with_state()
         trained = _trained(task)
         contiguous = {name: self._numbers(x, (S, self._parameters)) for name, x in trained.items()}
         losses = torch.empty(S, dtype=torch.float64)
@@ -396,7 +400,7 @@ class _Prediction(Structure):
 
 
 def main() -> None:
-    """Compile the kernel for every instruction set of this processor and say what came of it."""
+    """Compile the kernel for every instruction set of this processor and print the outcomes."""
     for instructions in supported():
         try:
             outcome = str(build_kernel(instructions))

@@ -1,7 +1,7 @@
 """One model at a time with `nn.Module` and `torch.optim`: slow but simple, to check the others.
 
-The updates that `torch.optim` has are taken from there; the others (the paper's AdamAMS) are the
-equations of `plfl.optimizers.client`, which have oracles of their own.
+Updates that `torch.optim` has are taken from there. The others (the paper's AdamAMS) are those of
+`plfl.optimizers.client`, which are tested separately.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ ORACLES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mae": nn.functional.l1_loss,
     "huber": nn.functional.huber_loss,
 }
-"""PyTorch's own losses. Of others it takes the derivative itself, not their `slope`."""
+"""PyTorch's own losses. Other losses are differentiated automatically, without their `slope`."""
 
 
 def optimiser(settings: ClientOpt, parameters: list[nn.Parameter]) -> torch.optim.Optimizer | None:
@@ -86,6 +86,7 @@ class Reference:
         if task.steps_taken.any():
             problem = "'reference' starts every round with fresh moments; use another engine"
             raise ConfigError("compute.engine", [problem])
+        task = task.with_state()
         losses = [_Row(self, task, s).train() for s in range(len(task.rows))]
         return torch.tensor(losses, dtype=torch.float64)
 

@@ -19,9 +19,9 @@ from plfl.training.losses import contrastive
 from plfl.training.task import Contrast, LocalTask
 
 WINDOWS = 2**20
-"""About as many windows are forecast together on a GPU, which takes some gigabytes."""
+"""About how many windows are forecast together on a GPU, which takes some gigabytes."""
 FEATURES = 4096
-"""Most windows of which the features are computed together; a forward pass keeps all of theirs."""
+"""Most windows whose features are computed together, because a forward pass keeps all of them."""
 CLOSE = 1e-6
 """What PyTorch adds to the norm of a gradient that it clips."""
 
@@ -41,7 +41,7 @@ class Stacked:
         on_gpu = device.type != "cpu"
         self.chunk = sys.maxsize if on_gpu else most_together(network.layout.width)
         self.block = sys.maxsize if on_gpu else 4 * self.chunk
-        # Those of one row are enough for a CPU.
+        # On a CPU, the windows of one row at a time.
         self.windows = WINDOWS if on_gpu else 1
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.context = torch.from_numpy(dataset.context).to(device, dtype)
@@ -133,7 +133,7 @@ class _Stack:
 
     def __init__(self, engine: Stacked, task: LocalTask, fresh: bool):
         """`fresh`: no optimiser has any steps behind it."""
-        self.engine, self.task, self.y = engine, task, task.rows
+        self.engine, self.task, self.y = engine, task.with_state(), task.rows
         self.start = task.rows.clone()
         self.g = torch.empty_like(task.rows)
         self.behind = 0 if fresh else task.steps_taken.expand_as(task.rows)

@@ -14,7 +14,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.tasks.losses import POINT, Loss
 
 STANDING = Sgd.model_construct(lr=0.0)
-"""Steps that lead nowhere, for gradients alone."""
+"""An optimiser whose steps change nothing, to compute gradients only."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class OfRows:
     """Fields with one entry per parameter, the same for all rows."""
 
     def map(self, change: Callable[..., Tensor], *others: Self) -> Self:
-        """One whose tensors are what `change` makes of each and of its namesakes in `others`."""
+        """A copy with tensors that `change` makes, each from its namesakes here and in `others`."""
         names = [field.name for field in fields(self) if field.name not in self.of_parameters]
         alike = {name: [getattr(part, name) for part in (self, *others)] for name in names}
         return replace(self, **{name: _changed(change, values) for name, values in alike.items()})
@@ -84,11 +84,16 @@ class Storm(OfRows):
     """Decay β of v."""
 
 
+def decay_at(t: Tensor, limit: float) -> Tensor:
+    """Decays d of moving averages at their `t`-th values, in double precision: the `limit`, or
+    (1 + t)/(10 + t) while this is less, so that the start is soon forgotten."""
+    return torch.clamp((1 + t) / (10 + t), max=limit)
+
+
 @dataclass(frozen=True)
 class Average(OfRows):
-    """An exponential moving average of each row over its steps: ȳ ← d ȳ + (1 − d) y after a step.
-
-    In step t of the row, d = min(decay, (1 + t)/(10 + t)), so that the start is soon forgotten.
+    """An exponential moving average of each row over its steps: ȳ ← d ȳ + (1 − d) y after a step,
+    with the decay d of `decay_at`.
     """
 
     rows: Tensor
@@ -101,8 +106,7 @@ class Average(OfRows):
     def advance(self, y: Tensor, k: int, active: Tensor | None) -> None:
         """Take in the rows `y` after step `k` (from 1) of this round, those of the mask `active`
         (S,)."""
-        t = self.steps + k
-        weight = 1 - torch.clamp((1 + t) / (10 + t), max=self.decay)
+        weight = 1 - decay_at(self.steps + k, self.decay)
         if active is not None:
             weight = weight * active[:, None]
         self.rows.add_((y - self.rows).mul_(weight.to(y.dtype)))
@@ -121,7 +125,7 @@ class LookAhead(OfRows):
     batches: Tensor
     """Start rows (S, K, B) of the windows for g′."""
     keys: Tensor | None = None
-    """Of these minibatches, as `LocalTask.keys`."""
+    """Keys (S, K) of these minibatches, as `LocalTask.keys`."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +154,9 @@ class Anchor(OfRows):
 class Mixture(OfRows):
     """A second model v of each row, which learns what the mixture v̄ = α v + (1 − α) y lacks.
 
-    Each step takes, from what was before the step and on its minibatch, a step of the optimiser on
-    v along α g(v̄) beside that on y, and, where it learns, α ← clip(α − `rate` ⟨v − y, g(v̄)⟩, 0,
-    1). Of the other terms only the loss, `clip` and `rates` concern v.
+    Beside each step on y, the optimiser takes one on v along α g(v̄). Where α is learned,
+    α ← clip(α − `rate` ⟨v − y, g(v̄)⟩, 0, 1). All three start from the values before the step and
+    use the same minibatch. Of the other terms only the loss, `clip` and `rates` concern v.
     """
 
     rows: Tensor
@@ -194,7 +198,8 @@ class LocalTask(OfRows):
     shared: Tensor
     """Mask (P,) of the shared parameters, on which the proximal term acts."""
     state: dict[str, Tensor]
-    """State of the optimiser, each entry (S, P); advanced in place."""
+    """State of the optimiser, each entry (S, P); advanced in place. Empty if the optimiser starts
+    afresh and its state is not needed afterwards."""
     steps_taken: Tensor
     """Steps that `state` has behind it, broadcastable to (S, P): 0 where it is fresh."""
     pull: Tensor | None = None
@@ -244,6 +249,10 @@ class LocalTask(OfRows):
         behind = torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device)
         return cls(optimiser, rows, batches, shared, optimiser.init(rows), behind)
 
+    def with_state(self) -> LocalTask:
+        """This task with a fresh state where it has none."""
+        return self if self.state else replace(self, state=self.optimiser.init(self.rows))
+
     def since(self, k: int) -> int:
         """The number of step `k` (both from 1) among those since the moments started afresh."""
         return k if self.anchor is None else (k - 1) % self.anchor.every + 1
@@ -287,12 +296,13 @@ class Engine(Protocol):
     device: torch.device
     dtype: torch.dtype
     block: int
-    """Most models that it likes to be given at once; more would only take more memory."""
+    """Most models to train in one call; more would only take more memory."""
 
     def train(self, task: LocalTask) -> Tensor:
         """Run the K local steps of every row; returns the mean minibatch loss (S,), float64.
 
-        The mean is over all minibatch gradients that a step takes, but for a recursion's old one.
+        The mean is over all minibatch gradients that a step takes, except those that `Storm` takes
+        at the previous point.
         """
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:

@@ -165,12 +165,12 @@ def tell(split: str, folders: CellFolders, proxies: list[Proxy], memory: Path) -
     by_client = {name: proxy.parts() for name, proxy in zip(names, proxies, strict=True)}
     for way in ("down", "up"):
         whole = sum(by_client.values(), Counter[tuple[str, str]]())
-        ledger = train[f"bytes_{way}"]
+        counted = train[f"bytes_{way}"]
         for (name, parts), proxy in zip(by_client.items(), proxies, strict=True):
-            of_ledger = parts[way, "train"] / ledger[name] - 1
+            over = parts[way, "train"] / counted[name] - 1
             print(
-                f"{split} {way}, client {name}: ledger {ledger[name]:,}, its numbers' objects "
-                f"{parts[way, 'train']:,} ({of_ledger:+.2%}), all that crossed {proxy.bytes[way]:,}"
+                f"{split} {way}, client {name}: counted {counted[name]:,}, its numbers' objects "
+                f"{parts[way, 'train']:,} ({over:+.2%}), all that crossed {proxy.bytes[way]:,}"
             )
         for kind in KINDS:
             print(f"  of all clients, {kind}: {whole[way, kind]:,}")

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from plfl.report import figures, page
-from plfl.results.tables import Tables, client_label, server_label
+from plfl.results.labels import client_label, server_label
+from plfl.results.tables import Tables
 from tests.helpers import fake_results
 
 LOST = "CA-P1-fedopt-prox-fedavg-10"
@@ -240,9 +241,13 @@ def chart(tab, name):
     return tab.locator(f"#{name} .live svg[tabindex]").first
 
 
-def told(tab, name):
-    # Charts of several panels answer in the next frame.
+def settle(tab):
+    """Wait until what was changed or scrolled is drawn."""
     tab.evaluate("() => new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(f)))")
+
+
+def told(tab, name):
+    settle(tab)  # charts of several panels answer in the next frame
     return tab.locator(f"#{name} .told").first.inner_text()
 
 
@@ -326,7 +331,9 @@ def test_two_cells_are_compared(opened, written):
     assert a.locator("option:checked").inner_text().startswith("CA: P1")
     assert b.locator("option:checked").inner_text().startswith("CA: ")
     chart(opened, "pareto").focus()
+    settle(opened)
     opened.keyboard.press("ArrowRight")
+    settle(opened)
     opened.keyboard.press("Enter")
     assert told(opened, "pareto").startswith("B of the comparison: CA")
 

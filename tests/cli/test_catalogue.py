@@ -92,7 +92,7 @@ def test_what_a_method_sends_is_counted(name: str) -> None:
     assert tuple(entry["floats"][key] for key in keys) == expected
 
 
-def test_what_is_counted_is_what_a_study_has_in_its_ledger() -> None:
+def test_what_is_counted_is_what_a_study_sends() -> None:
     """Bytes of the tiny study's last round with P2, which shares an LSTM of 3 units."""
     study = tiny.study(
         grid={

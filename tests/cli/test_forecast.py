@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from plfl.cli import main as cli
+from plfl.cli.forecast import as_csv
 from tests.cli.test_main import CELL, project
 
 __all__ = ["project"]  # a fixture
@@ -36,6 +37,14 @@ def test_the_next_hour_or_everything(model: str, capsys: pytest.CaptureFixture[s
         assert not printed(capsys, model, "meters/a.csv", *other).equals(following)
 
 
+def test_midnights_have_a_time_too() -> None:
+    stamps = pd.DatetimeIndex(["2018-12-01"], name="timestamp")
+    table = pd.DataFrame({"forecast": [1.5], "made_at": stamps}, stamps)
+    assert as_csv(table) == (
+        "timestamp,forecast,made_at\n2018-12-01 00:00:00,1.5,2018-12-01 00:00:00\n"
+    )
+
+
 def test_a_new_meter(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("d.csv").write_bytes(Path("meters/a.csv").read_bytes())
     first = printed(capsys, model, "d.csv", "--new", "--epochs", "1", "--save", "d.safetensors")
@@ -51,7 +60,7 @@ def test_mistakes(model: str, capsys: pytest.CaptureFixture[str]) -> None:
         (model, "d.csv"): "client 'd' did not take part; the model was trained with a, b, c",
         (model, "d.csv", "--save", "x"): "--save and --epochs: only with --new",
         (model, "a.csv", "--new"): "a: took part and has a model",
-        (model, "none.csv"): "none.csv: cannot be read",
+        (model, "none.csv"): "none.csv: the file does not exist",
         (model, "a.csv"): "a: has 5 readings, but a forecast needs 12",
         ("my.yaml", "d.csv"): "my.yaml: is no model that can be read",
         ("none.safetensors", "d.csv"): "none.safetensors: the file does not exist",

@@ -1,5 +1,6 @@
 """The configuration: what it accepts, and how it says what it does not."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,17 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
 
 
 @pytest.mark.parametrize(
+    "sharing", [{"P9": "head"}, {"a b": ["head"]}, ["head"]], ids=["patterns", "name", "block"]
+)
+def test_schemes_that_cannot_be_read_are_not_missed_in_the_grid(sharing: object) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Study.parse({"sharing": sharing, "grid": {"sharing": ["P9"], "seeds": [1, 1]}}, "here")
+    first, second = refused.value.problems
+    assert first.startswith("sharing") and "[key]" not in first
+    assert second.startswith("grid.seeds: duplicate")
+
+
+@pytest.mark.parametrize(
     ("raw", "message"),
     [
         ([1], "the top level must be a block of keys"),
@@ -87,6 +99,12 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
             {"grid": {"seeds": 10}},
             "grid.seeds: 10 is not allowed: input should be a valid list, such as [10]",
         ),
+        (
+            {"windows": {"context": ["calendar"]}},
+            "windows.context.0: 'calendar' is not allowed: it is a block of keys, such as "
+            "{name: calendar}",
+        ),
+        ({"model": {"modul": "mine.py:Net"}}, "did you mean 'module'?"),
         ({"personalization": {"P1": ["*"]}}, "personalization: the key is now `sharing`"),
         ({"grid": {"personalization": ["P1"]}}, "the key is now `grid.sharing`"),
         ({"client_opt": {}}, "client_opt: the key is now `hyperparameters.client_opt`"),
@@ -209,6 +227,123 @@ def test_an_error_in_the_model_hides_patterns_on_its_parameters() -> None:
     assert problem.startswith("model.hiden: unknown key of the model mlp; allowed: name, hidden")
 
 
+MISTAKES: dict[str, Any] = {
+    "fedration": {"fedration": {}},
+    "grid.client_optimizer": {"grid": {"client_optimizer": ["sgd"]}},
+    "grid.federation.roundz": {"grid": {"federation.roundz": [1, 2]}},
+    "federation.participation": {"grid": {"federation.participation": [0.1, 2]}},
+    "grid.client_opt": {"grid": {"client_opt": ["adam", "adm"]}},
+    "grid.sharing": {"grid": {"sharing": ["P2", "P9"]}},
+    "grid.seeds": {"grid": {"seeds": [1, 1]}},
+    "federation.partcipation": {"federation": {"partcipation": 1}},
+    "federation.local_epochs": {"federation": {"local_steps": 5, "local_epochs": 2}},
+    "model.widht": {"model": {"name": "mlp", "widht": 3}},
+    "model.depht": {"model": {"name": "mlp", "depht": 3}},
+    "model.hidden": {"model": {"name": "mlp", "hidden": "many"}},
+    "task.name": {"task": {"name": "classify"}},
+    "data.features": {"data": {"features": ["load", "temprature"]}},
+    "windows.split": {"windows": {"split": [0.5, 0.1, 0.1]}},
+    "tuning.search.client_opt.*.lr": {"tuning": {"search": {"client_opt.*.lr": [0.1, -0.1]}}},
+    "tuning.halve_after": {"tuning": {"halve_after": [0.5, 0.5]}},
+    "federation.simulation.up_mbit": {"federation": {"simulation": {"up_mbit": [1.0, 2.0]}}},
+    "grid.method": {
+        "grid": {"method": ["fine_tuning"], "server_opt": ["fedavg"]},
+        "federation": {"ema": 0.9},
+    },
+}
+"""Configurations with one error each, by the key that its line begins with."""
+
+
+def with_mistakes(*keys: str) -> dict[str, Any]:
+    """The default study with several errors."""
+    raw: dict[str, Any] = {}
+    for key in keys:
+        for block, given in MISTAKES[key].items():
+            raw[block] = raw.get(block, {}) | given
+    return raw
+
+
+@pytest.mark.parametrize("keys", [*itertools.combinations(MISTAKES, 2), tuple(MISTAKES)])
+def test_no_error_hides_another(keys: tuple[str, ...]) -> None:
+    found = [problem.split(": ")[0] for problem in problems(with_mistakes(*keys))]
+    assert sorted(found) == sorted(keys)
+
+
+def test_an_invalid_key_of_the_task_hides_nothing_about_the_task() -> None:
+    task = {"name": "quantiles", "levls": 1, "conformal": "mine"}
+    found = problems({"task": task, "federation": {"loss": "mae"}})
+    keys = [problem.split(": ")[0] for problem in found]
+    assert keys == ["task.levls", "task.conformal", "federation.loss"]
+
+
+def test_a_method_names_every_setting_that_it_does_not_work_with() -> None:
+    grid = {"method": ["fedrep"], "server_opt": ["fedavg"], "sharing": ["P2"]}
+    average, steps = problems({"grid": grid, "federation": {"ema": 0.9, "local_epochs": 2}})
+    assert average.endswith("remove the method, or federation.opt_state and federation.ema")
+    assert "needs the same number of local steps for every client" in steps
+
+
+DIGITS = {"source": "digits", "states": ["digits"], "clients": 10}
+
+
+@pytest.mark.parametrize(
+    ("raw", "key"),
+    [
+        ({"data": {"source": "digit"}, "task": {"name": "classify"}}, "data.source"),
+        ({"data": DIGITS, "task": {"name": "clasify"}, "model": {"name": "cnn"}}, "task.name"),
+        ({"task": {"name": "quantile"}, "federation": {"loss": "mae"}}, "task.name"),
+        (
+            {"data": {"clients": 0}, "federation": {"simulation": {"up_mbit": [1.0, 2.0]}}},
+            "data.clients",
+        ),
+        (
+            {"grid": {"client_opt": "sgdm", "method": ["fedadc"]}}
+            | {"tuning": {"search": {"client_opt.sgdm.lr": [0.1, 0.2]}}},
+            "grid.client_opt",
+        ),
+        (
+            {"data": DIGITS | {"source": "digit"}, "task": {"name": "classify"}}
+            | {"model": {"name": "cnn"}, "grid": {"federation.participation": [0.5, 1]}},
+            "data.source",
+        ),
+        (
+            {
+                "model": {"nam": "mlp"},
+                "sharing": {"own": ["body.0.*"]},
+                "grid": {"sharing": ["own"]},
+            },
+            "model.nam",
+        ),
+        (
+            {"model": {"name": "mpl"}, "windows": {"context": [{"name": "level"}]}},
+            "model.name",
+        ),
+    ],
+)
+def test_the_default_of_an_invalid_key_makes_no_error(raw: dict[str, Any], key: str) -> None:
+    (problem,) = problems(raw)
+    assert problem.startswith(f"{key}: ")
+
+
+@pytest.mark.parametrize(
+    ("raw", "loss"),
+    [
+        ({"task": {"name": "quantiles"}}, "the pinball loss"),
+        (
+            {"task": {"name": "classify"}, "data": DIGITS, "model": {"name": "cnn"}},
+            "the cross entropy",
+        ),
+    ],
+)
+def test_a_loss_that_the_task_does_not_use(raw: dict[str, Any], loss: str) -> None:
+    (problem,) = problems(raw | {"federation": {"loss": "huber"}})
+    assert problem == (
+        f"federation.loss: 'huber' has no effect, as the task {raw['task']['name']} trains with "
+        f"{loss}; remove it"
+    )
+    Study.parse(raw | {"federation": {"loss": "mse"}}, "the default is no contradiction")
+
+
 def test_models_are_written_as_they_are_read() -> None:
     paper, other = Study(), Study.parse({"model": {"name": "gru", "hidden": 5}}, "other")
     assert paper.model_dump(mode="json")["model"] == {
@@ -319,6 +454,13 @@ def test_methods_that_compute_with_the_rate_need_a_constant_one(key: dict[str, A
         assert problem.startswith(f"grid.method: {name!r} {reason}")
 
 
+def test_a_copy_has_cells_of_its_own() -> None:
+    study = Study.parse({"data": {"states": ["CA"]}}, "x")
+    alone = study.model_copy(update={"grid": study.grid.model_copy(update={"sharing": ["P3"]})})
+    assert study.cells and alone.cells
+    assert {cell.sharing for cell in alone.cells} == {"P3"}
+
+
 def test_what_trains_alone_is_one_run() -> None:
     grid = {
         "method": ["authors_code", "fedadc", "fedopt"],
@@ -331,7 +473,7 @@ def test_what_trains_alone_is_one_run() -> None:
         (cell.method, cell.server_opt)
         for cell in study.cells
         if cell.sharing == "P3"
-        and not study.repeats("P3", cell.method, cell.client_opt, cell.server_opt)
+        and not study.combinations.repeats("P3", cell.method, cell.client_opt, cell.server_opt)
     ]
     # The authors' code has a server in P3 too; fedadc refuses slowmo.
     assert shown == [
@@ -340,7 +482,7 @@ def test_what_trains_alone_is_one_run() -> None:
         ("fedadc", "fedavg"),
     ]
     assert not any(
-        study.repeats(c.sharing, *kind)
+        study.combinations.repeats(c.sharing, *kind)
         for c in study.cells
         if c.sharing == "P1"
         for kind in [(c.method, c.client_opt, c.server_opt)]
@@ -361,7 +503,7 @@ def test_refused_combinations_can_be_left_out() -> None:
         "fedopt slowmo",
         "fedadc fedavg",
     ]
-    assert list(study.refused) == [("fedadc", "sgd", "slowmo")]
+    assert list(study.combinations.refused) == [("fedadc", "sgd", "slowmo")]
     with pytest.raises(ConfigError, match="fedadc does not work with any of the optimisers: it"):
         Study.parse({"grid": {**grid, "server_opt": ["slowmo"]}}, "x")
     with pytest.raises(ConfigError, match="fedadc does not work with sgd and slowmo"):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl.config.sections import Windows
@@ -82,6 +82,7 @@ def read(data: Dataset, start: int) -> np.ndarray:
     return np.concatenate([x[:, 0], data.context[start + data.look_back - 1]])
 
 
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 1000),
     minutes=st.sampled_from([15, 60]),

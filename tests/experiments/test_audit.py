@@ -19,6 +19,7 @@ from tests.cli.test_main import project  # noqa: F401
 from tests.helpers import tiny
 
 KEYS = ["sharing", "model"]
+ONE_LOOK = {"rounds": 2, "evaluate_every": 2}
 
 
 def load(study: Study, state: str) -> Dataset:
@@ -32,7 +33,7 @@ def told() -> list[tuple[str, int, int]]:
 
 @pytest.fixture(scope="module")
 def table(told: list[tuple[str, int, int]]) -> pd.DataFrame:
-    study = tiny.study(grid={"seeds": [1, 2]}, windows={"look_ahead": 5})
+    study = tiny.study(grid={"seeds": [1, 2]}, windows={"look_ahead": 5}, federation=ONE_LOOK)
     return audit.audit(study, load, lambda *what: told.append(what))
 
 
@@ -132,9 +133,9 @@ def test_quirks_of_a_server_show_with_that_server_alone(table: pd.DataFrame) -> 
 def test_the_walks_meet(table: pd.DataFrame, told: list[tuple[str, int, int]]) -> None:
     end, start = row(table, 8), row(table, 1, "data")
     pd.testing.assert_series_equal(end["mase"], start["mase"])
-    # Ten and six rows; three rounds each.
-    assert [done for _, done, _ in told] == list(range(1, 16 * 3 + 1))
-    assert {total for *_, total in told} == {16 * 3}
+    # Ten and six rows; two rounds each.
+    assert [done for _, done, _ in told] == list(range(1, 16 * 2 + 1))
+    assert {total for *_, total in told} == {16 * 2}
 
 
 def test_scores_are_those_of_the_study(table: pd.DataFrame) -> None:
@@ -143,10 +144,11 @@ def test_scores_are_those_of_the_study(table: pd.DataFrame) -> None:
     study = tiny.study(
         grid={"client_opt": ["adam"], "server_opt": ["fedavg"], "seeds": [1, 2]},
         windows={"look_ahead": 5},
+        federation=ONE_LOOK,
     )
     results = train(study, study.cells, tiny.dataset())
     records = pd.concat([r.records for r in results.values()])
-    test = records.query("split == 'test' and model == 'global' and round == 3 and sharing == 'P2'")
+    test = records.query("split == 'test' and model == 'global' and round == 2 and sharing == 'P2'")
     by_seed = test.groupby("seed")["mase"].mean()
     found = row(table, 8).loc[("P2", "global")]
     assert found["mase"] == pytest.approx(by_seed.mean())

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from plfl.config.study import Study
+from plfl.errors import ConfigError
 from plfl.experiments import workload
 from tests.helpers.tiny import study as of_loads
 from tests.tasks.test_classify import study as of_images
@@ -17,3 +18,42 @@ def test_the_speed_of_a_study(study: Study, monkeypatch: pytest.MonkeyPatch) -> 
     assert speed.evaluations > 0
     work = pd.DataFrame({"client_steps": [speed.client_steps], "evaluations": [0]})
     assert speed.seconds(work) == pytest.approx(1)
+
+
+def test_a_window_longer_than_a_year_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"one window needs 40,004 rows.*windows.look_back"):
+        workload.measure(of_loads(windows={"look_back": 40_000}))
+
+
+def test_the_same_speed_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figure 4 of FedADC has four variants that train one model, which takes long to measure."""
+    measured = []
+
+    def measure(study: Study) -> workload.Speed:
+        measured.append(study.model.name)
+        return workload.Speed(len(measured), 1)
+
+    monkeypatch.setattr(workload, "measure", measure)
+    assert len(workload.speeds(Study.load("config/fedadc-fig4.yaml").variants)) == 4
+    assert measured == ["resnet18_gn"]
+    axes = {"model.name": ["gru", "lstm"], "federation.local_steps": [2, 4]}
+    found = workload.speeds(of_loads(grid=axes).variants)
+    assert measured == ["resnet18_gn", "gru", "lstm"]
+    assert [speed.client_steps for speed in found.values()] == [2, 2, 3, 3]
+
+
+@pytest.mark.parametrize(("least", "most", "amounts"), [(1, 10**6, {1, 30}), (2, 3, {2, 3})])
+def test_as_much_is_measured_as_takes_long_enough(
+    least: int, most: int, amounts: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, done = 0.0, set()
+
+    def work(some: int) -> float:
+        nonlocal now
+        now += 0.01 * some + (some not in done)  # a second to prepare each amount
+        done.add(some)
+        return 5 * some
+
+    monkeypatch.setattr(workload.time, "perf_counter", lambda: now)
+    assert workload._rate(work, least, most) == pytest.approx(500)
+    assert done == amounts

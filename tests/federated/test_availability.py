@@ -143,27 +143,27 @@ def test_a_round_by_hand(tmp_path: Path) -> None:
 def test_a_trace_by_seconds_waits_until_someone_can_be_reached(tmp_path: Path) -> None:
     text = "client,seconds,available\nclient 0,0,0\nclient 0,100,1\nclient 0,103,0\n"
     c = clock(1, trace=write(tmp_path, text), step_seconds=2)
-    page = {kind: np.zeros(1, dtype=np.int64) for kind in ("bytes_down", "bytes_up")}
+    traffic = {kind: np.zeros(1, dtype=np.int64) for kind in ("bytes_down", "bytes_up")}
     nobody, everybody = np.array([], dtype=np.int64), np.array([0])
     assert not c.available(1).any()
-    assert c.close_round(page, [nobody]).round == 100
+    assert c.close_round(traffic, [nobody]).round == 100
     assert c.available(2).all()
     c.work(everybody, np.array([1.0]))
-    assert c.close_round(page, [everybody]).round == 2
+    assert c.close_round(traffic, [everybody]).round == 2
     assert c.available(3).all()
     c.work(everybody, np.array([1.0]))
-    c.close_round(page, [everybody])
+    c.close_round(traffic, [everybody])
     assert c.now == 104
     assert not c.available(4).any()
     # Nothing changes any more.
-    assert c.close_round(page, [nobody]).round == 0
+    assert c.close_round(traffic, [nobody]).round == 0
 
 
 def test_a_trace_of_others_or_of_a_time_that_never_passes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="none of the clients client 0, client 1"):
         clock(2, trace=write(tmp_path, CSV))
     standing = write(tmp_path, "client,seconds,available\nclient 0,0,1\n", "standing.csv")
-    with pytest.raises(ConfigError, match="by seconds, but nothing takes any"):
+    with pytest.raises(ConfigError, match="in seconds, but nothing takes time"):
         clock(2, trace=standing)
 
 

@@ -1,4 +1,4 @@
-"""The ledger, and what may not pass."""
+"""What the channel counts, and what may not pass."""
 
 import pytest
 import torch
@@ -23,9 +23,9 @@ def test_bytes_of_the_paper(patterns, both_ways):
         rows = torch.zeros(12, PAPER.width)[:, mask]
         channel.send("down", everyone, rows)
         channel.send("up", everyone, rows)
-    page = channel.close_round()
-    assert (page["bytes_down"] + page["bytes_up"] == both_ways).all()
-    assert (page["extras_down"] + page["extras_up"] == 0).all()
+    traffic = channel.close_round()
+    assert (traffic["bytes_down"] + traffic["bytes_up"] == both_ways).all()
+    assert (traffic["extras_down"] + traffic["extras_up"] == 0).all()
 
 
 def test_forty_rounds_of_twelve_clients():
@@ -36,18 +36,18 @@ def test_forty_rounds_of_twelve_clients():
 
 
 @given(st.integers(1, 50), st.integers(1, 6), st.integers(0, 3), st.integers(0, 3))
-def test_ledger_counts_parameters_and_extras(shared, clients, arrays, scalars):
+def test_parameters_and_extras_are_counted(shared, clients, arrays, scalars):
     channel = Channel(shared, clients)
     someone = torch.arange(0, clients, 2)
     extras = [torch.zeros(len(someone), shared)] * arrays + [1.0] * scalars
     channel.send("up", someone, torch.zeros(len(someone), shared), extras)
-    page = channel.close_round()
+    traffic = channel.close_round()
     expected = 4 * (shared * arrays + scalars)
     for client in range(clients):
         present = client % 2 == 0
-        assert page["extras_up"][client] == expected * present
-        assert page["bytes_up"][client] == (4 * shared + expected) * present
-        assert page["bytes_down"][client] == 0
+        assert traffic["extras_up"][client] == expected * present
+        assert traffic["bytes_up"][client] == (4 * shared + expected) * present
+        assert traffic["bytes_down"][client] == 0
     assert not any(counts.any() for counts in channel.close_round().values())
 
 

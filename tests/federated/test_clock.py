@@ -76,15 +76,15 @@ def test_time_does_not_touch_the_numbers() -> None:
 
 
 def test_groups_that_take_turns_add_up() -> None:
-    page = {kind: np.zeros(4, dtype=np.int64) for kind in ("bytes_down", "bytes_up")}
+    traffic = {kind: np.zeros(4, dtype=np.int64) for kind in ("bytes_down", "bytes_up")}
     c = clock(step_seconds=[1, 2, 3, 4])
     c.work(np.arange(3), np.array([2.0, 2.0, 2.0]))
-    times = c.close_round(page, [np.array([0, 1]), np.array([2])])
+    times = c.close_round(traffic, [np.array([0, 1]), np.array([2])])
     assert times.busy.tolist() == [2, 4, 6, 0]
     assert times.round == 10
     assert times.waiting.tolist() == [8, 6, 4, 0]
-    # The next round is a page of its own.
-    assert c.close_round(page, [np.array([], dtype=np.int64)]).round == 0
+    # The next round is a new start.
+    assert c.close_round(traffic, [np.array([], dtype=np.int64)]).round == 0
 
 
 def test_all_wait_for_what_comes_before_round_1() -> None:
@@ -95,15 +95,15 @@ def test_all_wait_for_what_comes_before_round_1() -> None:
     c.wait_for_all(before)
     assert c.now == 10
     c.work(np.array([1]), np.array([10.0]))
-    page = {"bytes_down": np.array([1, 3]), "bytes_up": np.array([0, 0])}
-    times = c.close_round(page, [np.array([1])])
+    traffic = {"bytes_down": np.array([1, 3]), "bytes_up": np.array([0, 0])}
+    times = c.close_round(traffic, [np.array([1])])
     assert (times.round, c.now) == (32, 32)
     assert times.download.tolist() == [1, 3]
     assert times.compute.tolist() == [9, 24]
     assert times.waiting.tolist() == [0, 5]
     c.work(np.array([1]), np.array([3.0]))
-    page = {kind: np.zeros(2, dtype=np.int64) for kind in page}
-    assert (c.close_round(page, [np.array([1])]).round, c.now) == (6, 38)
+    traffic = {kind: np.zeros(2, dtype=np.int64) for kind in traffic}
+    assert (c.close_round(traffic, [np.array([1])]).round, c.now) == (6, 38)
 
 
 TAUGHT = 4 / 3 * 4
@@ -224,9 +224,9 @@ def test_under_random_participation(
         reached, progress = seen[0].clock.available(t), seen[0].clock.progress(t)
         assert reached[present].all()
         stays = np.array([i in present and progress[i] == 1 for i in range(4)])
-        page, times = after.report.bytes[0], after.report.times[0]
-        assert page["bytes_down"].tolist() == [8 * (i in present) for i in range(4)]
-        assert page["bytes_up"].tolist() == (8 * stays).tolist()
+        traffic, times = after.report.traffic[0], after.report.times[0]
+        assert traffic["bytes_down"].tolist() == [8 * (i in present) for i in range(4)]
+        assert traffic["bytes_up"].tolist() == (8 * stays).tolist()
         compute = [2 * progress[i] * (i in present) for i in range(4)]
         assert times.compute.tolist() == pytest.approx(compute)
         assert times.round == pytest.approx(max(compute))

@@ -48,8 +48,11 @@ def test_global_model_is_the_servers_part_with_the_clients_own():
 
 @pytest.mark.parametrize("server_opt", [FedAvg(), SlowMo()], ids=str)
 def test_the_average_of_the_servers_models_by_numpy(server_opt):
+    federations = []
+
     def put(f):
         f.server_ema = 0.3
+        federations.append(f)
 
     plain, averaged = (
         linear((True, False), server_opt=server_opt, rounds=5, made=made)
@@ -60,19 +63,21 @@ def test_the_average_of_the_servers_models_by_numpy(server_opt):
         assert torch.equal(one.x, other.x), "the training is the same"
         assert torch.equal(one.local, other.local)
         if t:
-            assert other.report.bytes[0]["bytes_down"].tolist() == [8, 8]
+            assert other.report.traffic[0]["bytes_down"].tolist() == [8, 8]
             decay = min(0.3, (1 + t) / (10 + t))
             mean = decay * mean + (1 - decay) * one.x.numpy()
         np.testing.assert_allclose(other.global_models[:, :1], [mean, mean], rtol=1e-12)
         assert torch.equal(other.global_models[:, 1], one.local[:, 1])
     assert not np.allclose(mean, plain[-1].x)
+    (f,) = federations
+    assert f.ensemble["rows"].tolist() == [mean.tolist()], "one row for all clients"
 
 
 def test_nothing_shared_is_local_training():
     *_, second = linear((False, False))
     assert second.local.flatten().tolist() == pytest.approx([0.2952, 0.2952, 0.8856, 0.8856])
     assert torch.equal(second.local, second.global_models)
-    assert all(counts.sum() == 0 for counts in second.report.bytes[0].values())
+    assert all(counts.sum() == 0 for counts in second.report.traffic[0].values())
 
 
 @pytest.mark.parametrize("server", servers.available().values(), ids=lambda c: c.name)
@@ -106,9 +111,9 @@ def test_those_who_do_not_take_part_stay_as_they_are():
         absent = 1 - present
         assert torch.equal(before.local[absent], after.local[absent])
         assert not torch.equal(before.local[present], after.local[present])
-        page = after.report.bytes[0]
-        assert page["bytes_up"][absent] == page["bytes_down"][absent] == 0
-        assert page["bytes_up"][present] == page["bytes_down"][present] == 8
+        traffic = after.report.traffic[0]
+        assert traffic["bytes_up"][absent] == traffic["bytes_down"][absent] == 0
+        assert traffic["bytes_up"][present] == traffic["bytes_down"][present] == 8
 
 
 def test_moments_can_be_kept_between_rounds():

@@ -79,6 +79,23 @@ def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
         np.testing.assert_allclose(found.reshape(len(found), -1), forecasts[some], rtol=1e-5)
 
 
+@pytest.mark.parametrize("task", [QUANTILES, {}], ids=["quantiles", "forecast"])
+def test_adaptive_intervals_are_those_before_the_first_later_load(task: dict[str, Any]) -> None:
+    train_to(study_of(model=MLP, task=task | {"conformal": "adaptive"}), Path("m.safetensors"))
+    model = load("m.safetensors")
+    model.export("a.pt", "a")
+    readings = model.read(Path("meters/a.csv"))
+    rows, context, _ = model.inputs(readings, "a")
+    found = (
+        torch.jit.load("a.pt")(torch.from_numpy(rows), torch.from_numpy(context)).detach().numpy()
+    )
+    forecasts = model.predict(readings, "a")
+    known = (forecasts["made_at"] <= model.scalings["a"].known).to_numpy()
+    ends = forecasts.filter(regex="forecast_").to_numpy()[:, [0, -1]]
+    np.testing.assert_allclose(found[known][:, 0, [0, -1]], ends[known], rtol=1e-5)
+    assert not np.allclose(found[~known][:, 0, [0, -1]], ends[~known], rtol=1e-5)
+
+
 def test_it_needs_pytorch_only() -> None:
     train_to(study_of(), Path("m.safetensors"))
     model = load("m.safetensors")

@@ -211,7 +211,7 @@ def test_what_cannot_be_loaded(model: ForecastModel) -> None:
     assert plfl.load is load
 
 
-@pytest.mark.parametrize("conformal", ["none", "personal", "shared"])
+@pytest.mark.parametrize("conformal", ["none", "personal", "adaptive", "shared"])
 def test_quantiles_of_several_horizons_are_those_of_the_study(conformal, tmp_path, monkeypatch):
     """Every target of every origin, from resampled readings, with the quantiles."""
     monkeypatch.chdir(tmp_path)
@@ -233,9 +233,9 @@ def test_quantiles_of_several_horizons_are_those_of_the_study(conformal, tmp_pat
     for column in ("", "_10", "_90"):
         ours = first[f"forecast{column}"].to_numpy()
         np.testing.assert_allclose(ours, week[f"local{column}"].to_numpy(), rtol=1e-5)
-    assert {m: own.shape for m, own in model.margins.items()} == (
-        {} if conformal == "none" else {"local": (3, 3, 1), "global": (3, 3, 1)}
-    )
+    shape = (3, 2, 3, 1) if conformal == "adaptive" else (3, 3, 1)
+    shapes = {} if conformal == "none" else {"local": shape, "global": shape}
+    assert {m: own.shape for m, own in model.margins.items()} == shapes
     model.save("again.safetensors")
     pd.testing.assert_frame_equal(load("again.safetensors").predict(readings, "b"), found)
     last = found[found["made_at"] == readings.index[-1]]

@@ -21,7 +21,7 @@ from plfl.baselines import BASELINE, catalogue
 from plfl.config.study import FORMAT, Study
 from plfl.results import claims
 from plfl.results.records import MODELS, write_table
-from plfl.results.statistics import AXES, Scores
+from plfl.results.scores import AXES, Scores
 from plfl.results.summary import summarise, summarise_baselines, with_baselines
 from plfl.results.tables import Tables
 from plfl.results.verdict import Verdict, settle
@@ -76,7 +76,7 @@ def write(
     mase = np.multiply.outer(np.array(levels), np.linspace(0.98, 1.02, len(names)))
     mase = (mase * np.exp(rng.normal(0, noise, mase.shape))).ravel()
     count = records["sharing"].map(sent)
-    ledger: dict[str, Any] = {
+    exchanged: dict[str, Any] = {
         "bytes_down": count,
         "bytes_up": count,
         "extras_down": 0,
@@ -84,7 +84,7 @@ def write(
     }
     given = {"lr": 0.01, "server_lr": 1.0, "hyperparameters": "", "trials": 1, "trial_steps": 1.0}
     work = {"steps": 1.0, "epochs": 0.1}
-    records = records.assign(loss=1.0, **given, **work, **ledger, mae=mase, rmse=mase, mase=mase)
+    records = records.assign(loss=1.0, **given, **work, **exchanged, mae=mase, rmse=mase, mase=mase)
     records.loc[records["client"] == constant, "mase"] = np.nan
     write_table(records, folder / "records.parquet")
     baselines = _baselines(study, names, baseline)
@@ -138,7 +138,9 @@ def null(
     grid = tuple(dict.fromkeys(tuple(getattr(c, axis) for axis in AXES) for c in study.cells))
     # Without a server, all ServerOpts are one training.
     split, server = AXES.index("sharing"), AXES.index("server_opt")
-    trainings = [key[:server] if study.shares_nothing(key[split]) else key for key in grid]
+    trainings = [
+        key[:server] if study.combinations.shares_nothing(key[split]) else key for key in grid
+    ]
     code = [trainings.index(training) for training in trainings]
     K, S, C = len(grid), len(study.grid.seeds), study.data.clients
     rivals = tuple((BASELINE, name, "none", "none") for name in catalogue())

@@ -289,8 +289,8 @@ def _records(study: Study, cell: Cell, curve: np.ndarray) -> pd.DataFrame:
                 )
             )
     count = _bytes(study, cell)
-    ledger = {"bytes_down": count, "bytes_up": count, "extras_down": 0, "extras_up": 0}
-    return pd.concat(parts, ignore_index=True).assign(**_columns(study, cell), **ledger)
+    exchanged = {"bytes_down": count, "bytes_up": count, "extras_down": 0, "extras_up": 0}
+    return pd.concat(parts, ignore_index=True).assign(**_columns(study, cell), **exchanged)
 
 
 def _summary(study: Study, cell: Cell, curve: np.ndarray) -> list[dict[str, object]]:

@@ -33,7 +33,7 @@ class Quadratic:
         self.a, self.c, self.mix = (torch.tensor(x, dtype=torch.float64) for x in (a, c, mix))
 
     def train(self, task: LocalTask) -> Tensor:
-        client = task.batches[:, 0, 0]
+        task, client = task.with_state(), task.batches[:, 0, 0]
         start = task.rows.clone()
         steps = (
             torch.full(client.shape, task.batches.shape[1]) if task.steps is None else task.steps

@@ -125,8 +125,8 @@ def test_a_stale_update_arrives_though_nobody_takes_part() -> None:
     x2 = x1 + 0.1 * -0.056 / (0.2**0.5 + 1e-3)
     assert [s.x.item() for s in path] == pytest.approx([2, x1, x2, x2])
     assert [len(s.report.present[0]) for s in path[1:]] == [2, 0, 0]
-    for page, expected in zip([s.report.bytes[0] for s in path[1:]], (12, 0, 0), strict=True):
-        assert set(page["bytes_down"]) == set(page["bytes_up"]) == {expected}
+    for traffic, expected in zip([s.report.traffic[0] for s in path[1:]], (12, 0, 0), strict=True):
+        assert set(traffic["bytes_down"]) == set(traffic["bytes_up"]) == {expected}
 
 
 def test_a_stale_update_arrives_though_all_participants_drop_out() -> None:
@@ -164,11 +164,11 @@ def test_under_random_clocks(cls: Any, shared: Any, max_delay: int, seed: int) -
     for before, after in pairwise(path):
         present = set(after.report.present[0].tolist())
         absent = [i for i in range(4) if i not in present]
-        page = after.report.bytes[0]
+        traffic = after.report.traffic[0]
         for direction in ("down", "up"):
-            counts = page[f"bytes_{direction}"]
+            counts = traffic[f"bytes_{direction}"]
             assert counts.tolist() == [message * (i in present) for i in range(4)]
-            assert page[f"extras_{direction}"].sum() == 4 * len(present)
+            assert traffic[f"extras_{direction}"].sum() == 4 * len(present)
         assert torch.equal(before.local[absent], after.local[absent])
     assert path[-1].x.isfinite().all()
 

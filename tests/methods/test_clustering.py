@@ -505,13 +505,13 @@ def test_bytes_and_absence(name: str, seed: int, participation: float) -> None:
     steps = of_four(METHODS[name], seed=seed, participation=participation, rounds=4)
     down, up, scalars = PER_ROUND[name]
     for t, (before, after) in enumerate(itertools.pairwise(steps)):
-        page = after.report.bytes[0]
+        traffic = after.report.traffic[0]
         present = after.report.present[0]
         once = ONE_OFF.get(name, (0, 0)) if t == 0 else (0, 0)
         there = np.isin(np.arange(4), present)
-        np.testing.assert_array_equal(page["bytes_down"], 8 * (there * down + once[0]))
+        np.testing.assert_array_equal(traffic["bytes_down"], 8 * (there * down + once[0]))
         np.testing.assert_array_equal(
-            page["bytes_up"], there * (8 * up + 4 * scalars) + 8 * once[1]
+            traffic["bytes_up"], there * (8 * up + 4 * scalars) + 8 * once[1]
         )
         assert torch.equal(before.local[~there], after.local[~there])
         assert torch.isfinite(after.local).all()
@@ -541,7 +541,7 @@ def test_with_nothing_shared_it_is_training_alone(name: str) -> None:
     alone = trajectory(SGD, FedAvg(), problem=FOUR, shared=(False, False), start=(0.1, 0.1))
     steps = of_four(METHODS[name], shared=(False, False))
     assert torch.equal(steps[-1].local, alone[-1].local)
-    assert all(not after.report.bytes[0]["bytes_up"].any() for after in steps[1:])
+    assert all(not after.report.traffic[0]["bytes_up"].any() for after in steps[1:])
 
 
 @pytest.mark.parametrize("name", ["one_shot", "ifca", "ifca-gradient", "fedac"])

@@ -285,7 +285,7 @@ def test_tracking_clients_know_the_momentum_unless_they_missed_it():
         server = FedAvg(lr=0.7)
         paths[downlink] = trajectory(SGD, server, in_turns(method, *turns), rounds=len(turns))
     same(*paths.values())
-    down = [step.report.bytes[0]["bytes_down"].tolist() for step in paths["tracking"][1:]]
+    down = [step.report.traffic[0]["bytes_down"].tolist() for step in paths["tracking"][1:]]
     assert down == [[8, 8], [8, 0], [8, 16], [0, 0], [8, 8], [0, 8], [16, 8]]
 
 
@@ -316,7 +316,7 @@ def test_a_download_behind_the_computation_by_hand():
     # After the first round: 1 s for D̄, and what of the 2 s is left.
     assert [r.times[0].round for r in overlapped] == [4, 1 + 1 + 1 + 1, 1 + 1 + 5 + 1, 1 + 5 + 1]
     assert overlapped[3].times[0].download.tolist() == [1, 1]
-    assert [r.bytes[0]["bytes_down"].sum() for r in overlapped] == [16, 24, 24, 48]
+    assert [r.traffic[0]["bytes_down"].sum() for r in overlapped] == [16, 24, 24, 48]
 
 
 @pytest.mark.parametrize(
@@ -338,11 +338,11 @@ def test_bytes(method, client_opt, down, up, shared, width):
     """§1.3, in float64."""
     start = {"problem": Quadratic([1, 1], [1, 3], [1, 1]), "start": (0.0, 0.0)}
     for step in trajectory(client_opt, AVG, method, shared=shared, **start)[1:]:
-        page = step.report.bytes[0]
-        assert page["bytes_down"].tolist() == [8 * width * down] * 2
-        assert page["bytes_up"].tolist() == [8 * width * up] * 2
-        assert page["extras_down"].tolist() == [8 * width * (down - 1)] * 2
-        assert page["extras_up"].tolist() == [8 * width * (up - 1)] * 2
+        traffic = step.report.traffic[0]
+        assert traffic["bytes_down"].tolist() == [8 * width * down] * 2
+        assert traffic["bytes_up"].tolist() == [8 * width * up] * 2
+        assert traffic["extras_down"].tolist() == [8 * width * (down - 1)] * 2
+        assert traffic["extras_up"].tolist() == [8 * width * (up - 1)] * 2
 
 
 @every
@@ -429,7 +429,7 @@ def test_tracking_with_clients_that_drop_out_in_mid_round():
     )
     same(sent, tracked)
     total = [
-        sum(int(s.report.bytes[0]["bytes_down"].sum()) for s in p[1:]) for p in (sent, tracked)
+        sum(int(s.report.traffic[0]["bytes_down"].sum()) for s in p[1:]) for p in (sent, tracked)
     ]
     assert total[0] / 2 < total[1] < total[0]
 
@@ -442,7 +442,7 @@ def test_the_absent_keep_what_they_have(method, client_opt):
     assert torch.equal(first.local[1], second.local[1])
     assert torch.equal(second.local, third.local)
     assert torch.equal(second.x, third.x)
-    assert third.report.bytes[0]["bytes_down"].tolist() == [0, 0]
+    assert third.report.traffic[0]["bytes_down"].tolist() == [0, 0]
 
 
 @settings(max_examples=20, deadline=None)

@@ -192,10 +192,10 @@ def test_bytes() -> None:
     """d_s + 1 down, d_s up, and once d_s + 3 up."""
     kwargs: dict[str, Any] = {"problem": Quadratic([1, 4], [0, 1], [1, 1]), "start": (0.0, 0.0)}
     path = trajectory(SGD, FedAvg(), FedEff(epoch_steps=1), shared=(True, False), **kwargs)
-    pages = [s.report.bytes[0] for s in path[1:]]
-    assert [page["bytes_down"].tolist() for page in pages] == [[12, 12]] * 3
-    assert [page["bytes_up"].tolist() for page in pages] == [[8 + 8 + 12] * 2, [8, 8], [8, 8]]
-    assert [page["extras_up"].tolist() for page in pages] == [[12, 12], [0, 0], [0, 0]]
+    traffic = [s.report.traffic[0] for s in path[1:]]
+    assert [sent["bytes_down"].tolist() for sent in traffic] == [[12, 12]] * 3
+    assert [sent["bytes_up"].tolist() for sent in traffic] == [[8 + 8 + 12] * 2, [8, 8], [8, 8]]
+    assert [sent["extras_up"].tolist() for sent in traffic] == [[12, 12], [0, 0], [0, 0]]
 
 
 def test_absent_clients_stay_as_they_are() -> None:

@@ -147,9 +147,9 @@ def test_under_random_participation(
         present = after.report.present[0].tolist()
         absent = [i for i in range(4) if i not in present]
         message = [8 * sum(shared) * (i in present) for i in range(4)]
-        page = after.report.bytes[0]
-        assert page["bytes_down"].tolist() == page["bytes_up"].tolist() == message
-        assert page["extras_down"].sum() == page["extras_up"].sum() == 0
+        traffic = after.report.traffic[0]
+        assert traffic["bytes_down"].tolist() == traffic["bytes_up"].tolist() == message
+        assert traffic["extras_down"].sum() == traffic["extras_up"].sum() == 0
         assert torch.equal(before.local[absent], after.local[absent])
 
 

@@ -58,9 +58,9 @@ def test_bytes():
     """d_s both ways: the last model stays with the client."""
     _, seen = watched()
     for one in seen[1:]:
-        page = one.report.bytes[0]
-        assert page["bytes_down"].tolist() == page["bytes_up"].tolist() == [8, 8, 8]
-        assert page["extras_down"].sum() == page["extras_up"].sum() == 0
+        traffic = one.report.traffic[0]
+        assert traffic["bytes_down"].tolist() == traffic["bytes_up"].tolist() == [8, 8, 8]
+        assert traffic["extras_down"].sum() == traffic["extras_up"].sum() == 0
 
 
 def records(method, *splits, **options):

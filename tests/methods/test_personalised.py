@@ -158,7 +158,7 @@ def test_fedrep_without_a_head_phase_is_fedbabu_and_heads_keep_their_bits():
 def test_fedbabu_with_more_steps_does_not_send_the_head():
     seen = trajectory(SGD, AVG, FedBABU(), **WHOLE, steps=5)
     assert seen[-1].x.item() == near(-0.2214244071)
-    assert seen[-1].report.bytes[0]["bytes_up"].tolist() == [8, 8]
+    assert seen[-1].report.traffic[0]["bytes_up"].tolist() == [8, 8]
 
 
 def test_what_fedbabu_sends_of_the_papers_model():
@@ -460,7 +460,7 @@ def test_mixtures_of_models_that_fit():
     starts = [2 - 1.763 / (0.6878 / 0.38 + 1.0752 / 0.64), 2 - 2.972 / (1.2312 / 0.38 + 2.72)]
     assert seen[1].global_models[:, 0].tolist() == near(starts)
     assert seen[2].local[:, 0].tolist() == near([0.81 * starts[0], 0.64 + 0.36 * starts[1]])
-    up, down = (seen[2].report.bytes[0][kind].tolist() for kind in ("bytes_up", "bytes_down"))
+    up, down = (seen[2].report.traffic[0][kind].tolist() for kind in ("bytes_up", "bytes_down"))
     assert (down, up) == ([8, 8], [16, 16])
 
 
@@ -478,7 +478,7 @@ def test_fedfomos_server_learns_whose_models_help_and_explores():
     federations: list[Any] = []
     few = FedFomo(models=2, epsilon=0)
     seen = trajectory(SGD, AVG, few, problem=PAIRS, rounds=8, made=federations.append)
-    assert seen[-1].report.bytes[0]["bytes_down"].tolist() == [16] * 4
+    assert seen[-1].report.traffic[0]["bytes_down"].tolist() == [16] * 4
     (affinity,) = (f.state.affinity for f in federations)
     assert (affinity.diagonal() == 0).all()
     assert affinity.fill_diagonal_(-torch.inf).argmax(1).tolist() == [1, 0, 3, 2]

@@ -125,10 +125,10 @@ def test_bytes(buffer, down):
     """d_s both ways, and 2 d_s down once the teacher is another model than x itself."""
     problem = {"problem": LINEAR, "shared": (True, False), "start": (0.0, 0.0)}
     seen = trajectory(SGD, FedAvg(), FedGKD(buffer=buffer), rounds=4, **problem)
-    pages = [s.report.bytes[0] for s in seen[1:]]
-    assert [page["bytes_down"].tolist() for page in pages] == [[8 * n] * 2 for n in down]
-    assert [page["bytes_up"].tolist() for page in pages] == [[8, 8]] * 4
-    assert [page["extras_down"].tolist() for page in pages] == [[8 * (n - 1)] * 2 for n in down]
+    traffic = [s.report.traffic[0] for s in seen[1:]]
+    assert [sent["bytes_down"].tolist() for sent in traffic] == [[8 * n] * 2 for n in down]
+    assert [sent["bytes_up"].tolist() for sent in traffic] == [[8, 8]] * 4
+    assert [sent["extras_down"].tolist() for sent in traffic] == [[8 * (n - 1)] * 2 for n in down]
 
 
 @pytest.mark.parametrize("server", servers.available().values(), ids=lambda c: c.name)
@@ -272,11 +272,11 @@ def test_fedadc_plus_where_every_target_is_as_frequent(monkeypatch):
 def test_fedadc_plus_has_the_bytes_and_refusals_of_fedadc():
     plus, plain = (trajectory(SGD, FedAvg(), m) for m in (FedADCPlus(), FedADC()))
     for one, other in zip(plus[1:], plain[1:], strict=True):
-        for kind, counts in one.report.bytes[0].items():
-            assert counts.tolist() == other.report.bytes[0][kind].tolist()
+        for kind, counts in one.report.traffic[0].items():
+            assert counts.tolist() == other.report.traffic[0][kind].tolist()
     # 2 d_s down (x, m), d_s up, in double precision.
-    assert plus[1].report.bytes[0]["bytes_down"].tolist() == [16, 16]
-    assert plus[1].report.bytes[0]["bytes_up"].tolist() == [8, 8]
+    assert plus[1].report.traffic[0]["bytes_down"].tolist() == [16, 16]
+    assert plus[1].report.traffic[0]["bytes_up"].tolist() == [8, 8]
     assert FedADCPlus().refuses(SGD, FedAvgM()) == FedADC().refuses(SGD, FedAvgM()) is not None
 
 

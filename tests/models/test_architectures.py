@@ -98,19 +98,23 @@ def test_further_features_enter_the_linear_map(kind):
     torch.testing.assert_close(module(SEQUENCE, CONTEXT + 1) - before, weights[-2:].sum().expand(5))
 
 
-def test_tcn_is_causal_convolutions_of_pytorch():
-    module = built(Tcn(channels=4, levels=3, kernel=2, mlp=(5,)))
-    z = SEQUENCE.mT
+@pytest.mark.parametrize(("levels", "kernel"), [(3, 2), (2, 3), (1, 2), (1, 3)])
+@pytest.mark.parametrize("steps", [6, 7])
+def test_tcn_is_causal_convolutions_of_pytorch(levels, kernel, steps):
+    """All steps of all levels, of which the module computes those that the last one reads."""
+    module = built(Tcn(channels=4, levels=levels, kernel=kernel, mlp=(5,))).double()
+    sequence, context = SEQUENCE[:, -steps:].double(), CONTEXT.double()
+    z = sequence.mT
     for level, block in enumerate(module.body):
         inner = z
         for own in (block.first, block.second):
-            padded = nn.functional.pad(inner, (2**level, 0))
+            padded = nn.functional.pad(inner, ((kernel - 1) * 2**level, 0))
             inner = nn.functional.conv1d(padded, own.weight, own.bias, dilation=2**level).relu()
         if isinstance(block.skip, nn.Linear):
             z = nn.functional.conv1d(z, block.skip.weight[..., None], block.skip.bias)
         z = (inner + z).relu()
-    expected = module.head(torch.cat([z[..., -1], CONTEXT], 1))[:, 0]
-    torch.testing.assert_close(module(SEQUENCE, CONTEXT), expected)
+    expected = module.head(torch.cat([z[..., -1], context], 1))[:, 0]
+    torch.testing.assert_close(module(sequence, context), expected, rtol=1e-12, atol=1e-14)
 
 
 def numbers(module):

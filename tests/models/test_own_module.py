@@ -56,19 +56,33 @@ BROKEN = {
     "it defines no torch.nn.Module": "Other = 3",
     "cannot be imported: SyntaxError": "class Net",
     "cannot be imported: ModuleNotFoundError": "import no_such_module",
+    "mine.py, line 1 cannot be imported: SystemExit": "raise SystemExit",
     "is int, not a torch.nn.Module": "def Net(inputs, look_back, context): return 3",
     "cannot be called with inputs, look_back, context": GOOD.replace("look_back, c", "back, c"),
     "cannot be built with inputs=1, look_back=12, context=0: NameError": GOOD.replace(
         "(inputs * look_back", "(input_size"
     ),
-    "makes (3, 1) of sequence (3, 12, 1) and context (3, 0)": GOOD.replace("[:, 0]", ""),
+    "returns (3, 1) for sequence (3, 12, 1) and context (3, 0)": GOOD.replace("[:, 0]", ""),
     "cannot forecast sequence (3, 12, 1)": GOOD.replace("sequence.flatten(1)", "sequence"),
+    "and context (3, 0): ValueError, line 12: never": GOOD.replace(
+        FORWARD, "raise ValueError('never')"
+    ),
+    "forecasts NaN or infinite numbers": GOOD.replace(FORWARD, FORWARD + " / 0"),
+    "has layers without sizes (read.weight, read.bias)": GOOD.replace(
+        "nn.Linear(inputs * look_back, width)", "nn.LazyLinear(width)"
+    ),
     "has buffers (norm.running_mean": GOOD.replace(
         "self.out =", "self.norm = nn.BatchNorm1d(3)\n        self.out ="
     ),
     "is random": GOOD.replace("torch.tanh(", "nn.functional.dropout("),
     "depends on the other windows of its minibatch": GOOD.replace(
         FORWARD, "x = self.read(sequence.flatten(1)); return self.out(x - x.mean(0))[:, 0]"
+    ),
+    "makes () of a minibatch of 1; forward must return a tensor of shape (1,)": GOOD.replace(
+        "[:, 0]", ".squeeze()"
+    ),
+    "cannot forecast one window or 32: RuntimeError, line 12": GOOD.replace(
+        "flatten(1)", "reshape(3, -1)"
     ),
     "spare.weight, spare.bias never get a gradient": GOOD.replace(
         "self.out =", "self.spare = nn.Linear(2, 2)\n        self.out ="
@@ -85,6 +99,22 @@ BROKEN = {
 }
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        *("mean() > -0.5", "mean() > 0.01", "mean() > 0.3", "mean() > 0.7", "mean() > 0.95"),
+        *("sum() > -1", "sum() > 5", "sum() > 100", "max() > 0.5", "min() < 0", "std() < 0.2"),
+        *("mean(0).max() < 0.6", "size(0) > 8"),
+    ],
+)
+def test_a_module_that_branches_on_its_minibatch_is_refused(condition: str, tmp_path: Path) -> None:
+    forward = f"""x = sequence.flatten(1)
+        x = 2 * x if x.{condition} else x
+        return self.out(torch.tanh(self.read(x)))[:, 0]"""
+    with pytest.raises(ConfigError, match="depends on the other windows of its minibatch"):
+        study(tmp_path, GOOD.replace(FORWARD, forward))
+
+
 @pytest.mark.parametrize("problem", BROKEN)
 def test_broken_modules_are_refused(tmp_path: Path, problem: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(problem)) as refused:
@@ -95,14 +125,15 @@ def test_broken_modules_are_refused(tmp_path: Path, problem: str) -> None:
 @pytest.mark.parametrize(
     ("model", "problem"),
     [
-        ({"head": ["oot.*"]}, "model: head: 'oot.*' matches no parameter"),
+        ({"head": ["oot.*"]}, "model.head: 'oot.*' matches no parameter"),
         ({"head": ["*"]}, "sharing.P2: 'body' has no parameter: all are in the other group"),
         ({"arguments": {"widht": 3}}, "unexpected keyword argument 'widht'"),
         (
             {"module": "no/such.py:Net"},
             "model.module: no/such.py: the file does not exist; correct the path",
         ),
-        ({"module": "mine.py"}, "model.module: 'mine.py' is not allowed"),
+        ({"arguments": {"inputs": 3}}, "model.arguments: inputs follows from the study"),
+        ({"module": "mine.py"}, "'mine.py' is not allowed: write the file and the class"),
         ({"name": "mlp"}, "model.name: a module of your own has no name"),
         ({"file": "x"}, "model.file: unknown key of the model own_module"),
     ],

@@ -187,7 +187,7 @@ def only_week(study: Study | None = None) -> dict[str, tuple[str, ...]]:
 def test_readings_of_own_meters_stay(
     cited: citation.Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("plfl.report.figures", "plfl.report.page"):
+    for module in ("plfl.report.figures", "plfl.report.rendering"):
         monkeypatch.setattr(f"{module}.available", only_week)
     results = finished(tmp_path, OWN)
     shown = pd.read_parquet(results / "forecasts.parquet")

@@ -15,7 +15,8 @@ from scipy import stats
 
 from plfl.report import chart_data
 from plfl.report.figures.ranks import blocks
-from plfl.results.statistics import ranking, scores
+from plfl.results.ranking import ranking
+from plfl.results.scores import scores
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
 

@@ -16,14 +16,16 @@ from plfl.config.study import Study
 from plfl.errors import ResultsError
 from plfl.report import clients as clients_shown
 from plfl.report import figures, page
+from plfl.report.extras import extras
 from plfl.report.figures import available
 from plfl.report.opening import sentences
 from plfl.results import audit, scarcity
 from plfl.results import provenance as marks
 from plfl.results.claims import verdicts
 from plfl.results.findings import findings
+from plfl.results.labels import baseline_label, client_label, server_label
 from plfl.results.records import CELL
-from plfl.results.tables import Tables, baseline_label, client_label, server_label
+from plfl.results.tables import Tables
 from tests.helpers import fake_results
 
 LOST = "CA-P1-fedopt-prox-fedavg-10"
@@ -125,7 +127,7 @@ def test_the_grid_has_every_cell_with_its_four_scores(small: Path, parsed: Page)
         for key in product(
             *(getattr(study.grid, axis) for axis in ("sharing", "client_opt", "server_opt"))
         ):
-            alone = study.shares_nothing(key[0])
+            alone = study.combinations.shares_nothing(key[0])
             name = (key[0], client_label(key[1]), "none" if alone else server_label(key[2]))
             expected = []
             for of in product(("local", "global"), ("last", "best_validation")):
@@ -652,9 +654,9 @@ def _audited(folder: Path, *readings: str, **of: Any) -> None:
 
 def test_an_audit_is_shown_when_there_is_one(tmp_path: Path) -> None:
     out = _write(tmp_path, fake_results.TINY)
-    assert page.extras(out.parent) == []
+    assert extras(out.parent) == []
     _audited(out.parent)
-    assert page.extras(out.parent) == [out.parent / "audit.csv"]
+    assert extras(out.parent) == [out.parent / "audit.csv"]
     page.write(out.parent, tmp_path / "figures", out)
     parsed = Page(out.read_text(encoding="utf-8"))
     walks = [table for caption, table in parsed.captioned if "CA, Adam + FedAvg (sample" in caption]
@@ -735,7 +737,7 @@ def test_tables_of_another_study_are_left_out_and_told_of(tmp_path: Path) -> Non
     assert parsed.text.count("not shown because it belongs to another study") == 2
     for name in ("audit", "scarcity"):
         assert f"run plfl {name} tiny.yaml to make it again" in parsed.text
-        assert out.parent / f"{name}.csv" in page.extras(out.parent)
+        assert out.parent / f"{name}.csv" in extras(out.parent)
 
 
 def test_an_audit_of_other_readings_is_left_out(tmp_path: Path) -> None:

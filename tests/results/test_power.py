@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from plfl.results.power import POWER, Spread, advice, power
-from plfl.results.statistics import Array, Comparison, sign_flips
+from plfl.results.scores import Array
+from plfl.results.statistics import Comparison, sign_flips
 
 LEVEL = 0.01
 

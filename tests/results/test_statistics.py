@@ -1,16 +1,17 @@
 """The statistics give what can be worked out by hand, and what theory says by simulation."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
 from plfl.results import statistics
 from plfl.results.records import CELL
-from plfl.results.statistics import Comparison, holm, interval, ranking, scores, sign_flips
+from plfl.results.scores import scores
+from plfl.results.statistics import Comparison, holm, interval, sign_flips
 from plfl.results.tables import Tables
 from tests.helpers.constructed import write
 
@@ -134,6 +135,17 @@ def test_looking_at_many_comparisons_is_corrected_as_far_as_they_differ(
     assert alone[0] < together[0] <= min(1, 31 * alone[0])
 
 
+def test_the_correction_is_that_of_the_largest_of_all_sign_flips(rng: np.random.Generator) -> None:
+    values = rng.normal([0.6, 0.3, 0.0], 1, (8, 3))
+    signs = np.array(list(itertools.product([-1, 1], repeat=8)))
+    sums = np.abs(signs @ (values / np.linalg.norm(values, axis=0)))
+    observed = sums[-1] - 1e-9
+    expected = [np.mean(sums.max(axis=1) >= u) for u in observed]
+    alone, together = sign_flips([_single(column) for column in values.T])
+    assert alone == pytest.approx((sums >= observed).mean(axis=0), abs=0.02)
+    assert together == pytest.approx(expected, abs=0.02)
+
+
 def test_comparisons_of_several_states_flip_clients_apart(rng: np.random.Generator) -> None:
     tables = {state: rng.normal(0.5, 1, (6, 2)) for state in ("CA", "IL")}
     both = Comparison(("a", "b"), tables)
@@ -152,7 +164,18 @@ def test_a_mean_ratio_of_one_is_seldom_called_another() -> None:
         both = max(flips, Comparison(("a",), table, ratios=True).skewed())
         wrong = {"flips": wrong["flips"] + (flips < 0.05), "both": wrong["both"] + (both < 0.05)}
     assert wrong["flips"] > 100
-    assert wrong["both"] < 65
+    assert 35 < wrong["both"] < 65
+
+
+def test_ratios_that_scatter_much_by_coxs_formula(rng: np.random.Generator) -> None:
+    """Zhou and Gao (1997): the logarithm of the mean is m + s²/2, its variance s²/n + s⁴/2(n-1)."""
+    for mean, sign in ((1.5, 1), (-3.0, -1)):
+        ratios = np.exp(rng.normal(mean, 1, 6))
+        m, s2 = np.log(ratios).mean(), np.log(ratios).var(ddof=1)
+        t = (m + s2 / 2) / np.sqrt(s2 / 6 + s2**2 / 10)
+        assert np.sign(ratios.mean() - 1) == np.sign(t) == sign
+        found = Comparison(("a",), {"CA": ratios[:, None] - 1}, ratios=True).skewed()
+        assert found == pytest.approx(2 * stats.t.sf(abs(t), 5))
 
 
 def test_ratios_that_scatter_little_are_as_good_as_symmetric(rng: np.random.Generator) -> None:
@@ -172,6 +195,14 @@ def test_trainings_of_one_state_are_a_t_test(rng: np.random.Generator) -> None:
     assert _single(table[:, :1]).trainings() == 1
     assert _single(np.full((3, 2), 0.1)).trainings() == 0
     assert _single(np.zeros((3, 2))).trainings() == 1
+
+
+def test_trainings_of_two_states_are_welchs_test(rng: np.random.Generator) -> None:
+    # The effect is the sum of both states' means, each times the share of its clients.
+    one, two = rng.normal(0.2, 1, (3, 4)), rng.normal(0.6, 0.3, (5, 6))
+    sides = 3 / 8 * one.mean(axis=0), -5 / 8 * two.mean(axis=0)
+    expected = stats.ttest_ind(*sides, equal_var=False).pvalue
+    assert Comparison((), {"CA": one, "NY": two}).trainings() == pytest.approx(expected)
 
 
 def test_trainings_of_several_states_keep_their_rate(rng: np.random.Generator) -> None:
@@ -235,34 +266,3 @@ def test_holm() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]) == pytest.approx([1, 1])
     assert len(holm([])) == 0
-
-
-def test_ranking_follows_demsar() -> None:
-    # Table 6 of Demsar (2006): four variants of C4.5 on 14 data sets (AUC, higher is better).
-    auc = [
-        (0.763, 0.768, 0.771, 0.798), (0.599, 0.591, 0.590, 0.569), (0.954, 0.971, 0.968, 0.967),
-        (0.628, 0.661, 0.654, 0.657), (0.882, 0.888, 0.886, 0.898), (0.936, 0.931, 0.916, 0.931),
-        (0.661, 0.668, 0.609, 0.685), (0.583, 0.583, 0.563, 0.625), (0.775, 0.838, 0.866, 0.875),
-        (1.000, 1.000, 1.000, 1.000), (0.940, 0.962, 0.965, 0.962), (0.619, 0.666, 0.614, 0.669),
-        (0.972, 0.981, 0.9751, 0.975), (0.957, 0.978, 0.946, 0.970),
-    ]  # fmt: skip
-    found = ranking(-pd.DataFrame(auc, columns=["C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"]))
-    assert found.ranks.round(3).to_dict() == {
-        "C4.5+m+cf": 1.964,
-        "C4.5+m": 2.0,
-        "C4.5+cf": 2.893,
-        "C4.5": 3.143,
-    }
-    assert found.critical_difference == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 14)), rel=1e-3)
-    # His 0.026 is without the correction for ties.
-    assert 0.01 < found.friedman < 0.026
-    difference = found.ranks["C4.5"] - found.ranks["C4.5+m+cf"]
-    assert (found.p.to_numpy()[3, 0] < 0.05) == (difference > found.critical_difference)
-
-
-def test_ranking_of_diverged_and_of_single_methods() -> None:
-    blocks = pd.DataFrame({"a": [np.nan] * 4, "b": [1.0, 2, 3, 4], "c": [2.0, 1, 4, 3]})
-    assert ranking(blocks).ranks.to_dict() == {"b": 1.5, "c": 1.5, "a": 3}
-    alone = ranking(blocks[["b"]])
-    assert alone.ranks.to_dict() == {"b": 1}
-    assert alone.friedman == 1

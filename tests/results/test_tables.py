@@ -10,9 +10,10 @@ import pytest
 from plfl.baselines import catalogue
 from plfl.config.study import Study
 from plfl.errors import ConfigError, ResultsError
-from plfl.results.statistics import scores
+from plfl.results.labels import baseline_label
+from plfl.results.scores import scores
 from plfl.results.summary import summarise_baselines
-from plfl.results.tables import Tables, baseline_label
+from plfl.results.tables import Tables
 from tests.helpers import constructed, fake_results
 
 

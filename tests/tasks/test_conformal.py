@@ -33,9 +33,8 @@ def test_the_margin_is_the_conformal_quantile_of_the_scores(windows, share):
     scores = np.array([max(low - y, y - high) for y, low, high in zip(truth, *ends, strict=True)])
     level = min(1.0, share * (1 + 1 / windows))
     expected = np.quantile(scores, level - 1e-12, method="inverted_cdf")
-    assert conformal.margin(truth, *ends, share) == expected
-    gap = np.r_[np.nan, truth]
-    assert conformal.margin(gap, *(np.r_[0.0, end] for end in ends), share) == expected
+    assert conformal.margin(scores, share) == expected
+    assert conformal.margin(np.r_[np.nan, scores], share) == expected
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30), st.sampled_from([0.5, 0.8, 0.9]))
@@ -47,8 +46,7 @@ def test_the_margin_of_a_forecast_covers_its_share_of_exchangeable_loads(errors,
     covered = []
     for new in range(len(loads)):
         others = np.delete(loads, new)
-        forecasts = np.zeros(len(others))
-        margin = conformal.margin(others, forecasts, forecasts, share)
+        margin = conformal.margin(np.abs(others), share)
         assert margin == np.sort(np.abs(others))[conformal.rank(len(others), share) - 1]
         covered.append(abs(loads[new]) <= margin)
     assert np.mean(covered) >= share
@@ -56,7 +54,26 @@ def test_the_margin_of_a_forecast_covers_its_share_of_exchangeable_loads(errors,
 
 def test_too_few_windows_have_no_margin():
     assert conformal.least(0.9) == 9 and conformal.least(0.5) == 1 and conformal.least(0.8) == 4
-    assert np.isnan(conformal.margin(np.zeros(8), np.zeros(8), np.zeros(8), 0.9))
+    assert np.isnan(conformal.margin(np.zeros(8), 0.9))
+
+
+@given(
+    st.lists(st.sampled_from([-1.0, 0.0, 0.3, 2.0, np.nan]), min_size=1, max_size=60),
+    st.integers(0, 5),
+    st.sampled_from([0.5, 0.9]),
+)
+def test_adaptive_margins_cover_their_share_of_any_loads(scores, delay, share):
+    """The fraction outside is 1 − s + (q_T − q_0) / (ηT), and q leaves the range of the scores by
+    no more than the steps whose loads were not yet known."""
+    scores, step, first = np.array([*scores, *[0.0] * (delay + 1)]), 0.25, 1.0
+    known = np.maximum(np.arange(len(scores)) - delay, 0)
+    margins = conformal.followed(first, step, scores, known, share)
+    assert margins[0] == first
+    counted = ~np.isnan(scores[: known[-1]])
+    outside = (scores > margins)[: known[-1]][counted]
+    change = margins[-1] - first
+    assert change == pytest.approx(step * (outside - (1 - share)).sum())
+    assert -1 - step * (delay + 2) <= margins.min() <= margins.max() <= 2 + step * (delay + 2)
 
 
 @pytest.mark.parametrize(("clients", "windows"), [(1, 30), (4, 20), (12, 85), (30, 9)])
@@ -125,7 +142,7 @@ def scores_of(of: Study, dataset: Dataset) -> pd.DataFrame:
     return result.records.query("round == 2")
 
 
-@pytest.mark.parametrize("conformal", ["personal", "shared"])
+@pytest.mark.parametrize("conformal", ["personal", "adaptive", "shared"])
 def test_so_are_the_intervals_of_forecasts(conformal, exchangeable):
     plain = scores_of(study("none", POINT), exchangeable).query("split == 'test'")
     found = scores_of(study(conformal, POINT), exchangeable).query("split == 'test'")
@@ -163,6 +180,54 @@ def test_intervals_of_forecasts_are_those_of_a_plain_computation(horizons):
         week = np.isin(dataset.starts(i, "test"), of.task.week(dataset, i))
         np.testing.assert_allclose(shown["local_lower"], low[week].ravel(), rtol=1e-5)
         np.testing.assert_allclose(shown["local_upper"], high[week].ravel(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("task", [QUANTILES, POINT], ids=["quantiles", "forecast"])
+def test_adaptive_margins_cover_loads_of_another_season(task):
+    """In the test set, the noise is twice as large as before."""
+    tables, first = tiny.tables(rows=4000), study("none", task).windows.split
+    for i, table in enumerate(tables.values()):
+        noise = np.random.default_rng(i).normal(size=len(table))
+        noise[int(len(table) * sum(first[:2])) :] *= 2
+        table["load"] += 0.3 * noise
+    dataset = build(tables, study("none").windows)
+
+    def covered(conformal: str) -> pd.Series:
+        return scores_of(study(conformal, task), dataset).query("split == 'test'")["coverage_90"]
+
+    assert (covered("personal") < 0.85).all()
+    assert covered("adaptive").between(0.88, 0.92).all()
+    found = evaluate("XX", dataset, Boosting(trees=3), study("adaptive", task).task).scores
+    found = found[(found["split"] == "test") & (found["baseline"] == "ridge")]
+    assert found["coverage_90"].between(0.88, 0.92).all()
+
+
+def test_adaptive_margins_know_only_the_loads_before_a_forecast():
+    """As a loop over time: at each row first the load that ends there is compared with the
+    forecasts of it, then the window that ends there gets its interval. Gaps leave windows out."""
+    of, tables = study("adaptive", POINT), tiny.tables(rows=800)
+    tables["b"].iloc[[600, 650, 651, 700], 0] = np.nan
+    dataset = build(tables, of.windows)
+    starts = np.concatenate([dataset.starts(1, split) for split in ("validation", "test")])
+    loads = np.random.default_rng(2).normal(2, 1, size=(len(starts), 2))
+    margins = of.task.margins_of(dataset, 1, loads[: len(dataset.starts(1, "validation"))])
+    assert margins.shape == (2, 2, 1)
+    found = of.task.with_margins(dataset, 1, starts, loads, margins)
+    now, steps = dataset.load_scale[1] * margins[..., 0]
+    window_at = {int(row): w for w, row in enumerate(dataset.persistence_rows(starts))}
+    used: dict[int, list[float]] = {}
+    for row in range(*dataset.bounds[1, [1, 3]]):
+        for h, ahead in enumerate((4, 5)):
+            if (made := window_at.get(row - ahead)) in used:
+                outside = abs(dataset.load[row] - loads[made, h]) > used[made][h]
+                now[h] += steps[h] * (outside - 0.1)
+        if (made := window_at.get(row)) is not None:
+            if starts[made] >= dataset.bounds[1, 2]:
+                used[made] = now.tolist()
+            np.testing.assert_allclose(found[made, :, 0], loads[made] - now)
+            np.testing.assert_allclose(found[made, :, 2], loads[made] + now)
+    assert len(used) == len(dataset.starts(1, "test")) < len(dataset.starts(0, "test"))
+    assert (now != dataset.load_scale[1] * margins[0, :, 0]).all()
 
 
 @pytest.mark.parametrize("conformal", ["personal", "shared"])
@@ -203,8 +268,9 @@ def test_margins_leave_the_quantiles_in_order():
     of = study("personal")
     dataset = build(tiny.tables(rows=800), of.windows)
     quantiles = np.sort(random.normal(size=(50, 2, 5)), axis=-1)
+    starts = dataset.starts(1, "test")[:50]
     for margins in ([-3.0, 0.0], [0.0, 3.0], [-3.0, -2.0], [1.0, 1.0]):
-        found = of.task.with_margins(dataset, 1, quantiles, np.array([margins, margins]))
+        found = of.task.with_margins(dataset, 1, starts, quantiles, np.array([margins, margins]))
         assert (np.diff(found, axis=-1) >= 0).all()
         np.testing.assert_array_equal(found[..., 2], quantiles[..., 2])
     kwh = dataset.load_scale[1]  # of the last margins

@@ -31,7 +31,8 @@ def test_no_mase_where_persistence_makes_no_error() -> None:
 def test_nrmse_is_a_share_of_the_mean_load() -> None:
     share = losses.rmse(FRAME, ["model"])["model"][0] / TRUTH.mean()
     assert scores.nrmse(TRUTH, FORECAST) == pytest.approx(share)
-    assert scores.nrmse(10 * TRUTH, 10 * FORECAST) == pytest.approx(share)
+    for factor in (10, -1):
+        assert scores.nrmse(factor * TRUTH, factor * FORECAST) == pytest.approx(share)
     assert np.isnan(scores.nrmse(np.array([1.0, -1.0]), np.zeros(2)))
 
 

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from plfl.errors import ResultsError
-from plfl.results.tables import Tables, baseline_label
+from plfl.results.labels import baseline_label
+from plfl.results.tables import Tables
 from plfl.tracking.content import runs, title
 from tests.helpers import fake_results
 from tests.helpers.fake_results import BASELINES, METERS, METHODS, TINY

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from plfl.experiments.trainer import network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.participation import participants
+from plfl.training import batches
 from plfl.training.batches import draw, epoch, stream
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
@@ -24,6 +25,23 @@ def test_minibatches_are_drawn_without_replacement(seed, t, steps, size):
     assert drawn.min() >= 0
     assert drawn.max() < 12
     assert np.array_equal(drawn, draw(seed, "a", t, 12, steps, size))
+
+
+@pytest.mark.parametrize(
+    ("windows", "size"),
+    [
+        *((1, 1), (12, 5), (64, 64), (500, 16), (35_000, 64)),
+        *((9_999, 700), (10_000, 300), (10_001, 201)),  # where numpy changes its way
+        (30_000_000, 64),  # where a number in a range is now and then drawn again
+    ],
+)
+@pytest.mark.parametrize("has_kernel", [True, False])
+def test_minibatches_are_those_of_numpy(windows, size, has_kernel, monkeypatch):
+    if not has_kernel:
+        monkeypatch.setattr(batches, "_draw_in_kernel", lambda: None)
+    random = stream(3, "a", 7)
+    expected = [random.choice(windows, size, replace=False) for _ in range(40)]
+    assert np.array_equal(draw(3, "a", 7, windows, 40, size), expected)
 
 
 def test_streams_differ_by_seed_client_and_round():
@@ -76,3 +94,17 @@ def test_everybody_takes_part_by_default():
 def test_everybody_gets_a_turn(share):
     seen = {int(i) for t in range(1, 60) for i in participants(0, t, list("abcdefgh"), share)}
     assert seen == set(range(8))
+
+
+def test_rounds_go_through_the_passes_from_their_beginning():
+    study = tiny.study(federation={"batches": "epoch"})
+    dataset = tiny.dataset()
+    engine = Stacked(network_of(study, dataset.shape), dataset, torch.device("cpu"))
+    client_data = ClientData(dataset, engine, study.federation, 10)
+    rounds = [client_data.minibatches(torch.arange(3), t, 4) for t in (1, 2, 3)]
+    for i, (name, found) in enumerate(
+        zip(client_data.names, torch.cat(rounds, dim=1), strict=True)
+    ):
+        starts = dataset.starts(i, "train")
+        wanted = starts[epoch(10, name, 0, len(starts), 12, 8)]
+        assert np.array_equal(found.numpy(), wanted)

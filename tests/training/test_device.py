@@ -86,7 +86,7 @@ def test_rates_clipping_averages_and_best_models_elsewhere(monkeypatch: pytest.M
     recipe = {"schedule": "cosine", "clip": 0.1, "ema": 0.9, "keep": "best", "evaluate_every": 1}
     short, long = (
         of.model_copy(update={"federation": of.federation.model_copy(update=recipe)})
-        for of in (study(2, client_opt=["adam"]), study(5, client_opt=["adam"]))
+        for of in (study(2, client_opt=["adam"]), study(3, client_opt=["adam"]))
     )
     few = same(short, monkeypatch)
     _, many = trained(long, THERE, monkeypatch)
@@ -103,7 +103,7 @@ def test_every_method_trains_elsewhere(method: str, monkeypatch: pytest.MonkeyPa
     few = same(study(2, method, client_opt=[client]), monkeypatch)
     if method in STEPWISE:
         return
-    _, many = trained(study(5, method, client_opt=[client]), THERE, monkeypatch)
+    _, many = trained(study(3, method, client_opt=[client]), THERE, monkeypatch)
     # However many local steps a round has, a GPU is left to itself while it takes them.
     assert while_training(few) == while_training(many) != {}
 

@@ -306,6 +306,24 @@ def test_a_diverged_row_shows_and_leaves_the_others_alone(instructions):
     assert engine.predict(sick.rows, [torch.arange(20)] * 5)[1].isnan().all()
 
 
+class Begun(Adam):
+    """Adam with squares that do not begin at zero."""
+
+    def init(self, y):
+        return {"m": y.new_zeros(y.shape), "v": y.new_full(y.shape, 0.01)}
+
+
+@needs_kernel
+@pytest.mark.parametrize("engine", [Fused, Stacked, Reference])
+@pytest.mark.parametrize("optimiser", [Sgd(), AdamAMS(), Adam(), Begun()], ids=repr)
+def test_a_task_without_state_begins_with_a_fresh_one(engine, optimiser):
+    begun, empty = task(SMALL, optimiser), task(SMALL, optimiser)
+    empty = replace(empty, state={})
+    engine = engine(SMALL, dataset(SMALL), CPU)
+    assert torch.equal(engine.train(begun), engine.train(empty))
+    assert torch.equal(begun.rows, empty.rows)
+
+
 @needs_kernel
 def test_rows_and_state_may_lie_anywhere_in_memory():
     data = dataset(SMALL)

@@ -88,7 +88,9 @@ def training_rules(spanned, spanned_alone):
 
     What a job spans is `spanned` or, if nothing is shared, `spanned_alone`.
     """
-    alone = [scheme for scheme in ANY.grid.sharing if ANY.shares_nothing(scheme)]
+    alone = [
+        scheme for scheme in ANY.grid.sharing if ANY.combinations.shares_nothing(scheme)
+    ]
     federated = [scheme for scheme in ANY.grid.sharing if scheme not in alone]
     for name, schemes, *of_jobs in (
         ("train", federated, spanned, "", "federations"),

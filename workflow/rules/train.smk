@@ -4,7 +4,11 @@ SPANNED = ["method", "client_opt", "server_opt", "seed"] if ONE_JOB else ["seed"
 # Which methods a ServerOpt can be combined with may depend on the ClientOpt.
 SPANNED_LOCAL = SPANNED + [
     axis
-    for axis in ("method", "server_opt", *(["client_opt"] if ANY.refused else []))
+    for axis in (
+        "method",
+        "server_opt",
+        *(["client_opt"] if ANY.combinations.refused else []),
+    )
     if axis not in SPANNED
 ]
 

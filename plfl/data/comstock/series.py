@@ -97,15 +97,15 @@ def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> dict[str, pd
         DataError: a building, file or column is missing or unreadable, or has invalid values.
     """
     layout = Layout.of(data)
-    found = buildings(root, layout, state, ids, data.features)
+    known = buildings(root, layout, state, ids, data.features)
     columns = {feature: WEATHER[feature] for feature in data.features if feature in WEATHER}
     hourly = {
         county: _weather(root / layout.weather(county), columns)
-        for county in dict.fromkeys(building.county for building in found)
+        for county in dict.fromkeys(building.county for building in known)
         if columns
     }
     series = {}
-    for building in found:
+    for building in known:
         load = _load(root / layout.load(state, building.id))
         parts: list[pd.Series | pd.DataFrame] = [load]
         if columns:
@@ -222,17 +222,7 @@ def _lookup(
     # read here are equal in all of them.
     table = _parquet(path, columns, optional=KNOWN)
     table = table[table["id"].isin(ids)]
-    if names.state:
-        abroad = table[table["state"] != state]
-        if len(abroad):
-            raise _unknown(layout, state, dict(zip(abroad["id"], abroad["state"], strict=True)))
-    for county in table["county"]:
-        # It becomes part of a path.
-        if not re.fullmatch("[A-Za-z0-9]+", str(county)):
-            raise DataError(
-                f"{path}: {county!r} is not the GISJOIN of a county; delete the file and "
-                "download it again"
-            )
+    _check_places(path, table, layout, state)
     areas = table.set_index("id")[[name for name in STATIC if name in table]]
     static = _numbers(f"{path} (by building)", areas)
     for feature in static:
@@ -254,6 +244,25 @@ def _lookup(
             strict=True,
         )
     }
+
+
+def _check_places(path: Path, table: pd.DataFrame, layout: Layout, state: str) -> None:
+    """Make sure that buildings are in the state, and that their counties may be part of a path.
+
+    Raises:
+        DataError: one does not.
+    """
+    if "state" in table:
+        abroad = table[table["state"] != state]
+        if len(abroad):
+            raise _unknown(layout, state, dict(zip(abroad["id"], abroad["state"], strict=True)))
+    for county in table["county"]:
+        # It becomes part of a path.
+        if not re.fullmatch("[A-Za-z0-9]+", str(county)):
+            raise DataError(
+                f"{path}: {county!r} is not the GISJOIN of a county; delete the file and "
+                "download it again"
+            )
 
 
 def _unknown(layout: Layout, state: str, absent: dict[int, Any]) -> DataError:

@@ -82,12 +82,12 @@ def import_meters(raw: Iterable[Path], to: Path, options: Options) -> Imported:
             and nothing has been written.
     """
     folder.check_free(to)
-    found = read_exports(raw, options)
-    if problems := found.problems:
+    exports = read_exports(raw, options)
+    if problems := exports.problems:
         count = counted(len(problems), "problem")
         raise DataError(f"{count}, nothing was written\n" + "\n".join(problems))
-    text = folder.write(to, found.meters, found.sources, options, found.zones)
-    return Imported(found.meters, found.sources, text)
+    text = folder.write(to, exports.meters, exports.sources, options, exports.zones)
+    return Imported(exports.meters, exports.sources, text)
 
 
 def read_exports(raw: Iterable[Path], options: Options, alone: str | None = None) -> Exports:
@@ -110,11 +110,11 @@ def read_exports(raw: Iterable[Path], options: Options, alone: str | None = None
     for path in raw_files(raw):
         try:
             table = tables.read(path, options.header)
-            found = layout.find(table, options)
+            columns = layout.find(table, options)
         except DataError as error:
             problems.append(str(error))
             continue
-        parts = _parts(table, found, options, alone, seen, problems)
+        parts = _parts(table, columns, options, alone, seen, problems)
         if parts is None:
             continue
         for name, piece in parts.items():
@@ -127,8 +127,8 @@ def read_exports(raw: Iterable[Path], options: Options, alone: str | None = None
                 "sha256": sha256(path),
                 "form": table.form,
                 "stamps": next((piece.times.format for piece in parts.values()), ""),
-                "layout": found.kind,
-                **{key: value for key, value in asdict(found).items() if key != "readings"},
+                "layout": columns.kind,
+                **{key: value for key, value in asdict(columns).items() if key != "readings"},
             }
         )
     if unknown := [name for name in naive if options.timezone_of(name) is None]:
@@ -198,10 +198,10 @@ def raw_files(raw: Iterable[Path]) -> list[Path]:
     problems = []
     for path in raw:
         if path.is_dir():
-            found = sorted(p for p in path.iterdir() if _is_raw(p))
-            if not found:
+            inside = sorted(p for p in path.iterdir() if _is_raw(p))
+            if not inside:
                 problems.append(f"{path}: holds no file that ends in {', '.join(tables.SUFFIXES)}")
-            files += found
+            files += inside
         elif not path.is_file():
             problems.append(f"{path}: the file does not exist")
         elif not _is_raw(path):
@@ -219,7 +219,7 @@ def _is_raw(path: Path) -> bool:
 
 def _parts(
     table: tables.Table,
-    found: layout.Layout,
+    columns: layout.Layout,
     options: Options,
     alone: str | None,
     seen: list[str],
@@ -229,23 +229,54 @@ def _parts(
 
     The names of all meters are added to `seen`, and problems to `problems`.
     """
-    before = len(problems)
     stamps = None
     try:
-        stamps = times.parse(table, found.time, options)
+        stamps = times.parse(table, columns.time, options)
     except DataError as error:
         problems.append(str(error))
-    readings = list(found.readings)
-    if found.kind == "wide":
+    readings = list(columns.readings)
+    if columns.kind == "wide":
         seen += readings
         readings = [name for name in readings if layout.is_chosen(name, options)]
-    values = {}
+    values = _values(table, [*readings, *columns.inputs.values()], options, problems)
+    if stamps is None or values is None:
+        return None
+    inputs = pd.DataFrame(
+        {
+            name: _converted(name, values.pop(column), options)
+            for name, column in columns.inputs.items()
+        },
+        index=table.cells.index,
+    )
+    if columns.name is not None:
+        readings_of = values[readings[0]]
+        names = table.cells[columns.name].astype(str).str.strip()
+        groups = names.groupby(names, sort=False).groups
+        seen += map(str, groups)
+        return {
+            str(group): Piece(table, stamps, readings_of.loc[lines], inputs.loc[lines])
+            for group, lines in groups.items()
+            if layout.is_chosen(str(group), options)
+        }
+    if columns.kind == "wide":
+        return {name: Piece(table, stamps, column, inputs) for name, column in values.items()}
+    name = alone or _stem(table.path)
+    seen.append(name)
+    piece = Piece(table, stamps, values[readings[0]], inputs)
+    return {name: piece} if layout.is_chosen(name, options) else {}
+
+
+def _values(
+    table: tables.Table, columns: list[str], options: Options, problems: list[str]
+) -> dict[str, pd.Series] | None:
+    """The numbers in some columns; None after a problem, which is added to `problems`."""
     try:
-        mark = numbers.decimal(table, [*readings, *found.inputs.values()], options)
+        mark = numbers.decimal(table, columns, options)
     except DataError as error:
         problems.append(str(error))
         return None
-    for column in [*readings, *found.inputs.values()]:
+    values, before = {}, len(problems)
+    for column in columns:
         values[column] = numbers.numbers(table.cells[column], mark, options.missing)
         wrong = ~numbers.whole(values[column])
         if wrong.any():
@@ -256,32 +287,13 @@ def _parts(
                 f"values); say that it means a missing reading with --missing {value!r}, or set "
                 "--decimal"
             )
-    if stamps is None or len(problems) > before:
-        return None
-    inputs = pd.DataFrame(
-        {
-            name: _converted(name, values.pop(column), options)
-            for name, column in found.inputs.items()
-        },
-        index=table.cells.index,
-    )
-    if found.name is not None:
-        readings_of = values[readings[0]]
-        names = table.cells[found.name].astype(str).str.strip()
-        groups = names.groupby(names, sort=False).groups
-        seen += map(str, groups)
-        return {
-            str(group): Piece(table, stamps, readings_of.loc[lines], inputs.loc[lines])
-            for group, lines in groups.items()
-            if layout.is_chosen(str(group), options)
-        }
-    if found.kind == "wide":
-        return {name: Piece(table, stamps, column, inputs) for name, column in values.items()}
-    stem = re.sub(r"\.(gz|csv|txt|tsv|parquet|xlsx)$", "", table.path.name, flags=re.IGNORECASE)
-    stem = alone or re.sub(r"\.csv$", "", stem, flags=re.IGNORECASE)
-    seen.append(stem)
-    piece = Piece(table, stamps, values[readings[0]], inputs)
-    return {stem: piece} if layout.is_chosen(stem, options) else {}
+    return values if len(problems) == before else None
+
+
+def _stem(path: Path) -> str:
+    """The name of a file without its endings, such as `.csv.gz`."""
+    stem = re.sub(r"\.(gz|csv|txt|tsv|parquet|xlsx)$", "", path.name, flags=re.IGNORECASE)
+    return re.sub(r"\.csv$", "", stem, flags=re.IGNORECASE)
 
 
 def _converted(name: str, values: pd.Series, options: Options) -> pd.Series:

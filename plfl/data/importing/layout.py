@@ -82,10 +82,10 @@ def find(table: Table, options: Options) -> Layout:
 
 def _time(table: Table) -> tuple[str, ...]:
     cells = table.cells
-    found = [str(name) for name in cells if _is_time(cells[name], str(name))]
+    times = [str(name) for name in cells if _is_time(cells[name], str(name))]
     clocks = [str(name) for name in cells if _is_clock(cells[name])]
-    if len(found) == 1:
-        column = cells[found[0]]
+    if len(times) == 1:
+        column = cells[times[0]]
         bare = (
             column.dtype.kind != "M"
             and not column.astype(str)
@@ -93,10 +93,10 @@ def _time(table: Table) -> tuple[str, ...]:
             .any()
         )
         if len(clocks) == 1 and bare:
-            return found[0], clocks[0]
+            return times[0], clocks[0]
         if not clocks:
-            return (found[0],)
-    some = ", ".join(map(repr, found + clocks))
+            return (times[0],)
+    some = ", ".join(map(repr, times + clocks))
     raise DataError(
         f"{table.path}: the column of the time cannot be determined; choose with --time (date and "
         f"time in two columns: --time DATE --time TIME){': ' + some if some else ''}"

@@ -71,7 +71,7 @@ def clean(name: str, pieces: list[Piece], zone: ZoneInfo, options: Options) -> M
             + "; set --interval to 15, 30 or 60, a multiple of that"
         )
     _note_clocks(readings, raw, zone, done)
-    load = _energy(name, readings, raw, options, done)
+    load = _energy(readings, raw, options, done)
     if options.max_jump is not None:
         load = _faults(load, without_jumps(load, options.max_jump), "jumps made gaps", done)
     load = _sums(load, raw, target)
@@ -271,7 +271,7 @@ def _note_clocks(
 
 
 def _energy(
-    name: str, readings: pd.DataFrame, minutes: int, options: Options, done: dict[str, int]
+    readings: pd.DataFrame, minutes: int, options: Options, done: dict[str, int]
 ) -> pd.Series:
     """kWh in each interval of a regular grid, NaN in gaps."""
     grid = pd.date_range(

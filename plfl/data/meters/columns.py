@@ -32,6 +32,8 @@ def read_columns(path: Path, columns: dict[str, str], header: int = 1) -> pd.Dat
         if path.name.lower().endswith(".parquet"):
             return _read_parquet(path, columns)
         return _read_csv(path, columns, header)
+    except FileNotFoundError:
+        raise DataError(f"{path}: the file does not exist; check the path") from None
     except UnicodeDecodeError:
         raise DataError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
     except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:

@@ -77,11 +77,11 @@ def require() -> None:
         PlflError: it is not.
     """
     try:
-        found = importlib.metadata.version("flwr")
+        version = importlib.metadata.version("flwr")
     except importlib.metadata.PackageNotFoundError:
-        found = None
-    if found != VERSION:
-        instead = "" if found is None else f" (found: {found})"
+        version = None
+    if version != VERSION:
+        instead = "" if version is None else f" (found: {version})"
         raise PlflError(
             f"Flower (flwr {VERSION}) is not installed{instead}; install it with `pip install "
             "'plfl[deploy]'`, or `pip install --editable '.[deploy]'` in a checkout"
@@ -184,8 +184,8 @@ def register(link: Link, home: Path, keys: Mapping[str, str]) -> dict[int, str]:
     if ran.returncode:
         last = (ran.stderr.strip().splitlines() or [""])[-1]
         raise PlflError(f"the SuperLink at {link.address} refuses the clients' keys: {last}")
-    found: dict[str, int] = json.loads(ran.stdout)
-    return {node: name for name, node in found.items()}
+    ids: dict[str, int] = json.loads(ran.stdout)
+    return {node: name for name, node in ids.items()}
 
 
 def start_run(link: Link, home: Path) -> str:

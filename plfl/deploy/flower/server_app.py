@@ -32,8 +32,9 @@ from plfl.deploy.folders import (
 )
 from plfl.deploy.hosts.processes import end_with_parent
 from plfl.deploy.protocol import agreement
+from plfl.deploy.protocol.membership import Node
 from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
-from plfl.deploy.protocol.server import Node, Server
+from plfl.deploy.protocol.server import Server
 from plfl.errors import PlflError
 from plfl.files import atomic
 from plfl.pipeline.locks import hold

@@ -51,8 +51,8 @@ class ServerKeys:
     @property
     def clients(self) -> dict[str, str]:
         """Public key of each client, by name."""
-        found = sorted((self.folder / "clients").glob("*.pub"))
-        return {path.name.removesuffix(".pub"): path.read_text("ascii") for path in found}
+        files = sorted((self.folder / "clients").glob("*.pub"))
+        return {path.name.removesuffix(".pub"): path.read_text("ascii") for path in files}
 
     @classmethod
     def of(cls, folder: Path) -> ServerKeys:

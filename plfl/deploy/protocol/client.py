@@ -258,13 +258,13 @@ class Client:
     def _dataset(self) -> Dataset:
         if self.study.windows.scaling == "pooled" and self._limits is None:
             try:
-                found = safetensors.torch.load(self._limits_file.read_bytes())
+                limits = safetensors.torch.load(self._limits_file.read_bytes())
             except FileNotFoundError:
                 raise PlflError(
                     f"{self._limits_file}: not found; it holds the limits by which all clients "
                     "scale their features; restore the folder, or start a new run"
                 ) from None
-            self._limits = found["low"].numpy(), found["high"].numpy()
+            self._limits = limits["low"].numpy(), limits["high"].numpy()
         return build(self.windows, self.study.windows, self._limits)
 
     def _store_limits(self, message: Message) -> None:

@@ -89,13 +89,36 @@ class ServerChannel(Channel):
         return [torch.stack(rows_of_all) for rows_of_all in arrived]
 
 
-def check(what: str, found: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
+class PartlyHeard(Channel):
+    """A channel on which the extras of some clients do not arrive at the server.
+
+    Args:
+        channel: carries all other extras, and counts the bytes.
+        heard: indices of the clients whose extras arrive.
+    """
+
+    def __init__(self, channel: Channel, heard: Sequence[int]):
+        super().__init__(channel.shared, channel.clients)
+        self.channel, self.heard = channel, torch.tensor(heard)
+
+    def send_extras(
+        self, direction: Direction, clients: Tensor, extras: Sequence[Tensor | float]
+    ) -> Rows:
+        """Carry `extras` down to all `clients`, or up from those whose extras arrive."""
+        if direction == "up":
+            arrives = torch.isin(clients, self.heard)
+            clients = clients[arrives]
+            extras = [row[arrives] if isinstance(row, Tensor) else row for row in extras]
+        return self.channel.send_extras(direction, clients, extras)
+
+
+def check(what: str, arrived: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
     """Make sure that the rows found have the shapes and types of the expected ones, (1, ...) each.
 
     Raises:
         WireError: they do not.
     """
-    forms = [(tuple(row.shape), row.dtype) for row in found]
+    forms = [(tuple(row.shape), row.dtype) for row in arrived]
     if forms != (wanted := [(tuple(row.shape[1:]), row.dtype) for row in expected]):
         raise WireError(f"{what} does not fit the method: found {forms}, expected {wanted}")
 

@@ -30,3 +30,5 @@ class RoundSummary:
     """Passes over its own data by which a client that joined late prepared its personal part."""
     joined: list[str] = field(default_factory=list)
     """Clients that have joined by then: the server knows how many training windows they have."""
+    margins: list[str] = field(default_factory=list)
+    """Clients that sent the margins from which the server chose (`task.conformal: shared`)."""

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.deploy.protocol import agreement
-from plfl.deploy.protocol.endpoints import calibrated
+from plfl.deploy.protocol.endpoints import PartlyHeard, calibrated
 from plfl.deploy.protocol.policy import RoundSummary
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.train import clusters_of
 from plfl.experiments.trainer import Trainer
+from plfl.federated.channel import Channel, total
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
@@ -57,18 +58,20 @@ def replay(
     def report(result: Round) -> None:
         numbers = result.present[0]
         stayed = clock.progress(result.t)[numbers] == 1
-        page, evaluation = result.bytes[0], None
+        traffic, evaluation = result.traffic[0], None
         if settings.evaluates(result.t):
             received = f.global_models if f.has_global else None
             is_last = result.t == settings.rounds
-            evaluation = evaluator.score(f, received, f.channel if is_last else None)
-            further = f.channel.close_round()  # shared margins of intervals
-            page = {kind: counts + further[kind] for kind, counts in page.items()}
-        counts = page | {ASKED: clock.available(result.t).astype(np.int64)}
+            channel = f.channel if is_last else Channel(0, len(client_data.names))
+            if heard := clock.history[result.t].margins:
+                channel = PartlyHeard(channel, [client_data.names.index(name) for name in heard])
+            evaluation = evaluator.score(f, received, channel)
+            traffic = total(traffic, f.channel.close_round())  # shared margins of intervals
+        counts = traffic | {ASKED: clock.available(result.t).astype(np.int64)}
         losses, steps = result.losses[0][stayed], result.steps[0][stayed]
         recorder.train(result.t, numbers[stayed], losses, steps, counts, None)
         if evaluation is not None:
-            recorder.evaluate(result.t, evaluation, page, clusters_of(f))
+            recorder.evaluate(result.t, evaluation, traffic, clusters_of(f))
             if result.t == settings.rounds:
                 recorder.week = evaluation.week()
 

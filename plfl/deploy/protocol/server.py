@@ -11,10 +11,10 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from torch import Tensor
 from plfl.config.study import Cell, Study
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.endpoints import (
+    PartlyHeard,
     Roster,
     Rows,
     ServerChannel,
@@ -34,13 +35,15 @@ from plfl.deploy.protocol.endpoints import (
     rows_as_arrays,
     unknown_result,
 )
+from plfl.deploy.protocol.membership import Membership, Transport
 from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
-from plfl.deploy.protocol.wire import Message, WireError
+from plfl.deploy.protocol.wire import Message, WireError, answer_in
 from plfl.errors import PlflError
 from plfl.experiments.evaluation import Evaluation, agree
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.train import clusters_of
 from plfl.experiments.trainer import federation_of, network_of
+from plfl.federated.channel import Traffic, total
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
@@ -52,35 +55,8 @@ from plfl.tasks import Task
 
 log = logging.getLogger(__name__)
 
-Node = int
-"""Address of a client in a transport."""
 MODEL = "model.safetensors"
 """File with the server's state after the last round, next to the folder of the checkpoint."""
-PAUSE = 0.25
-"""Seconds between two checks for connected clients."""
-RETRY = 5.0
-"""Seconds until a client that could not join is asked again."""
-
-
-class Transport(Protocol):
-    """Carries messages to clients, and their answers back."""
-
-    def nodes(self) -> Mapping[Node, str]:
-        """Names of the connected clients by address, as proved by their keys.
-
-        Without authentication, the names are empty.
-        """
-
-    def exchange(
-        self, messages: Mapping[Node, bytes], timeout: float, kind: str
-    ) -> dict[Node, bytes]:
-        """Send each address its message and return the answers.
-
-        Args:
-            messages: message of each address.
-            timeout: seconds to wait; answers that arrive later are left out.
-            kind: kind of the messages, `train` or `query`.
-        """
 
 
 class Reachable(Clock):
@@ -90,16 +66,6 @@ class Reachable(Clock):
 
     def available(self, t: int) -> NDArray[np.bool_]:
         return self.connected
-
-
-@dataclass
-class _Joined:
-    """A client that has joined, and what it sent to do so."""
-
-    node: Node
-    description: dict[str, Any]
-    """Its row of `clients.parquet`."""
-    limits: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Server:
@@ -119,32 +85,19 @@ class Server:
     def __init__(
         self, study: Study, cell: Cell, transport: Transport, folder: Path, policy: RoundPolicy
     ) -> None:
-        self.study, self.cell, self.transport, self.policy = study, cell, transport, policy
+        self.study, self.cell = study, cell
         self.names = agreement.roster(study, cell)
+        self.members = Membership(self.names, transport, policy)
         self.agreement = agreement.fingerprint(study, cell)
-        if not 1 <= policy.minimum <= len(self.names):
-            raise PlflError(
-                f"--minimum {policy.minimum}: the study has {len(self.names)} clients; use a "
-                f"value from 1 to {len(self.names)}"
-            )
         self.checkpoint = Checkpoint(folder, self.agreement, every=0)
         unknown = np.full(len(self.names), np.nan)
         self.recorder = Recorder(np.array(self.names, dtype=np.str_), unknown)
         self.history: list[RoundSummary] = []
         self._wire_bytes = self._no_bytes()
-        self._joined: dict[str, _Joined] = {}
-        # When an address that has not joined is asked again (monotonic seconds).
-        self._retry_at: dict[Node, float] = {}
-        self._retired: set[Node] = set()
-        # Clients that have received the limits of the features.
-        self._has_limits: set[str] = set()
         self._calibrated: dict[str, int] = {}
         # Needed to resume, in addition to tensors and records.
         self.run_id, self.epoch = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{secrets.token_hex(4)}", 1
         self.accepted = dict.fromkeys(self.names, 0)
-        self.windows: dict[str, int] = {}
-        self.limits: dict[str, Tensor] = {}
-        self.columns: list[str] = []
 
     def run(self, progress: Callable[[RoundSummary], None] = lambda summary: None) -> CellResult:
         """Run the remaining rounds and return the result tables of all rounds.
@@ -174,11 +127,7 @@ class Server:
     @property
     def clients(self) -> pd.DataFrame:
         """The clients' descriptions of their series, as in `clients.parquet`."""
-        joined = [self._joined[name] for name in self.names if name in self._joined]
-        table = pd.DataFrame([one.description for one in joined])
-        return table.assign(order=[self.names.index(name) for name in table["client"]])
-
-    # -- connected clients ----------------------------------------------------------------------
+        return self.members.descriptions
 
     def gather(self) -> None:
         """Wait until at least `policy.minimum` clients are connected.
@@ -186,72 +135,14 @@ class Server:
         Raises:
             PlflError: they did not join in time; names the missing clients.
         """
-        end = time.monotonic() + self.policy.patience
-        while True:
-            connected = self._connected()
-            if len(connected) >= self.policy.minimum:
-                return
-            if time.monotonic() >= end:
-                missing = ", ".join(name for name in self.names if name not in connected)
-                raise PlflError(
-                    f"{len(connected)} of {self.policy.minimum} clients were connected after "
-                    f"{self.policy.patience:.0f} s; missing: {missing}. Start them, or lower "
-                    "--minimum"
-                )
-            time.sleep(PAUSE)
-
-    def _connected(self) -> list[str]:
-        """Names of the connected clients. New ones are asked to join first."""
-        proved = self.transport.nodes()
-        nodes = set(proved)
-        known = {one.node for one in self._joined.values()}
-        now = time.monotonic()
-        new = {n for n in nodes - known - self._retired if now >= self._retry_at.get(n, 0.0)}
-        if new:
-            message = self._message("join").pack()
-            timeout = min(self.policy.patience, self.policy.timeout)
-            answers = self.transport.exchange(dict.fromkeys(new, message), timeout, "query")
-            for node in new:
-                self._join(node, answers.get(node), proved[node])
-        return [n for n in self.names if n in self._joined and self._joined[n].node in nodes]
-
-    def _join(self, node: Node, data: bytes | None, proved: str) -> None:
-        """Let the client at `node` join if its answer `data` is valid; log the reason if not."""
-        self._retry_at[node] = time.monotonic() + RETRY
-        if data is None:
-            return
-        try:
-            answer = _unpacked(data)
-            about, limits = answer.about, dict(answer.arrays)
-            name = str(about["name"])
-            if proved and name != proved:
-                raise WireError(f"the client with the key of {proved} claims to be {name}: refused")
-            if name not in self.names:
-                raise WireError(f"client {name!r} is not part of this study: refused")
-            columns = [*about["columns"], about["interval"]]
-            self.columns = self.columns or columns
-            if columns != self.columns:
-                raise WireError(
-                    f"client {name} has inputs {columns}, others have {self.columns}: refused"
-                )
-        except (PlflError, KeyError, TypeError) as error:
-            log.warning("%s", error)
-            return
-        log.info("client %s has joined", name)
-        if name in self._joined:
-            # A transport may report the old address for another minute.
-            self._retired.add(self._joined[name].node)
-        self._joined[name] = _Joined(node, dict(about["describes"]), limits)
-        self.windows[name] = int(about["windows"])
-        # It may be a new process with an empty folder.
-        self._has_limits.discard(name)
+        self.members.gather(self._message("join"))
 
     # -- the round ------------------------------------------------------------------------------
 
     def _federation(self) -> Federation:
         study, cell = self.study, self.cell
         client_data = Roster(self.names, study.federation, cell.seed)
-        shape = study.window_shape._replace(inputs=len(self.columns) - 1)
+        shape = study.window_shape._replace(inputs=len(self.members.columns) - 1)
         rates = agreement.candidate(study, cell)
         f = as_server(federation_of(study, cell, rates, network_of(study, shape), client_data))
         f.clock = Reachable(study.federation.simulation, client_data.names, cell.seed)
@@ -259,10 +150,10 @@ class Server:
 
     def _round(self, f: Federation, t: int, progress: Callable[[RoundSummary], None]) -> None:
         begun = time.monotonic()
-        connected = self._connected()
+        connected = self.members.connected(self._message("join"))
         assert isinstance(f.clock, Reachable)
         f.clock.connected = np.isin(self.names, connected)
-        for name, windows in self.windows.items():
+        for name, windows in self.members.windows.items():
             f.client_data.windows[self.names.index(name)] = windows
         present = participants_of(f, t, self.study.federation)
         self.recorder.epoch = self.study.federation.batch_size / f.client_data.windows.numpy()
@@ -279,23 +170,26 @@ class Server:
             [self.names[i] for i in sorted(trained)],
             time.monotonic() - begun,
             self._calibrated,
-            [name for name in self.names if name in self.windows],
+            [name for name in self.names if name in self.members.windows],
         )
-        self.history.append(summary)
         numbers = np.array(sorted(trained), dtype=np.int64)
-        counts, wire = f.channel.close_round(), self._wire_bytes
+        traffic, wire = f.channel.close_round(), self._wire_bytes
         evaluation = None
         if self.study.federation.evaluates(t):
+            is_last = t == self.study.federation.rounds
             self._wire_bytes = self._no_bytes()  # scores are sent to be recorded
-            evaluation = self._evaluate(f, t == self.study.federation.rounds)
-            further = f.channel.close_round()  # shared margins of intervals
-            counts = {kind: some + further[kind] for kind, some in counts.items()}
+            evaluation, heard, shared = self._evaluate(f, is_last)
+            summary = replace(summary, margins=heard)
+            traffic = total(traffic, f.channel.close_round())  # shared margins of intervals
+            if is_last:
+                wire = total(wire, shared)
+        self.history.append(summary)
         rows = [trained[i] for i in numbers.tolist()]
         losses, steps = np.array(rows, dtype=np.float64).reshape(-1, 2).T
         # A client that did not answer has a row without a loss: it was sent a message.
-        self.recorder.train(t, numbers, losses, steps, counts | wire, None)
+        self.recorder.train(t, numbers, losses, steps, traffic | wire, None)
         if evaluation is not None:
-            self.recorder.evaluate(t, evaluation, counts, clusters_of(f))
+            self.recorder.evaluate(t, evaluation, traffic, clusters_of(f))
         self._wire_bytes = self._no_bytes()
         progress(summary)
 
@@ -329,22 +223,36 @@ class Server:
         facts = {i: answers[self.names[i]].about for i in arrived}
         return {i: (float(about["loss"]), float(about["steps"])) for i, about in facts.items()}
 
-    def _evaluate(self, f: Federation, is_last: bool) -> Evaluation:
+    def _evaluate(self, f: Federation, is_last: bool) -> tuple[Evaluation, list[str], Traffic]:
         """Let all connected clients score their models.
 
         The bytes are not part of the records, except for shared margins in the last round.
+
+        Returns:
+            The scores, the clients that sent margins to be shared, and the bytes of complete
+            messages that shared margins add.
         """
         held = f.method.global_parameters(f) if f.channel.shared else None
         sent = {
             name: [] if held is None else [held[self.names.index(name)]]
-            for name in self._connected()
+            for name in self.members.connected(self._message("join"))
         }
+        margins: dict[str, Rows] = {name: [] for name in sent}
+        heard: list[str] = []
         if self.study.task.margins == "shared" and f.has_global:
             # The margins are exchanged once; before the last round, they are only scored.
             channel = _channel(f) if is_last else ServerChannel(0, self.names)
-            margins = self._margins(sent, channel)
-            sent = {name: sent[name] + own for name, own in margins.items()}
-        messages = {name: self._message("evaluate", name, own) for name, own in sent.items()}
+            margins, heard = self._margins(sent, channel)
+        added = self._wire_bytes
+        self._wire_bytes = self._no_bytes()
+        messages = {
+            name: self._message("evaluate", name, sent[name] + own) for name, own in margins.items()
+        }
+        for name, own in margins.items():
+            if own and is_last:  # only then they are recorded
+                without = self._message("evaluate", name, sent[name])
+                size = len(messages[name].pack()) - len(without.pack())
+                added["wire_down"][self.names.index(name)] += size
         answers = self._ask(messages, "query", "scores")
         rows = [row for answer in answers.values() for row in answer.about["scores"]]
         names = rows[0] if rows else ("client", "split", "model")
@@ -357,28 +265,37 @@ class Server:
         }
         ranks = {name: {v: n for n, v in enumerate(values)} for name, values in orders.items()}
         scores = scores.sort_values([*ranks], key=lambda c: c.map(ranks[str(c.name)]))
-        return Evaluation(scores.reset_index(drop=True))
+        return Evaluation(scores.reset_index(drop=True)), heard, added
 
-    def _margins(self, sent: Mapping[str, Rows], channel: ServerChannel) -> dict[str, Rows]:
-        """The margins that the server takes of those of the clients, for each that answered.
+    def _margins(
+        self, sent: Mapping[str, Rows], channel: ServerChannel
+    ) -> tuple[dict[str, Rows], list[str]]:
+        """The margins that the server chooses from the answers, for every connected client; and the
+        names of the clients that answered.
+
+        A client that did not answer gets them as well, so that it can still be scored. If no client
+        answers, there are no margins, and no client is scored.
 
         Args:
-            sent: what each client is sent to know its models.
-            channel: what the margins cross.
+            sent: the shared parameters that each connected client receives.
+            channel: carries the margins.
         """
         messages = {name: self._message("margins", name, own) for name, own in sent.items()}
         answers = self._ask(messages, "query", "margins")
-        clients = [i for i, name in enumerate(self.names) if name in answers]
-        if not clients:
-            return {}
+        heard = [i for i, name in enumerate(self.names) if name in answers]
+        if not heard:
+            log.warning("no client sent its margins, so this round has no scores")
+            return {}, []
+        clients = [i for i, name in enumerate(self.names) if name in sent]
         channel.outbox.clear()
-        channel.inbox = {i: arrays_as_rows(answers[self.names[i]].arrays) for i in clients}
+        channel.inbox = {i: arrays_as_rows(answers[self.names[i]].arrays) for i in heard}
         task = cast(Task, self.study.task)
         shape = len(clients), *task.margins_shape(self.study.windows.horizons)
         unknown: Margins = dict.fromkeys(MODELS, np.full(shape, np.nan))
         windows = torch.full((len(clients),), -1, dtype=torch.int32)
-        agree(task, unknown, windows, torch.tensor(clients), channel)
-        return {self.names[i]: channel.outbox[i] for i in clients}
+        agree(task, unknown, windows, torch.tensor(clients), PartlyHeard(channel, heard))
+        shared = {self.names[i]: channel.outbox[i] for i in clients}
+        return shared, [self.names[i] for i in heard]
 
     # -- messages -------------------------------------------------------------------------------
 
@@ -390,43 +307,32 @@ class Server:
         arrays = rows_as_arrays(rows or [])
         if name is not None:
             about["from"] = self.accepted[name]
-            if name not in self._has_limits:
-                arrays |= self._pooled_limits()
+            if self.study.windows.scaling == "pooled" and name not in self.members.has_limits:
+                self.members.pool_limits()
+                arrays |= self.members.limits
         return Message(about, arrays)
-
-    def _pooled_limits(self) -> dict[str, Tensor]:
-        """Limits by which all clients scale: those of the clients that joined before round 1."""
-        if not self.limits and self.study.windows.scaling == "pooled":
-            joined = [one.limits for one in self._joined.values()]
-            self.limits = {
-                "low": torch.stack([limits["low"] for limits in joined]).amin(0),
-                "high": torch.stack([limits["high"] for limits in joined]).amax(0),
-            }
-        return self.limits
 
     def _ask(self, messages: Mapping[str, Message], kind: str, fact: str) -> dict[str, Message]:
         """Send messages; the answers, by name, that arrived in time and contain `fact`."""
         packed = {name: message.pack() for name, message in messages.items()}
-        nodes = {self._joined[name].node: name for name in packed}
-        to = {node: packed[name] for node, name in nodes.items()}
-        found = self.transport.exchange(to, self.policy.timeout, kind)
+        arrived = self.members.exchange(packed, kind)
         answers = {}
-        for node, name in nodes.items():
+        for name, sent in packed.items():
             i = self.names.index(name)
-            self._wire_bytes["wire_down"][i] += len(packed[name])
-            if node not in found:
+            self._wire_bytes["wire_down"][i] += len(sent)
+            if name not in arrived:
                 log.warning("client %s did not answer in time", name)
                 continue
-            self._wire_bytes["wire_up"][i] += len(found[node])
+            self._wire_bytes["wire_up"][i] += len(arrived[name])
             try:
-                answer = _unpacked(found[node])
+                answer = answer_in(arrived[name])
                 if fact not in answer.about:
                     raise WireError(f"it lacks {fact!r}")
             except PlflError as error:
                 log.warning("the answer of client %s is ignored: %s", name, error)
                 continue
             answers[name] = answer
-            self._has_limits.add(name)
+            self.members.has_limits.add(name)
         return answers
 
     def _no_bytes(self) -> dict[str, NDArray[np.int64]]:
@@ -441,9 +347,9 @@ class Server:
             "run": self.run_id,
             "epoch": self.epoch,
             "accepted": self.accepted,
-            "windows": self.windows,
-            "columns": self.columns,
-            "limits": {name: limit.tolist() for name, limit in self.limits.items()},
+            "windows": self.members.windows,
+            "columns": self.members.columns,
+            "limits": {name: limit.tolist() for name, limit in self.members.limits.items()},
             "history": [vars(summary) for summary in self.history],
         }
         self.checkpoint.save(t, [f], [self.recorder.parts])
@@ -457,25 +363,13 @@ class Server:
         (self.recorder.parts,) = saved
         self.run_id, self.epoch = note["run"], note["epoch"] + 1
         self.accepted |= note["accepted"]
-        self.windows = note.get("windows", {})
-        self.columns = note["columns"]
+        self.members.windows = note.get("windows", {})
+        self.members.columns = note["columns"]
         limits = note["limits"].items()
-        self.limits = {n: torch.tensor(v, dtype=torch.float64) for n, v in limits}
+        self.members.limits = {n: torch.tensor(v, dtype=torch.float64) for n, v in limits}
         self.history = [RoundSummary(**summary) for summary in note["history"]]
 
 
 def _channel(f: Federation) -> ServerChannel:
     assert isinstance(f.channel, ServerChannel)
     return f.channel
-
-
-def _unpacked(data: bytes) -> Message:
-    """The message in `data`.
-
-    Raises:
-        WireError: `data` is not a message, or it reports an error.
-    """
-    message = Message.unpack(data)
-    if "error" in message.about:
-        raise WireError(str(message.about["error"]))
-    return message

@@ -57,3 +57,15 @@ class Message:
         if not isinstance(about, dict):
             raise WireError(f"{len(data)} bytes are not a plfl message: its facts are missing")
         return cls(about, arrays)
+
+
+def answer_in(data: bytes) -> Message:
+    """The answer in `data`.
+
+    Raises:
+        WireError: `data` is not a message, or it reports an error.
+    """
+    message = Message.unpack(data)
+    if "error" in message.about:
+        raise WireError(str(message.about["error"]))
+    return message

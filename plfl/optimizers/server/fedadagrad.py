@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class FedAdagrad(ServerOpt):
-    """Server Adagrad, also the base class of FedAdam and FedYogi, which differ only in v."""
+    """Server Adagrad.
+
+    It is also the base class of FedAdam and FedYogi, which differ only in v.
+    """
 
     name = "fedadagrad"
 

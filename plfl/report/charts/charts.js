@@ -161,7 +161,7 @@
   function grid(width) {
     const among = present().filter((one) => ofModel(one)?.[view.score]);
     if (!among.length) return null;
-    const rowOf = (one) => outer.filter((i) => i !== at.sharing).map((i) => label(i, one.axes[i])).join(" · ") || "all";
+    const rowOf = (one) => outer.filter((i) => i !== at.sharing).map((i) => label(i, one.axes[i])).join(" · ") || label(at.client_opt, one.axes[at.client_opt]);
     const columnOf = (one) => (one.kind === "alone" ? "none" : label(at.server_opt, one.axes[at.server_opt]));
     const key = (one) => `${scheme(one)}|${columnOf(one)}`;
     // The columns of each sharing scheme, with a gap between schemes.
@@ -200,7 +200,7 @@
     return [scale.legend(), svg, ...rest, text];
   }
   /** Room for names beside a chart. */
-  const aside = (names, width, share = 1 / 2.4) => Math.min(share * width, 16 + 7.4 * Math.max(...names.map((name) => name.length)));
+  const aside = (names, width, share = 1 / 2.4) => Math.min(share * width, 22 + 7.4 * Math.max(...names.map((name) => name.length)));
   /** The rows of the lowest value, unless there is only one row. */
   const leastOf = (rows) => {
     const least = Math.min(...rows.map(({ value }) => value ?? Infinity));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,12 +15,28 @@ from plfl.results import classification
 
 PER_PANEL = 6
 """Most curves of a panel: as many as there are colours."""
+_DASHES = ("-", "--", "-.", ":")
+"""Lines of rows that share a colour."""
 
 
 def grouped(rows: Sequence[dict[str, str]]) -> list[list[dict[str, str]]]:
     """The rows of the grid in groups for a panel each; the first row is in all, to compare with."""
     others = [rows[i : i + PER_PANEL - 1] for i in range(1, len(rows), PER_PANEL - 1)] or [[]]
     return [[rows[0], *group] for group in others]
+
+
+def look(k: int) -> dict[str, Any]:
+    """Colour, marker and line of row `k` of the grid, the same in all panels.
+
+    The first row, which is in all panels, shares its colour with none. Rows of different panels may
+    share a colour, and then differ in marker and line.
+    """
+    turn, place = divmod(k - 1, PER_PANEL - 1) if k else (0, -1)
+    return {
+        "color": colour(place + 1)["color"],
+        "marker": colour(place + 1 + turn)["marker"],
+        "linestyle": _DASHES[turn % len(_DASHES)],
+    }
 
 
 def accuracy(results: Results) -> Figure:
@@ -29,13 +46,13 @@ def accuracy(results: Results) -> Figure:
     groups = grouped(results.rows)
     figure, axes = panels(1, len(groups), (PAGE if len(groups) > 1 else COLUMN, 2.8), sharey=True)
     for axis, group in zip(axes[0], groups, strict=True):
-        for i, row in enumerate(group):
+        for row in group:
             own = test[(test[list(row)] == list(row.values())).all(axis=1)]
             curve = own.groupby("round")["accuracy"].agg(["mean", "std"]) * 100
-            look = colour(i)
-            axis.plot(curve.index, curve["mean"], label=results.label(row), markevery=4, **look)
+            drawn = look(results.rows.index(row))
+            axis.plot(curve.index, curve["mean"], label=results.label(row), markevery=4, **drawn)
             low, high = curve["mean"] - curve["std"], curve["mean"] + curve["std"]
-            axis.fill_between(curve.index, low, high, color=look["color"], alpha=0.12, lw=0)
+            axis.fill_between(curve.index, low, high, color=drawn["color"], alpha=0.12, lw=0)
         axis.set_xlabel("Round")
         axis.grid(axis="y")
         # Below the panel, where it covers no curve.
@@ -48,8 +65,8 @@ def accuracy(results: Results) -> Figure:
 def labels(results: Results) -> Figure:
     """Training images of every client and label, of the first seed."""
     study = results.study
-    found = results.clients[results.clients["seed"] == study.grid.seeds[0]]
-    counts = found.pivot(index="label", columns="client", values="images")
+    clients = results.clients[results.clients["seed"] == study.grid.seeds[0]]
+    counts = clients.pivot(index="label", columns="client", values="images")
     shown = counts.where(counts > 0).to_numpy(float)  # white where there are none
     figure, axes = panels(1, 1, (PAGE, 1.6))
     axis = axes[0, 0]

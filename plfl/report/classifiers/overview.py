@@ -24,11 +24,11 @@ from plfl.config import axes
 from plfl.config.axes import Axis
 from plfl.config.study import Study
 from plfl.files import atomic
-from plfl.report.classifiers.figures import grouped
+from plfl.report.classifiers.figures import grouped, look
 from plfl.report.classifiers.page import judged, percent
-from plfl.report.classifiers.tables import label
-from plfl.report.figures.style import PAGE, colour, fit, panels, save, style
-from plfl.report.page import drawing, templates
+from plfl.report.classifiers.tables import ABOUT_BASELINES, label
+from plfl.report.figures.style import PAGE, fit, panels, save, style
+from plfl.report.rendering import drawing, templates
 from plfl.results.classification import GROUP, TAIL
 from plfl.results.classifier_variants import CURVES, SCORES, trained
 from plfl.results.label_claims import about
@@ -141,10 +141,9 @@ def ends(lines: Lines) -> Figure:
                 centre,
                 yerr=np.abs([centre - low, high - centre]),
                 label=label(row, lines.rows),
-                linestyle="-" if numeric else "none",
                 elinewidth=0.6,
                 capsize=1.5,
-                **colour(i),
+                **look(lines.rows.index(row)) | ({} if numeric else {"linestyle": "none"}),
             )
         panel.set_xticks(list(where.values()), list(where))
         panel.xaxis.set_minor_locator(NullLocator())
@@ -170,8 +169,8 @@ def curves(lines: Lines) -> Figure:
     )
     for row_of_panels, wanted in zip(cells, drawn, strict=True):
         for panel, (place, group) in zip(row_of_panels, wanted, strict=True):
-            for i, (curve, name) in enumerate(group):
-                _curve(panel, curve, name, i)
+            for k, curve, name in group:
+                _curve(panel, curve, name, look(k))
             panel.set_title(lines.title(place), fontsize=7)
             panel.grid(axis="y")
         row_of_panels[0].set_ylabel("Test accuracy (%)")
@@ -184,33 +183,38 @@ def curves(lines: Lines) -> Figure:
 
 def _panels(
     lines: Lines,
-) -> list[list[tuple[dict[str, str], list[tuple[pd.DataFrame, str]]]]]:
-    """Rows of panels, each with its place on the axes and its lines: points and a name."""
+) -> list[list[tuple[dict[str, str], list[tuple[int, pd.DataFrame, str]]]]]:
+    """Rows of panels, each with its place on the axes and its lines: number, points and name."""
     found, along = lines.found.curves, lines.along
     if len(lines.rows) == 1:
-        names = {value: f"{along.short}={value}" for value in along.choices}
+        names = [(k, {along.key: v}, f"{along.short}={v}") for k, v in enumerate(along.choices)]
         return [
             [
-                (place, [(lines.at(found, place | {along.key: v}), n) for v, n in names.items()])
+                (place, [(k, lines.at(found, place | at), name) for k, at, name in names])
                 for place in lines.places
             ]
         ]
     places = [[place | {along.key: value} for value in along.choices] for place in lines.places]
     return [
         [
-            (place, [(lines.of(lines.at(found, place), r), label(r, lines.rows)) for r in group])
+            (
+                place,
+                [
+                    (lines.rows.index(r), lines.of(lines.at(found, place), r), label(r, lines.rows))
+                    for r in group
+                ],
+            )
             for place in row
         ]
         for row, group in itertools.product(places, grouped(lines.rows))
     ]
 
 
-def _curve(panel: Panel, curve: pd.DataFrame, name: str, k: int) -> None:
-    look = colour(k)
+def _curve(panel: Panel, curve: pd.DataFrame, name: str, drawn: dict[str, Any]) -> None:
     mean, std = (100 * curve[column].to_numpy(float) for column in ("accuracy", "std"))
-    panel.plot(curve["round"], mean, label=name, markevery=4, **look)
+    panel.plot(curve["round"], mean, label=name, markevery=4, **drawn)
     panel.fill_between(
-        curve["round"], mean - std, mean + std, color=look["color"], alpha=0.12, lw=0
+        curve["round"], mean - std, mean + std, color=drawn["color"], alpha=0.12, lw=0
     )
 
 
@@ -262,16 +266,16 @@ def write(results: Path, figures: Path, out: Path) -> None:
     Raises:
         ResultsError: the results or the figures are incomplete.
     """
-    found = Overview(results)
-    places = found.about["variants"]
+    overview = Overview(results)
+    places = overview.about["variants"]
     with fitting(results):
-        lines = Lines(found)
+        lines = Lines(overview)
         text = (
             templates()
             .get_template("classifier_variants.html.jinja")
             .render(
-                study=found.study,
-                about=found.about,
+                study=overview.study,
+                about=overview.about,
                 places=places,
                 links={name: _link(results, name) for name in places},
                 tables=[
@@ -282,15 +286,16 @@ def write(results: Path, figures: Path, out: Path) -> None:
                         ("Local models on the clients' own labels", "local", "own_accuracy"),
                     )
                 ],
+                about_baselines=ABOUT_BASELINES,
                 claims=judged(trained(results)),
-                about_claims=about(found.study),
+                about_claims=about(overview.study),
                 effects=list(_changes(lines)),
                 drawings=[
                     (drawing(figures / f"{stem}.svg", caption), caption)
                     for stem, caption in CAPTIONS.items()
                 ],
                 configuration=yaml.safe_dump(
-                    found.about["study"], sort_keys=False, allow_unicode=True, width=100
+                    overview.about["study"], sort_keys=False, allow_unicode=True, width=100
                 ),
                 files=FILES,
             )

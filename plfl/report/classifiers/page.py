@@ -11,9 +11,9 @@ import yaml
 
 from plfl.files import atomic
 from plfl.report.classifiers import CAPTIONS, paper
-from plfl.report.classifiers.tables import Results
+from plfl.report.classifiers.tables import ABOUT_BASELINES, Results
 from plfl.report.forest import MARKS
-from plfl.report.page import drawing, templates
+from plfl.report.rendering import drawing, templates
 from plfl.results import classification, label_claims
 from plfl.results.claims import estimate
 from plfl.results.classifier_variants import Trained, trained
@@ -66,6 +66,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             standings=_standings(found, "global"),
             local=_standings(found, "local"),
             baselines=_baselines(found),
+            about_baselines=ABOUT_BASELINES,
             claims=judged(trained(results)),
             about_claims=label_claims.about(found.study),
             tail=classification.TAIL,

@@ -11,8 +11,16 @@ import pandas as pd
 
 from plfl.config.study import Study
 from plfl.results import classification
+from plfl.results.labels import client_label, method_label, server_label
 from plfl.results.records import read_table
-from plfl.results.tables import Tables, client_label, method_label, server_label
+from plfl.results.tables import Tables
+
+ABOUT_BASELINES = (
+    "Three baselines need no federation: each client's most frequent label (majority), a logistic"
+    " regression on its own images (logistic own), and one on the images of all clients together"
+    " (logistic pooled)."
+)
+"""What the pages say about the rows of baselines."""
 
 
 @dataclass(frozen=True)

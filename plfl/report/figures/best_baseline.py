@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from plfl.results.tables import baseline_label
+from plfl.results.labels import baseline_label
 
 
 def legend_labels(best: dict[str, str], states: Collection[str]) -> list[str]:

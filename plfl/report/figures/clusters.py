@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from plfl.report.figures.style import COLOURS, COLUMN, PAGE, empty, fit, panels
-from plfl.results.tables import Tables, client_label, method_label, server_label
+from plfl.results.labels import client_label, method_label, server_label
+from plfl.results.tables import Tables
 
 OUTPUTS = ("clusters",)
 CAPTION = (

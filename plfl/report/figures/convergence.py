@@ -22,7 +22,8 @@ CAPTION = (
     "Validation MASE over the rounds, mean over clients (and seeds), of each ClientOpt with the"
     " ServerOpt of lowest validation MASE at the last round. Solid: local models; dashed: global"
     " models. Clients that share nothing have one model, drawn solid. Curves that coincide are"
-    " drawn as one line in alternating colours. Horizontal lines: persistence (dotted) and the"
+    " drawn as one line in alternating colours. What diverged, or is left out of the study, has no"
+    " curve. Horizontal lines: persistence (dotted) and the"
     " baseline of lowest validation MASE among those that send no data (dash-dotted)."
 )
 MOST = len(COLOURS)
@@ -40,8 +41,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
 
     Lines are means over clients and seeds. Each ClientOpt is shown with the ServerOpt of lowest
     validation MASE of its local models at the last round. A ClientOpt that diverged with every
-    ServerOpt has no line; the panel names it. Horizontal lines are persistence and the state's best
-    baseline.
+    ServerOpt has no line; the panel names it. One that the study leaves out has no line either.
+    Horizontal lines are persistence and the state's best baseline.
     """
     study = tables.study
     states, schemes = study.data.states, study.grid.sharing
@@ -95,13 +96,17 @@ def _panel(
 ) -> None:
     """Draw a panel, given all curves and the last scores of its state and sharing scheme."""
     curves, last = here
-    lost = [optimiser for optimiser in optimisers if last.loc[optimiser].isna().all()]
+    # A study may leave a method out of some of its sharing schemes (`grid.refused: skip`).
+    trained = {optimiser for optimiser in optimisers if optimiser in last}
+    lost = [o for o in optimisers if o in trained and last.loc[o].isna().all()]
     for model in MODELS:
         shown = {
             k: curves.loc[*optimiser, last.loc[optimiser].idxmin(), model]
             for k, optimiser in enumerate(optimisers)
-            if optimiser not in lost
-            and not (model == "global" and tables.study.trains_alone(scheme, optimiser[0]))
+            if optimiser in trained.difference(lost)
+            and not (
+                model == "global" and tables.study.combinations.trains_alone(scheme, optimiser[0])
+            )
         }
         _draw(axis, shown, model)
     axis.axhline(1, **_PERSISTENCE)

@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from plfl.report.figures.style import COLOURS, COLUMN, empty, fit, panels
-from plfl.results.tables import Tables, method_label, spaced
+from plfl.results.labels import method_label, spaced
+from plfl.results.tables import Tables
 
 OUTPUTS = ("fig2_bytes",)
 CAPTION = (
@@ -58,7 +59,8 @@ def _names(tables: Tables, scheme: str, methods: Iterable[str]) -> list[str]:
     if len(study.grid.method) == 1:
         return [""]
     return [
-        "" if study.trains_alone(scheme, method) else method_label(method) for method in methods
+        "" if study.combinations.trains_alone(scheme, method) else method_label(method)
+        for method in methods
     ]
 
 

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from plfl.config.study import Study
 from plfl.report.figures.style import ACCENT, PAGE, SEQUENTIAL, fit
+from plfl.results.labels import baseline_label, server_label
 from plfl.results.records import MODELS, Model
-from plfl.results.tables import Tables, baseline_label, server_label
+from plfl.results.tables import Tables
 
 OUTPUTS = ("fig3_mase_local", "fig3_mase_global")
 CAPTION = (
@@ -37,6 +38,10 @@ _ASIDE = 1.9
 """Width in inches of the names of the ClientOpts, if these are short, and of the colour scale."""
 _NAMED = 2.25
 """Width in inches of a baseline's name and score."""
+_LETTER = 0.07
+"""Width in inches of a letter of a title."""
+_TITLE = len("nothing shared")
+"""Letters in a line of a title above a narrow panel."""
 _ROW = 0.21
 """Height in inches of a row of the grid."""
 _BASELINE_ROW = 0.165
@@ -85,7 +90,11 @@ def _heatmaps(
     )
     # Without a server, all ServerOpts are the same training: one column stands for all.
     grid = study.grid
-    alone = [s for s in schemes if all(study.trains_alone(s, method) for method in grid.method)]
+    alone = [
+        s
+        for s in schemes
+        if all(study.combinations.trains_alone(s, method) for method in grid.method)
+    ]
     servers = {s: grid.server_opt[:1] if s in alone else grid.server_opt for s in schemes}
     counts = [len(servers[scheme]) for scheme in schemes]
     names = [tables.client_side(*row) for row in clients]
@@ -114,7 +123,9 @@ def _heatmaps(
             axis.set_ylabel(f"{fit(state, 18, lines=2)}\nClientOpt", fontsize=8)
         if i == 0:
             _head(axis, [] if scheme in alone else list(map(server_label, servers[scheme])))
-            axis.set_title(f"{fit(scheme, 36)}\n{tables.scheme_label(scheme)}")
+            letters = max(int(room * counts[j] / sum(counts) / _LETTER), _TITLE)
+            label = fit(tables.scheme_label(scheme), letters, lines=2)
+            axis.set_title(f"{fit(scheme, letters, lines=2)}\n{label}")
     for state, axis in below.items():
         _strip(axis, baselines[state], tables.best_baseline(state), columns, cmap, norm)
     shown = np.concatenate([scores["mase_mean"], *baselines.values()])

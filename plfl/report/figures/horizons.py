@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from plfl.baselines import BASELINE
 from plfl.report import intervals
@@ -32,9 +33,12 @@ def draw(tables: Tables) -> dict[str, Figure]:
     if targets is None:
         return {"horizons": empty("windows have one target")}
     states = study.data.states
+    hours = targets["rows_ahead"] * study.data.interval / 60
     widest = next(iter(intervals.columns(tables)), None)
     scores = {"mase": 1.0} | ({f"coverage_{widest}": float(widest) / 100} if widest else {})
     figure, axes = panels(len(states), len(scores), (PAGE, 1.7 * len(states) + 0.5))
+    whole = bool((hours % 1 == 0).all())
+    steps = [1, 2, 3, 6, 10] if whole else [1, 2.5, 5, 10]
     best = {state: name for state, name in tables.best_baselines.items() if state in states}
     for row, state in zip(axes, states, strict=True):
         cell = tables.shown_cell(state)
@@ -54,6 +58,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
             axis.set_ylabel("Test MASE" if score == "mase" else f"Coverage, {widest} % interval")
             axis.set_ylim(0, None if score == "mase" else 1)
             axis.set_xlabel("Hours ahead")
+            axis.xaxis.set_major_locator(MaxNLocator(8, steps=steps, integer=whole))
             axis.grid()
         if cell is not None:
             title = f"{state}: {cell.sharing}, {tables.optimisers(cell)}"

@@ -17,14 +17,9 @@ from scipy.optimize import isotonic_regression
 from plfl.baselines import BASELINE
 from plfl.config.study import Cell
 from plfl.report.figures.style import COLUMN, PAGE, colour, fit, log_if_wide, note, panels
+from plfl.results.labels import baseline_label, client_label, method_label, server_label
 from plfl.results.records import CELL, MODELS
-from plfl.results.tables import (
-    Tables,
-    baseline_label,
-    client_label,
-    method_label,
-    server_label,
-)
+from plfl.results.tables import Tables
 
 OUTPUTS = ("pareto",)
 CAPTION = (

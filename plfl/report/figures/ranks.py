@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 
 from plfl.config.study import Study
 from plfl.report.figures.style import ACCENT, PAGE, empty, fit, panels
+from plfl.results.labels import client_label, method_label
+from plfl.results.ranking import Ranking, ranking
 from plfl.results.records import MODELS
-from plfl.results.statistics import ALPHA, AXES, Ranking, Scores, ranking, scores
-from plfl.results.tables import Tables, client_label, method_label
+from plfl.results.scores import AXES, Scores, scores
+from plfl.results.statistics import ALPHA
+from plfl.results.tables import Tables
 
 OUTPUTS = ("ranks",)
 CAPTION = (
@@ -43,7 +46,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
         clients = f"{ranked.clients} client" + "s" * (ranked.clients > 1)
         axis.set_title(
             f"{model} models, {clients}: mean rank, the best on the right\n"
-            f"CD {ranked.critical_difference:.2f}, Friedman p {_p(ranked.friedman)}"
+            f"critical difference (CD) {ranked.critical_difference:.2f},"
+            f" Friedman p {_p(ranked.friedman)}"
         )
     return {"ranks": figure}
 
@@ -55,14 +59,14 @@ def blocks(study: Study, of_states: dict[str, Scores]) -> pd.DataFrame:
     """
     axes = _axes(study)
     parts = []
-    for found in of_states.values():
+    for of_state in of_states.values():
         columns = {}
-        for combination in found.combinations:
+        for combination in of_state.combinations:
             values = [v for axis, v in zip(AXES, combination, strict=True) if axis in axes]
-            best = found.best(found.where(**dict(zip(axes, values, strict=True))))
-            columns[" ".join(values)] = np.nan if best is None else found.mase[best].mean(axis=0)
-        scored = np.isfinite(found.mase).any(axis=(0, 1)) | found.diverged.all()
-        parts.append(pd.DataFrame(columns, index=list(found.clients))[scored])
+            best = of_state.best(of_state.where(**dict(zip(axes, values, strict=True))))
+            columns[" ".join(values)] = np.nan if best is None else of_state.mase[best].mean(axis=0)
+        scored = np.isfinite(of_state.mase).any(axis=(0, 1)) | of_state.diverged.all()
+        parts.append(pd.DataFrame(columns, index=list(of_state.clients))[scored])
     return pd.concat(parts)
 
 

@@ -16,7 +16,8 @@ from plfl.errors import ResultsError
 from plfl.report import intervals
 from plfl.report.figures.best_baseline import legend_labels
 from plfl.report.figures.style import COLOURS, PAGE, empty, fit, note, panels
-from plfl.results.tables import Tables, baseline_label
+from plfl.results.labels import baseline_label
+from plfl.results.tables import Tables
 
 OUTPUTS = ("week",)
 CAPTION = (

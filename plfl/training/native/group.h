@@ -28,12 +28,10 @@ struct Loss {
 // Where a group keeps what; all groups of a batch lie behind one another in one piece of memory.
 struct GroupLayout {
   explicit GroupLayout(const Layout& layout, Rows rows = {})
-      : lstm(layout, rows), mlp(layout, rows), predictions(rows.add(layout.outputs)),
-        factors(rows.add(layout.outputs)), size(rows.size) {}
+      : lstm(layout, rows), mlp(layout, rows), size(rows.size) {}
 
   const LstmMemory lstm;
   const MlpMemory mlp;
-  const std::ptrdiff_t predictions, factors;  // [output][sample]
   const std::ptrdiff_t size;
 };
 
@@ -41,8 +39,7 @@ class Group {
  public:
   // `memory` is zero at first.
   Group(const Layout& layout, const GroupLayout& at, float* memory)
-      : layout_(layout), predictions_(memory + at.predictions), factors_(memory + at.factors),
-        lstm_(layout, at.lstm, memory), mlp_(layout, at.mlp, memory) {}
+      : layout_(layout), lstm_(layout, at.lstm, memory), mlp_(layout, at.mlp, memory) {}
 
   // Read the windows that start at `starts[0 : count]`, 1 ≤ count ≤ 16. Spare lanes repeat the last
   // window.
@@ -55,14 +52,16 @@ class Group {
   // Drop the hidden units that `key` says for samples from number `first` on; null: none.
   void drop(const std::uint64_t* key, int first) { mlp_.drop(key, first); }
 
-  // Predictions [output][sample] of these windows.
-  const float* forward(const float* model) {
+  // Make predictions for these windows.
+  void forward(const float* model) {
     if (layout_.recurrent()) lstm_.forward(model, mlp_.inputs());
     mlp_.forward(model);
-    const float* outputs = mlp_.outputs();
-    for (int i = 0; i < layout_.outputs * kLanes; ++i)
-      predictions_[i] = layout_.absolute ? std::fabs(outputs[i]) : outputs[i];
-    return predictions_;
+  }
+
+  // A prediction of the last `forward`.
+  float prediction(int output, int sample) const {
+    const float value = mlp_.outputs()[output * kLanes + sample];
+    return layout_.absolute ? std::fabs(value) : value;
   }
 
   // What a model makes of these windows as the inputs [input][sample] of layer `j` of its MLP.
@@ -76,38 +75,16 @@ class Group {
   const float* features(int j) const { return mlp_.inputs_of(j); }
 
   // Compare the predictions with the targets; without `targets` [sample][horizon] they are the
-  // windows' own. `scale` is that of the gradient of the outputs, which is left behind, zero in
-  // spare lanes. The predictions are overwritten; `sum` needs what is there instead.
-  void compare(const Loss& loss, const PlflWindows& windows, const std::int64_t* starts,
-               const float* targets, int count, float scale) {
+  // windows' own. Returns the sum of the losses. `scale` is that of the gradient of the outputs,
+  // which takes their place, zero in spare lanes.
+  float compare(const Loss& loss, const PlflWindows& windows, const std::int64_t* starts,
+                const float* targets, int count, float scale) {
     switch (loss.kind) {
       case kSquared: return compare<kSquared>(loss, windows, starts, targets, count, scale);
       case kAbsolute: return compare<kAbsolute>(loss, windows, starts, targets, count, scale);
       case kHuber: return compare<kHuber>(loss, windows, starts, targets, count, scale);
       default: return compare<kPinball>(loss, windows, starts, targets, count, scale);
     }
-  }
-
-  // Sum of the losses of the groups of a batch. The numbers of a group are added one after the
-  // other, sample by sample, so several groups take turns: each addition waits for the one before.
-  static float sum(const std::vector<Group>& groups) {
-    constexpr int turns = 4;
-    const int last = int(groups.size()) - 1;
-    float sum = 0.0f;
-    for (int first = 0; first <= last; first += turns) {
-      const float *left[turns], *right[turns];
-      for (int g = 0; g < turns; ++g) {
-        const Group& group = groups[std::min(first + g, last)];
-        left[g] = group.factors_;
-        right[g] = group.predictions_;
-      }
-      float sums[turns] = {};
-      for (int lane = 0; lane < kLanes; ++lane)
-        for (int i = lane; i < groups[0].layout_.outputs * kLanes; i += kLanes)
-          UNROLL for (int g = 0; g < turns; ++g) sums[g] += left[g][i] * right[g][i];
-      for (int g = 0; g < turns && first + g <= last; ++g) sum += sums[g];
-    }
-    return sum;
   }
 
   // `added` is a further gradient of the inputs of layer j, or null.
@@ -187,8 +164,8 @@ class Group {
   }
 
   template <int kind>
-  void compare(const Loss& loss, const PlflWindows& windows, const std::int64_t* starts,
-               const float* targets, int count, float scale) {
+  float compare(const Loss& loss, const PlflWindows& windows, const std::int64_t* starts,
+                const float* targets, int count, float scale) {
     const int horizons = windows.horizons, quantiles = kind == kPinball ? loss.count : 1;
     const float factor = kind == kSquared ? 2.0f * scale : scale;
     const float* own[kLanes];
@@ -197,16 +174,20 @@ class Group {
       own[lane] = targets ? targets + sample * horizons
                           : windows.targets + (starts[sample] + layout_.steps - 1) * horizons;
     }
+    float sum = 0.0f, sum_before = 0.0f;  // of the losses of the last output, and of the others
     for (int v = 0; v < kLanes; v += W) {
       const VI counts = lanes_of(((1u << count) - 1) >> v);
+      V left{}, right{}, before{};  // the loss is left · right; `before`: sum of earlier outputs
       int i = v;
       for (int h = 0; h < horizons; ++h) {
         V target;
         for (int k = 0; k < W; ++k) target[k] = own[v + k][h];
         for (int q = 0; q < quantiles; ++q, i += kLanes) {
-          const V error = load(predictions_ + i) - target;
-          // The slope of NaN is NaN, and the loss is left · right.
-          V slope = error, left = error, right = error;
+          before += left * right;
+          const V output = load(mlp_.outputs() + i);
+          const V error = (layout_.absolute ? magnitude(output) : output) - target;
+          // The slope of NaN is NaN.
+          V slope = left = right = error;
           if (kind == kAbsolute) {
             slope = error > 0.0f ? splat(1.0f) : error < 0.0f ? splat(-1.0f) : error;
             left = splat(1.0f);
@@ -221,20 +202,20 @@ class Group {
             left = slope = error >= 0.0f ? 1.0f - level : error < 0.0f ? -level : error;
           }
           V gradient = factor * slope;
-          if (layout_.absolute) {
-            const V output = load(mlp_.outputs() + i);
+          if (layout_.absolute)
             gradient *= output > 0.0f ? splat(1.0f) : output < 0.0f ? splat(-1.0f) : V{};
-          }
           store(mlp_.outputs_gradient() + i, counts ? gradient : V{});
-          store(factors_ + i, counts ? left : V{});
-          store(predictions_ + i, counts ? right : V{});
         }
       }
+      for (int k = 0; k < W && v + k < count; ++k) {
+        sum += left[k] * right[k];
+        sum_before += before[k];
+      }
     }
+    return sum + sum_before;
   }
 
   const Layout& layout_;
-  float *predictions_, *factors_;  // the loss of an output is their product after `compare`
   Lstm lstm_;
   Mlp mlp_;
 };

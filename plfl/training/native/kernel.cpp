@@ -23,7 +23,7 @@
 //
 // This file holds the threads and the entry points. The headers are, from the bottom: vectors.h,
 // products.h, model.h, lstm.h, mlp.h, group.h, contrast.h, optimisers.h, training.h and
-// prediction.h.
+// prediction.h; and draws.h, which draws the minibatches.
 
 #include <algorithm>
 #include <atomic>
@@ -32,6 +32,7 @@
 #include <thread>
 #include <vector>
 
+#include "draws.h"
 #include "prediction.h"
 #include "training.h"
 
@@ -111,5 +112,13 @@ int plfl_predict(const PlflNetwork* network, const PlflWindows* windows,
                  const PlflPrediction* job) {
   return run<Predictor>(*network, *windows, *job,
                         [](Predictor& predictor, std::int64_t row) { predictor.predict(row); });
+}
+
+// Draw `steps` minibatches of `size` of so many windows; `next` draws 32 bits from the `state` of a
+// bit generator of numpy. `is_drawn` [windows] is zero before and after.
+void plfl_draw(void* state, std::uint32_t (*next)(void*), std::int64_t windows, std::int64_t steps,
+               std::int64_t size, std::uint8_t* is_drawn, std::int64_t* drawn) {
+  for (std::int64_t k = 0; k < steps; ++k)
+    draw({state, next}, std::uint32_t(windows), std::uint32_t(size), is_drawn, drawn + k * size);
 }
 }

@@ -13,18 +13,21 @@ struct MlpMemory {
       x.push_back(rows.add(matrix.panels() * kPanel));
       xt.push_back(rows.add(matrix.panels() * kPanel));
       z.push_back(rows.add(matrix.rows));
-      dx.push_back(rows.add(matrix.columns));
-      terms.push_back(rows.add(panels_of(matrix.rows) * kPanel));
+      const bool slopes = layout.activation == kPrelu;
+      terms.push_back(rows.add(slopes ? panels_of(matrix.rows) * kPanel : 0));
       kept.push_back(rows.add(layout.dropout > 0 ? matrix.rows : 0));
     }
-    dx.push_back(rows.add(layout.outputs));
+    dx = x;
+    dx.push_back(z.back());
   }
 
+  // Cache is short, so the backward pass reuses what it has no more need of.
   std::vector<std::ptrdiff_t> x, xt;  // inputs of each matrix, and transposed
-  std::vector<std::ptrdiff_t> z;      // its outputs before the activation
-  std::vector<std::ptrdiff_t> dx;     // gradient of its inputs; the last: of the outputs
-  // PReLU: gradient of its slopes, one term a sample, transposed. The others: their derivative.
-  std::vector<std::ptrdiff_t> terms;
+  // Its outputs before the activation. Of SiLU and ReLU the derivative takes their place.
+  std::vector<std::ptrdiff_t> z;
+  // Gradient of its inputs, in their place; the last: of the outputs, in the place of these.
+  std::vector<std::ptrdiff_t> dx;
+  std::vector<std::ptrdiff_t> terms;  // gradient of PReLU's slopes, one a sample, transposed
   std::vector<std::ptrdiff_t> kept;   // factors of its outputs where units are dropped
 };
 
@@ -45,7 +48,7 @@ class Mlp {
   float* inputs_transposed() const { return memory_ + at_.xt[0]; }
   void read_transposed() { transpose(inputs_transposed(), inputs(), layout_.mlp[0].panels()); }
   const float* inputs_gradient() const { return memory_ + at_.dx[0]; }
-  // [output][sample]
+  // [output][sample]; their gradient takes their place.
   const float* outputs() const { return memory_ + at_.z[layout_.hidden_layers()]; }
   float* outputs_gradient() const { return memory_ + at_.dx[layout_.mlp.size()]; }
 
@@ -111,12 +114,11 @@ class Mlp {
   }
 
   void activate(const float* model, int j) {
-    const float* z = memory_ + at_.z[j];
-    float *y = memory_ + at_.x[j + 1], *derivative = memory_ + at_.terms[j];
+    float *z = memory_ + at_.z[j], *y = memory_ + at_.x[j + 1];
     const Matrix& matrix = layout_.mlp[j];
     switch (layout_.activation) {
-      case kSilu: silu(z, y, derivative, matrix.rows); break;
-      case kRelu: relu(z, y, derivative, matrix.rows); break;
+      case kSilu: silu(z, y, matrix.rows); break;
+      case kRelu: relu(z, y, matrix.rows); break;
       default: prelu(model, matrix, layout_.widths[j] + 1, z, y);
     }
     if (drops_) scale(y, memory_ + at_.kept[j], matrix.rows);
@@ -132,18 +134,18 @@ class Mlp {
     float* dz = memory_ + at_.dx[j + 1];
     if (drops_) scale(dz, memory_ + at_.kept[j], layout_.mlp[j].rows);
     if (layout_.activation == kPrelu) return prelu_backward(model, j);
-    scale(dz, memory_ + at_.terms[j], layout_.mlp[j].rows);
+    scale(dz, memory_ + at_.z[j], layout_.mlp[j].rows);
   }
 
-  static void relu(const float* z, float* y, float* derivative, int rows) {
+  static void relu(float* z, float* y, int rows) {
     for (int i = 0; i < rows * kLanes; i += W) {
       const V value = load(z + i);
       store(y + i, larger(V{}, value));
-      store(derivative + i, value > 0.0f ? splat(1.0f) : V{});
+      store(z + i, value > 0.0f ? splat(1.0f) : V{});
     }
   }
 
-  static void silu(const float* z, float* y, float* derivative, int rows) {
+  static void silu(float* z, float* y, int rows) {
     by_fours(rows * kVectors, [&](auto size, int first) {
       V x[size];
       Exponential e[size];
@@ -153,7 +155,7 @@ class Mlp {
         const int i = first + k * W;
         const V s = sigmoid(e[k]), out = load(z + i) * s;
         store(y + i, out);
-        store(derivative + i, s + out * (1.0f - s));
+        store(z + i, s + out * (1.0f - s));
       }
     });
   }

@@ -26,10 +26,10 @@ class Predictor {
     for (std::int64_t i = job_.offsets[row]; i < end; i += kLanes) {
       const int count = int(std::min<std::int64_t>(kLanes, end - i));
       group_.read(windows_, job_.starts + i, count);
-      const float* predictions = group_.forward(model_.get());
+      group_.forward(model_.get());
       for (int lane = 0; lane < count; ++lane)
         for (int o = 0; o < layout_.outputs; ++o)
-          job_.forecasts[(i + lane) * layout_.outputs + o] = predictions[o * kLanes + lane];
+          job_.forecasts[(i + lane) * layout_.outputs + o] = group_.prediction(o, lane);
     }
   }
 

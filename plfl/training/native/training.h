@@ -362,7 +362,7 @@ class Trainer {
              const std::uint64_t* key, std::int64_t row, std::int64_t k, bool last) {
     const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
     const float scale = float(job_.loss_scale) / float(batch * layout_.outputs);
-    float contrast = 0.0f;
+    float sum = 0.0f, contrast = 0.0f;
     for_each_group([&](Group& group, std::int64_t first, int count) {
       group.read(windows_, starts + first, count);
       group.drop(key, int(first));
@@ -371,10 +371,9 @@ class Trainer {
       group.forward(model);
       const float* targets =
           job_.targets && k >= 0 ? job_.targets + (at + first) * windows_.horizons : nullptr;
-      group.compare(loss_, windows_, starts + first, targets, count, scale);
+      sum += group.compare(loss_, windows_, starts + first, targets, count, scale);
       if (term) contrast += term->term(group, count, 1.0f / float(batch));
     });
-    const float sum = Group::sum(groups_);
     const auto step = [&](std::ptrdiff_t at, const float* gradient, int count) {
       apply(optimiser_, at, gradient, count);
     };

@@ -79,7 +79,7 @@ DAYS = CONTEXT["windows"] | {"context": [{"name": "lags", "days": [1, 2]}, {"nam
 
 AHEAD = CONTEXT | {
     "windows": {"target": "change", "horizons": 3},
-    "task": {"name": "quantiles", "conformal": "personal"},
+    "task": {"name": "quantiles", "conformal": "adaptive"},
 }
 
 
@@ -87,7 +87,7 @@ SHARED = AHEAD | {"task": {"name": "quantiles", "conformal": "shared"}}
 POINT = {"model": CONTEXT["model"], "task": {"conformal": "shared", "level": 0.8}}
 
 
-@pytest.mark.parametrize("blocks", [AHEAD, SHARED, POINT], ids=["personal", "shared", "point"])
+@pytest.mark.parametrize("blocks", [AHEAD, SHARED, POINT], ids=["adaptive", "shared", "point"])
 def test_clients_score_intervals(blocks, tmp_path):
     of = study(federation=SOME, **blocks)
     assert_equal_bits(of, tmp_path, ("P1", "P3") if blocks is SHARED else ("P2",))

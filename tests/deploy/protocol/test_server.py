@@ -1,4 +1,4 @@
-"""Lost answers, crashes on both sides, latecomers, impostors: who took part is what counts."""
+"""Lost answers, crashes on both sides, latecomers: who took part is what counts."""
 
 from dataclasses import replace
 
@@ -19,6 +19,7 @@ from tests.helpers import loopback
 from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study
 
 FEDERATION = {"rounds": 5, "local_steps": 3, "evaluate_every": 5}
+SHARED = {"conformal": "shared", "level": 0.8}
 
 
 @pytest.fixture(params=["fedopt", "scaffold"])
@@ -71,6 +72,42 @@ def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
     assert sent == pytest.approx(
         (train.groupby("round")["wire_down"].sum() / 1e6).to_dict(), rel=1e-3
     )
+
+
+def test_a_client_whose_margins_are_lost_is_scored_with_those_of_the_others(tmp_path):
+    of = study(federation={"rounds": 3, "evaluate_every": 2}, task=SHARED)
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
+    deployed.loopback.lost = lambda name, message: (
+        name == "102" and message.about["kind"] == "margins"
+    )
+    records = deployed.server.run().records
+    others = [name for name in NAMES if name != "102"]
+    assert [summary.margins for summary in deployed.server.history] == [[], others, others]
+    scored = records[records["split"] == "test"].groupby(["round", "model"])["client"].agg(list)
+    assert scored.loc[2:].tolist() == [NAMES] * 4
+    expected = replayed(deployed)
+    pd.testing.assert_frame_equal(records[expected.columns], expected, check_exact=True)
+
+    rows = records[(records["split"] == "train") & (records["model"] == "local")]
+    first, last = (rows[rows["round"] == t].set_index("client") for t in (1, 3))
+    kinds = ["bytes_down", "bytes_up", "wire_down", "wire_up"]
+    added = last[kinds] - first[kinds]
+    # Two margins, and upwards also two numbers of windows, for a single target and interval.
+    assert (added["bytes_down"] == 8).all()
+    assert added["bytes_up"].to_dict() == dict.fromkeys(others, 16) | {"102": 0}
+    assert (added.loc[others, "wire_up"] > 16).all()
+    assert added.loc["102", "wire_up"] == 0
+    assert (added["wire_down"] > 8 + last["bytes_down"] / 2).all(), (
+        "the model comes with the request"
+    )
+
+
+def test_without_any_margins_there_are_no_scores(tmp_path, caplog):
+    of = study(federation={"rounds": 1}, task=SHARED)
+    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
+    deployed.loopback.lost = lambda name, message: message.about["kind"] == "margins"
+    assert set(deployed.run()["split"]) == {"train"}
+    assert "no client sent its margins" in caplog.text
 
 
 def test_an_answer_that_means_nothing_counts_as_none(deployed):
@@ -240,28 +277,6 @@ def test_a_mean_over_all_stays_one_when_somebody_joins_late(method, mean, own, t
     torch.testing.assert_close(getattr(f.state, mean).double(), expected, atol=1e-7, rtol=1e-5)
 
 
-def test_who_uses_the_key_of_another_is_left_out(deployed):
-    deployed.loopback.proved = {name: name for name in NAMES} | {"102": "103"}
-    with pytest.raises(PlflError, match=r"3 of 4 clients .* missing: 102"):
-        deployed.run()
-
-
-def test_who_is_missing_is_named(deployed):
-    deployed.loopback.absent = {"102", "104"}
-    with pytest.raises(PlflError, match=r"2 of 4 clients .* missing: 102, 104"):
-        deployed.run()
-
-
-def test_a_server_of_another_study_gets_nothing(tmp_path):
-    of = study(federation=FEDERATION)
-    other = study(federation=FEDERATION, client_opt={"adam": {"lr": 0.5}})
-    deployed = Deployment(of, by_split(of)["P2"], tmp_path)
-    stranger = Deployment(other, by_split(other)["P2"], tmp_path / "other")
-    stranger.loopback.clients = deployed.loopback.clients
-    with pytest.raises(PlflError, match="0 of 4 clients"):
-        stranger.run()
-
-
 def test_a_run_cannot_be_named_to_lead_out_of_the_folder(deployed):
     client = deployed.loopback.clients["101"]
     about = {**deployed.server._message("join").about, "run": "../../elsewhere"}
@@ -301,32 +316,6 @@ def test_the_first_deployable_cell_is_taken():
     assert agreement.deployable(of, None, "").method == "fedopt"
     with pytest.raises(ConfigError, match="no cell 'XX'"):
         agreement.deployable(of, "XX", "")
-
-
-def test_an_address_that_was_left_is_never_asked_again(deployed):
-    def move(summary):
-        deployed.loopback.left = [1000]
-        deployed.loopback.numbers["101"] = 2000
-
-    asked = []
-    exchange, nodes = deployed.loopback.exchange, deployed.loopback.nodes
-    deployed.loopback.left = []
-    deployed.loopback.nodes = lambda: nodes() | dict.fromkeys(deployed.loopback.left, "")
-
-    def listen(messages, timeout, kind):
-        asked.append(set(messages))
-        return exchange(
-            {n: m for n, m in messages.items() if n != 1000 or not moved()}, timeout, kind
-        )
-
-    def moved():
-        return deployed.loopback.numbers["101"] == 2000
-
-    deployed.loopback.exchange = listen
-    deployed.run(move)
-    assert {2000} in asked
-    assert not any(1000 in some for some in asked[asked.index({2000}) :])
-    assert all("101" in summary.took_part for summary in deployed.server.history)
 
 
 def test_what_does_not_fit_the_method_is_refused_by_name(deployed):

@@ -6,6 +6,7 @@ import pytest
 
 from plfl.cli.main import main
 from plfl.report.classifiers import overview
+from plfl.report.classifiers.figures import grouped, look
 from plfl.results.overview import Overview, gather
 from tests.helpers import classified
 from tests.results.test_classifier_variants import errors, folder, swept
@@ -19,7 +20,7 @@ def test_the_page_shows_every_variant(folder: Path) -> None:
     assert main(["report", str(folder)]) == 0
     text = (folder / "index.html").read_text(encoding="utf-8")
     for label in swept().variants:
-        assert label.replace(",", ", ") in text
+        assert label.replace(",", ", ").replace("=", "=<wbr>") in text
     best = Overview(folder).best
     accuracy = 100 * best.loc[best["model"] == "global", "accuracy_tail"]
     cells = [f"{value:.1f} ± " for value in accuracy]
@@ -28,6 +29,15 @@ def test_the_page_shows_every_variant(folder: Path) -> None:
     assert text.count("<svg") == len(overview.CAPTIONS)
     assert "MASE" not in text
     assert 'href="s%3D1%2Cparticipation%3D0.3/index.html"' in text
+
+
+def test_no_two_rows_look_alike() -> None:
+    """A row has one look in all panels; in a panel with the first row, no colour is there twice."""
+    rows = [{"method": str(k)} for k in range(20)]
+    drawn = {row["method"]: look(k) for k, row in enumerate(rows)}
+    assert len({tuple(each.values()) for each in drawn.values()}) == len(rows)
+    for group in grouped(rows):
+        assert len({drawn[row["method"]]["color"] for row in group}) == len(group)
 
 
 def test_a_panel_per_variant(folder: Path) -> None:

@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 from matplotlib.lines import Line2D
 
 from plfl.report.figures import draw
-from plfl.results.tables import baseline_label
+from plfl.results.labels import baseline_label
 from tests.helpers import constructed
 from tests.report.figures.conftest import Results
 

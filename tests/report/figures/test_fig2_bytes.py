@@ -8,7 +8,7 @@ from tests.helpers import fake_results
 from tests.report.figures.conftest import Results
 
 
-def test_bytes_are_those_of_the_ledger(results: Results) -> None:
+def test_bytes_are_those_of_the_records(results: Results) -> None:
     tables = results("SMALL")
     axes = draw("fig2_bytes", tables)["fig2_bytes"].axes
     heading, *names = "\n".join(axis.get_title("left") for axis in axes).split("\n")

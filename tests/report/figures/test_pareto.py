@@ -12,7 +12,8 @@ from matplotlib.text import Annotation
 
 from plfl.report.figures import draw
 from plfl.report.figures.pareto import baseline_points, front, points, spread
-from plfl.results.tables import Tables, baseline_label
+from plfl.results.labels import baseline_label
+from plfl.results.tables import Tables
 from tests.helpers import fake_results
 from tests.report.figures.conftest import Results
 

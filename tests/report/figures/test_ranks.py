@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 
 from plfl.report.figures import draw
 from plfl.report.figures.ranks import _groups, blocks
-from plfl.results.statistics import ranking, scores
+from plfl.results.ranking import ranking
+from plfl.results.scores import scores
 from plfl.results.tables import Tables
 from tests.helpers.constructed import write
 
@@ -60,8 +61,12 @@ def test_ranks_are_those_of_the_records(tables: Tables) -> None:
         assert dots[label] == pytest.approx(expected[name])
     assert dots["P2 ProxAdam"] == 4
     titles = [axis.get_title() for axis in figure.axes]
-    assert titles[0].startswith("local models, 22 clients: mean rank, the best on the right\nCD ")
-    assert titles[1].startswith("global models, 22 clients: mean rank, the best on the right\nCD ")
+    assert titles[0].startswith(
+        "local models, 22 clients: mean rank, the best on the right\ncritical difference (CD) "
+    )
+    assert titles[1].startswith(
+        "global models, 22 clients: mean rank, the best on the right\ncritical difference (CD) "
+    )
 
 
 def test_bars_join_what_cannot_be_told_apart(tables: Tables) -> None:

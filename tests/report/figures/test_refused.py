@@ -14,7 +14,7 @@ from tests.report.test_page import Page, _pictures
 SKIPPING: dict[str, Any] = {
     **fake_results.METHODS,
     "grid": {
-        "method": ["fedopt", "fedadc", "fedprox", "ifca"],
+        "method": ["fedopt", "fedadc", "fedprox", "ifca", "fedrep"],
         "client_opt": ["sgd", "prox"],
         "server_opt": ["fedavg", "slowmo"],
         "sharing": ["P1", "P2", "P3"],
@@ -31,7 +31,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
 
 
 def test_the_heat_map_has_no_number_there(tables: Tables) -> None:
-    assert set(tables.study.refused) == {
+    assert set(tables.study.combinations.refused) == {
         ("fedadc", "sgd", "slowmo"),
         ("fedadc", "prox", "slowmo"),
         ("fedprox", "prox", "fedavg"),
@@ -39,8 +39,8 @@ def test_the_heat_map_has_no_number_there(tables: Tables) -> None:
     }
     for figure in draw("fig3_mase", tables).values():
         shown = [text.get_text() for axis in figure.axes for text in axis.texts]
-        # Two states, two schemes with a server; in the third, FedProx of Prox.
-        assert shown.count("n/a") == 2 * (2 * 4 + 1)
+        # Two states, two schemes with a server; in the third, FedProx of Prox; FedRep with P1.
+        assert shown.count("n/a") == 2 * (2 * 4 + 1 + 4)
         assert "div." not in shown
 
 
@@ -56,7 +56,7 @@ def test_the_page_has_no_row_for_it(tables: Tables) -> None:
     rows = [row for table in Page(text).tables for row in table if "SlowMo" in row]
     assert {row[1] for row in rows} == {
         f"{method} · {client}"
-        for method in ("FedOpt", "FedProx", "IFCA")
+        for method in ("FedOpt", "FedProx", "IFCA", "FedRep")
         for client in ("SGD", "Prox")
         if (method, client) != ("FedProx", "Prox")
     }

@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from plfl.errors import ResultsError
 from plfl.report.figures import draw
 from plfl.report.figures.nothing import EMPTY
+from plfl.results.labels import baseline_label
 from plfl.results.records import CELL
-from plfl.results.tables import Tables, baseline_label
+from plfl.results.tables import Tables
 from tests.helpers import fake_results
 from tests.report.figures.conftest import Results
 

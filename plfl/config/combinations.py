@@ -1,0 +1,132 @@
+"""The combinations of a grid: their algorithms, the hyperparameters that they try, which of them
+methods refuse, and which repeat another.
+
+A combination is a sharing scheme, a method, a ClientOpt and a ServerOpt. Its cells differ in state
+and seed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from plfl.config import search
+from plfl.config.algorithms import Hyperparameters, available
+from plfl.config.method_rules import MethodRules
+from plfl.config.search import Candidate
+from plfl.config.sections import Grid, Tuning
+from plfl.registry import Algorithm
+
+
+@dataclass(frozen=True)
+class Combinations:
+    """The combinations of a study.
+
+    Unknown names of algorithms are left out; `checks.of_grid` reports them.
+    """
+
+    grid: Grid
+    hyperparameters: Hyperparameters
+    tuning: Tuning
+    sharing: Mapping[str, list[str]]
+    """The study's sharing schemes."""
+
+    @cached_property
+    def refused(self) -> dict[tuple[str, str, str], str]:
+        """Why a method refuses a ClientOpt or a ServerOpt, by the three names in this order."""
+        reasons = {}
+        grid = self.grid
+        for names in itertools.product(grid.method, grid.client_opt, grid.server_opt):
+            if not _are_known(*names):
+                continue
+            for candidate in self._tried(names):
+                method = candidate.method
+                if method and (
+                    reason := method.refuses(candidate.client_opt, candidate.server_opt)
+                ):
+                    reasons[names] = reason
+                    break
+        return reasons
+
+    def _tried(self, names: tuple[str, str, str]) -> list[Candidate]:
+        """The `candidates` of a combination of these algorithms that has a server."""
+        untuned = self._untuned(*names, alone=False)
+        try:
+            return search.candidates(untuned, self.tuning.search, self.tuning.trials)
+        except ValueError:  # reported by `checks.of_values`
+            return [untuned]
+
+    @property
+    def algorithms(self) -> list[tuple[str, Algorithm]]:
+        """The algorithms of the grid with the study's hyperparameters, each with its kind."""
+        return [
+            (kind, self.hyperparameters.of(kind, name))
+            for kind in search.KINDS
+            for name in getattr(self.grid, kind)
+            if name in available(kind)
+        ]
+
+    @property
+    def methods(self) -> dict[str, MethodRules]:
+        """The methods of the grid, by name."""
+        known = [name for name in self.grid.method if name in available("method")]
+        return {name: self.hyperparameters.of_method(name) for name in known}
+
+    def is_known(self, sharing: str, method: str, client_opt: str, server_opt: str) -> bool:
+        """Whether there is a sharing scheme and an algorithm of each of these names."""
+        return sharing in self.sharing and _are_known(method, client_opt, server_opt)
+
+    def shares_nothing(self, sharing: str) -> bool:
+        """Whether a sharing scheme shares no parameter."""
+        return not self.sharing[sharing]
+
+    def trains_alone(self, sharing: str, method: str) -> bool:
+        """Whether clients train alone, without a server, with a sharing scheme and a method."""
+        ignores = self.hyperparameters.of_method(method).ignores_sharing
+        return self.shares_nothing(sharing) and not ignores
+
+    def repeats(self, sharing: str, method: str, client_opt: str, server_opt: str) -> bool:
+        """Whether a combination trains the same as an earlier one, as happens without a server."""
+        if not self.trains_alone(sharing, method):
+            return False
+        same = (
+            (m, s)
+            for m, s in itertools.product(self.grid.method, self.grid.server_opt)
+            if self.trains_alone(sharing, m) and (m, client_opt, s) not in self.refused
+        )
+        return next(same) != (method, server_opt)
+
+    def untuned(self, sharing: str, method: str, client_opt: str, server_opt: str) -> Candidate:
+        """The algorithms of a combination with the study's own hyperparameters.
+
+        Where clients train alone, the method is left out: it has no effect.
+        """
+        return self._untuned(method, client_opt, server_opt, self.trains_alone(sharing, method))
+
+    def _untuned(self, method: str, client_opt: str, server_opt: str, alone: bool) -> Candidate:
+        return Candidate(
+            self.hyperparameters.of_client_opt(client_opt),
+            self.hyperparameters.of_server_opt(server_opt),
+            None if alone else self.hyperparameters.of_method(method),
+        )
+
+    def candidates(
+        self, sharing: str, method: str, client_opt: str, server_opt: str
+    ) -> list[Candidate]:
+        """The algorithms of a combination, with each choice of hyperparameters that is tried."""
+        untuned = self.untuned(sharing, method, client_opt, server_opt)
+        wanted = self.tuning.of(self.trains_alone(sharing, method))
+        return search.candidates(untuned, wanted, self.tuning.trials)
+
+    def trials(self, sharing: str, method: str, client_opt: str, server_opt: str) -> int:
+        """The number of `candidates` of a combination."""
+        untuned = self.untuned(sharing, method, client_opt, server_opt)
+        wanted = self.tuning.of(self.trains_alone(sharing, method))
+        return self.tuning.trials or search.count(untuned, wanted)
+
+
+def _are_known(method: str, client_opt: str, server_opt: str) -> bool:
+    names = {"method": method, "client_opt": client_opt, "server_opt": server_opt}
+    return all(name in available(kind) for kind, name in names.items())

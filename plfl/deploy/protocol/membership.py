@@ -1,0 +1,196 @@
+"""The clients of a deployed cell as the server knows them: who has joined, who is connected.
+
+A client joins by answering an invitation with its name and a description of its series. Its address
+may change later, so the rest of the server refers to clients by their names.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from plfl.deploy.protocol.policy import RoundPolicy
+from plfl.deploy.protocol.wire import Message, WireError, answer_in
+from plfl.errors import PlflError
+
+log = logging.getLogger(__name__)
+
+Node = int
+"""Address of a client in a transport."""
+PAUSE = 0.25
+"""Seconds between two checks for connected clients."""
+RETRY = 5.0
+"""Seconds until a client that could not join is asked again."""
+
+
+class Transport(Protocol):
+    """Carries messages to clients, and their answers back."""
+
+    def nodes(self) -> Mapping[Node, str]:
+        """Names of the connected clients by address, as proved by their keys.
+
+        Without authentication, the names are empty.
+        """
+
+    def exchange(
+        self, messages: Mapping[Node, bytes], timeout: float, kind: str
+    ) -> dict[Node, bytes]:
+        """Send each address its message and return the answers.
+
+        Args:
+            messages: message of each address.
+            timeout: seconds to wait; answers that arrive later are left out.
+            kind: kind of the messages, `train` or `query`.
+        """
+
+
+@dataclass
+class _Joined:
+    """A client that has joined, and what it sent to do so."""
+
+    node: Node
+    description: dict[str, Any]
+    """Its row of `clients.parquet`."""
+    limits: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Membership:
+    """The clients that have joined.
+
+    Args:
+        names: names of all clients of the study.
+        transport: connects the server to them.
+        policy: how many of them must be connected, and how long the server waits for them.
+
+    Raises:
+        PlflError: `policy.minimum` is not a possible number of clients.
+    """
+
+    def __init__(self, names: Sequence[str], transport: Transport, policy: RoundPolicy):
+        if not 1 <= policy.minimum <= len(names):
+            raise PlflError(
+                f"--minimum {policy.minimum}: the study has {len(names)} clients; use a "
+                f"value from 1 to {len(names)}"
+            )
+        self.names, self.transport, self.policy = names, transport, policy
+        self.windows: dict[str, int] = {}
+        """Numbers of training windows of the clients that have ever joined."""
+        self.columns: list[str] = []
+        """The inputs of the models, then the interval of the series; all clients have the same."""
+        self.limits: dict[str, Tensor] = {}
+        """The limits by which all clients scale; empty before round 1, or if each has its own."""
+        self.has_limits: set[str] = set()
+        """Clients that have received the limits."""
+        self._joined: dict[str, _Joined] = {}
+        # When an address that has not joined is asked again (monotonic seconds).
+        self._retry_at: dict[Node, float] = {}
+        self._retired: set[Node] = set()
+
+    @property
+    def descriptions(self) -> pd.DataFrame:
+        """The clients' descriptions of their series, as in `clients.parquet`."""
+        joined = [self._joined[name] for name in self.names if name in self._joined]
+        table = pd.DataFrame([one.description for one in joined])
+        return table.assign(order=[self.names.index(name) for name in table["client"]])
+
+    def gather(self, invitation: Message) -> None:
+        """Wait until at least `policy.minimum` clients are connected.
+
+        Args:
+            invitation: the message to clients that have not joined yet.
+
+        Raises:
+            PlflError: too few clients joined in time; the message names the missing ones.
+        """
+        end = time.monotonic() + self.policy.patience
+        while True:
+            connected = self.connected(invitation)
+            if len(connected) >= self.policy.minimum:
+                return
+            if time.monotonic() >= end:
+                missing = ", ".join(name for name in self.names if name not in connected)
+                raise PlflError(
+                    f"{len(connected)} of {self.policy.minimum} clients were connected after "
+                    f"{self.policy.patience:.0f} s; missing: {missing}. Start them, or lower "
+                    "--minimum"
+                )
+            time.sleep(PAUSE)
+
+    def connected(self, invitation: Message) -> list[str]:
+        """Names of the connected clients. New ones are sent the `invitation` first."""
+        proved = self.transport.nodes()
+        nodes = set(proved)
+        known = {one.node for one in self._joined.values()}
+        now = time.monotonic()
+        new = {n for n in nodes - known - self._retired if now >= self._retry_at.get(n, 0.0)}
+        if new:
+            timeout = min(self.policy.patience, self.policy.timeout)
+            answers = self.transport.exchange(
+                dict.fromkeys(new, invitation.pack()), timeout, "query"
+            )
+            for node in new:
+                self._join(node, answers.get(node), proved[node])
+        return [n for n in self.names if n in self._joined and self._joined[n].node in nodes]
+
+    def _join(self, node: Node, data: bytes | None, proved: str) -> None:
+        """Let the client at `node` join if its answer `data` is valid; log the reason if not."""
+        self._retry_at[node] = time.monotonic() + RETRY
+        if data is None:
+            return
+        try:
+            answer = answer_in(data)
+            about, limits = answer.about, dict(answer.arrays)
+            name = str(about["name"])
+            if proved and name != proved:
+                raise WireError(f"the client with the key of {proved} claims to be {name}: refused")
+            if name not in self.names:
+                raise WireError(f"client {name!r} is not part of this study: refused")
+            columns = [*about["columns"], about["interval"]]
+            self.columns = self.columns or columns
+            if columns != self.columns:
+                raise WireError(
+                    f"client {name} has inputs {columns}, others have {self.columns}: refused"
+                )
+        except (PlflError, KeyError, TypeError) as error:
+            log.warning("%s", error)
+            return
+        log.info("client %s has joined", name)
+        if name in self._joined:
+            # A transport may report the old address for another minute.
+            self._retired.add(self._joined[name].node)
+        self._joined[name] = _Joined(node, dict(about["describes"]), limits)
+        self.windows[name] = int(about["windows"])
+        # It may be a new process with an empty folder.
+        self.has_limits.discard(name)
+
+    def pool_limits(self) -> None:
+        """Set the limits by which all clients scale, unless they are set.
+
+        They are taken over the clients that have joined by then.
+        """
+        if self.limits:
+            return
+        joined = [one.limits for one in self._joined.values()]
+        self.limits = {
+            "low": torch.stack([limits["low"] for limits in joined]).amin(0),
+            "high": torch.stack([limits["high"] for limits in joined]).amax(0),
+        }
+
+    def exchange(self, messages: Mapping[str, bytes], kind: str) -> dict[str, bytes]:
+        """Send messages to clients that have joined; return the answers in time, by name.
+
+        Args:
+            messages: message of each client.
+            kind: kind of the messages, as in `Transport.exchange`.
+        """
+        nodes = {self._joined[name].node: name for name in messages}
+        to = {node: messages[name] for node, name in nodes.items()}
+        answers = self.transport.exchange(to, self.policy.timeout, kind)
+        return {nodes[node]: answer for node, answer in answers.items()}
