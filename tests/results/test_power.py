@@ -43,6 +43,8 @@ def test_parts_add_up_to_what_the_tests_see() -> None:
     assert by_seeds + by_both == pytest.approx(comparison.seed_variance[0])
     means = np.concatenate(comparison.clients())
     assert by_clients + by_both == pytest.approx(stats.sem(means) ** 2)
+    nothing_else = Comparison(("a", "b"), {"CA": np.array([[1.0, -1], [-1, 1]])})
+    assert nothing_else.variance_parts == (0, 0, 0), "no estimate is negative"
 
 
 def test_power_without_luck_is_that_of_the_t_test() -> None:
