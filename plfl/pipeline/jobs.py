@@ -5,6 +5,7 @@ import gc
 import itertools
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -188,5 +189,5 @@ def announce(study: Study) -> str:
 def _command() -> str:
     """The `plfl` command as the user can type it, with or without an active environment."""
     found = Path(sys.executable).with_name("plfl")
-    active = os.environ.get("VIRTUAL_ENV") == sys.prefix or not found.is_file()
+    active = shutil.which("plfl") == str(found) or not found.is_file()
     return "plfl" if active else os.path.relpath(found)
