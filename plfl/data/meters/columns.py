@@ -129,13 +129,14 @@ def _check_thousands(path: Path, column: pd.Series) -> None:
 
 
 def _check_columns(path: Path, columns: dict[str, str], names: Sequence[str]) -> None:
+    raw = "; for a raw export, run `plfl data import` first"
     problems = []
     for role, column in columns.items():
         where = f"{path}: column {column!r} (data.meters.columns.{role})"
         if column not in names:
             problems.append(
                 f"{where} is missing; the file has {', '.join(map(repr, names))}"
-                f"{did_you_mean(column, names)}"
+                f"{did_you_mean(column, names) or raw}"
             )
         if list(names).count(column) > 1:
             problems.append(f"{where} occurs more than once; rename or remove the others")
