@@ -147,6 +147,12 @@ def test_the_adaptive_servers_apply_their_rate_twice(
     nothing = Quadratic([0], [0], [0, 0])
     method = AuthorsCode()
     federations: list[Any] = []
+    started: list[Any] = []
+
+    def made(f: Any) -> None:
+        federations.append(f)
+        started.append(f.server_state["v"].tolist())
+
     trajectory(
         Sgd(),
         server,
@@ -155,9 +161,10 @@ def test_the_adaptive_servers_apply_their_rate_twice(
         shared=(True, True),
         start=(0.0, 0.0),
         rounds=1,
-        made=federations.append,
+        made=made,
     )
     (f,) = federations
+    assert started == [[1, 1]]
     assert f.server_state["x"].tolist() == [0, 0]
     f.server_state["m"].zero_()
     f.server_state["v"].fill_(1)

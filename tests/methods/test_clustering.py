@@ -193,14 +193,21 @@ def test_ifca_takes_gradients_from_plain_steps_alone(client_opt: ClientOpt) -> N
 
 
 def test_ifca_draws_other_windows_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, losses = set(), QuadraticData.losses
+    """Half of the clients compare the models, each with its own personal part."""
+    seen, losses, kept = set(), QuadraticData.losses, []
 
     def watched(self: Any, rows: Any, clients: Any, t: int = 0, windows: int | None = None) -> Any:
         seen.add((t, windows))
+        assert torch.equal(rows[:, 1], kept[0].local[clients, 1])
         return losses(self, rows, clients, t, windows)
 
+    def made(f: Federation) -> None:
+        f.local[:, 1] = torch.arange(4)
+        kept.append(f)
+
     monkeypatch.setattr(QuadraticData, "losses", watched)
-    of_four(Ifca(probe=7), rounds=2)
+    options: Any = {"shared": (True, False), "participation": 0.5, "made": made}
+    of_four(Ifca(probe=7), rounds=2, **options)
     assert seen == {(0, 7), (1, 7), (2, 7)}, "round 0: when models are scored"
 
 
