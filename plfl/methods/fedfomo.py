@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from plfl.federated.federation import Federation
-    from plfl.optimizers.client import ClientOpt
-    from plfl.optimizers.server import ServerOpt
 
 
 @dataclass
@@ -74,6 +72,7 @@ class FedFomo(Method):
 
     name = "fedfomo"
     label = "FedFomo"
+    own_server = "its server keeps the clients' own models"
     no_calibration = "its server knows each client's model, and would not know of the new start"
 
     models: int = Field(8, ge=1)
@@ -85,11 +84,6 @@ class FedFomo(Method):
     """By how much ε falls in every round (authors' code: 0.05)."""
     probe: int | None = Field(256, ge=1)
     """Training windows on which a client evaluates the models (ours); null: all."""
-
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        if server_opt.name != "fedavg" or server_opt.lr != 1:
-            return "its server keeps the clients' own models; use fedavg with lr 1"
-        return None
 
     @property
     def simulation_only(self) -> str | None:
