@@ -237,9 +237,9 @@ class Federation:
 
     def _calibrated(self, rows: Tensor) -> Tensor:
         """The models `rows` (N, P) with heads that the clients have trained."""
-        options = self.client_data.settings.calibration.model_dump()
-        head = torch.from_numpy(head_mask(self.layout, options.pop("head"))).to(rows.device)
-        return calibrate(rows, self.client_data, head, self.client_opt, **options)
+        options = self.client_data.settings.calibration
+        head = torch.from_numpy(head_mask(self.layout, options.head)).to(rows.device)
+        return calibrate(rows, self.client_data, head, self.client_opt, options)
 
     def keep_best(self, models: Tensor, errors: Tensor) -> None:
         """Keep those of `models` (N, P) whose validation errors (N,) are the clients' least so far.

@@ -20,6 +20,7 @@ from plfl.training import schedule
 from plfl.training.task import STANDING, Anchor, Engine, LocalTask, LookAhead, Mixture
 
 if TYPE_CHECKING:
+    from plfl.federated.client_data import Passes
     from plfl.federated.federation import Federation
 
 
@@ -171,11 +172,9 @@ class Session:
             gradient[who] = gradients
         return gradient
 
-    def passes(self, purpose: str, epochs: float, most: int | None) -> tuple[Tensor, Tensor]:
-        """Minibatches (n, K, B) of passes over the training windows, others in every round.
-
-        See `ClientData.passes`, also for the number (n,) of each client's own.
-        """
+    def passes(self, purpose: str, epochs: float, most: int | None) -> Passes:
+        """Minibatches of passes over the training windows, others in every round; see
+        `ClientData.passes`."""
         return self.f.client_data.passes(f"{purpose}/{self.t}", self.clients, epochs, most)
 
     def optimiser(self, rows: Tensor) -> Steps:

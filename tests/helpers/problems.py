@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
-from plfl.federated.client_data import ClientData
+from plfl.federated.client_data import ClientData, Passes
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
 from plfl.layout import ParameterLayout
@@ -109,10 +109,13 @@ class QuadraticData(ClientData):
 
     def passes(
         self, purpose: str, clients: Tensor, epochs: float, most: int | None = None
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Passes:
         epochs = max(1, int(epochs))
         steps = epochs if most is None else min(epochs, most)
-        return self.minibatches(clients, 0, steps), torch.full((len(clients),), steps)
+        windows = self.minibatches(clients, 0, steps)
+        return Passes(
+            windows, torch.full((len(clients),), steps), torch.zeros_like(windows[..., 0])
+        )
 
     def losses(
         self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None
