@@ -87,12 +87,6 @@ def federation_of(
         seed=cell.seed,
         initial=network.initial(cell.seed).to(engine.device, engine.dtype),
         client_data=client_data,
-        weighting=study.federation.weighting,
-        opt_state=study.federation.opt_state,
         draw=lambda seed: network.initial(seed).to(engine.device, engine.dtype),
         layout=network.layout,
-        simulation=study.federation.simulation,
-        ema=study.federation.ema,
-        server_ema=study.federation.server_ema,
-        keeps_best=study.federation.keep == "best",
     )

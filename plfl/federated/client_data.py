@@ -18,6 +18,7 @@ from plfl.config.sections import Federation as Settings
 from plfl.data.dataset import Split
 from plfl.data.examples import Examples
 from plfl.errors import DataError
+from plfl.federated.instructions import FORWARD
 from plfl.optimizers.client import ClientOpt
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
@@ -208,6 +209,13 @@ class ClientData:
         loss = self.loss
         pairs = zip(forecasts, starts, strict=True)
         return torch.stack([loss.mean(outputs, self.targets(s)) for outputs, s in pairs])
+
+    def work_of_losses(self, clients: Tensor, models: int, windows: int | None) -> Tensor:
+        """Work (n,) of the `losses` of some models for each of `clients`, in local steps."""
+        read = self.windows[clients]
+        if windows is not None:
+            read = read.clamp(max=windows)
+        return FORWARD * models * read / self.settings.batch_size
 
     def _probes(self, clients: Tensor, t: int, windows: int | None) -> list[NDArray[np.int64]]:
         every = [self._starts[i] for i in clients.tolist()]

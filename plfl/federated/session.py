@@ -79,7 +79,7 @@ class Session:
         """
         if not steps:
             return rows.clone()
-        f, settings = self.f, self.f.client_data.settings
+        f, settings = self.f, self.f.settings
         some = slice(first, first + steps)
         task = self._task(rows, self._batches[:, some], f.client_opt, self._keys[:, some])
         if inner_first is not None:
@@ -108,7 +108,7 @@ class Session:
         Returns:
             y and the anchor (n, P) after the steps.
         """
-        f, settings = self.f, self.f.client_data.settings
+        f, settings = self.f, self.f.settings
         anchor = Anchor(rows.clone(), repeats, rate)
         batches, keys = (
             x[:, :minibatches].repeat_interleave(repeats, 1) for x in (self._batches, self._keys)
@@ -143,7 +143,7 @@ class Session:
             mixed.clone(), f.client_opt.init(mixed), share.clone(), rate, min(learns, steps)
         )
         task = self._task(rows, self._batches[:, :steps], f.client_opt, self._keys[:, :steps])
-        rates = schedule.factors(f.client_data.settings, self.t, 0, steps)
+        rates = schedule.factors(f.settings, self.t, 0, steps)
         if steps:
             self._run(replace(task, mixture=mixture, rates=rates), steps)
         return task.rows, mixture.rows, mixture.share
@@ -207,7 +207,7 @@ class Steps:
 
         `gradient` may be overwritten.
         """
-        settings, t = self._session.f.client_data.settings, self._session.t
+        settings, t = self._session.f.settings, self._session.t
         rates = schedule.factors(settings, t, self._taken, 1)
         optimiser = self._optimiser if rates is None else self._optimiser.slowed(rates[0])
         self._taken += 1

@@ -33,7 +33,7 @@ import numpy as np
 from pydantic import Field
 
 from plfl.errors import ConfigError
-from plfl.federated.instructions import FORWARD, TrainInstructions, TrainResult
+from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method, MethodState
 
 if TYPE_CHECKING:
@@ -103,7 +103,9 @@ class FedFomo(Method):
         first, *further = State.of(f).models[sent].unbind(1)
         first, further = f.channel.send("down", clients, first, further)
         start, worth = self._mixture(f, t, clients, [first, *further])
-        return Instructions(start, before=self._trying(f, clients), sent=sent, worth=worth)
+        tried = len(further) + 3  # those that it received, its own, and the one before it
+        work = f.client_data.work_of_losses(clients, tried, self.probe)
+        return Instructions(start, before=work, sent=sent, worth=worth)
 
     def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
         state, asked = State.of(f), result.instructions
@@ -160,14 +162,6 @@ class FedFomo(Method):
             start = start + torch.where(share[:, None] > 0, share[:, None] * (x - before), 0.0)
         worth = w[:, 1:] / w.sum(1, keepdim=True).abs().clamp(min=1e-9)
         return start.to(before), worth.to(before)
-
-    def _trying(self, f: Federation, clients: Tensor) -> Tensor:
-        """Work (n,) of trying the models, in local steps: a forward pass of each."""
-        windows = f.client_data.windows[clients]
-        if self.probe is not None:
-            windows = windows.clamp(max=self.probe)
-        models = min(self.models, len(f.local) - 1) + 2
-        return FORWARD * models * windows / f.client_data.settings.batch_size
 
 
 def ranked(

@@ -71,7 +71,7 @@ class Scaffold(FedOpt):
         if self.option == "i":
             return TrainInstructions(x, constant=constant, gradients="start")
         # The steps of SGD at one rate add up to the mean of their gradients.
-        adds_up = f.client_opt.name == "sgd" and f.client_data.settings.has_constant_rate
+        adds_up = f.client_opt.name == "sgd" and f.settings.has_constant_rate
         return TrainInstructions(x, constant=constant, gradients="none" if adds_up else "steps")
 
     def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:

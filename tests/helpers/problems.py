@@ -150,6 +150,7 @@ def trajectory(
         local_steps=steps,
         batch_size=1,
         participation=participation,
+        weighting="samples" if weights else "uniform",
         opt_state=opt_state,
     )
     f = Federation(
@@ -160,8 +161,6 @@ def trajectory(
         seed=seed,
         initial=torch.tensor(start, dtype=torch.float64),
         client_data=QuadraticData(problem, settings, seed, weights or (1.0,) * clients),
-        weighting="samples" if weights else "uniform",
-        opt_state=opt_state,
         draw=lambda seed: torch.tensor(start, dtype=torch.float64) + seed,
         layout=ParameterLayout(
             {f"w{j}": (1,) for j in range(len(start))}, head=(f"w{len(start) - 1}",)
@@ -169,7 +168,7 @@ def trajectory(
     )
     made(f)
     seen = [_snapshot(f, None)]
-    run([f], problem, settings, range(1, rounds + 1), lambda r: seen.append(_snapshot(f, r)))
+    run([f], problem, range(1, rounds + 1), lambda r: seen.append(_snapshot(f, r)))
     return seen
 
 

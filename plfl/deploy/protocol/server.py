@@ -155,7 +155,7 @@ class Server:
         f.clock.connected = np.isin(self.names, connected)
         for name, windows in self.members.windows.items():
             f.client_data.windows[self.names.index(name)] = windows
-        present = participants_of(f, t, self.study.federation)
+        present = participants_of(f, t)
         self.recorder.epoch = self.study.federation.batch_size / f.client_data.windows.numpy()
         trained: dict[int, tuple[float, float]] = {}
         self._calibrated = {}
