@@ -120,7 +120,8 @@ def standings(summary: pd.DataFrame) -> pd.DataFrame:
 
     One row per row of the grid and model, with the columns `seeds` and, of every accuracy, its name
     and its name with `_std` (NaN for one seed); `low` and `high`, a 95 % interval of
-    `accuracy_tail` over seeds (Student's t).
+    `accuracy_tail` over seeds (Student's t). With few seeds this interval may extend beyond the
+    accuracies that are possible, so it is cut off at 0 and 1.
     """
     scores = ["accuracy_quarter", "accuracy_half", "accuracy_tail", "own_accuracy"]
     groups = summary.groupby([*GROUP, "model"], sort=False)
@@ -138,7 +139,9 @@ def standings(summary: pd.DataFrame) -> pd.DataFrame:
     half = (
         stats.t.ppf(0.975, table["seeds"] - 1) * table["accuracy_tail_std"] / table["seeds"] ** 0.5
     )
-    table = table.assign(low=table["accuracy_tail"] - half, high=table["accuracy_tail"] + half)
+    low = (table["accuracy_tail"] - half).clip(lower=0)
+    high = (table["accuracy_tail"] + half).clip(upper=1)
+    table = table.assign(low=low, high=high)
     return table.sort_values("accuracy_tail", ascending=False, kind="stable", ignore_index=True)
 
 

@@ -1,6 +1,6 @@
 """Claims about classifiers under skewed labels, judged on all variants of a study.
 
-A to G are those of FedADC (arXiv 2012.09102), P to R those of the clustered methods' sources. A
+A to G are those of FedADC (arXiv 2012.09102), Q to S those of the clustered methods' sources. A
 claim is a list of comparisons, one per pair of sides and score, and is judged like the claims about
 forecasts (`plfl.results.claims`): it *holds* if all comparisons are significantly in its favour,
 *does not hold* if one contradicts it, and is *undecided* otherwise. All clients share the held-out
@@ -38,11 +38,11 @@ CLAIMS = {
     "F": "calibrating the head makes models more accurate on the clients' own labels",
     "G": "selecting participants whose labels cover all classes makes models more accurate than"
     " selecting them uniformly",
-    "P1": "FedSC is more accurate than FedAvg, FedProx and FedCluster",
-    "P2": "the more clusters FedSC has, the more accurate it is",
     "Q": "FedCluster is more accurate than FedAvg after a quarter of the rounds",
     "R": "the clients' models of FedAC are more accurate on their own labels than those of IFCA,"
     " one-shot clustering, FedCluster and FedSC",
+    "S1": "FedSC is more accurate than FedAvg, FedProx and FedCluster",
+    "S2": "the more clusters FedSC has, the more accurate it is",
 }
 """The claims by name."""
 _SKEW = {"data.skew.s": "s", "data.skew.alpha": "α"}
@@ -354,7 +354,7 @@ def _covering(variants: Sequence[Trained]) -> Iterator[Where]:
 
 
 def _clusters(variants: Sequence[Trained]) -> Iterator[Where]:
-    """(P2): FedSC with each number of clusters against the next smaller one."""
+    """(S2): FedSC with each number of clusters against the next smaller one."""
     key = "hyperparameters.method.fedsc.clusters"
     lines = list(_along(variants, [key]))
     if not lines:
@@ -393,8 +393,8 @@ _ASKED: Mapping[str, Question] = {
     "E": _many_clients,
     "F": _calibrated,
     "G": _covering,
-    "P1": _within(_PLAIN["fedsc"], _FEDAVG, ("fedprox", "fedavg"), _PLAIN["fedcluster"]),
-    "P2": _clusters,
     "Q": _within(_PLAIN["fedcluster"], _FEDAVG, scores=["accuracy_quarter"]),
     "R": _personal,
+    "S1": _within(_PLAIN["fedsc"], _FEDAVG, ("fedprox", "fedavg"), _PLAIN["fedcluster"]),
+    "S2": _clusters,
 }

@@ -100,6 +100,15 @@ def test_schemes_that_cannot_be_read_are_not_missed_in_the_grid(sharing: object)
             "grid.seeds: 10 is not allowed: input should be a valid list, such as [10]",
         ),
         (
+            {"windows": {"look_back": [4, 8]}},
+            "windows.look_back: [4, 8] is not allowed: it is one value, not a list; to train the "
+            "study with each of them, write `grid: {windows.look_back: [4, 8]}`",
+        ),
+        (
+            {"windows": {"horizons": [3, 1, 2]}},
+            "windows.horizons: [3, 1, 2] is not allowed: it is the number of targets, not a list",
+        ),
+        (
             {"windows": {"context": ["calendar"]}},
             "windows.context.0: 'calendar' is not allowed: it is a block of keys, such as "
             "{name: calendar}",
@@ -170,6 +179,19 @@ def test_schemes_that_cannot_be_read_are_not_missed_in_the_grid(sharing: object)
         (
             {"windows": {"look_ahead": 95, "context": [{"name": "lags", "days": [1, 2]}]}},
             "windows.context.0.lags.days: 1 days before the target and 2 rows after that",
+        ),
+        (
+            {"windows": {"context": [{"name": "lags", "days": [], "rows": [5, 6]}]}},
+            "windows.context.0.lags.rows: 5 rows before the target and 2 rows after that is after "
+            "the last input row, 4 rows before the target; use at least 6 rows",
+        ),
+        (
+            {"windows": {"context": [{"name": "lags", "rows": [192]}]}},
+            "windows.context.0.lags.rows: 192 rows are 2 days, which are in days, too; remove one",
+        ),
+        (
+            {"windows": {"context": [{"name": "lags", "days": []}]}},
+            "windows.context.0.lags: neither days nor rows say how far back",
         ),
         (
             {"windows": {"context": [{"name": "ahead", "features": ["load"]}]}},

@@ -69,6 +69,9 @@ def test_standings_are_sorted_by_the_tail() -> None:
     assert table["accuracy_tail"].tolist() == pytest.approx([0.8, 0.55])
     assert table["accuracy_tail_std"][0] == pytest.approx(np.std([0.1, 0.3], ddof=1))
     assert table["reached"].tolist() == [1, 0]
+    # Two seeds: Student's t is 12.7, so both intervals would extend beyond 0 and 1.
+    assert table["low"].tolist() == [0, 0]
+    assert table["high"].tolist() == [1, 1]
 
 
 def test_paired_differences() -> None:

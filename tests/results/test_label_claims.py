@@ -62,7 +62,7 @@ def test_what_holds_and_what_does_not(judge: Judge) -> None:
     assert found["D", END].answer == "holds"
     assert found["D", END].reason == "4 of 4 comparisons support it; FedADC+ against SlowMo"
     assert found["B1", ""].answer == "does not hold"  # the target is 80 %
-    for claim in ("A3", "B2", "C", "E", "P1", "P2", "Q", "R"):
+    for claim in ("A3", "B2", "C", "E", "Q", "R", "S1", "S2"):
         assert found[claim, ""].answer == "not in this study"
         assert found[claim, ""].reason
 
@@ -142,12 +142,12 @@ def test_more_clusters(judge: Judge) -> None:
         method=["fedopt", "fedcluster", "fedsc"],
         **{"hyperparameters.method.fedsc.clusters": [2, 4, 8]},
     )
-    verdict = found["P2", END]
+    verdict = found["S2", END]
     assert verdict.answer == "does not hold"
     assert verdict.reason == "1 of 2 comparisons support it; 8 clusters against 4"
     # The others' trainings, which are the same for every number of clusters, count once.
     assert [where for claim, where in found if claim == "Q"] == [QUARTER]
-    assert len([where for claim, where in found if claim == "P1"]) == 6
+    assert len([where for claim, where in found if claim == "S1"]) == 6
 
 
 def test_selection_by_labels(judge: Judge) -> None:

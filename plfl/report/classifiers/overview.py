@@ -38,7 +38,7 @@ from plfl.results.tables import fitting
 
 CAPTIONS = {
     "overview": f"Test accuracy of the global models, mean of the last {TAIL} evaluated rounds:"
-    " mean over seeds, with 95 % intervals over seeds.",
+    " mean over seeds, with 95 % intervals over seeds (Student's t, cut off at 0 and 100 %).",
     "curves": "Test accuracy of the global models against rounds: mean over seeds, ± standard"
     " deviation.",
 }
