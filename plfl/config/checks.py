@@ -323,7 +323,7 @@ def of_context(windows: Windows, data: Data) -> Iterator[str]:
     for i, transform in enumerate(windows.context):
         where = f"windows.context.{i}.{transform.name}"
         if isinstance(transform, Lags):
-            yield from _of_lags(f"{where}.days", transform, windows.farthest, data.interval)
+            yield from _of_lags(where, transform, windows.farthest, data.interval)
         if isinstance(transform, Ahead):
             known = [name for name in data.inputs if name != "load"]
             for name in transform.features:
@@ -338,23 +338,30 @@ def of_context(windows: Windows, data: Data) -> Iterator[str]:
 
 
 def _of_lags(where: str, lags: Lags, farthest: int, interval: int) -> Iterator[str]:
-    yield from duplicates(where, lags.days)
-    least = -(-(farthest + lags.around) * interval // DAY)
-    for days in lags.days:
-        if days < least:
+    if not lags.days and not lags.rows:
+        yield f"{where}: neither days nor rows say how far back; list at least one of them"
+    yield from duplicates(f"{where}.days", lags.days)
+    yield from duplicates(f"{where}.rows", lags.rows)
+    per_day, least = DAY // interval, farthest + lags.around
+    for rows in lags.rows:
+        if rows % per_day == 0 and (days := rows // per_day) in lags.days:
+            yield f"{where}.rows: {rows} rows are {days} days, which are in days, too; remove one"
+    given = [("days", n, per_day) for n in lags.days] + [("rows", n, 1) for n in lags.rows]
+    for unit, count, each in given:
+        if count * each < least:
             yield (
-                f"{where}: {days} days before the target and {lags.around} rows after that is "
-                f"after the last input row, {farthest} rows before the target; use at least "
-                f"{least} days"
+                f"{where}.{unit}: {count} {unit} before the target and {lags.around} rows after "
+                f"that is after the last input row, {farthest} rows before the target; use at "
+                f"least {-(-least // each)} {unit}"
             )
 
 
 def of_target(windows: Windows, model: ModelRules) -> Iterator[str]:
     """Report an output of the model that cannot be the target."""
-    if windows.target == "change" and model.is_nonnegative:
+    if windows.is_relative and model.is_nonnegative:
         yield (
-            "model.output: 'abs' cannot predict a fall of the load, but windows.target is change; "
-            "set it to linear"
+            "model.output: 'abs' cannot predict a fall of the load, but windows.target is "
+            f"{windows.target}; set it to linear"
         )
 
 

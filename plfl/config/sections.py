@@ -254,19 +254,25 @@ class Data(Section):
 
 
 class Lags(Section):
-    """Loads around the times of the targets on earlier days. One before the client's first row
-    counts as the load of the last input row."""
+    """Loads around earlier times, at fixed distances from each target. One before the client's
+    first row counts as the load of the last input row."""
 
     name: Literal["lags"]
     """This transform."""
-    days: list[Annotated[int, Field(ge=1)]] = Field([1, 2, 7], min_length=1)
+    days: list[Annotated[int, Field(ge=1)]] = [1, 2, 7]
     """How many days before the target."""
+    rows: list[Annotated[int, Field(ge=1)]] = []
+    """How many rows before the target, after those of `days`."""
     around: int = Field(2, ge=0)
     """Rows before the first and after the last of these times that are read, too."""
 
     def width(self, horizons: int) -> int:
         """Number of its columns, for windows with so many targets."""
-        return len(self.days) * (2 * self.around + horizons)
+        return (len(self.days) + len(self.rows)) * (2 * self.around + horizons)
+
+    def distances(self, interval: int) -> list[int]:
+        """Rows before the target, of `days` and `rows`, if rows are `interval` minutes apart."""
+        return [days * 24 * 60 // interval for days in self.days] + self.rows
 
 
 class Level(Section):
@@ -282,10 +288,12 @@ class Level(Section):
 
 
 class Calendar(Section):
-    """Time of day and day of the week of the target, the first one if there are several."""
+    """Time of day and day of the week."""
 
     name: Literal["calendar"]
     """This transform."""
+    of: Literal["target", "last"] = "target"
+    """Whose: those of the target, the first one if there are several, or of the last input row."""
     harmonics: int = Field(4, ge=0)
     """Sines and cosines of 1, 2, … times the angle of the time of day."""
     weekday: bool = True
@@ -343,17 +351,24 @@ class Windows(Section):
     """Fractions of training, validation and test, in the order of time (paper: 0.8, 0.1, 0.1)."""
     history: int | None = Field(None, ge=1)
     """Number of weeks of training data: the latest ones of the training set; null: all of it."""
-    scaling: Literal["pooled", "per_client"] = "pooled"
+    scaling: Literal["pooled", "per_client", "z_score"] = "pooled"
     """Min-max scaling with the limits of the training sets of all clients of a state together
-    (`pooled`, authors' code), or of each client's own training set (`per_client`)."""
-    target: Literal["load", "change"] = "load"
+    (`pooled`, authors' code), or of each client's own training set (`per_client`); or by the mean
+    and standard deviation of each client's own training set (`z_score`)."""
+    target: Literal["load", "change", "scaled_change"] = "load"
     """What is predicted: the load, scaled as above (`load`, paper), or its change from the last
     input row, in units of the client's mean absolute change up to a target in its training set
-    (`change`). With `change`, loads among the inputs are given in the same way."""
+    (`change`) or of `scaling` (`scaled_change`). With the last two, loads among the inputs are
+    given in the same way."""
     context: list[Annotated[Transform, Field(discriminator="name")]] = []
     """Further inputs, which the model reads once per window, beside the look-back: a list of
     transforms (`lags`, `level`, `calendar`, `encoding`, `ahead`) such as `{name: lags, days: [1,
     7]}`. What a transform estimates is each client's own and is never sent. Empty (paper): none."""
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether loads are given as changes from the last input row."""
+        return self.target != "load"
 
     @property
     def farthest(self) -> int:

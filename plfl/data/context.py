@@ -22,8 +22,6 @@ from plfl.data.units import Unit, known
 from plfl.errors import DataError
 
 Floats = NDArray[np.float64]
-MINUTES = 24 * 60
-"""Minutes in a day."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,8 @@ def reach(transforms: Sequence[Transform], look_back: int, look_ahead: int, inte
     rows = look_back
     for one in transforms:
         if isinstance(one, Lags):
-            rows = max(rows, max(one.days) * MINUTES // interval - look_ahead + one.around + 1)
+            farthest = max(one.distances(interval))
+            rows = max(rows, farthest - look_ahead + one.around + 1)
         elif isinstance(one, Encoding):
             rows = max(rows, look_ahead + 1, 2)
     return rows
@@ -126,11 +125,11 @@ def _columns(
 ) -> Floats | NDArray[np.float32]:
     match transform:
         case Lags():
-            return lags(series, transform.days, transform.around)
+            return lags(series, transform.distances(series.interval), transform.around)
         case Level():
             return level(series, Unit(*estimated.tolist()))
         case Calendar():
-            return calendar(series, transform.harmonics, transform.weekday)
+            return calendar(series, transform)
         case Encoding():
             return encoding(series, estimated)
         case Ahead():
@@ -139,15 +138,14 @@ def _columns(
             assert_never(transform)
 
 
-def lags(series: Series, days: Sequence[int], around: int) -> Floats:
-    """Loads y_(g−d+j), j = −around … H − 1 + around, of each number of days d before the target g.
+def lags(series: Series, distances: Sequence[int], around: int) -> Floats:
+    """Loads y_(g−d+j), j = −around … H − 1 + around, of each number of rows d before the target g.
 
     They are scaled as the loads of the look-back are. A load that is unknown counts as y_l: one
     before the client's first row, or after row l.
     """
-    per_day = MINUTES // series.interval
     rows = range(-around, series.horizons + around)
-    steps = [d * per_day - series.look_ahead - j for d in days for j in rows]
+    steps = [d - series.look_ahead - j for d in distances for j in rows]
     loads = np.stack([series.back(n) for n in steps], axis=1)
     zero = series.load[:, None] if series.relative else series.offset
     return np.asarray((loads - zero) / series.scale, float)
@@ -162,11 +160,12 @@ def level(series: Series, unit: Unit) -> Floats:
     return unit.level(series.load)
 
 
-def calendar(series: Series, harmonics: int, day_of_week: bool) -> Floats:
-    """Sines and cosines of g's time of day, and g's day of the week (one-hot, Monday first)."""
-    stamps = series.stamps[series.targets]
-    parts = [time_of_day(stamps, harmonics), *([weekday(stamps)] if day_of_week else [])]
-    return np.concatenate(parts, axis=1)
+def calendar(series: Series, settings: Calendar) -> Floats:
+    """Sines and cosines of the time of day, and the day of the week (one-hot, Monday first), of g
+    or of l."""
+    stamps = series.stamps[series.targets if settings.of == "target" else series.rows]
+    days = [weekday(stamps)] if settings.weekday else []
+    return np.concatenate([time_of_day(stamps, settings.harmonics), *days], axis=1)
 
 
 def encoding(series: Series, edges: Floats) -> Floats:

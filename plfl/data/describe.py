@@ -104,7 +104,7 @@ def judge(description: pd.DataFrame, windows: Windows) -> list[str]:
         windows: the same as for `describe`.
     """
     # The size of a client does not matter if its load is scaled by itself.
-    pooled = windows.scaling == "pooled" and windows.target == "load"
+    pooled = windows.scaling == "pooled" and windows.target != "change"
     largest = description["max"].max() if pooled else -np.inf
     worries = [
         f"{client.Index}: {worry}"
@@ -137,10 +137,11 @@ def _worries(client: Any, largest: float, windows: Windows) -> Iterator[str]:
             "working"
         )
     if client.outliers:
-        reason = ", because min-max scaling compresses all others"
+        min_max = windows.target != "change" and windows.scaling != "z_score"
+        reason = ", because min-max scaling compresses all others" if min_max else ""
         yield (
             f"{client.outliers} readings are above {OUTLIER} times the median, up to "
-            f"{client.max:g} kWh; check them{reason if windows.target == 'load' else ''}"
+            f"{client.max:g} kWh; check them{reason}"
         )
     if client.zeros > 0.5:
         yield f"{client.zeros:.0%} of the readings are zero; check that the meter was in use"

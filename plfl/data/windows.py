@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from plfl.config.sections import Windows
 from plfl.data import context
 from plfl.data.dataset import SPLITS, WEEK, Dataset
-from plfl.data.units import Unit
+from plfl.data.units import Unit, known
 from plfl.errors import DataError
 
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -24,8 +24,8 @@ def build(
 ) -> Dataset:
     """Split and scale the clients' tables, in their order.
 
-    Features are scaled to [0, 1] by their minimum and maximum in the training sets. A feature that
-    is constant there becomes 1.
+    Features are scaled by their minimum and maximum in the training sets, to [0, 1], or by their
+    mean and standard deviation there. A feature that is constant there becomes 1.
 
     Args:
         tables: one table per client, see `plfl.data.features.assemble`; the load comes first.
@@ -164,10 +164,13 @@ def _scales(
     limits: Limits | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """`Scaling.offset` and `Scaling.scale` (N, F) of all clients."""
-    low, high = _limits(raw, edges, windows.scaling)
-    if limits is not None:
-        low[:], high[:] = limits
-    spread = high - low
+    if windows.scaling == "z_score":
+        low, spread = _moments(raw, edges)
+    else:
+        low, high = _limits(raw, edges, windows.scaling)
+        if limits is not None:
+            low[:], high[:] = limits
+        spread = high - low
     # A constant feature becomes 1 (authors' code).
     offset, scale = np.where(spread > 0, low, low - 1), np.where(spread > 0, spread, 1)
     if windows.target == "change":
@@ -201,7 +204,7 @@ def _series(
                 training=training[i],
                 offset=offset[i, 0],
                 scale=scale[i, 0],
-                relative=windows.target == "change",
+                relative=windows.is_relative,
                 look_back=windows.look_back,
                 look_ahead=windows.look_ahead,
                 horizons=windows.horizons,
@@ -329,6 +332,23 @@ def _training(raw: list[NDArray[np.float64]], edges: NDArray[np.int64]) -> list[
     """Rows of the training set of each client, counted from the client's first row."""
     before = np.cumsum([0, *map(len, raw)])[:-1, None]
     return [slice(first, end) for first, end in (edges[:, :2] - before).tolist()]
+
+
+def _moments(
+    raw: list[NDArray[np.float64]], edges: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation (N, F) of each feature in the client's own training set.
+
+    The deviation of a constant feature is 0, whatever the rounding of its mean. A feature that has
+    no value there has mean and deviation 0.
+    """
+    mean, deviation = (np.zeros((len(raw), raw[0].shape[1])) for _ in range(2))
+    for i, (rows, part) in enumerate(zip(raw, _training(raw, edges), strict=True)):
+        for f, column in enumerate(rows[part].T):
+            if len(values := known(column)):
+                mean[i, f] = values.mean()
+                deviation[i, f] = values.std() if np.ptp(values) > 0 else 0.0
+    return mean, deviation
 
 
 def _limits(raw: list[NDArray[np.float64]], edges: NDArray[np.int64], scaling: str) -> Limits:

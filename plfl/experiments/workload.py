@@ -214,7 +214,7 @@ def _noise(study: Study) -> Examples:
         bounds=np.array([[0, first, first, rows]]),
         load_offset=np.zeros(1),
         load_scale=np.ones(1),
-        relative=study.windows.target == "change",
+        relative=study.windows.is_relative,
         look_back=study.windows.look_back,
         look_ahead=study.windows.look_ahead,
         horizons=study.windows.horizons,

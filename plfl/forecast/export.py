@@ -104,7 +104,7 @@ def export(
     """
     module = network_of(study, shape).module()
     nn.utils.vector_to_parameters(row.clone(), module.parameters())
-    relative, task = study.windows.target == "change", cast(Task, study.task)
+    relative, task = study.windows.is_relative, cast(Task, study.task)
     program = Forecasting(module, scaling, relative, task, margins).eval()
     described = {
         "plfl": __version__,

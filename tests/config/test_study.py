@@ -172,6 +172,19 @@ def test_schemes_that_cannot_be_read_are_not_missed_in_the_grid(sharing: object)
             "windows.context.0.lags.days: 1 days before the target and 2 rows after that",
         ),
         (
+            {"windows": {"context": [{"name": "lags", "days": [], "rows": [5, 6]}]}},
+            "windows.context.0.lags.rows: 5 rows before the target and 2 rows after that is after "
+            "the last input row, 4 rows before the target; use at least 6 rows",
+        ),
+        (
+            {"windows": {"context": [{"name": "lags", "rows": [192]}]}},
+            "windows.context.0.lags.rows: 192 rows are 2 days, which are in days, too; remove one",
+        ),
+        (
+            {"windows": {"context": [{"name": "lags", "days": []}]}},
+            "windows.context.0.lags: neither days nor rows say how far back",
+        ),
+        (
             {"windows": {"context": [{"name": "ahead", "features": ["load"]}]}},
             "windows.context.0.ahead.features: 'load' is not known ahead",
         ),

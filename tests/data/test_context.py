@@ -165,6 +165,53 @@ def test_lags_are_scaled_as_the_loads_of_the_look_back() -> None:
     )
 
 
+def test_lags_lie_at_any_distance() -> None:
+    """Rows of a quarter of an hour, beside days, in the order of the lists."""
+    lags = {"name": "lags", "days": [1], "rows": [30, 7], "around": 1}
+    w = windows([lags], target="load", horizons=2)
+    t = table(7, 900)
+    data = build({"a": t}, w)
+    start = int(data.starts(0, "test")[5])
+    first = start + data.look_back - 1 + w.look_ahead
+    rows = [first - d + j for d in (96, 30, 7) for j in (-1, 0, 1, 2)]
+    found = data.context[start + data.look_back - 1]
+    assert found.shape == (w.context_width,) == (12,)
+    np.testing.assert_array_equal(found, data.features[rows, 0])
+    alone = build({"a": t}, windows([lags | {"days": []}], target="load", horizons=2))
+    np.testing.assert_array_equal(alone.context, data.context[:, 4:])
+
+
+def test_the_calendar_of_the_last_input_row() -> None:
+    t = table(7, 900)
+    own = {"name": "calendar", "harmonics": 2}
+    data = build({"a": t}, windows([own, own | {"of": "last"}], look_ahead=5))
+    target, last = np.split(data.context, 2, axis=1)
+    np.testing.assert_array_equal(last[5:], target[:-5])
+    angle = 2 * np.pi * np.arange(1, 900) / 96
+    np.testing.assert_allclose(last[:-1, 0], np.sin(angle), atol=1e-6)
+    np.testing.assert_array_equal(last[:, 4:].argmax(1), t.index.day_of_week)
+
+
+@pytest.mark.parametrize("scaling", ["pooled", "per_client", "z_score"])
+def test_changes_in_the_units_of_the_scaling(scaling: str) -> None:
+    lags = [{"name": "lags", "days": [1], "around": 0}]
+    w = windows(lags, target="scaled_change", scaling=scaling)
+    data = build({"a": table(1, 900), "b": table(2, 900)}, w)
+    assert data.relative
+    train = [data.load[first:end] for first, end in data.bounds[:, :2]]
+    for client, own in enumerate(train):
+        every = own if scaling == "per_client" else np.concatenate(train)
+        unit = own.std() if scaling == "z_score" else np.ptp(every)
+        starts = data.starts(client, "test")
+        last, truth = data.persistence_rows(starts), data.truth(starts)
+        change = (truth - data.load[last]) / unit
+        np.testing.assert_allclose(data.targets[last], change, rtol=1e-5)
+        before = data.load[data.target_rows(starts) - 96] - data.load[last]
+        np.testing.assert_allclose(data.context[last, 0], before / unit, rtol=1e-5)
+        forecast = data.in_kwh(client, starts, data.targets[last].astype(float))
+        np.testing.assert_allclose(forecast, truth, rtol=1e-5)
+
+
 @pytest.mark.parametrize("constant", [0.0, 5.0, -3.0])
 def test_constant_loads_have_numbers_too(constant: float) -> None:
     t = table(9, 900)

@@ -74,7 +74,11 @@ def test_the_limits_of_a_load_that_is_not_scaled_by_them_do_not_cross(tmp_path):
         assert (len(sent & seen) > 0) == crosses
 
 
-DAYS = CONTEXT["windows"] | {"context": [{"name": "lags", "days": [1, 2]}, {"name": "level"}]}
+DAYS = {
+    "target": "scaled_change",
+    "scaling": "z_score",
+    "context": [{"name": "lags", "days": [1], "rows": [7]}, {"name": "level"}],
+}
 
 
 AHEAD = CONTEXT | {
