@@ -94,8 +94,8 @@ class Meters(Section):
     """Unit of the load column: energy in the interval (`kWh`, `Wh`) or mean power during it (`kW`,
     `W`)."""
     cumulative: bool = False
-    """The load column is a cumulative register: the load is the difference between its readings, and
-    there is a gap where the register decreases."""
+    """The load column is a cumulative register: the load is the difference between its readings,
+    and there is a gap where the register decreases."""
     max_gap: int = Field(60, ge=0)
     """Longest gap that is filled, in minutes. The last reading before the gap is carried forward,
     in the load and in every other column, so that no forecast uses a later reading. Windows that
@@ -207,8 +207,8 @@ class Data(Section):
     """Inputs of the model, in order. The first must be `load`. The paper uses all eight. With
     `meters`, columns of your own are possible, too: see `data.meters.columns`."""
     resample: Literal[30, 60] | None = None
-    """Minutes between the rows of a series, if longer than between its readings. Loads are summed over
-    this time, other values averaged. null: a row for each reading."""
+    """Minutes between the rows of a series, if longer than between its readings. Loads are summed
+    over this time, other values averaged. null: a row for each reading."""
     comstock: Comstock = Comstock()
     meters: Meters = Meters()
     sample: Sample = Sample()
