@@ -254,15 +254,15 @@ class Data(Section):
 
 
 class Lags(Section):
-    """Loads around earlier times, at fixed distances from each target. One before the client's
-    first row counts as the load of the last input row."""
+    """Loads around earlier times, at fixed distances from each target. A load before the client's
+    first row is replaced by that of the last input row."""
 
     name: Literal["lags"]
     """This transform."""
     days: list[Annotated[int, Field(ge=1)]] = [1, 2, 7]
-    """How many days before the target."""
+    """Distances in days before the target."""
     rows: list[Annotated[int, Field(ge=1)]] = []
-    """How many rows before the target, after those of `days`."""
+    """Further distances, in rows before the target."""
     around: int = Field(2, ge=0)
     """Rows before the first and after the last of these times that are read, too."""
 
@@ -293,7 +293,7 @@ class Calendar(Section):
     name: Literal["calendar"]
     """This transform."""
     of: Literal["target", "last"] = "target"
-    """Whose: those of the target, the first one if there are several, or of the last input row."""
+    """The row that they describe: the (first) target, or the last input row."""
     harmonics: int = Field(4, ge=0)
     """Sines and cosines of 1, 2, … times the angle of the time of day."""
     weekday: bool = True
