@@ -21,6 +21,8 @@ from plfl.errors import PlflError
 from plfl.files import digest, sha256
 from plfl.registry import Algorithm, defined_in, files, plug
 
+_OWN = "plfl_own_"
+"""Begins the names of modules from the user's own files."""
 GROUP = "plfl.plugins"
 """The group of entry points."""
 ROOMS = {
@@ -140,7 +142,7 @@ def import_file(file: Path, code: str) -> ModuleType:
     Raises:
         PlflError: the file cannot be imported; the message names the line.
     """
-    spec = importlib.util.spec_from_file_location(f"plfl_own_{file.stem}_{code[:12]}", file)
+    spec = importlib.util.spec_from_file_location(f"{_OWN}{file.stem}_{code[:12]}", file)
     if spec is None or spec.loader is None:
         raise PlflError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
@@ -153,6 +155,12 @@ def import_file(file: Path, code: str) -> ModuleType:
             f"{file}{line_of(error, file)} cannot be imported: {_said(error)}"
         ) from None
     return module
+
+
+def is_own(file: str) -> bool:
+    """Whether `import_file` has imported this file."""
+    own = (module for name, module in sys.modules.items() if name.startswith(_OWN))
+    return any(module.__file__ == file for module in own)
 
 
 def _said(error: BaseException) -> str:
