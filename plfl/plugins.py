@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -225,8 +226,26 @@ def _plugin(origin: str, module: ModuleType, code: str) -> Plugin:
                 f"{origin} defines nothing that plfl knows: no class with a `name` that derives "
                 f"from a {', '.join(ROOMS.values())}, and no figure (`OUTPUTS`, `CAPTION`, `draw`)"
             )
+        for cls in found.values():
+            _check_functions(origin, cls)
         _origins[module.__name__] = plugin
     return _origins[module.__name__]
+
+
+def _check_functions(origin: str, cls: type[Algorithm]) -> None:
+    """Refuse functions that are most likely misspelt, because nothing would ever call them.
+
+    Raises:
+        PlflError: a function of the class has nearly the name of one that plfl calls.
+    """
+    bases = {name for base in cls.__mro__[1:] for name in vars(base)}
+    called = [name for name in bases if not name.startswith("_")]
+    for name in vars(cls).keys() - bases:
+        if callable(vars(cls)[name]) and (meant := get_close_matches(name, called, 1, 0.85)):
+            raise PlflError(
+                f"{origin}: {cls.__name__}.{name} is never called; did you mean {meant[0]!r}? If "
+                "it is a function of your own, rename it"
+            )
 
 
 def _room(cls: type[Algorithm]) -> str:

@@ -132,7 +132,9 @@ def test_all_problems_are_reported_at_once(project: Project) -> None:
     project.write("empty.py", "x = 1\n")
     project.write("twin.py", example("CONTRIBUTING.md"))
     project.write("taken.py", example("CONTRIBUTING.md").replace('"signum"', '"adam"'))
-    names = ["signum", "broken", "wrong", "empty", "twin", "taken", "none"]
+    misspelt = example("CONTRIBUTING.md").replace('"signum"', '"sign"').replace("init(", "initt(")
+    project.write("misspelt.py", misspelt)
+    names = ["signum", "misspelt", "broken", "wrong", "empty", "twin", "taken", "none"]
     with pytest.raises(ConfigError) as error:
         project.load(plugins=[f"{name}.py" for name in names] + ["notes.txt"], data={"clients": 0})
     for part in (
@@ -142,6 +144,7 @@ def test_all_problems_are_reported_at_once(project: Project) -> None:
         "mine/twin.py defines the local optimiser signum, as mine/signum.py does; rename one",
         "mine/taken.py defines the local optimiser adam, as plfl does; rename one",
         "plugins: mine/none.py: the file does not exist; correct the path",
+        "mine/misspelt.py: Signum.initt is never called; did you mean 'init'?",
         "plugins: mine/notes.txt is not a Python file",
         "data.clients: 0 is not allowed",
     ):
