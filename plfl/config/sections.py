@@ -623,7 +623,7 @@ class Scarcity(Section):
     late: float = Field(0.0, ge=0, le=0.5)
     """Fraction of a state's clients that join after the federation of the others has ended. They
     train the head of its last global model. Each client is late once. 0: no client joins late."""
-    head: Literal["mlp", "last"] = "mlp"
+    head: Head = "mlp"
     """What clients that join late train: the head of the model, in the paper the whole MLP (`mlp`),
     or its last layer (`last`)."""
     epochs: int = Field(2, ge=1)

@@ -77,6 +77,7 @@ class FaFed(FedOpt):
     name = "fafed"
     label = "FAFED (experimental)"
     reads_rate = True
+    own_server = "it has its own server step"
 
     a: float = Field(0.1, gt=0, le=1)
     """Weight a of the new gradient in the momentum (ours); 1: plain gradients."""
@@ -89,9 +90,7 @@ class FaFed(FedOpt):
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if type(client_opt) is not Sgd:
             return "its clients have their own local steps; use sgd, whose lr is η"
-        if server_opt.name != "fedavg" or server_opt.lr != 1:
-            return "it has its own server step; use fedavg with lr 1"
-        return None
+        return super().refuses(client_opt, server_opt)
 
     @property
     def simulation_only(self) -> str | None:
