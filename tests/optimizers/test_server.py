@@ -173,6 +173,6 @@ def test_fedavgadaptive_absent_clients_keep_their_copy():
 
 
 def test_the_mean_is_over_all_of_many_clients():
-    weights, rows = torch.rand(40), torch.rand(40, 3)
+    weights, rows = torch.linspace(0, 1, 40), torch.linspace(-1, 2, 120).view(40, 3)
     expected = weights.double().numpy() @ rows.double().numpy()
     assert weighted_sum(weights, rows).tolist() == pytest.approx(expected.tolist())
