@@ -69,6 +69,7 @@ def memories(method: Method, *names: str, rounds: int = 3, **kwargs: Any) -> lis
         (Scaffold(option="i"), SGD, AVG, [2, 1.49, 1.17665, 1.00481525]),
         (Scaffold(), SGD, AVG, [2, 1.49, 1.1819, 1.009049]),
         (FedDyn(alpha=1), SGD, AVG, [2, 1.04, 0.5036, 0.369524]),
+        (FedDyn(alpha=0.5), SGD, AVG, [2.0, 1.01, 0.404225, 0.2415858125]),
         (FedADC(), SGD, AVG, [2, 1.49, 0.790025, 0.2309343125]),
         (FedADC(variant="nesterov"), SGD, AVG, [2, 1.49, 0.8852675, 0.4745884381]),
         (FedADC(beta_l=0.5), SGD, AVG, [2, 1.49, 0.764525, 0.1596618125]),

@@ -12,9 +12,9 @@ from plfl.config.study import Study
 from plfl.results import claims, paper_claims
 from plfl.results.claims import verdicts
 from plfl.results.records import CELL, MODELS
-from plfl.results.statistics import ALPHA
+from plfl.results.statistics import ALPHA, Comparison
 from plfl.results.tables import Tables
-from plfl.results.verdict import Verdict, settle
+from plfl.results.verdict import Evidence, Verdict, judge, settle
 from tests.helpers.constructed import BYTES, write, wrong_verdicts
 
 STATE = {"CA": 1.5, "IL": 0.8, "NY": 0.7}
@@ -284,3 +284,10 @@ def test_no_effect_no_verdict(shock: float) -> None:
 def test_the_interval_of_a_factor_over_a_few_clients_is_readable() -> None:
     verdict = Verdict("f", None, effect=5.884, low=2.52, high=6.86e4, unit="factor")
     assert claims.estimate(verdict) == "5.88-fold [2.52, over 1,000]"
+
+
+@pytest.mark.parametrize(("sign", "answer"), [(1, "undecided"), (-1, "does not hold")])
+def test_a_cell_that_diverged_does_not_save_a_false_claim(sign: int, answer: str) -> None:
+    differences = sign * np.linspace(1, 1.2, 18).reshape(6, 3)
+    evidence = Evidence([Comparison(("a", "b"), {"CA": differences})], blocking=("a",))
+    assert judge(Verdict("c1", "local"), evidence, draws=99).answer == answer
