@@ -88,14 +88,14 @@ def plugged(package: str) -> dict[str, type[Algorithm]]:
     return dict(_plugged.get(package, {}))
 
 
-def files(package: str) -> list[str]:
-    """Names of the files of `package`, whether or not they define an algorithm."""
-    return [info.name for info in pkgutil.iter_modules(importlib.import_module(package).__path__)]
+@cache
+def files(package: str) -> tuple[str, ...]:
+    """Names of the files of `package`, whether or not they define an algorithm.
 
-
-def names(package: str) -> list[str]:
-    """Names that `algorithm` may know: of the files of `package`, and of plug-ins."""
-    return [*files(package), *plugged(package)]
+    They are listed once: a configuration asks for them hundreds of times.
+    """
+    found = pkgutil.iter_modules(importlib.import_module(package).__path__)
+    return tuple(info.name for info in found)
 
 
 def algorithm(package: str, name: str) -> type[Algorithm] | None:
@@ -114,8 +114,8 @@ def available(package: str, kind: type[Kind]) -> dict[str, type[Kind]]:
     Raises:
         PlflError: see `algorithm`.
     """
-    algorithms = {name: algorithm(package, name) for name in sorted(names(package))}
-    return {name: cast(type[Kind], cls) for name, cls in algorithms.items() if cls is not None}
+    found = _in_files(package) | plugged(package)
+    return cast(dict[str, type[Kind]], {name: found[name] for name in sorted(found)})
 
 
 def algorithms(package: str) -> dict[str, type[Algorithm]]:
@@ -133,6 +133,13 @@ def find(package: str, kind: type[Kind], name: str) -> type[Kind]:
     if found is None:
         raise KeyError(name)
     return cast(type[Kind], found)
+
+
+@cache
+def _in_files(package: str) -> dict[str, type[Algorithm]]:
+    """The algorithms in all files of `package`, by name."""
+    algorithms = {name: _in_file(package, name) for name in sorted(files(package))}
+    return {name: cls for name, cls in algorithms.items() if cls is not None}
 
 
 @cache
@@ -162,6 +169,7 @@ def defined_in(module: ModuleType) -> list[type[Algorithm]]:
     ]
 
 
+@cache  # the schema describes the same blocks many times
 def _docstrings(cls: type) -> dict[str, str]:
     """The docstrings below the annotated attributes that a class itself defines."""
     try:

@@ -1,6 +1,5 @@
 """`plfl methods` says what there is."""
 
-import inspect
 import json
 import re
 from pathlib import Path
@@ -14,10 +13,10 @@ from plfl import methods, registry
 from plfl.cli import catalogue
 from plfl.cli import main as cli
 from plfl.cli.catalogue import entries
+from plfl.config.sections import Calibration
 from plfl.errors import PlflError
 from plfl.experiments.message_sizes import _as_terms, sizes
 from plfl.experiments.train import train
-from plfl.federated.calibration import calibrate
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
 from tests.helpers import tiny
@@ -29,24 +28,32 @@ EVERY = [
 ]
 
 
+LISTED = [*EVERY, ("calibration", "calibration")]
+
+
+@pytest.fixture(scope="module")
+def of() -> dict[tuple[str, str], dict[str, Any]]:
+    """The entries, by axis and name."""
+    return {(entry["axis"], entry["name"]): entry for entry in entries()}
+
+
 def test_every_algorithm_is_listed_once() -> None:
-    listed = [(entry["axis"], entry["name"]) for entry in entries()]
-    assert listed == [*EVERY, ("calibration", "calibration")]
+    assert [(entry["axis"], entry["name"]) for entry in entries()] == LISTED
     assert {("method", "scaffold"), ("server_opt", "slowmo"), ("client_opt", "sgdm")} < set(EVERY)
 
 
-@pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry["name"])
+@pytest.mark.parametrize("key", LISTED, ids="-".join)
 def test_an_algorithm_says_what_it_is_and_what_its_parameters_mean(
-    entry: dict[str, Any],
+    of: dict[tuple[str, str], dict[str, Any]], key: tuple[str, str]
 ) -> None:
+    entry = of[key]
     assert entry["citation"].endswith(".")
     assert entry["about"]
     for name, parameter in entry["parameters"].items():
         assert parameter["meaning"].endswith("."), name
 
 
-def test_parameters_are_those_of_the_code() -> None:
-    of = {(entry["axis"], entry["name"]): entry for entry in entries()}
+def test_parameters_are_those_of_the_code(of: dict[tuple[str, str], dict[str, Any]]) -> None:
     for axis, package in catalogue.ROOMS.items():
         for name, cls in package.available().items():
             shown = of[axis, name]["parameters"]
@@ -85,8 +92,10 @@ The authors' program sends double precision; IFCA has two models, FedSC ten bins
 
 
 @pytest.mark.parametrize("name", methods.available())
-def test_what_a_method_sends_is_counted(name: str) -> None:
-    (entry,) = (e for e in entries() if (e["axis"], e["name"]) == ("method", name))
+def test_what_a_method_sends_is_counted(
+    of: dict[tuple[str, str], dict[str, Any]], name: str
+) -> None:
+    entry = of["method", name]
     expected = SENT.get(name, ("0", "0", "d_s", "d_s"))
     keys = ("before_down", "before_up", "down", "up")
     assert tuple(entry["floats"][key] for key in keys) == expected
@@ -134,8 +143,7 @@ def test_calibration_is_listed_with_its_parameters() -> None:
     entry = entries()[-1]
     assert "Ozfatura" in entry["citation"]
     defaults = {name: p["default"] for name, p in entry["parameters"].items()}
-    wanted = inspect.signature(calibrate).parameters.values()
-    assert defaults == {p.name: p.default for p in wanted if p.kind is p.KEYWORD_ONLY}
+    assert defaults == Calibration().model_dump()
     assert {"epochs", "variant", "mu", "lam", "bins"} <= set(defaults)
     assert set(entry["floats"].values()) == {"0"}
 
