@@ -28,7 +28,8 @@ COLUMNS = (
 
 def add(commands: Commands) -> None:
     """Add `data` to the commands of `plfl`."""
-    parser = commands.add_parser("data", help="import meters, and check series before training")
+    about = "import meters, and check series before training"
+    parser = commands.add_parser("data", help=about, description=f"{about[0].upper()}{about[1:]}.")
     commands_of_data = parser.add_subparsers(required=True, metavar="COMMAND")
     about = "describe the series of a study or folder and list possible problems"
     check = add_parser(commands_of_data, "check", about, EXAMPLES, run)

@@ -1,6 +1,6 @@
-"""Experimental: the equations are from memory and have not been checked against the paper. FAFED
-combines adaptive steps with variance-reduced momentum. Each client corrects its momentum with
-gradients at two points on the same minibatch, as in STORM. All clients scale their steps by the
+"""Experimental: the equations have not been checked against the text of the paper. FAFED combines
+adaptive steps with variance-reduced momentum. Each client corrects its momentum with gradients at
+two points on the same minibatch, as in STORM. All clients scale their steps by the
 same matrix, so that adaptivity does not pull them apart.
 
 Source: Xidong Wu, Feihu Huang, Zhengmian Hu and Heng Huang, "Faster Adaptive Federated Learning",
@@ -71,8 +71,8 @@ class State(MethodState):
 
 
 class FaFed(FedOpt):
-    """Experimental, because its equations are from memory: adaptive federated learning with
-    momentum-based variance reduction."""
+    """Experimental, since its equations are not checked against the paper: adaptive federated
+    learning with momentum-based variance reduction."""
 
     name = "fafed"
     label = "FAFED (experimental)"

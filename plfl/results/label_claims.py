@@ -98,9 +98,9 @@ def as_json(study: Study, judgements: Sequence[Verdict]) -> dict[str, Any]:
 def about(study: Study) -> str:
     """What the numbers of the verdicts are."""
     chosen = (
-        "Every row chose its hyperparameters on validation"
+        "The hyperparameters of every row of the grid were chosen on validation"
         if study.tuning.search
-        else "Hyperparameters were set, not chosen"
+        else "Hyperparameters have fixed values"
     )
     return (
         f"{chosen}. Differences of test accuracy in points are positive where they support the "
