@@ -6,22 +6,57 @@ not what the study means: the key is *unsure*, and no problem of it is reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from plfl.config import checks
+from plfl.config.combinations import Combinations
+from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
-
-if TYPE_CHECKING:  # a study checks itself
-    from plfl.config.study import Study
+from plfl.config.sections import Compute, Data, Federation, Grid, Tuning, Windows
+from plfl.config.task_rules import TaskRules
+from plfl.layout import ParameterLayout, WindowShape
 
 Unsure = frozenset[str]
 """Keys of two parts at most, such as `data.source`, whose values are not those that a study
 means."""
 
 
-def problems(study: Study, unsure: Unsure) -> Iterator[str]:
+class Checked(Protocol):
+    """What is checked of a `Study`, which checks itself."""
+
+    @property
+    def data(self) -> Data: ...
+    @property
+    def windows(self) -> Windows: ...
+    @property
+    def task(self) -> TaskRules: ...
+    @property
+    def model(self) -> ModelRules: ...
+    @property
+    def sharing(self) -> Mapping[str, list[str]]: ...
+    @property
+    def grid(self) -> Grid: ...
+    @property
+    def federation(self) -> Federation: ...
+    @property
+    def tuning(self) -> Tuning: ...
+    @property
+    def compute(self) -> Compute: ...
+    @property
+    def combinations(self) -> Combinations: ...
+    @property
+    def unshareable(self) -> Mapping[tuple[str, str], str]: ...
+    @property
+    def untuned(self) -> Mapping[str, tuple[Candidate, bool]]: ...
+    @property
+    def window_shape(self) -> WindowShape: ...
+    @property
+    def layout(self) -> ParameterLayout: ...
+
+
+def problems(study: Checked, unsure: Unsure) -> Iterator[str]:
     """Problems of keys that do not fit each other, without those that are about an `unsure` key."""
     doubts = _Doubts(unsure)
     schemes = study.grid.sharing if doubts.within("sharing") else study.sharing
@@ -51,7 +86,7 @@ class _Doubts:
         return any(key.split(".")[0] == block for key in self.keys)
 
 
-def _of_data(study: Study, doubts: _Doubts) -> Iterator[str]:
+def _of_data(study: Checked, doubts: _Doubts) -> Iterator[str]:
     """The data, and the task with them."""
     data = study.data
     yield from checks.of_data(data)
@@ -63,7 +98,7 @@ def _of_data(study: Study, doubts: _Doubts) -> Iterator[str]:
         yield from checks.of_selection(data, study.federation)
 
 
-def _of_training(study: Study, doubts: _Doubts) -> Iterator[str]:
+def _of_training(study: Checked, doubts: _Doubts) -> Iterator[str]:
     """The rounds, and the methods with the task."""
     yield from checks.of_local_work(study.federation)
     if not doubts.of("task.name"):
@@ -73,7 +108,7 @@ def _of_training(study: Study, doubts: _Doubts) -> Iterator[str]:
         yield from checks.of_methods(methods, study.model, study.task, study.federation)
 
 
-def _of_model(study: Study, doubts: _Doubts) -> Iterator[str]:
+def _of_model(study: Checked, doubts: _Doubts) -> Iterator[str]:
     """The model, and the sharing schemes, which name its parameters."""
     if doubts.within("model"):
         return
@@ -89,7 +124,7 @@ def _of_model(study: Study, doubts: _Doubts) -> Iterator[str]:
             yield from checks.of_schemes(study.grid, study.unshareable)
 
 
-def _of_grid(study: Study, doubts: _Doubts) -> Iterator[str]:
+def _of_grid(study: Checked, doubts: _Doubts) -> Iterator[str]:
     """The combinations of the grid, and what is tuned in them."""
     kinds = {kind for kind in KINDS if doubts.of(f"grid.{kind}")}
     if not (kinds or doubts.of("grid.refused")):
@@ -97,23 +132,12 @@ def _of_grid(study: Study, doubts: _Doubts) -> Iterator[str]:
     yield from checks.of_paths(study.tuning, study.grid, kinds)
     yield from checks.of_values(study.tuning, study.combinations.algorithms)
     if _has_shape(study) and not (kinds or doubts.within("tuning")):
-        yield from checks.of_budgets(study.tuning, _untuned_cells(study))
+        yield from checks.of_budgets(study.tuning, study.untuned)
 
 
-def _has_shape(study: Study) -> bool:
+def _has_shape(study: Checked) -> bool:
     """Whether it is known what the model returns.
 
     The number of classes follows from the images, that of other outputs from a task that fits.
     """
     return study.data.is_images or not any(checks.of_task(study.task.name, study.data))
-
-
-def _untuned_cells(study: Study) -> dict[str, tuple[Candidate, bool]]:
-    """The first cell of each combination: its algorithms, and whether clients train alone."""
-    combinations = study.combinations
-    first = {cell.combination: cell for cell in reversed(study.cells)}
-    return {
-        str(cell): (combinations.untuned(*names), study.is_alone(cell))
-        for names, cell in first.items()
-        if combinations.is_known(*names)
-    }

@@ -359,6 +359,17 @@ class Study(Section):
             and (cell.method, cell.sharing) not in self.unshareable
         ]
 
+    @property
+    def untuned(self) -> dict[str, tuple[Candidate, bool]]:
+        """The first cell of each combination: its algorithms, and whether clients train alone."""
+        combinations = self.combinations
+        first = {cell.combination: cell for cell in reversed(self.cells)}
+        return {
+            str(cell): (combinations.untuned(*names), self.is_alone(cell))
+            for names, cell in first.items()
+            if combinations.is_known(*names)
+        }
+
     def with_all_seeds(self, cells: Iterable[Cell]) -> list[Cell]:
         """These cells and, if they are tuned, those that differ from them only in their seeds.
 
