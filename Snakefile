@@ -1,6 +1,7 @@
 """A study: buildings → windows → federations → tables → figures, page and MLflow."""
 
 import re
+import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -9,7 +10,7 @@ from snakemake.utils import min_version
 from plfl.errors import PlflError
 from plfl.config.study import Study
 from plfl.config.loading import read
-from plfl.pipeline.jobs import announce, claim
+from plfl.pipeline.jobs import announce, claim, replaced
 
 min_version("9.8")
 
@@ -110,7 +111,17 @@ onstart:
             claim(study)
         except PlflError as error:
             raise WorkflowError(str(error)) from None
+        if warning := replaced(study):
+            print(warning, file=sys.stderr)
 
 
 onsuccess:
     print(announce(study))
+
+
+onerror:
+    print(
+        f"\nThe study {study.name!r} is not finished. Correct the error above, if there is one, and"
+        " run the same command again: it continues where it stopped.\n",
+        file=sys.stderr,
+    )

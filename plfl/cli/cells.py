@@ -69,16 +69,18 @@ def run(options: argparse.Namespace) -> None:
     print(
         f"\n{study.name}: {counted(int(total['cells']), 'cell')}, "
         f"{counted(int(total['trainings']), 'training')}, "
-        f"{total['client_steps']:,.0f} client-steps, at least {total['megabytes']:,.0f} MB between "
-        f"clients and servers\nthe training itself takes about {duration(seconds)} in one job, "
+        f"{total['client_steps']:,.0f} client-steps, at least {_short(total['megabytes'])} MB "
+        "between clients and servers\n"
+        f"the training itself takes about {duration(seconds)} in one job, "
         f"{duration(seconds / cores)} on {cores} cores ({trained_by}, "
-        f"{per_second} client-steps/s measured now{assumed})"
+        f"{per_second} client-steps/s measured now{assumed})\n"
+        f"next: plfl study {options.config}"
     )
 
 
-def _short(rate: float) -> str:
-    """A rate as text; a slow one with two digits."""
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
+def _short(number: float) -> str:
+    """A number as text; a small one with two digits."""
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
 
 def _check_states(study: Study) -> None:

@@ -78,6 +78,8 @@ def run(options: argparse.Namespace) -> None:
         print("\n".join([*found, ""]))
     if problems:
         raise DataError("\n".join(problems))
+    if not options.what.is_dir():
+        print(f"next: plfl cells {options.what}, then plfl study {options.what}")
 
 
 def _refused(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from plfl.cli.common import Commands, add_parser
 from plfl.config.study import Study
+from plfl.errors import PlflError
 
 EXAMPLES = """
 plfl study demo.yaml
@@ -30,6 +31,12 @@ def run(options: argparse.Namespace) -> None:
     from plfl.pipeline import shipped
 
     Study.load(options.config)  # reports all errors before Snakemake starts
+    elsewhere = any(option.startswith(("-d", "--directory")) for option in options.snakemake)
+    if not (elsewhere or os.access(Path.cwd(), os.W_OK)):
+        raise PlflError(
+            f"{Path.cwd()}: cannot be written, but the results go there; change to a folder of "
+            "your own"
+        )
     # -P: a file in the current folder must not replace a module that Snakemake imports.
     command = [sys.executable, "-P", "-m", "snakemake", "--configfile", str(options.config)]
     # After --configfile, which takes several files, it would take a target for another one.

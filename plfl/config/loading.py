@@ -19,6 +19,8 @@ def read(path: str | Path) -> object:
         return yaml.load(Path(path).read_text(encoding="utf-8"), _Loader)
     except FileNotFoundError:
         raise ConfigError(str(path), ["the file does not exist; check the path"]) from None
+    except IsADirectoryError:
+        raise ConfigError(str(path), ["is a folder; name the YAML file of a study"]) from None
     except yaml.MarkedYAMLError as error:
         raise ConfigError(str(path), [f"cannot be read as YAML: {_located(error)}"]) from None
     except Exception as error:  # a malformed value can raise any error inside PyYAML

@@ -39,6 +39,11 @@ _IN_WORDS = {
 _BLOCKS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
 """Types of the error that a value is no block of keys."""
 
+_VARIED = ("windows", "task", "model", "federation", "hyperparameters")
+"""Blocks whose keys can be axes of the grid."""
+_SCALARS = ("int_type", "float_type", "bool_type", "string_type", "literal_error", "path_type")
+"""Types of the error that a value is no single number, truth value or text."""
+
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
 
@@ -109,6 +114,11 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
         message = _IN_WORDS.get(error["ctx"]["pattern"], message)
     if kind in _BLOCKS:
         message = _as_block(error, model)
+    if kind in _SCALARS and isinstance(error["input"], list):
+        message = "it is one value, not a list"
+        if error["loc"][0] in _VARIED and all(isinstance(part, str) for part in error["loc"]):
+            axis = f"grid: {{{path}: {error['input']}}}"
+            message += f"; to train the study with each of them, write `{axis}`"
     line = f"{path}: {_SHORT.repr(error['input'])} is not allowed: {message}"
     if kind == "list_type" and not isinstance(error["input"], dict):
         line += f", such as [{error['input']}]"

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.search import Value
@@ -364,6 +364,16 @@ class Windows(Section):
     """Further inputs, which the model reads once per window, beside the look-back: a list of
     transforms (`lags`, `level`, `calendar`, `encoding`, `ahead`) such as `{name: lags, days: [1,
     7]}`. What a transform estimates is each client's own and is never sent. Empty (paper): none."""
+
+    @field_validator("horizons", mode="before")
+    @classmethod
+    def _is_a_number(cls, value: object) -> object:
+        if isinstance(value, list):
+            raise ValueError(
+                "it is the number of targets, not a list of them; write how many rows are "
+                "forecast, such as 3, and the first of them as windows.look_ahead"
+            )
+        return value
 
     @property
     def is_relative(self) -> bool:

@@ -3,8 +3,10 @@
 import atexit
 import gc
 import itertools
+import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -162,6 +164,33 @@ def git_commit() -> str | None:
     return run.stdout.strip()
 
 
+def replaced(study: Study) -> str:
+    """A warning if the folder of the results holds those of other settings; otherwise empty."""
+    try:
+        before = json.loads((study.results / "study.json").read_text(encoding="utf-8"))["study"]
+    except (OSError, ValueError, KeyError):
+        return ""
+    now = json.loads(json.dumps(study.description()))
+    changed = list(_changed(before, now))
+    if not changed:
+        return ""
+    more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+    return (
+        f"\n{study.results} holds results of other settings, which this run replaces: "
+        f"{', '.join(changed[:5])}{more}. To keep both, give this study another `name`.\n"
+    )
+
+
+def _changed(before: Any, now: Any, key: str = "") -> Iterator[str]:
+    """The dotted keys in which two configurations differ."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for name in {**before, **now}:
+            path = f"{key}.{name}" if key else name
+            yield from _changed(before.get(name), now.get(name), path)
+    elif before != now:
+        yield key
+
+
 def announce(study: Study) -> str:
     """A message that lists the existing results of a study."""
     results = study.results
@@ -188,5 +217,5 @@ def announce(study: Study) -> str:
 def _command() -> str:
     """The `plfl` command as the user can type it, with or without an active environment."""
     found = Path(sys.executable).with_name("plfl")
-    active = os.environ.get("VIRTUAL_ENV") == sys.prefix or not found.is_file()
+    active = shutil.which("plfl") == str(found) or not found.is_file()
     return "plfl" if active else os.path.relpath(found)

@@ -48,7 +48,10 @@ def read_models(path: Path) -> tuple[Models, dict[str, Any]]:
     except FileNotFoundError:
         raise ResultsError(f"{path}: the file does not exist; check the path") from None
     except (*DAMAGE, safetensors.SafetensorError) as error:
-        raise ResultsError(f"{path}: is no model that can be read ({error})") from None
+        raise ResultsError(
+            f"{path}: is no model that can be read ({error}); name a file of results/NAME/models, "
+            "or train it again"
+        ) from None
 
 
 def _sum(models: Models) -> str:

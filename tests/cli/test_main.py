@@ -77,7 +77,8 @@ def test_data_check_lists_the_errors_of_all_states(
 
 def test_data_check_describes_and_judges(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["data", "check", "my.yaml"]) == 0
-    of_study = capsys.readouterr().out
+    of_study, _, then = capsys.readouterr().out.partition("next: ")
+    assert then == "plfl cells my.yaml, then plfl study my.yaml\n"
     (project / "meters" / "._a.csv").write_bytes(b"what some systems leave behind")
     assert "only 2.0 weeks of data" in of_study
     assert cli.main(["data", "check", "meters"]) == 0

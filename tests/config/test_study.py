@@ -100,6 +100,15 @@ def test_schemes_that_cannot_be_read_are_not_missed_in_the_grid(sharing: object)
             "grid.seeds: 10 is not allowed: input should be a valid list, such as [10]",
         ),
         (
+            {"windows": {"look_back": [4, 8]}},
+            "windows.look_back: [4, 8] is not allowed: it is one value, not a list; to train the "
+            "study with each of them, write `grid: {windows.look_back: [4, 8]}`",
+        ),
+        (
+            {"windows": {"horizons": [3, 1, 2]}},
+            "windows.horizons: [3, 1, 2] is not allowed: it is the number of targets, not a list",
+        ),
+        (
             {"windows": {"context": ["calendar"]}},
             "windows.context.0: 'calendar' is not allowed: it is a block of keys, such as "
             "{name: calendar}",

@@ -372,6 +372,10 @@ def test_a_reading_in_the_skipped_hour_refutes_the_zone(bring: Callable[..., Imp
         DataError, match=r"line 651: 2021-03-28 02:00:00 does not exist in Europe/Berlin.*Etc/GMT-1"
     ):
         bring("a.csv", lines, timezone="Europe/Berlin", stamp="start")
+    # In a wide file all meters have the same stamps, so the problem is listed once.
+    lines = ["t,a,b", *text(hours("2021-03-01 01:00"), loads(), loads(seed=1))]
+    with pytest.raises(DataError, match=r"^1 problem,.*\n.*Etc/GMT-1.*\(the same for 2 meters\)$"):
+        bring("a.csv", lines, timezone="Europe/Berlin", stamp="start")
 
 
 def test_a_fixed_zone_for_a_clock_that_changes_is_found(bring: Callable[..., Imported]) -> None:
@@ -703,7 +707,7 @@ def test_files_of_one_column_are_named_by_load(tmp_path: Path) -> None:
 
 def test_an_existing_folder_and_missing_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
-    with pytest.raises(DataError, match=r"x.csv: the file does not exist\n.*y.pdf: "):
+    with pytest.raises(DataError, match=r"x.csv: the file does not exist; check .*\n.*y.pdf: "):
         (tmp_path / "y.pdf").touch()
         import_meters([tmp_path / "x.csv", tmp_path / "y.pdf"], tmp_path / "m", Options())
     (tmp_path / "m" / "old.csv").touch()

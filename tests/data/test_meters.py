@@ -596,7 +596,7 @@ def test_a_gap_above_the_limit_stays_a_gap(
     assert np.flatnonzero(table["load"].isna()).tolist() == [20, 21]
     assert table["load"].iloc[10] == content["load"].iloc[9]
     assert (
-        "load: 2 missing readings in 1 gaps left as they are; windows that touch one are not used, "
+        "load: 2 missing readings in 1 gap left unfilled; windows that touch a gap are not used, "
         "the longest 30 minutes from 2018-01-01 05:15+00:00 on"
     ) in caplog.text
 
@@ -689,6 +689,7 @@ MESSAGES: dict[str, tuple[pd.DataFrame | str, dict[str, Any]]] = {
         {},
     ),
     "column 'timestamp' (data.meters.columns.timestamp) is missing": ("", {}),
+    "column 'load' (data.meters.columns.load) is missing": ("", {}),
     "(data.meters.columns.load) occurs more than once": ("timestamp,load,load\n", {}),
     "line 3 has 3 fields, the header has 2": ("timestamp,load\na,1\nb,0,5\n", {}),
     "line 2 has 3 fields, the header has 2": ("timestamp,load\n2018-01-01 00:15,3,\n", {}),

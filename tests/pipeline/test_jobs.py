@@ -1,9 +1,13 @@
-"""How long a training job says that it will take."""
+"""What the workflow says: how long a training will take, and what a run replaces."""
+
+import json
+from pathlib import Path
 
 import pytest
 
+from plfl.config.study import Study
 from plfl.pipeline import jobs as workflow
-from plfl.pipeline.jobs import Progress
+from plfl.pipeline.jobs import Progress, replaced
 
 
 @pytest.fixture
@@ -46,3 +50,28 @@ def test_the_time_that_is_left(clock, capsys, rungs, first, seconds, left):
 def test_it_says_nothing_every_moment_nor_at_the_end(clock, capsys):
     run(clock, Progress("CA-P1", [40]), 1, [1.0] * 40)
     assert len(capsys.readouterr().err.splitlines()) == 3
+
+
+def test_results_of_other_settings_are_not_replaced_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = Study.parse({"name": "one", "data": {"source": "sample"}}, "one.yaml")
+    assert replaced(study) == "", "there are no results"
+    study.results.mkdir(parents=True)
+    about = study.results / "study.json"
+    about.write_text(json.dumps({"study": study.description()}))
+    assert replaced(study) == ""
+    other = Study.parse(
+        {
+            "name": "one",
+            "data": {"source": "sample"},
+            "compute": {"threads": 7},  # does not affect results
+            "federation": {"rounds": 7},
+            "grid": {"seeds": [1, 2]},
+        },
+        "one.yaml",
+    )
+    assert "replaces: grid.seeds, federation.rounds. To keep both" in replaced(other)
+    about.write_text("{")
+    assert replaced(other) == ""

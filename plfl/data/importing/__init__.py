@@ -7,6 +7,7 @@ more than one way, an option decides. Nothing is written unless all files are un
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -146,7 +147,13 @@ def read_exports(raw: Iterable[Path], options: Options, alone: str | None = None
     meters = _clean(pieces, zones, options, problems)
     keys = {name: zones[name].key for name in meters}
     first = {name: pieces[name][0].table.path for name in meters}
-    return Exports(meters, keys, sources, first, seen, problems)
+    return Exports(meters, keys, sources, first, seen, _once(problems))
+
+
+def _once(problems: list[str]) -> list[str]:
+    """Problems that do not name a meter are the same for all meters of a file: each one once."""
+    count = Counter(problems)
+    return [line if n == 1 else f"{line} (the same for {n} meters)" for line, n in count.items()]
 
 
 def _check(options: Options) -> None:
@@ -203,7 +210,7 @@ def raw_files(raw: Iterable[Path]) -> list[Path]:
                 problems.append(f"{path}: holds no file that ends in {', '.join(tables.SUFFIXES)}")
             files += inside
         elif not path.is_file():
-            problems.append(f"{path}: the file does not exist")
+            problems.append(f"{path}: the file does not exist; check the path")
         elif not _is_raw(path):
             problems.append(f"{path}: does not end in {', '.join(tables.SUFFIXES)}; rename it")
         else:

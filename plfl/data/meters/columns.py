@@ -129,15 +129,19 @@ def _check_thousands(path: Path, column: pd.Series) -> None:
 
 
 def _check_columns(path: Path, columns: dict[str, str], names: Sequence[str]) -> None:
+    raw = "; for a raw export, run `plfl data import` first"
+    problems = []
     for role, column in columns.items():
         where = f"{path}: column {column!r} (data.meters.columns.{role})"
         if column not in names:
-            raise DataError(
+            problems.append(
                 f"{where} is missing; the file has {', '.join(map(repr, names))}"
-                f"{did_you_mean(column, names)}"
+                f"{did_you_mean(column, names) or raw}"
             )
         if list(names).count(column) > 1:
-            raise DataError(f"{where} occurs more than once; rename or remove the others")
+            problems.append(f"{where} occurs more than once; rename or remove the others")
+    if problems:
+        raise DataError("\n".join(problems))
 
 
 def numbers(path: Path, column: pd.Series, missing: Sequence[str] = ()) -> pd.Series:

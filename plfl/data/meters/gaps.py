@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.config.sections import Meters
+from plfl.data.checks import counted
 from plfl.errors import DataError
 
 logger = logging.getLogger(__name__)
@@ -47,8 +48,8 @@ def fill_gaps(
         for first, length in zip(starts[long], lengths[long], strict=True):
             filled.iloc[first : first + length, column] = np.nan
         for which, fate in (
-            (~long, "gaps filled with the reading before each gap"),
-            (long, "gaps left as they are; windows that touch one are not used"),
+            (~long, "filled with the reading before"),
+            (long, "left unfilled; windows that touch a gap are not used"),
         ):
             if which.any():
                 _report(path, table, role, (starts[which], lengths[which]), fate, meters, zone)
@@ -71,8 +72,9 @@ def _report(
     longest = int(lengths.argmax())
     since = table.index[starts[longest]].tz_convert(zone).isoformat(" ", "minutes")
     logger.warning(
-        "%s: %s: %d missing readings in %d %s, the longest %d minutes from %s on",
-        *(path, role, lengths.sum(), len(lengths), fate),
+        "%s: %s: %s in %s %s, the longest %d minutes from %s on",
+        *(path, role, counted(int(lengths.sum()), "missing reading"), counted(len(lengths), "gap")),
+        fate,
         *(lengths[longest] * meters.interval, since),
     )
 

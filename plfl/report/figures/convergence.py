@@ -76,7 +76,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
         log_if_wide(axes[i], np.concatenate(drawn), 4, ticks=(1, 1.5, 2, 3, 5, 7))
         axes[i, 0].set_ylabel(f"{fit(state, 20)}\nValidation MASE")
     for axis in axes[-1]:
-        axis.set_xlabel("Round (global epoch)")
+        axis.set_xlabel("Round")
     figure.legend(
         handles=_handles(tables, optimisers, [fit(x, 52 if wide else 30, lines=2) for x in labels]),
         loc="outside lower center",

@@ -13,7 +13,7 @@ from plfl.results.tables import Tables
 
 OUTPUTS = ("fig2_bytes",)
 CAPTION = (
-    "Bytes exchanged between server and client per round (global epoch) and participating client,"
+    "Bytes exchanged between server and client per round and participating client,"
     " in each direction, by sharing scheme and, where the study has several, by method; mean over"
     " states, optimisers, seeds and rounds. The bytes are counted in the channel; they include"
     " parameters and whatever else a method sends."
@@ -48,7 +48,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     axis.set_xlim(0, max(1.25 * tables.traffic.to_numpy().max(), 1))
     axis.locator_params(axis="x", nbins=4, integer=True)
     axis.xaxis.set_major_formatter(lambda value, _: spaced(value))
-    axis.set_xlabel("Bytes per global epoch and client")
+    axis.set_xlabel("Bytes per round and client")
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return {"fig2_bytes": figure}
 

@@ -34,6 +34,8 @@ _LINES: dict[str, dict[str, Any]] = {
     "local": {"color": COLOURS[2], "linewidth": 0.9, "label": "forecast (local model)"},
 }
 _FAN: dict[str, Any] = {"color": COLOURS[2], "alpha": 0.22, "linewidth": 0, "zorder": 1.5}
+_WIDTH = 110
+"""Characters in a line of a title."""
 _BASELINE: dict[str, Any] = {"color": COLOURS[0], "linewidth": 0.9, "zorder": 1.9}
 """Drawn below the other lines: persistence may itself be the best baseline."""
 
@@ -78,11 +80,11 @@ def draw(tables: Tables) -> dict[str, Figure]:
             forecast, compared = _of_baseline(tables, state, best[state], client)
             axis.plot(*_broken(forecast, "forecast"), **_BASELINE)
             bottom = min(bottom, float(forecast["forecast"].min()))
-        title = (
+        own = (
             f"{state}, client {client}: {cell.sharing}, "
-            f"{tables.optimisers(cell)}, test MASE {mase:.2f}{compared}"
+            f"{tables.optimisers(cell)}, test\N{NO-BREAK SPACE}MASE\N{NO-BREAK SPACE}{mase:.2f}"
         )
-        axis.set_title(fit(title, 110, lines=2), loc="left")
+        axis.set_title(_title(own, compared), loc="left")
         axis.xaxis.set_major_locator(DayLocator())  # type: ignore[no-untyped-call]
         axis.xaxis.set_major_formatter(DateFormatter("%a %d %b"))  # type: ignore[no-untyped-call]
         axis.margins(x=0)
@@ -99,6 +101,13 @@ def draw(tables: Tables) -> dict[str, Figure]:
     ncols = 4 if len(shown) < 5 else most
     figure.legend(handles=shown, loc="outside lower center", ncols=ncols)
     return {"week": figure}
+
+
+def _title(own: str, compared: str) -> str:
+    """The model and the baseline with their scores: on a line each if they do not fit in one."""
+    whole = "; ".join(filter(None, (own, compared)))
+    apart = len(whole) > _WIDTH and max(len(own), len(compared)) <= _WIDTH
+    return "\n".join(fit(line, _WIDTH, lines=2) for line in ([own, compared] if apart else [whole]))
 
 
 def _broken(week: pd.DataFrame, column: str) -> tuple[pd.Series, pd.Series]:
@@ -122,7 +131,8 @@ def _of_baseline(tables: Tables, state: str, name: str, client: str) -> tuple[pd
             f"baseline {name}; run the study again"
         )
     mase = tables.baselines.set_index(["state", "baseline", "client", "split"])["mase"]
-    return week, f"; {baseline_label(name)}, test MASE {mase[state, name, client, 'test']:.2f}"
+    score = f"test\N{NO-BREAK SPACE}MASE\N{NO-BREAK SPACE}{mase[state, name, client, 'test']:.2f}"
+    return week, f"{baseline_label(name)}, {score}"
 
 
 def _median_client(tables: Tables, cell: Cell) -> tuple[str, float]:

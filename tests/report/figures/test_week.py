@@ -40,7 +40,8 @@ def test_the_week_is_that_of_the_median_client(results: Results) -> None:
     title = axis.get_title(loc="left")
     assert title == (
         f"IL, client {median['client']}: P2, {tables.optimisers(cell)}, "
-        f"test MASE {median['mase']:.2f}; {baseline_label(name)}, test MASE {other:.2f}"
+        f"test\N{NO-BREAK SPACE}MASE\N{NO-BREAK SPACE}{median['mase']:.2f}; "
+        f"{baseline_label(name)}, test\N{NO-BREAK SPACE}MASE\N{NO-BREAK SPACE}{other:.2f}"
     )
     week = tables.forecasts(["stamp", "truth", "local"], **keys, client=median["client"])
     assert len(week) == 7 * 96
