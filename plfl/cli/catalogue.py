@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import re
 import sys
 from dataclasses import asdict
 from typing import Any
@@ -11,12 +10,13 @@ from plfl import methods, plugins
 from plfl.config.algorithms import Hyperparameters
 from plfl.config.generated import flow
 from plfl.config.method_rules import MethodRules
+from plfl.config.sections import Calibration
 from plfl.config.study import Study
 from plfl.experiments.message_sizes import FLOAT, Sizes, sizes
 from plfl.federated import calibration
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
-from plfl.registry import Algorithm
+from plfl.registry import Algorithm, Section
 
 ROOMS = {"method": methods, "server_opt": servers, "client_opt": clients}
 FLOATS = (
@@ -40,7 +40,6 @@ def entries() -> list[dict[str, Any]]:
 
 
 def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
-    meanings = cls.meanings()
     sent = sizes(cls.name) if issubclass(cls, MethodRules) else None
     return {
         "axis": axis,
@@ -48,13 +47,7 @@ def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
         "origin": plugin.origin if (plugin := plugins.of(cls)) else "plfl",
         "citation": _citation(sys.modules[cls.__module__]),
         "about": _first_paragraph(cls),
-        "parameters": {
-            name: {
-                "default": field.get_default(call_default_factory=True),
-                "meaning": " ".join(meanings.get(name, "").split()),
-            }
-            for name, field in cls.model_fields.items()
-        },
+        "parameters": _parameters(cls),
         "accepts": _accepted(cls) if issubclass(cls, MethodRules) else None,
         "simulation_only": cls().simulation_only if issubclass(cls, MethodRules) else None,
         "floats": sent and asdict(sent),
@@ -62,28 +55,29 @@ def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
 
 
 def _calibration() -> dict[str, Any]:
-    """The entry of `plfl.federated.calibration`, whose parameters are those of its function."""
-    meanings = dict(
-        re.findall(r"^    (\w+): (.+(?:\n {6,}.+)*)", _doc(calibration.calibrate), re.M)
-    )
-    options = inspect.signature(calibration.calibrate).parameters.values()
+    """The entry of `plfl.federated.calibration`, whose parameters are keys of the federation."""
     return {
         "axis": "calibration",
         "name": "calibration",
         "origin": "plfl",
         "citation": _citation(calibration),
         "about": _first_paragraph(calibration.calibrate),
-        "parameters": {
-            option.name: {
-                "default": option.default,
-                "meaning": " ".join(meanings[option.name].split()),
-            }
-            for option in options
-            if option.kind is option.KEYWORD_ONLY
-        },
+        "parameters": _parameters(Calibration),
         "accepts": None,
         "simulation_only": None,
         "floats": asdict(Sizes("0", "0", "0", "0")),
+    }
+
+
+def _parameters(block: type[Section]) -> dict[str, dict[str, Any]]:
+    """The `default` and the `meaning` of each key."""
+    meanings = block.meanings()
+    return {
+        name: {
+            "default": field.get_default(call_default_factory=True),
+            "meaning": " ".join(meanings.get(name, "").split()),
+        }
+        for name, field in block.model_fields.items()
     }
 
 

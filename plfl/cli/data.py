@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from plfl.cli import data_import
 from plfl.cli.common import Commands, add_parser, as_text
@@ -14,8 +14,6 @@ from plfl.errors import DataError
 
 if TYPE_CHECKING:  # the commands should not wait for them
     import pandas as pd
-
-    from plfl.tasks import Task
 
 EXAMPLES = """
 plfl data check config/meters.yaml
@@ -30,7 +28,8 @@ COLUMNS = (
 
 def add(commands: Commands) -> None:
     """Add `data` to the commands of `plfl`."""
-    parser = commands.add_parser("data", help="import meters, and check series before training")
+    about = "import meters, and check series before training"
+    parser = commands.add_parser("data", help=about, description=f"{about[0].upper()}{about[1:]}.")
     commands_of_data = parser.add_subparsers(required=True, metavar="COMMAND")
     about = "describe the series of a study or folder and list possible problems"
     check = add_parser(commands_of_data, "check", about, EXAMPLES, run)
@@ -85,12 +84,13 @@ def run(options: argparse.Namespace) -> None:
 def _refused(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
     """Why the study cannot make windows of these clients, or margins; empty if it can."""
     from plfl.data.windows import build
+    from plfl.tasks import task_of
 
     try:
         dataset = build(tables, study.windows)
     except DataError as error:
         return str(error)
-    return "\n".join(cast("Task", study.task).uncalibrated(dataset))
+    return "\n".join(task_of(study).uncalibrated(dataset))
 
 
 def _folder_study(folder: Path) -> Study:

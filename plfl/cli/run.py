@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from plfl.cli.common import Commands, add_parser
 from plfl.config.study import Cell, Study
@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # the command line starts without pandas
 
     from plfl.data.dataset import Dataset
     from plfl.results.records import CellResult, Models
-    from plfl.tasks.classify import Classify
 
 EXAMPLES = """
 plfl run config/demo.yaml CA-P2-fedopt-adam-fedyogi-10
@@ -103,7 +102,7 @@ def _scores(study: Study, cell: Cell, records: pd.DataFrame) -> str:
     from plfl.results.summary import summarise
 
     if study.data.is_images:
-        target = cast("Classify", study.task).target
+        target = classification.target_of(study)
         (found,) = (
             classification.summarise(records, study.data.source, target)
             .query("model == 'global'")

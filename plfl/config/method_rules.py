@@ -48,10 +48,22 @@ class MethodRules(Algorithm):
     no_proximal: ClassVar[str | None] = None
     """Why it does not work with a proximal ClientOpt; None: it does."""
 
+    own_server: ClassVar[str | None] = None
+    """What its server does instead of a step of the ServerOpt, which then has to be `fedavg`; None:
+    any ServerOpt may step."""
+    server_lr: ClassVar[str | None] = None
+    """With `own_server`, the symbol of what the lr of `fedavg` means to it; None: nothing, so that
+    it has to be 1."""
+
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         """Why the method does not work with these optimisers; None if it does."""
         if self.no_proximal and client_opt.proximal:
             return f"{self.no_proximal}; use sgd for prox, adam for proxadam"
+        if self.own_server:
+            has_rate = self.server_lr is not None
+            if server_opt.name != "fedavg" or not (has_rate or server_opt.lr == 1):
+                fedavg = f"fedavg, whose lr is {self.server_lr}" if has_rate else "fedavg with lr 1"
+                return f"{self.own_server}; use {fedavg}"
         return None
 
     def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:

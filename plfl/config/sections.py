@@ -94,8 +94,8 @@ class Meters(Section):
     """Unit of the load column: energy in the interval (`kWh`, `Wh`) or mean power during it (`kW`,
     `W`)."""
     cumulative: bool = False
-    """The load is that of a register, as a meter counts it: its differences are used, and where it
-    steps back there is a gap."""
+    """The load column is a cumulative register: the load is the difference between its readings,
+    and there is a gap where the register decreases."""
     max_gap: int = Field(60, ge=0)
     """Longest gap that is filled, in minutes. The last reading before the gap is carried forward,
     in the load and in every other column, so that no forecast uses a later reading. Windows that
@@ -207,8 +207,8 @@ class Data(Section):
     """Inputs of the model, in order. The first must be `load`. The paper uses all eight. With
     `meters`, columns of your own are possible, too: see `data.meters.columns`."""
     resample: Literal[30, 60] | None = None
-    """Minutes between the rows of a series, more than between its readings, whose loads are added
-    up and whose other values are averaged. null: a row for each reading."""
+    """Minutes between the rows of a series, if longer than between its readings. Loads are summed
+    over this time, other values averaged. null: a row for each reading."""
     comstock: Comstock = Comstock()
     meters: Meters = Meters()
     sample: Sample = Sample()
@@ -254,15 +254,15 @@ class Data(Section):
 
 
 class Lags(Section):
-    """Loads around earlier times, at fixed distances from each target. One before the client's
-    first row counts as the load of the last input row."""
+    """Loads around earlier times, at fixed distances from each target. A load before the client's
+    first row is replaced by that of the last input row."""
 
     name: Literal["lags"]
     """This transform."""
     days: list[Annotated[int, Field(ge=1)]] = [1, 2, 7]
-    """How many days before the target."""
+    """Distances in days before the target."""
     rows: list[Annotated[int, Field(ge=1)]] = []
-    """How many rows before the target, after those of `days`."""
+    """Further distances, in rows before the target."""
     around: int = Field(2, ge=0)
     """Rows before the first and after the last of these times that are read, too."""
 
@@ -293,7 +293,7 @@ class Calendar(Section):
     name: Literal["calendar"]
     """This transform."""
     of: Literal["target", "last"] = "target"
-    """Whose: those of the target, the first one if there are several, or of the last input row."""
+    """The row that they describe: the (first) target, or the last input row."""
     harmonics: int = Field(4, ge=0)
     """Sines and cosines of 1, 2, … times the angle of the time of day."""
     weekday: bool = True
@@ -623,7 +623,7 @@ class Scarcity(Section):
     late: float = Field(0.0, ge=0, le=0.5)
     """Fraction of a state's clients that join after the federation of the others has ended. They
     train the head of its last global model. Each client is late once. 0: no client joins late."""
-    head: Literal["mlp", "last"] = "mlp"
+    head: Head = "mlp"
     """What clients that join late train: the head of the model, in the paper the whole MLP (`mlp`),
     or its last layer (`last`)."""
     epochs: int = Field(2, ge=1)

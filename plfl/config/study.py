@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from functools import cached_property
@@ -137,7 +138,10 @@ class Study(Section):
         try:
             study = cls.model_validate(raw)
         except ValidationError as error:
-            raise ConfigError(source, broken + cls._explained(error, raw)) from None
+            found = cls._explained(error, raw)
+            if broken:  # they may define what is unknown
+                found = [line for line in found if not _of_plugins(line)]
+            raise ConfigError(source, broken + found) from None
         if broken:
             raise ConfigError(source, broken)
         return study
@@ -516,6 +520,11 @@ class Study(Section):
     def figures(self) -> Path:
         """The folder of the study's figures."""
         return Path("figures") / self.name
+
+
+def _of_plugins(problem: str) -> bool:
+    """Whether a problem is a name that a plug-in could define."""
+    return bool(re.match(r"(grid\.\w+|hyperparameters\.[\w.]+|model\.name): .*unknown", problem))
 
 
 def _some(labels: list[str], most: int = 3) -> str:

@@ -41,7 +41,7 @@ class TaskRules(Algorithm):
 
     @property
     def margins(self) -> Margins:
-        """Whose margins the intervals of a trained model get, so that they cover what they say."""
+        """Whose margins calibrate the intervals of a trained model."""
         return "none"
 
     @property

@@ -1,14 +1,11 @@
 """The amount of work in a study, computed from its configuration alone, without data."""
 
 from functools import cache
-from typing import TYPE_CHECKING, cast
 
 from plfl.config.study import Study
 from plfl.layout import WindowShape
+from plfl.models import Model, model_of
 from plfl.training.batches import steps_of
-
-if TYPE_CHECKING:  # a workflow of loads should not wait for torch
-    from plfl.models import Model
 
 YEAR = 365 * 24 * 60
 """Minutes of data per client that are assumed."""
@@ -40,7 +37,7 @@ def cost_of_step(study: Study) -> float:
     """
     if not study.data.is_images:
         return 1.0
-    model = cast("Model", study.model)
+    model = model_of(study)
     operations = study.federation.batch_size * _forward(model, study.window_shape)
     return max(1.0, operations / PAPER_STEP)
 
@@ -51,7 +48,7 @@ paper's model: the gates of the LSTM in 12 steps, then the MLP."""
 
 
 @cache
-def _forward(model: "Model", shape: WindowShape) -> int:
+def _forward(model: Model, shape: WindowShape) -> int:
     """Floating-point operations of a forward pass over one window, counted by PyTorch."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode

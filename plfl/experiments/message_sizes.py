@@ -10,7 +10,7 @@ trained.
 import itertools
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl import methods
-from plfl.config.method_rules import MethodRules
 from plfl.config.study import Study
 from plfl.data.dataset import Dataset
 from plfl.data.images.dataset import ImageDataset
@@ -30,7 +29,7 @@ from plfl.federated.client_data import ClientData
 from plfl.federated.round import run
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
-from plfl.tasks import Task
+from plfl.tasks import task_of
 from plfl.training.task import LocalTask
 
 FLOAT = 4
@@ -145,10 +144,10 @@ def _counted(
     cell, engine = study.cells[0], Random(study.window_shape.outputs)
     dataset = _dataset() if _of_loads(method) else _images(study)
     network = network_of(study, dataset.shape)
-    client_data = ClientData(dataset, engine, study.federation, cell.seed, cast(Task, study.task))
+    client_data = ClientData(dataset, engine, study.federation, cell.seed, task_of(study))
     f = federation_of(study, cell, study.candidates(cell)[0], network, client_data)
     traffic = [f.channel.close_round()]
-    run([f], engine, study.federation, range(1, ROUNDS + 1), lambda r: traffic.append(r.traffic[0]))
+    run([f], engine, range(1, ROUNDS + 1), lambda r: traffic.append(r.traffic[0]))
     kinds = ("bytes_down", "bytes_up")
     floats = [
         crossed[kind].max() / FLOAT for crossed in (traffic[0], traffic[-1]) for kind in kinds
@@ -159,8 +158,7 @@ def _counted(
 
 def _of_loads(method: str) -> bool:
     """Whether a method can forecast loads."""
-    rules = cast(type[MethodRules], methods.available()[method])
-    return rules.only_task != "classify"
+    return methods.available()[method].only_task != "classify"
 
 
 @cache

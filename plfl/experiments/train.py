@@ -118,7 +118,7 @@ class _Job:
             if after < end:
                 federations = [trial.federation for trial in self.running]
                 rounds = range(after + 1, end + 1)
-                run(federations, self.trainer.engine, self.settings, rounds, self._report)
+                run(federations, self.trainer.engine, rounds, self._report)
                 after = end
             if end < self.settings.rounds:
                 self.running = halved(self.running, end)

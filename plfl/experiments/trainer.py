@@ -16,9 +16,9 @@ from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.layout import WindowShape
 from plfl.methods import Method
-from plfl.models import Model
+from plfl.models import model_of
 from plfl.models.network import Network
-from plfl.tasks import Task
+from plfl.tasks import Task, task_of
 from plfl.training.engines import make_engine
 from plfl.training.task import Engine
 
@@ -46,7 +46,7 @@ class Trainer:
     @property
     def task(self) -> Task:
         """What the study predicts."""
-        return cast(Task, self.study.task)
+        return task_of(self.study)
 
     @property
     def series(self) -> Dataset:
@@ -70,7 +70,7 @@ class Trainer:
 def network_of(study: Study, shape: WindowShape) -> Network:
     """The study's model for windows of some shape, with the outputs that its task needs."""
     outputs = study.window_shape.outputs
-    return cast(Model, study.model).network(shape._replace(outputs=outputs))
+    return model_of(study).network(shape._replace(outputs=outputs))
 
 
 def federation_of(
@@ -87,12 +87,6 @@ def federation_of(
         seed=cell.seed,
         initial=network.initial(cell.seed).to(engine.device, engine.dtype),
         client_data=client_data,
-        weighting=study.federation.weighting,
-        opt_state=study.federation.opt_state,
         draw=lambda seed: network.initial(seed).to(engine.device, engine.dtype),
         layout=network.layout,
-        simulation=study.federation.simulation,
-        ema=study.federation.ema,
-        server_ema=study.federation.server_ema,
-        keeps_best=study.federation.keep == "best",
     )

@@ -16,11 +16,14 @@ def better_half(scores: Sequence[Sequence[float]]) -> list[int]:
 
     Args:
         scores: one row per scored model, one column per candidate. A candidate is ranked by the
-            better of its ranks, so the best of each model goes on.
+            better of its ranks, so the best of each model goes on. A score that is not finite ranks
+            last.
 
     Returns:
         Their numbers, ascending.
     """
-    ranks = np.argsort(np.argsort(scores, axis=1, kind="stable"), axis=1, kind="stable")
+    table = np.array(scores)
+    ranks = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1, kind="stable")
+    ranks[~np.isfinite(table)] = table.shape[1]
     order = np.argsort(ranks.min(axis=0), kind="stable")
     return sorted(order[: -(-len(order) // 2)].tolist())

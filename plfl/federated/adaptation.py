@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from plfl.federated.client_data import ClientData
+from plfl.federated.client_data import ClientData, Passes
 from plfl.optimizers.client import ClientOpt
 from plfl.tasks import Term
 from plfl.training.task import LocalTask
@@ -17,44 +17,40 @@ def adapted(
     models: Tensor,
     client_data: ClientData,
     optimiser: ClientOpt,
-    starts: Tensor,
-    steps: Tensor,
+    passes: Passes,
     *,
     frozen: Tensor | None = None,
     pull: Tensor | None = None,
     term: Term | None = None,
     targets: Tensor | None = None,
-    keys: Tensor | None = None,
 ) -> Tensor:
-    """The models (N, P) after steps of each client on its own minibatches.
+    """The models (N, P) after passes of each client over its own training windows.
 
     Args:
         models: one per client; they are not modified.
         client_data: the clients' data, and the engine that trains.
         optimiser: the ClientOpt, with fresh state; its own proximal term is ignored.
-        starts: start rows (N, K, B) of the minibatches, see `ClientData.passes`.
-        steps: steps (N,) of each client, at most K.
+        passes: the minibatches of the N clients.
         frozen: mask (P,) of parameters that stay as they are.
         pull: strength (P,) of a pull towards `models`.
         term: what changes the loss.
         targets: (N, K, B, ...) to train on instead of the clients' own, as `term` needs them.
-        keys: (N, K) of the minibatches, see `ClientData.keys_of_passes`; None: nothing is dropped.
     """
     trained = models.clone()
-    if not steps.any():
+    if not passes.steps.any():
         return trained
     objective = client_data.task.objective(client_data.settings.loss, term)
     nothing = torch.zeros(models.shape[1], dtype=torch.bool, device=models.device)
     task = replace(
-        LocalTask.fresh(optimiser, trained, starts, shared=nothing),
+        LocalTask.fresh(optimiser, trained, passes.starts, shared=nothing),
         pull=pull,
         targets=targets,
         loss=objective.loss,
         loss_scale=objective.scale,
         clip=client_data.settings.clip,
-        steps=steps,
+        steps=passes.steps,
         frozen=frozen,
-        keys=keys,
+        keys=passes.keys,
     )
     client_data.engine.train(task)
     return trained
@@ -84,6 +80,5 @@ def fine_tuned(
     if not epochs or most_steps == 0:
         return models.clone()
     everyone = torch.arange(len(models), device=models.device)
-    starts, steps = client_data.passes(purpose, everyone, epochs, most_steps)
-    keys = client_data.keys_of_passes(purpose, everyone, starts.shape[1])
-    return adapted(models, client_data, optimiser, starts, steps, frozen=frozen, keys=keys)
+    passes = client_data.passes(purpose, everyone, epochs, most_steps)
+    return adapted(models, client_data, optimiser, passes, frozen=frozen)

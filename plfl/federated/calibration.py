@@ -13,19 +13,14 @@ Drift Control", 2021, https://arxiv.org/abs/2012.09102, section IV-D.
 The key `federation.calibration` switches it on.
 """
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
+from plfl.config.sections import Calibration
 from plfl.federated.adaptation import adapted
 from plfl.federated.client_data import ClientData
-from plfl.layout import Head, head_mask
 from plfl.optimizers.client import ClientOpt
 from plfl.tasks import CorrectedDistillation
-
-__all__ = ["Head", "calibrate", "head_mask"]
-Variant = Literal["plain", "prox", "kd"]
 
 
 def calibrate(
@@ -33,56 +28,39 @@ def calibrate(
     client_data: ClientData,
     head: Tensor,
     optimiser: ClientOpt,
-    *,
-    epochs: int = 2,
+    options: Calibration,
     most_steps: int | None = None,
-    variant: Variant = "plain",
-    mu: float = 0.1,
-    lam: float = 0.35,
-    bins: int = 10,
-    temperature: float = 1.0,
 ) -> Tensor:
     """Train only the head of each client's model; return the resulting models (N, P).
 
     Args:
         models: global models (N, P), one per client; they are not modified.
         client_data: the clients' data, and the engine that trains.
-        head: mask (P,) of the parameters that are trained.
+        head: mask (P,) of the parameters that are trained, whatever `options.head` says.
         optimiser: the ClientOpt, with fresh state; its own proximal term is ignored.
-        epochs: E, passes over a client's training windows (the paper: 2). Windows that do not fill
-            a minibatch at the end of a pass are left out of that pass.
-        most_steps: Steps after which a client stops, even within a pass.
-        variant: The loss: plain, with a proximal term, or with a teacher.
-        mu: μ of `prox`; no default in the source. Above 1 / lr it makes SGD oscillate.
-        lam: λ of `kd` (the paper: 0.35).
-        bins: Number of quantile bins of a load, for `kd`; labels need none.
-        temperature: Temperature τ of a classifier's `kd`.
+        options: the epochs and the loss. Windows that do not fill a minibatch at the end of an
+            epoch are left out of that epoch.
+        most_steps: steps after which a client stops, even within an epoch.
 
     Raises:
         ValueError: `kd` with another loss than the squared error.
     """
+    distils = options.variant == "kd"
     refused = client_data.task.refuses_teacher(client_data.settings.loss)
-    if variant == "kd" and refused:
+    if distils and refused:
         raise ValueError(f"kd {refused}")
-    if epochs == 0:
+    if options.epochs == 0:
         return models.clone()
     everyone = torch.arange(len(models), device=models.device)
-    starts, steps = client_data.passes("calibration", everyone, epochs, most_steps)
+    passes = client_data.passes("calibration", everyone, options.epochs, most_steps)
     term = targets = None
-    if variant == "kd":
-        term = CorrectedDistillation(lam, *client_data.agreed_bins(bins), temperature)
-        targets = _taught(models, client_data, starts, term)
+    if distils:
+        agreed = client_data.agreed_bins(options.bins)
+        term = CorrectedDistillation(options.lam, *agreed, options.temperature)
+        targets = _taught(models, client_data, passes.starts, term)
+    pull = options.mu * head.to(models.dtype) if options.variant == "prox" else None
     return adapted(
-        models,
-        client_data,
-        optimiser,
-        starts,
-        steps,
-        frozen=~head,
-        pull=mu * head.to(models.dtype) if variant == "prox" else None,
-        term=term,
-        targets=targets,
-        keys=client_data.keys_of_passes("calibration", everyone, starts.shape[1]),
+        models, client_data, optimiser, passes, frozen=~head, pull=pull, term=term, targets=targets
     )
 
 

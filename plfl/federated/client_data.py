@@ -7,6 +7,7 @@ machine. What it then reports to the server crosses the channel.
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,12 +18,24 @@ from plfl.config.sections import Federation as Settings
 from plfl.data.dataset import Split
 from plfl.data.examples import Examples
 from plfl.errors import DataError
+from plfl.federated.instructions import FORWARD
 from plfl.optimizers.client import ClientOpt
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.losses import Loss
 from plfl.training import batches
 from plfl.training.task import STANDING, Engine, LocalTask
+
+
+class Passes(NamedTuple):
+    """Minibatches of passes of n clients over their training windows."""
+
+    starts: Tensor
+    """Start rows (n, K, B), padded to the longest."""
+    steps: Tensor
+    """The number (n,) of each client's own minibatches, at most K."""
+    keys: Tensor
+    """Keys (n, K) of the minibatches, which say what dropout drops there."""
 
 
 class ClientData:
@@ -106,11 +119,6 @@ class ClientData:
         named = [self._stream_of(i, t) for i in clients.tolist()]
         return self._keys([(f"/dropout/{name}", counter) for name, counter in named], steps)
 
-    def keys_of_passes(self, purpose: str, clients: Tensor, steps: int) -> Tensor:
-        """Keys (n, steps) of the minibatches of `passes`."""
-        names = [f"/dropout/{purpose}/{self.names[i]}" for i in clients.tolist()]
-        return self._keys([(name, 0) for name in names], steps)
-
     def _keys(self, streams: list[tuple[str, int]], steps: int) -> Tensor:
         drawn = [batches.keys(self.seed, name, counter, steps) for name, counter in streams]
         return torch.from_numpy(np.stack(drawn)).to(self.engine.device)
@@ -131,7 +139,7 @@ class ClientData:
 
     def passes(
         self, purpose: str, clients: Tensor, epochs: float, most: int | None = None
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Passes:
         """Minibatches of shuffled passes over the clients' training windows, outside of any round.
 
         Args:
@@ -140,9 +148,6 @@ class ClientData:
             epochs: number of passes; at least one minibatch is drawn. Windows that do not fill a
                 minibatch at the end of a pass are left out of that pass.
             most: minibatches after which a client stops, even within a pass.
-
-        Returns:
-            Start rows (n, K, B), padded to the longest, and the number (n,) of each client's own.
         """
         size, drawn = self.settings.batch_size, []
         for i in clients.tolist():
@@ -152,8 +157,12 @@ class ClientData:
             drawn.append(starts[batches.epoch(self.seed, name, 0, len(starts), steps, size)])
         longest = max(map(len, drawn))
         padded = [np.pad(d, ((0, longest - len(d)), (0, 0)), mode="edge") for d in drawn]
-        own = torch.tensor([len(d) for d in drawn], device=self.engine.device)
-        return torch.from_numpy(np.stack(padded)).to(self.engine.device), own
+        names = [f"/dropout/{purpose}/{self.names[i]}" for i in clients.tolist()]
+        return Passes(
+            torch.from_numpy(np.stack(padded)).to(self.engine.device),
+            torch.tensor([len(d) for d in drawn], device=self.engine.device),
+            self._keys([(name, 0) for name in names], longest),
+        )
 
     def streams(self, purpose: str, clients: Iterable[int], t: int) -> list[np.random.Generator]:
         """Random numbers of round `t` for a `purpose`, one generator per client."""
@@ -200,6 +209,13 @@ class ClientData:
         loss = self.loss
         pairs = zip(forecasts, starts, strict=True)
         return torch.stack([loss.mean(outputs, self.targets(s)) for outputs, s in pairs])
+
+    def work_of_losses(self, clients: Tensor, models: int, windows: int | None) -> Tensor:
+        """Work (n,) of the `losses` of some models for each of `clients`, in local steps."""
+        read = self.windows[clients]
+        if windows is not None:
+            read = read.clamp(max=windows)
+        return FORWARD * models * read / self.settings.batch_size
 
     def _probes(self, clients: Tensor, t: int, windows: int | None) -> list[NDArray[np.int64]]:
         every = [self._starts[i] for i in clients.tolist()]

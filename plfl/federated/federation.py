@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plfl.config.sections import Simulation
+from plfl.config.sections import Federation as Settings
 from plfl.federated import participation
 from plfl.federated.calibration import calibrate
 from plfl.federated.channel import Channel
@@ -42,24 +42,14 @@ class Federation:
     """Parameters (P,) that the server and every client start from."""
     client_data: ClientData
     """The clients' data. A method asks the clients for what they compute from these."""
-    weighting: str
-    """Weights in the server's mean: `uniform`, or `samples`, the number of training windows."""
-    opt_state: str
-    """How the local optimisers' state continues between rounds (`federation.opt_state`)."""
-
     draw: Callable[[int], Tensor]
     """Initial parameters (P,) of any seed."""
     layout: ParameterLayout
     """Names of the P parameters."""
-    simulation: Simulation = field(default_factory=Simulation)
-    """Availability, dropouts, and the speed of clients and links."""
-    ema: float | None = None
-    """Decay of the average of each client's parameters (`federation.ema`)."""
-    server_ema: float | None = None
-    """Decay of the average of the server's models (`federation.server_ema`)."""
-    keeps_best: bool = False
-    """Whether each client keeps its best local model (`federation.keep`)."""
 
+    opt_state: str = field(init=False)
+    """How the local optimisers' state continues between rounds: as `federation.opt_state` says,
+    unless the method changes it before round 1."""
     cycle: int = field(init=False, default=0)
     """Number of the current cycle of the round, from 0; see `Method.groups`."""
     clock: Clock = field(init=False)
@@ -80,18 +70,20 @@ class Federation:
     steps: Tensor = field(init=False)
     """Local steps (N, 1) that each client's kept moments have behind them."""
     average: dict[str, Tensor] = field(init=False, default_factory=dict)
-    """With `ema`, averages `rows` (N, P) of `local` over each client's steps, and their number
-    `steps` (N, 1). A client's own steps alone change its average, not what the server sends."""
+    """With `federation.ema`, averages `rows` (N, P) of `local` over each client's steps, and their
+    number `steps` (N, 1). A client's own steps alone change its average, not what the server
+    sends."""
     ensemble: dict[str, Tensor] = field(init=False, default_factory=dict)
-    """With `server_ema`, the average of the shared parameters `rows` (1, d_s) that the server had
-    after each round, or (N, d_s) where it has one model for each client."""
+    """With `federation.server_ema`, the average of the shared parameters `rows` (1, d_s) that the
+    server had after each round, or (N, d_s) where it has one model for each client."""
     best: dict[str, Tensor] = field(init=False, default_factory=dict)
     """With `keeps_best`, each client's best model so far as `rows` (N, P), and its validation error
     `least` (N,)."""
 
     def __post_init__(self) -> None:
-        clients = len(self.client_data.names)
-        self.clock = Clock(self.simulation, self.client_data.names, self.seed)
+        clients, settings = len(self.client_data.names), self.settings
+        self.opt_state = settings.opt_state
+        self.clock = Clock(settings.simulation, self.client_data.names, self.seed)
         self.shared = self.method.shared_mask(self.sharing, self.layout)
         self.columns = _columns(self.shared)
         self.local = self.initial.expand(clients, -1).clone()
@@ -104,7 +96,7 @@ class Federation:
             self.state = self.method.init(self)
             self._learn_labels()
             self.clock.wait_for_all(self.channel.traffic)
-        if self.ema is not None:
+        if settings.ema is not None:
             self.average = {"rows": self.local.clone(), "steps": torch.zeros_like(self.steps)}
         if self.keeps_best:
             least = torch.full((clients,), torch.inf, dtype=torch.float64)
@@ -112,8 +104,7 @@ class Federation:
 
     def _learn_labels(self) -> None:
         """Let the clients tell the server their labels if it selects by them; try a selection."""
-        settings = self.client_data.settings
-        rule = participation.RULES[settings.selection]
+        rule = participation.RULES[self.settings.selection]
         if not rule.needs_labels:
             return
         told = torch.from_numpy(self.client_data.histograms(bins=0) > 0)
@@ -121,8 +112,18 @@ class Federation:
         self.held, names = told.cpu().numpy(), self.client_data.names
         # An impossible selection is reported before anything trains.
         participation.participants(
-            self.seed, 0, names, settings.participation, None, rule, self.held
+            self.seed, 0, names, self.settings.participation, None, rule, self.held
         )
+
+    @property
+    def settings(self) -> Settings:
+        """The section `federation` of the study."""
+        return self.client_data.settings
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether each client keeps its best local model."""
+        return self.settings.keep == "best"
 
     @property
     def x0(self) -> Tensor:
@@ -142,7 +143,7 @@ class Federation:
     def weights_of(self, clients: Tensor) -> Tensor:
         """Weights (n,) of `clients` in a mean over them; they sum to one."""
         windows = self.client_data.windows[clients]
-        weights = windows if self.weighting == "samples" else torch.ones_like(windows)
+        weights = windows if self.settings.weighting == "samples" else torch.ones_like(windows)
         return weights / weights.sum()
 
     def weights_of_all(self) -> Tensor:
@@ -152,7 +153,7 @@ class Federation:
         much as the average of those that have.
         """
         windows = self.client_data.windows
-        if self.weighting != "samples":
+        if self.settings.weighting != "samples":
             return torch.ones_like(windows)
         return torch.where(windows.isnan(), windows.nanmean(), windows)
 
@@ -195,10 +196,11 @@ class Federation:
                 rows[present] = state[name]
 
     def open_average(self, present: Tensor) -> Average | None:
-        """Averages of the clients `present`, as copies; None without `ema`."""
-        if self.ema is None:
+        """Averages of the clients `present`, as copies; None without `federation.ema`."""
+        if self.settings.ema is None:
             return None
-        return Average(self.average["rows"][present], self.average["steps"][present], self.ema)
+        rows, steps = self.average["rows"][present], self.average["steps"][present]
+        return Average(rows, steps, self.settings.ema)
 
     def keep_average(self, present: Tensor, rows: Tensor, steps: Tensor) -> None:
         """Keep the averages `rows` of the clients `present` after `steps` (n,) further steps."""
@@ -207,13 +209,14 @@ class Federation:
 
     def average_server(self, t: int) -> None:
         """Take the server's models after round `t` into their average."""
-        if self.server_ema is None or not self.channel.shared:
+        limit = self.settings.server_ema
+        if limit is None or not self.channel.shared:
             return
         now = self.method.global_parameters(self)
         if now.stride(0) == 0:  # the same for all clients
             now = now[:1]
         before = self.ensemble.get("rows", self.x0[None])
-        decay = decay_at(torch.tensor(t, dtype=torch.float64), self.server_ema).item()
+        decay = decay_at(torch.tensor(t, dtype=torch.float64), limit).item()
         self.ensemble = {"rows": decay * before + (1 - decay) * now}
 
     def restart(self, clients: Tensor, rows: Tensor) -> None:
@@ -230,16 +233,16 @@ class Federation:
             received: the `global_models`, if they are known already.
         """
         rows = self.global_models if received is None else received
-        if self.channel.shared and self.client_data.settings.calibrates:
+        if self.channel.shared and self.settings.calibrates:
             return self._calibrated(rows)
         adapted = self.method.adapt(self, rows)
         return self.method.scored(self) if adapted is None else adapted
 
     def _calibrated(self, rows: Tensor) -> Tensor:
         """The models `rows` (N, P) with heads that the clients have trained."""
-        options = self.client_data.settings.calibration.model_dump()
-        head = torch.from_numpy(head_mask(self.layout, options.pop("head"))).to(rows.device)
-        return calibrate(rows, self.client_data, head, self.client_opt, **options)
+        options = self.settings.calibration
+        head = torch.from_numpy(head_mask(self.layout, options.head)).to(rows.device)
+        return calibrate(rows, self.client_data, head, self.client_opt, options)
 
     def keep_best(self, models: Tensor, errors: Tensor) -> None:
         """Keep those of `models` (N, P) whose validation errors (N,) are the clients' least so far.
@@ -260,7 +263,7 @@ class Federation:
     def global_models(self) -> Tensor:
         """The models [x; p_i] (N, P) that the clients would have if the server sent its own now.
 
-        With `server_ema`, x is the average over the rounds.
+        With `federation.server_ema`, x is the average over the rounds.
         """
         if not self.channel.shared:
             return self.local.clone()

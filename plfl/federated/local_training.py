@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plfl.config.sections import Federation as Settings
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.session import Session
@@ -27,7 +26,7 @@ class Cohort:
     Of clients that drop out (`stay` is False) only the bytes sent to them and their time count.
     """
 
-    def __init__(self, f: Federation, t: int, clients: Tensor, settings: Settings, stay: bool):
+    def __init__(self, f: Federation, t: int, clients: Tensor, stay: bool):
         self.f, self.t, self.clients, self.stay = f, t, clients, stay
         self.instructions = (
             f.method.broadcast(f, t, clients) if f.channel.shared else TrainInstructions(f.x0[None])
@@ -45,7 +44,7 @@ class Cohort:
         storm = self.instructions.storm
         self.storm = storm and storm.map(torch.clone)
         self.objective = data.task.objective(data.settings.loss, self.instructions.term)
-        self.rates = schedule.factors(settings, t, self.instructions.skip, self.most)
+        self.rates = schedule.factors(f.settings, t, self.instructions.skip, self.most)
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -142,7 +141,7 @@ class _Part:
             targets=self._targets(engine, batches),
             loss=self.cohort.objective.loss,
             loss_scale=self.cohort.objective.scale,
-            clip=f.client_data.settings.clip,
+            clip=f.settings.clip,
             steps=None if self.cohort.has_equal_steps else steps,
             gradients=torch.zeros_like(rows) if instructions.gradients == "steps" else None,
             contrast=instructions.contrast,

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plfl.config.sections import Federation as Settings
 from plfl.federated import participation
 from plfl.federated.channel import Traffic
 from plfl.federated.clock import Times
@@ -39,14 +38,13 @@ class Round:
 def run(
     federations: list[Federation],
     engine: Engine,
-    settings: Settings,
     rounds: range,
     report: Callable[[Round], None],
 ) -> None:
     """Run `rounds` of `federations`, side by side; `report` gets each finished round."""
     alike = _alike(federations)
     for t in rounds:
-        present = [participants_of(f, t, settings) for f in federations]
+        present = [participants_of(f, t) for f in federations]
         groups = [groups_of(f, t, p) for f, p in zip(federations, present, strict=True)]
         losses = {f: torch.zeros(len(f.local), dtype=torch.float64) for f in federations}
         steps = {f: np.zeros(len(f.local)) for f in federations}
@@ -55,7 +53,7 @@ def run(
             for i in cells:
                 federations[i].cycle = cycle
             begun = (
-                Cohort(federations[i], t, clients, settings, stay)
+                Cohort(federations[i], t, clients, stay)
                 for i in cells
                 for clients, stay in _outcomes(federations[i], t, groups[i][cycle])
             )
@@ -93,9 +91,9 @@ def _alike(federations: list[Federation]) -> list[list[int]]:
     return list(kinds.values())
 
 
-def participants_of(f: Federation, t: int, settings: Settings) -> Tensor:
+def participants_of(f: Federation, t: int) -> Tensor:
     """Clients (n,) that take part in round `t`."""
-    groups = f.method.strata(f) if f.channel.shared else None
+    groups, settings = f.method.strata(f) if f.channel.shared else None, f.settings
     numbers = None if groups is None else groups.cpu().numpy()
     # Without a server nobody selects.
     rule = participation.RULES[settings.selection if f.channel.shared else "uniform"]

@@ -20,6 +20,7 @@ from plfl.training import schedule
 from plfl.training.task import STANDING, Anchor, Engine, LocalTask, LookAhead, Mixture
 
 if TYPE_CHECKING:
+    from plfl.federated.client_data import Passes
     from plfl.federated.federation import Federation
 
 
@@ -78,7 +79,7 @@ class Session:
         """
         if not steps:
             return rows.clone()
-        f, settings = self.f, self.f.client_data.settings
+        f, settings = self.f, self.f.settings
         some = slice(first, first + steps)
         task = self._task(rows, self._batches[:, some], f.client_opt, self._keys[:, some])
         if inner_first is not None:
@@ -107,7 +108,7 @@ class Session:
         Returns:
             y and the anchor (n, P) after the steps.
         """
-        f, settings = self.f, self.f.client_data.settings
+        f, settings = self.f, self.f.settings
         anchor = Anchor(rows.clone(), repeats, rate)
         batches, keys = (
             x[:, :minibatches].repeat_interleave(repeats, 1) for x in (self._batches, self._keys)
@@ -142,7 +143,7 @@ class Session:
             mixed.clone(), f.client_opt.init(mixed), share.clone(), rate, min(learns, steps)
         )
         task = self._task(rows, self._batches[:, :steps], f.client_opt, self._keys[:, :steps])
-        rates = schedule.factors(f.client_data.settings, self.t, 0, steps)
+        rates = schedule.factors(f.settings, self.t, 0, steps)
         if steps:
             self._run(replace(task, mixture=mixture, rates=rates), steps)
         return task.rows, mixture.rows, mixture.share
@@ -171,11 +172,9 @@ class Session:
             gradient[who] = gradients
         return gradient
 
-    def passes(self, purpose: str, epochs: float, most: int | None) -> tuple[Tensor, Tensor]:
-        """Minibatches (n, K, B) of passes over the training windows, others in every round.
-
-        See `ClientData.passes`, also for the number (n,) of each client's own.
-        """
+    def passes(self, purpose: str, epochs: float, most: int | None) -> Passes:
+        """Minibatches of passes over the training windows, others in every round; see
+        `ClientData.passes`."""
         return self.f.client_data.passes(f"{purpose}/{self.t}", self.clients, epochs, most)
 
     def optimiser(self, rows: Tensor) -> Steps:
@@ -208,7 +207,7 @@ class Steps:
 
         `gradient` may be overwritten.
         """
-        settings, t = self._session.f.client_data.settings, self._session.t
+        settings, t = self._session.f.settings, self._session.t
         rates = schedule.factors(settings, t, self._taken, 1)
         optimiser = self._optimiser if rates is None else self._optimiser.slowed(rates[0])
         self._taken += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from plfl.errors import ConfigError
 from plfl.experiments.trainer import network_of
 from plfl.files import atomic
 from plfl.layout import WindowShape
-from plfl.tasks import Task
+from plfl.tasks import Task, task_of
 
 ABOUT = "about.json"
 """Name of the description inside the file."""
@@ -104,7 +104,7 @@ def export(
     """
     module = network_of(study, shape).module()
     nn.utils.vector_to_parameters(row.clone(), module.parameters())
-    relative, task = study.windows.is_relative, cast(Task, study.task)
+    relative, task = study.windows.is_relative, task_of(study)
     program = Forecasting(module, scaling, relative, task, margins).eval()
     described = {
         "plfl": __version__,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import timezone
 from os import PathLike
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -30,7 +29,7 @@ from plfl.forecast.contents import describe_scaled, margins_of, scaling_of
 from plfl.layout import WindowShape
 from plfl.results.models import read_models, write_models
 from plfl.results.records import MODELS, Margins, Model, Models
-from plfl.tasks import Task
+from plfl.tasks import task_of
 from plfl.training.engines import make_engine
 
 log = logging.getLogger(__name__)
@@ -145,7 +144,7 @@ class ForecastModel:
         row = self._row(client, model)
         self._check(frame, client)
         later, dataset, last = self._windows(frame, client)
-        horizons, task = self.study.windows.horizons, cast(Task, self.study.task)
+        horizons, task = self.study.windows.horizons, task_of(self.study)
         starts = last - (dataset.look_back - 1)
         engine = make_engine(Compute(device="cpu"), network_of(self.study, self.shape), dataset)
         (outputs,) = engine.predict(row[None], [torch.from_numpy(starts)])

@@ -14,11 +14,13 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from plfl.config.sections import Calibration
 from plfl.config.study import Cell, Study
 from plfl.data.windows import Scaling, build_later, scaling_of_new
 from plfl.errors import DataError
 from plfl.experiments.trainer import Trainer
-from plfl.federated.calibration import calibrate, head_mask
+from plfl.federated.calibration import calibrate
+from plfl.layout import head_mask
 from plfl.results.records import Models
 
 
@@ -71,7 +73,6 @@ def train_head(
     trainer = Trainer.of(study, dataset)
     row = torch.from_numpy(start)[None].to(trainer.engine.device, trainer.engine.dtype)
     own = torch.from_numpy(personal_part(study, cell)).to(trainer.engine.device)
-    calibrated = calibrate(
-        row, trainer.client_data(cell.seed), own, study.client_optimiser(cell), epochs=epochs
-    )
+    data, options = trainer.client_data(cell.seed), Calibration(epochs=epochs)
+    calibrated = calibrate(row, data, own, study.client_optimiser(cell), options)
     return scaling, {"local": calibrated.cpu().numpy().astype(np.float32), "global": start[None]}

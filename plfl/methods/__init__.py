@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from plfl import registry
 from plfl.config.method_rules import MethodRules
-from plfl.registry import algorithms
 
 if TYPE_CHECKING:  # reading a configuration imports the methods and should not wait for torch
     from torch import Tensor
@@ -117,4 +117,4 @@ class Method(MethodRules):
         return None
 
 
-available = partial(algorithms, __name__)
+available = partial(registry.available, __name__, Method)

@@ -61,6 +61,8 @@ class CCFedAdagrad(FedOpt):
 
     name = "cc_fedadagrad"
     selects = True
+    own_server = "it has its own server step"
+    server_lr = "η_g"
 
     beta: float = Field(0.9, ge=0, lt=1)
     """Decay β of the first moment (ours; the paper names none)."""
@@ -82,9 +84,7 @@ class CCFedAdagrad(FedOpt):
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if not isinstance(client_opt, Sgd):
             return "its normalisation assumes plain gradient steps; use sgd or prox"
-        if server_opt.name != "fedavg":
-            return "it has its own server step; use fedavg, whose lr is η_g"
-        return None
+        return super().refuses(client_opt, server_opt)
 
     def init(self, f: Federation) -> State:
         zero = f.x0.new_zeros(f.x0.shape)

@@ -38,7 +38,7 @@ class Clustered(Method):
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if server_opt.name == "fedavgadaptive":
             return "fedavgadaptive keeps one model per client, not one per cluster"
-        return None
+        return super().refuses(client_opt, server_opt)
 
     def open(self, f: Federation, models: Tensor) -> None:
         """Let the server start from `models` (k, d_s), one per cluster."""

@@ -1,6 +1,6 @@
-"""Experimental: the equations are from memory and have not been checked against the paper. FAFED
-combines adaptive steps with variance-reduced momentum. Each client corrects its momentum with
-gradients at two points on the same minibatch, as in STORM. All clients scale their steps by the
+"""Experimental: the equations have not been checked against the text of the paper. FAFED combines
+adaptive steps with variance-reduced momentum. Each client corrects its momentum with gradients at
+two points on the same minibatch, as in STORM. All clients scale their steps by the
 same matrix, so that adaptivity does not pull them apart.
 
 Source: Xidong Wu, Feihu Huang, Zhengmian Hu and Heng Huang, "Faster Adaptive Federated Learning",
@@ -71,12 +71,13 @@ class State(MethodState):
 
 
 class FaFed(FedOpt):
-    """Experimental, because its equations are from memory: adaptive federated learning with
-    momentum-based variance reduction."""
+    """Experimental, since its equations are not checked against the paper: adaptive federated
+    learning with momentum-based variance reduction."""
 
     name = "fafed"
     label = "FAFED (experimental)"
     reads_rate = True
+    own_server = "it has its own server step"
 
     a: float = Field(0.1, gt=0, le=1)
     """Weight a of the new gradient in the momentum (ours); 1: plain gradients."""
@@ -89,9 +90,7 @@ class FaFed(FedOpt):
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if type(client_opt) is not Sgd:
             return "its clients have their own local steps; use sgd, whose lr is η"
-        if server_opt.name != "fedavg" or server_opt.lr != 1:
-            return "it has its own server step; use fedavg with lr 1"
-        return None
+        return super().refuses(client_opt, server_opt)
 
     @property
     def simulation_only(self) -> str | None:

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from plfl.federated.federation import Federation
-    from plfl.optimizers.client import ClientOpt
-    from plfl.optimizers.server import ServerOpt
 
 
 @dataclass
@@ -60,6 +58,8 @@ class FedAC(Method):
     """Personal models that are pulled towards their cluster's model and a common embedding."""
 
     name = "fedac"
+    no_proximal = "it has its own proximal terms"
+    own_server = "FedAC's server takes means and has no step"
 
     clusters: int = Field(2, ge=1)
     """Initial number of clusters (no default in the source)."""
@@ -76,13 +76,6 @@ class FedAC(Method):
     merged; null: never."""
     split_above: float | None = Field(None, gt=0)
     """Threshold b: a cluster with a larger G is split (no default in the source); null: never."""
-
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        if server_opt.name != "fedavg" or server_opt.lr != 1:
-            return "FedAC's server takes means and has no step; use fedavg with lr 1"
-        if client_opt.proximal:
-            return "it has its own proximal terms; use sgd for prox, adam for proxadam"
-        return None
 
     @property
     def simulation_only(self) -> str | None:

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from plfl.federated.federation import Federation
-    from plfl.optimizers.client import ClientOpt
-    from plfl.optimizers.server import ServerOpt
 
 
 @dataclass
@@ -64,6 +62,8 @@ class FedADC(FedOpt):
 
     name = "fedadc"
     reads_rate = True
+    own_server = "it has its own server step"
+    server_lr = "α"
 
     beta_l: float = Field(0.9, ge=0, lt=1)
     """Momentum β_l that the clients follow (the paper: 0.6 to 0.9)."""
@@ -74,11 +74,6 @@ class FedADC(FedOpt):
     downlink: Literal["momentum", "tracking", "overlapped"] = "momentum"
     """How clients get the server's momentum: with the model (`momentum`), by computing it where
     they can (`tracking`), or with the model, while the round before computes (`overlapped`)."""
-
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        if server_opt.name != "fedavg":
-            return "it has its own server step; use fedavg, whose lr is α"
-        return None
 
     @property
     def simulation_only(self) -> str | None:

@@ -111,12 +111,12 @@ class FedALA(FedOpt):
                 s[:, subset] = own[:, subset] + gap * W
 
             passes = torch.where(rounds == 1, self.first, (rounds > 1).long())
-            batches, number = session.passes("fedala", self.sample, self.most_steps)
+            one = session.passes("fedala", self.sample, self.most_steps)
             for n in range(int(passes.max())):
-                for b in range(batches.shape[1]):
+                for b in range(one.starts.shape[1]):
                     mix()
-                    who = (passes > n) & (number > b)
-                    slope = session.gradient(s, batches[:, b], who)[:, subset] * gap
+                    who = (passes > n) & (one.steps > b)
+                    slope = session.gradient(s, one.starts[:, b], who)[:, subset] * gap
                     W = torch.where(who[:, None], (W - self.eta_w * slope).clamp(0, 1), W)
             mix()
             return Trained(session.train(s, 0, K), kept={"W": W, "rounds": rounds + 1})

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from plfl.federated.federation import Federation
-    from plfl.optimizers.client import ClientOpt
-    from plfl.optimizers.server import ServerOpt
 
 
 @dataclass
@@ -51,6 +49,7 @@ class FedAMP(Method):
 
     name = "fedamp"
     no_proximal = "it pulls the models towards u_i itself"
+    own_server = "its server keeps the clients' own models"
     no_calibration = "its server knows each client's model, and would not know of the new start"
 
     attention: Literal["distance", "cosine"] = "cosine"
@@ -64,11 +63,6 @@ class FedAMP(Method):
     """λ of the term that pulls a client's model towards u_i, its mean of similar models."""
     self_weight: float = Field(0.5, ge=0, le=1)
     """ξ_ii of the heuristic, the weight of a client's own model."""
-
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        if server_opt.name != "fedavg" or server_opt.lr != 1:
-            return "its server keeps the clients' own models; use fedavg with lr 1"
-        return super().refuses(client_opt, server_opt)
 
     def init(self, f: Federation) -> State:
         clients = len(f.local)

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from plfl.federated.federation import Federation
-    from plfl.optimizers.client import ClientOpt
-    from plfl.optimizers.server import ServerOpt
 
 
 @dataclass
@@ -53,15 +51,12 @@ class FedDyn(FedOpt):
     """FedAvg with dynamic regularisation."""
 
     name = "feddyn"
+    own_server = "it has its own server step"
+    server_lr = "η_g"
 
     alpha: float = Field(0.01, gt=0)
     """Strength α of the regulariser, in loss per parameter² (FedADC's baselines: 0.1, 0.01 or
     0.001)."""
-
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        if server_opt.name != "fedavg":
-            return "it has its own server step; use fedavg, whose lr is η_g"
-        return None
 
     def init(self, f: Federation) -> State:
         zero = f.x0.new_zeros(f.x0.shape)

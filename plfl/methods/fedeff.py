@@ -80,7 +80,7 @@ class FedEff(FedOpt):
         """Local steps (N,) of an epoch of each client."""
         if self.epoch_steps is not None:
             return f.everyone * 0 + self.epoch_steps
-        passes = f.client_data.windows / f.client_data.settings.batch_size
+        passes = f.client_data.windows / f.settings.batch_size
         return passes.ceil().to(f.everyone.dtype)
 
     def _mean(self, f: Federation, clients: Tensor, rows: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ import numpy as np
 from pydantic import Field
 
 from plfl.errors import ConfigError
-from plfl.federated.instructions import FORWARD, TrainInstructions, TrainResult
+from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method, MethodState
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from plfl.federated.federation import Federation
-    from plfl.optimizers.client import ClientOpt
-    from plfl.optimizers.server import ServerOpt
 
 
 @dataclass
@@ -74,6 +72,7 @@ class FedFomo(Method):
 
     name = "fedfomo"
     label = "FedFomo"
+    own_server = "its server keeps the clients' own models"
     no_calibration = "its server knows each client's model, and would not know of the new start"
 
     models: int = Field(8, ge=1)
@@ -85,11 +84,6 @@ class FedFomo(Method):
     """By how much ε falls in every round (authors' code: 0.05)."""
     probe: int | None = Field(256, ge=1)
     """Training windows on which a client evaluates the models (ours); null: all."""
-
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        if server_opt.name != "fedavg" or server_opt.lr != 1:
-            return "its server keeps the clients' own models; use fedavg with lr 1"
-        return None
 
     @property
     def simulation_only(self) -> str | None:
@@ -109,7 +103,9 @@ class FedFomo(Method):
         first, *further = State.of(f).models[sent].unbind(1)
         first, further = f.channel.send("down", clients, first, further)
         start, worth = self._mixture(f, t, clients, [first, *further])
-        return Instructions(start, before=self._trying(f, clients), sent=sent, worth=worth)
+        tried = len(further) + 3  # those that it received, its own, and the one before it
+        work = f.client_data.work_of_losses(clients, tried, self.probe)
+        return Instructions(start, before=work, sent=sent, worth=worth)
 
     def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
         state, asked = State.of(f), result.instructions
@@ -166,14 +162,6 @@ class FedFomo(Method):
             start = start + torch.where(share[:, None] > 0, share[:, None] * (x - before), 0.0)
         worth = w[:, 1:] / w.sum(1, keepdim=True).abs().clamp(min=1e-9)
         return start.to(before), worth.to(before)
-
-    def _trying(self, f: Federation, clients: Tensor) -> Tensor:
-        """Work (n,) of trying the models, in local steps: a forward pass of each."""
-        windows = f.client_data.windows[clients]
-        if self.probe is not None:
-            windows = windows.clamp(max=self.probe)
-        models = min(self.models, len(f.local) - 1) + 2
-        return FORWARD * models * windows / f.client_data.settings.batch_size
 
 
 def ranked(

@@ -25,23 +25,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from plfl.federated.federation import Federation
-    from plfl.optimizers.client import ClientOpt
-    from plfl.optimizers.server import ServerOpt
 
 
 class FedProx(FedOpt):
     """The plain round with a proximal term in the clients' gradients, for any ClientOpt."""
 
     name = "fedprox"
+    no_proximal = "the proximal term would be added twice"
 
     mu: float = Field(0.01, ge=0)
     """Strength μ of the proximal term, in loss per parameter² (FedADC's baselines: 0.1, 0.01 or
     0.001)."""
-
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        if client_opt.proximal:
-            return "the proximal term would be added twice; use sgd for prox, adam for proxadam"
-        return None
 
     def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, t, clients)

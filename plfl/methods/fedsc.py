@@ -46,7 +46,7 @@ class FedSC(FedOpt):
     clusters: int = Field(3, ge=1)
     """Number M of clusters (no default in the source)."""
     bins: int = Field(10, ge=2)
-    """Number of quantile bins in the attribute (ours)."""
+    """Quantile bins of the targets, whose frequencies are a client's attribute (ours)."""
 
     @property
     def simulation_only(self) -> str | None:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from plfl.federated.federation import Federation
-    from plfl.optimizers.client import ClientOpt
-    from plfl.optimizers.server import ServerOpt
 
 
 @dataclass
@@ -47,17 +45,12 @@ class FedSplit(FedOpt):
     """Operator splitting, which has exact fixed points with any number of local steps."""
 
     name = "fedsplit"
+    no_proximal = "the proximal term would be added twice"
+    own_server = "its server holds the mean of the z_i"
 
     s: float = Field(1.0, gt=0)
     """Step size s of the proximal operator, in parameters² per loss (in theory 1/√(ℓL) for an
     ℓ-strongly convex, L-smooth loss; for a neural network it has to be tuned)."""
-
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        if client_opt.proximal:
-            return "the proximal term would be added twice; use sgd or adam"
-        if server_opt.name != "fedavg" or server_opt.lr != 1:
-            return "its server holds the mean of the z_i; use fedavg with lr 1"
-        return None
 
     def init(self, f: Federation) -> State:
         return State(z=f.x0.expand(len(f.everyone), -1).clone())

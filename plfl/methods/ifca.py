@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from plfl.federated.instructions import FORWARD, TrainInstructions, TrainResult
+from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods.clusters import Clustered, ClusterState
 from plfl.optimizers.client.sgd import Sgd
 
@@ -77,14 +77,8 @@ class Ifca(Clustered):
         cluster, start = self._best(f, t, clients, [first, *further])
         ClusterState.of(f).cluster[clients] = cluster
         one = torch.ones_like(clients) if self.averaging == "gradient" else None
-        return TrainInstructions(start, steps=one, before=self._probing(f, clients))
-
-    def _probing(self, f: Federation, clients: Tensor) -> Tensor:
-        """Work (n,) of comparing the models, in local steps: a forward pass of each model."""
-        windows = f.client_data.windows[clients]
-        if self.probe is not None:
-            windows = windows.clamp(max=self.probe)
-        return FORWARD * self.clusters * windows / f.client_data.settings.batch_size
+        work = f.client_data.work_of_losses(clients, self.clusters, self.probe)
+        return TrainInstructions(start, steps=one, before=work)
 
     def _offered(self, f: Federation, clients: Tensor) -> tuple[Tensor, list[Tensor]]:
         """The first model and the other ones, each with one row per client: (n, d_s)."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class KnnPer(FedOpt):
-    """Forecasts mixed with what followed similar windows of the client's own past."""
+    """Forecasts mixed with the loads that followed similar windows of the client's own past."""
 
     name = "knn_per"
     label = "kNN-Per"

@@ -42,7 +42,7 @@ class OneShot(Clustered):
     clusters: int = Field(2, ge=1)
     """Number of clusters k (no default in the source)."""
     alone: int = Field(10, ge=1)
-    """How long each client trains alone before round 1: E times the local steps of a round."""
+    """How long each client trains alone before round 1: E times the steps of a round."""
 
     @property
     def simulation_only(self) -> str | None:

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from plfl.federated.federation import Federation
-    from plfl.optimizers.client import ClientOpt
-    from plfl.optimizers.server import ServerOpt
 
 
 @dataclass
@@ -54,15 +52,12 @@ class Scaffold(FedOpt):
 
     name = "scaffold"
     label = "SCAFFOLD"
+    own_server = "it has its own server step"
+    server_lr = "η_g"
 
     option: Literal["i", "ii"] = "ii"
     """Whether a client renews its control variate by the gradient at the server's model (`i`) or by
     its own local steps (`ii`, the paper's experiments)."""
-
-    def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
-        if server_opt.name != "fedavg":
-            return "it has its own server step; use fedavg, whose lr is η_g"
-        return None
 
     def init(self, f: Federation) -> State:
         zero = f.x0.new_zeros(f.x0.shape)
@@ -76,7 +71,7 @@ class Scaffold(FedOpt):
         if self.option == "i":
             return TrainInstructions(x, constant=constant, gradients="start")
         # The steps of SGD at one rate add up to the mean of their gradients.
-        adds_up = f.client_opt.name == "sgd" and f.client_data.settings.has_constant_rate
+        adds_up = f.client_opt.name == "sgd" and f.settings.has_constant_rate
         return TrainInstructions(x, constant=constant, gradients="none" if adds_up else "steps")
 
     def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:

@@ -17,6 +17,7 @@ from plfl.layout import ParameterLayout, WindowShape
 if TYPE_CHECKING:  # reading a configuration imports this package and should not wait for torch
     from torch import nn
 
+    from plfl.config.study import Study
     from plfl.models.dropout import Dropout
     from plfl.models.network import Network
 
@@ -62,3 +63,9 @@ class Model(ModelRules):
         numbers = [value for _, value in self if isinstance(value, int | tuple)]
         sizes = (x for n in numbers for x in (n if isinstance(n, tuple) else (n,)))
         return self.name + "-".join(map(str, sizes))
+
+
+def model_of(study: Study) -> Model:
+    """What a study trains; the configuration itself knows only the rules of models."""
+    assert isinstance(study.model, Model)
+    return study.model

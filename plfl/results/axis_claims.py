@@ -17,6 +17,7 @@ import numpy as np
 
 from plfl.config.axes import Axis
 from plfl.config.study import Study
+from plfl.methods.apfl import APFL
 from plfl.results.claims import listed
 from plfl.results.labels import method_label
 from plfl.results.method_claims import AVERAGING
@@ -231,7 +232,7 @@ def _more_history(study: Study, placed: Sequence[Placed]) -> Evidence:
 
 
 def _share_is_fixed(study: Study) -> bool:
-    return bool(study.hyperparameters.method.apfl.adapt_alpha == "never")  # type: ignore[attr-defined]
+    return study.hyperparameters.of_class(APFL).adapt_alpha == "never"
 
 
 _ABOUT: dict[str, Question] = {

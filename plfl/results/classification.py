@@ -15,9 +15,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from plfl.config.study import Study
 from plfl.errors import ResultsError
 from plfl.results.records import CELL, DAMAGE
 from plfl.results.scores import Array
+from plfl.tasks.classify import Classify
 
 TAIL = 4
 """Evaluated rounds at the end whose mean is the final accuracy: single rounds scatter widely when
@@ -25,6 +27,12 @@ few clients take part."""
 GROUP = [column for column in CELL if column != "seed"]
 """Columns that name a row of the standings: a cell without its seed."""
 _TRAINING = [*CELL, "model"]
+
+
+def target_of(study: Study) -> float:
+    """The test accuracy whose costs a study of classifiers reports."""
+    assert isinstance(study.task, Classify)
+    return study.task.target
 
 
 def curves(records: pd.DataFrame) -> pd.DataFrame:

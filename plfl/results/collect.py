@@ -24,7 +24,6 @@ from plfl.files import atomic
 from plfl.results.records import CELL, cell_digest, join_tables, write_csv, write_table
 from plfl.results.summary import by_target, summarise, summarise_baselines, with_baselines
 from plfl.tasks import metrics as scores
-from plfl.tasks.classify import Classify
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +131,7 @@ def _collect_images(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame
     """The same for classifiers, which have no forecasts."""
     from plfl.results import classification  # imports scipy.stats, which other studies do not need
 
-    target = cast(Classify, study.task).target
+    target = classification.target_of(study)
     summaries: list[pd.DataFrame] = []
     join_tables(
         [records for records, _ in files.cells.values()],

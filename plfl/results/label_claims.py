@@ -18,6 +18,7 @@ from typing import Any
 from plfl.config.study import Study
 from plfl.files import digest
 from plfl.results.claims import listed
+from plfl.results.classification import target_of
 from plfl.results.classifier_variants import SCORES, Trained, side
 from plfl.results.labels import method_label
 from plfl.results.paired import Pair, judge
@@ -97,9 +98,9 @@ def as_json(study: Study, judgements: Sequence[Verdict]) -> dict[str, Any]:
 def about(study: Study) -> str:
     """What the numbers of the verdicts are."""
     chosen = (
-        "Every row chose its hyperparameters on validation"
+        "The hyperparameters of every row of the grid were chosen on validation"
         if study.tuning.search
-        else "Hyperparameters were set, not chosen"
+        else "Hyperparameters have fixed values"
     )
     return (
         f"{chosen}. Differences of test accuracy in points are positive where they support the "
@@ -115,7 +116,7 @@ def _reached(variants: Sequence[Trained]) -> Iterator[Verdict]:
         for row in _rows(one, "fedadc"):
             rounds = side(one, row, "rounds_to_target")
             some, count = True, int(rounds.notna().sum())
-            target = 100 * one.study.task.target  # type: ignore[attr-defined]
+            target = 100 * target_of(one.study)
             yield replace(
                 blank,
                 where=one.label,

@@ -19,6 +19,10 @@ import numpy as np
 import pandas as pd
 
 from plfl.config.study import Study
+from plfl.methods.fedsc import FedSC
+from plfl.methods.fine_tuning import FineTuning
+from plfl.methods.ifca import Ifca
+from plfl.methods.per_fedavg import PerFedAvg
 from plfl.results.labels import method_label
 from plfl.results.paper_claims import scheme
 from plfl.results.records import CELL
@@ -129,8 +133,8 @@ def _evenly(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
 def _one_step(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     """(o12): Per-FedAvg against fine-tuned FedAvg, both after a single step."""
     _need_methods(study, ["per_fedavg", "fine_tuning"])
-    chosen = study.hyperparameters.method
-    tuned, meta = chosen.fine_tuning, chosen.per_fedavg  # type: ignore[attr-defined]
+    tuned = study.hyperparameters.of_class(FineTuning)
+    meta = study.hyperparameters.of_class(PerFedAvg)
     single = meta.adapt_steps == tuned.most_steps == 1 and tuned.epochs > tuned.head_epochs == 0
     searched = {"fine_tuning.head_epochs", "fine_tuning.epochs", "fine_tuning.most_steps"}
     searched |= {"per_fedavg.adapt_steps"}
@@ -164,7 +168,7 @@ def _all(evidences: Iterable[Evidence]) -> Evidence:
 
 def _more_clusters(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     """(j1): FedSC with several clusters against the plain round, which is FedSC with one."""
-    if study.hyperparameters.method.fedsc.clusters == 1:  # type: ignore[attr-defined]
+    if study.hyperparameters.of_class(FedSC).clusters == 1:
         raise NotInStudyError("with hyperparameters.method.fedsc.clusters: 1, FedSC is FedAvg")
     return _rivals([("fedsc", AVERAGING)])(study, of_states)
 
@@ -212,7 +216,7 @@ ABOUT_SCORES: dict[str, Question] = {
 
 def about_tables(tables: Tables) -> list[Verdict]:
     """The claims about simulated time (l) and bytes (m)."""
-    clusters = float(tables.study.hyperparameters.method.ifca.clusters)  # type: ignore[attr-defined]
+    clusters = tables.study.hyperparameters.of_class(Ifca).clusters
     return [
         _counted(tables, "l1", "fedeff", _waiting, lambda share: share < 1),
         _counted(tables, "l2", "fedeff", _duration, lambda share: share < 1),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # reading a configuration imports this package and should not
     import pandas as pd
     from torch import Tensor
 
+    from plfl.config.study import Study
     from plfl.data.dataset import Dataset, Split
     from plfl.tasks.losses import Loss
 
@@ -208,3 +209,9 @@ class Task(TaskRules):
     def columns(self, name: str, predictions: Floats) -> dict[str, Floats]:
         """Predictions as columns of a table, which begin with a `name`."""
         raise NotImplementedError
+
+
+def task_of(study: Study) -> Task:
+    """What a study predicts; the configuration itself knows only the rules of tasks."""
+    assert isinstance(study.task, Task)
+    return study.task

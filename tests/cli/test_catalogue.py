@@ -1,6 +1,5 @@
 """`plfl methods` says what there is."""
 
-import inspect
 import json
 import re
 from pathlib import Path
@@ -14,10 +13,10 @@ from plfl import methods, registry
 from plfl.cli import catalogue
 from plfl.cli import main as cli
 from plfl.cli.catalogue import entries
+from plfl.config.sections import Calibration
 from plfl.errors import PlflError
 from plfl.experiments.message_sizes import _as_terms, sizes
 from plfl.experiments.train import train
-from plfl.federated.calibration import calibrate
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
 from tests.helpers import tiny
@@ -144,8 +143,7 @@ def test_calibration_is_listed_with_its_parameters() -> None:
     entry = entries()[-1]
     assert "Ozfatura" in entry["citation"]
     defaults = {name: p["default"] for name, p in entry["parameters"].items()}
-    wanted = inspect.signature(calibrate).parameters.values()
-    assert defaults == {p.name: p.default for p in wanted if p.kind is p.KEYWORD_ONLY}
+    assert defaults == Calibration().model_dump()
     assert {"epochs", "variant", "mu", "lam", "bins"} <= set(defaults)
     assert set(entry["floats"].values()) == {"0"}
 

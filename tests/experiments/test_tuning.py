@@ -143,6 +143,7 @@ def test_the_best_of_each_model_is_in_the_better_half() -> None:
     assert better_half([local, local]) == [0, 1, 2]
     assert better_half([local, both]) == [0, 1, 4]
     assert better_half([[np.inf, 1.0], [np.inf, 1.0]]) == [1]
+    assert better_half([[3.0, 1.0, 2.0], [np.inf] * 3]) == [1, 2]  # a model that always diverged
 
 
 def test_seeds_train_together_where_they_choose_together() -> None:

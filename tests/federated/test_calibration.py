@@ -6,12 +6,14 @@ import pytest
 import torch
 from torch import nn
 
+from plfl.config.sections import Calibration
 from plfl.data.windows import build
 from plfl.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, network_of
-from plfl.federated.calibration import calibrate, head_mask
+from plfl.federated import calibration
 from plfl.federated.client_data import ClientData
+from plfl.layout import head_mask
 from plfl.methods import Method, available
 from plfl.models.forecaster import Forecaster
 from plfl.models.images import as_images
@@ -54,6 +56,12 @@ def models(f: ClientData) -> torch.Tensor:
 
 def head(f: ClientData, which: str = "mlp") -> torch.Tensor:
     return torch.from_numpy(head_mask(forecaster_of(f).layout, which))
+
+
+def calibrate(start, f, mask, optimiser, *, most_steps=None, **options):
+    """Two epochs, as in the paper, where `options` say nothing else."""
+    options = Calibration(**{"epochs": 2} | options)
+    return calibration.calibrate(start, f, mask, optimiser, options, most_steps)
 
 
 TWO = client_data(240, 170)

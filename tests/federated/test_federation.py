@@ -51,7 +51,7 @@ def test_the_average_of_the_servers_models_by_numpy(server_opt):
     federations = []
 
     def put(f):
-        f.server_ema = 0.3
+        f.client_data.settings = f.settings.model_copy(update={"server_ema": 0.3})
         federations.append(f)
 
     plain, averaged = (

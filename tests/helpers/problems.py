@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
-from plfl.federated.client_data import ClientData
+from plfl.federated.client_data import ClientData, Passes
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
 from plfl.layout import ParameterLayout
@@ -109,10 +109,13 @@ class QuadraticData(ClientData):
 
     def passes(
         self, purpose: str, clients: Tensor, epochs: float, most: int | None = None
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Passes:
         epochs = max(1, int(epochs))
         steps = epochs if most is None else min(epochs, most)
-        return self.minibatches(clients, 0, steps), torch.full((len(clients),), steps)
+        windows = self.minibatches(clients, 0, steps)
+        return Passes(
+            windows, torch.full((len(clients),), steps), torch.zeros_like(windows[..., 0])
+        )
 
     def losses(
         self, rows: Tensor, clients: Tensor, t: int = 0, windows: int | None = None
@@ -147,6 +150,7 @@ def trajectory(
         local_steps=steps,
         batch_size=1,
         participation=participation,
+        weighting="samples" if weights else "uniform",
         opt_state=opt_state,
     )
     f = Federation(
@@ -157,8 +161,6 @@ def trajectory(
         seed=seed,
         initial=torch.tensor(start, dtype=torch.float64),
         client_data=QuadraticData(problem, settings, seed, weights or (1.0,) * clients),
-        weighting="samples" if weights else "uniform",
-        opt_state=opt_state,
         draw=lambda seed: torch.tensor(start, dtype=torch.float64) + seed,
         layout=ParameterLayout(
             {f"w{j}": (1,) for j in range(len(start))}, head=(f"w{len(start) - 1}",)
@@ -166,7 +168,7 @@ def trajectory(
     )
     made(f)
     seen = [_snapshot(f, None)]
-    run([f], problem, settings, range(1, rounds + 1), lambda r: seen.append(_snapshot(f, r)))
+    run([f], problem, range(1, rounds + 1), lambda r: seen.append(_snapshot(f, r)))
     return seen
 
 

@@ -164,7 +164,7 @@ class Client:
             calibration = {"calibrated": self.calibrate}
             received = inbox[0][None].to(f.local.device)
             f.restart(f.everyone, calibrated(f, received, self.calibrate))
-        asked = Cohort(f, t, f.everyone, self.study.federation, stay=True)
+        asked = Cohort(f, t, f.everyone, stay=True)
         (cohort,) = train_cohorts([asked], self.trainer.engine)
         rows: list[Tensor] = []
         try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from plfl.config.sections import Calibration
 from plfl.config.sections import Federation as Settings
 from plfl.deploy.protocol.wire import WireError
 from plfl.federated.calibration import calibrate
@@ -194,7 +195,7 @@ def calibrated(f: Federation, shared: Tensor, epochs: int) -> Tensor:
         epochs: number of passes over the client's data.
     """
     models = f.models(f.everyone, shared)
-    return calibrate(models, f.client_data, ~f.shared, f.client_opt, epochs=epochs)
+    return calibrate(models, f.client_data, ~f.shared, f.client_opt, Calibration(epochs=epochs))
 
 
 def rows_as_arrays(rows: Sequence[Tensor]) -> dict[str, Tensor]:

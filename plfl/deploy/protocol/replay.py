@@ -82,7 +82,7 @@ def replay(
             i = client_data.names.index(name)
             rows = calibrated(f, f.method.global_parameters(f), epochs)
             f.restart(f.everyone[i : i + 1], rows[i : i + 1])
-        run([f], engine, settings, range(summary.t, summary.t + 1), report)
+        run([f], engine, range(summary.t, summary.t + 1), report)
     result = agreement.tables(study, cell, recorder)
     return replace(result, records=result.records.drop(columns=ASKED)), f
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,7 +51,7 @@ from plfl.federated.instructions import TrainInstructions
 from plfl.federated.round import groups_of, participants_of
 from plfl.files import atomic
 from plfl.results.records import MODELS, CellResult, Margins
-from plfl.tasks import Task
+from plfl.tasks import task_of
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ class Server:
         f.clock.connected = np.isin(self.names, connected)
         for name, windows in self.members.windows.items():
             f.client_data.windows[self.names.index(name)] = windows
-        present = participants_of(f, t, self.study.federation)
+        present = participants_of(f, t)
         self.recorder.epoch = self.study.federation.batch_size / f.client_data.windows.numpy()
         trained: dict[int, tuple[float, float]] = {}
         self._calibrated = {}
@@ -289,7 +289,7 @@ class Server:
         clients = [i for i, name in enumerate(self.names) if name in sent]
         channel.outbox.clear()
         channel.inbox = {i: arrays_as_rows(answers[self.names[i]].arrays) for i in heard}
-        task = cast(Task, self.study.task)
+        task = task_of(self.study)
         shape = len(clients), *task.margins_shape(self.study.windows.horizons)
         unknown: Margins = dict.fromkeys(MODELS, np.full(shape, np.nan))
         windows = torch.full((len(clients),), -1, dtype=torch.int32)

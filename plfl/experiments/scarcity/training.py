@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from plfl.config.search import Candidate
-from plfl.config.sections import Tuning
+from plfl.config.sections import Calibration, Tuning
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import WEEK, Dataset
 from plfl.errors import ConfigError, DataError
@@ -19,8 +19,9 @@ from plfl.experiments.audit import Load, Progress
 from plfl.experiments.scarcity import baselines
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
-from plfl.federated.calibration import calibrate, head_mask
+from plfl.federated.calibration import calibrate
 from plfl.federated.round import run
+from plfl.layout import head_mask
 from plfl.methods.fedopt import FedOpt
 from plfl.results.scarcity import CALIBRATED, CENTRALISED, in_weeks
 from plfl.rounding import drawn_of
@@ -244,7 +245,7 @@ def _last_global(
     options = study.client_optimiser(cell), study.server_optimiser(cell)
     one = trainer.federation(cell, Candidate(*options, FedOpt()))
     rounds = range(1, study.federation.rounds + 1)
-    run([one], trainer.engine, study.federation, rounds, lambda finished: tell(finished.t))
+    run([one], trainer.engine, rounds, lambda finished: tell(finished.t))
     return one.global_models.mean(dim=0)
 
 
@@ -258,15 +259,13 @@ def _calibrated(
         trainer = Trainer.of(study, dataset)
         engine = trainer.engine
         given = model.expand(len(dataset.clients), -1).contiguous()
-        head = torch.from_numpy(head_mask(trainer.network.layout, study.scarcity.head)).to(
-            engine.device
-        )
+        head = torch.from_numpy(head_mask(trainer.network.layout, study.scarcity.head))
         trained = calibrate(
             given,
             trainer.client_data(cell.seed),
             head.to(engine.device),
             study.client_optimiser(cell),
-            epochs=study.scarcity.epochs,
+            Calibration(epochs=study.scarcity.epochs),
             most_steps=settings.rounds * settings.local_steps,
         )
         tables += [

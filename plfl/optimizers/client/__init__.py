@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import Field
 
-from plfl.registry import Algorithm, algorithms
+from plfl import registry
+from plfl.registry import Algorithm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,4 +64,4 @@ def bias_correction(beta: float, k: int | Tensor, y: Tensor) -> float | Tensor:
     return (1 - beta**k).to(y.dtype)
 
 
-available = partial(algorithms, __name__)
+available = partial(registry.available, __name__, ClientOpt)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from plfl.registry import Algorithm, algorithms
+from plfl import registry
+from plfl.registry import Algorithm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,4 +65,4 @@ def weighted_sum(weights: Tensor, rows: Tensor) -> Tensor:
     return total.to(rows.dtype)
 
 
-available = partial(algorithms, __name__)
+available = partial(registry.available, __name__, ServerOpt)

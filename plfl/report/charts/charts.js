@@ -466,7 +466,7 @@
         ],
       });
       nodes.push(...operable(chart, "Forest plot of the clients of A and B"));
-      nodes.push(note(`Diamond: the mean with its 95 % interval over clients (Student's t${data.seeds > 1 ? "; of means over seeds, whose own means are the crosses" : "; one seed, so the variation over trainings is unknown"}). This interval is for exploring: it is not corrected for the number of looks. plfl compare tests A and B over clients and seeds.`));
+      nodes.push(note(`Diamond: the mean with its 95 % interval over clients (Student's t${data.seeds > 1 ? "; of means over seeds, whose own means are the crosses" : "; one seed, so the variation over trainings is unknown"}). This interval is for exploration only: it is not corrected for the number of comparisons that you look at. plfl compare tests A and B over clients and seeds.`));
       if (pair.client) {
         const sides = [["a", "var(--side-a)"], ["b", "var(--side-b)"]];
         const name = state(pair.a), own = weekOf(name, pair.client);
