@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +22,8 @@ from plfl.errors import PlflError
 from plfl.files import digest, sha256
 from plfl.registry import Algorithm, defined_in, files, plug
 
+_OWN = "plfl_own_"
+"""Begins the names of modules from the user's own files."""
 GROUP = "plfl.plugins"
 """The group of entry points."""
 ROOMS = {
@@ -140,7 +143,7 @@ def import_file(file: Path, code: str) -> ModuleType:
     Raises:
         PlflError: the file cannot be imported; the message names the line.
     """
-    spec = importlib.util.spec_from_file_location(f"plfl_own_{file.stem}_{code[:12]}", file)
+    spec = importlib.util.spec_from_file_location(f"{_OWN}{file.stem}_{code[:12]}", file)
     if spec is None or spec.loader is None:
         raise PlflError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
@@ -153,6 +156,12 @@ def import_file(file: Path, code: str) -> ModuleType:
             f"{file}{line_of(error, file)} cannot be imported: {_said(error)}"
         ) from None
     return module
+
+
+def is_own(file: str) -> bool:
+    """Whether `import_file` has imported this file."""
+    own = (module for name, module in sys.modules.items() if name.startswith(_OWN))
+    return any(module.__file__ == file for module in own)
 
 
 def _said(error: BaseException) -> str:
@@ -217,8 +226,26 @@ def _plugin(origin: str, module: ModuleType, code: str) -> Plugin:
                 f"{origin} defines nothing that plfl knows: no class with a `name` that derives "
                 f"from a {', '.join(ROOMS.values())}, and no figure (`OUTPUTS`, `CAPTION`, `draw`)"
             )
+        for cls in found.values():
+            _check_functions(origin, cls)
         _origins[module.__name__] = plugin
     return _origins[module.__name__]
+
+
+def _check_functions(origin: str, cls: type[Algorithm]) -> None:
+    """Refuse functions that are most likely misspelt, because nothing would ever call them.
+
+    Raises:
+        PlflError: a function of the class has nearly the name of one that plfl calls.
+    """
+    bases = {name for base in cls.__mro__[1:] for name in vars(base)}
+    called = [name for name in bases if not name.startswith("_")]
+    for name in vars(cls).keys() - bases:
+        if callable(vars(cls)[name]) and (meant := get_close_matches(name, called, 1, 0.85)):
+            raise PlflError(
+                f"{origin}: {cls.__name__}.{name} is never called; did you mean {meant[0]!r}? If "
+                "it is a function of your own, rename it"
+            )
 
 
 def _room(cls: type[Algorithm]) -> str:

@@ -118,6 +118,12 @@ def test_a_job_knows_the_plugins_of_the_workflow(project: Project, tmp_path: Pat
     run = SimpleNamespace(config=config, log=[str(tmp_path / "log")], wildcards={})
     with job(run) as study:
         assert study == project.load()
+    # An error in one of them is not one of plfl.
+    project.write("faulty.py", "def f():\n    return 1 / 0\n")
+    file = project.folder / "faulty.py"
+    with pytest.raises(ZeroDivisionError), job(run):
+        plugins.import_file(file, "0").f()
+    assert f"this is an error in {file}, line 2" in (tmp_path / "log").read_text()
 
 
 def test_all_problems_are_reported_at_once(project: Project) -> None:
@@ -126,7 +132,9 @@ def test_all_problems_are_reported_at_once(project: Project) -> None:
     project.write("empty.py", "x = 1\n")
     project.write("twin.py", example("CONTRIBUTING.md"))
     project.write("taken.py", example("CONTRIBUTING.md").replace('"signum"', '"adam"'))
-    names = ["signum", "broken", "wrong", "empty", "twin", "taken", "none"]
+    misspelt = example("CONTRIBUTING.md").replace('"signum"', '"sign"').replace("init(", "initt(")
+    project.write("misspelt.py", misspelt)
+    names = ["signum", "misspelt", "broken", "wrong", "empty", "twin", "taken", "none"]
     with pytest.raises(ConfigError) as error:
         project.load(plugins=[f"{name}.py" for name in names] + ["notes.txt"], data={"clients": 0})
     for part in (
@@ -136,10 +144,15 @@ def test_all_problems_are_reported_at_once(project: Project) -> None:
         "mine/twin.py defines the local optimiser signum, as mine/signum.py does; rename one",
         "mine/taken.py defines the local optimiser adam, as plfl does; rename one",
         "plugins: mine/none.py: the file does not exist; correct the path",
+        "mine/misspelt.py: Signum.initt is never called; did you mean 'init'?",
         "plugins: mine/notes.txt is not a Python file",
         "data.clients: 0 is not allowed",
     ):
         assert part in str(error.value)
+    # A plug-in that cannot be imported may define what is unknown.
+    with pytest.raises(ConfigError) as error:
+        project.load(plugins=["none.py"])
+    assert len(error.value.problems) == 1
 
 
 @pytest.mark.parametrize(

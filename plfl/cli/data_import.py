@@ -186,7 +186,9 @@ def run(options: argparse.Namespace) -> None:
         print(f"{name}: {len(meter.load)} readings, {span}; {', '.join(done) or 'nothing changed'}")
     print(f"\nwritten to {options.to}, with import.json (the receipt) and data.yaml; check with")
     print(
-        f"  plfl data check {options.to / 'data.yaml'}\n\nfor a study:\n\n{imported.block}", end=""
+        f"  plfl data check {options.to / 'data.yaml'}\n\n"
+        f"for a study, such as that of `plfl init meters`:\n\n{imported.block}",
+        end="",
     )
 
 

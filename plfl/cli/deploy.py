@@ -256,7 +256,11 @@ def _attend(options: argparse.Namespace) -> None:
     from plfl.deploy.launch import attend
 
     study, cell = _chosen(options)
-    host, _, _ = options.server.rpartition(":")
+    host, _, port = options.server.rpartition(":")
+    if not (host and port.isdigit()):
+        raise PlflError(
+            f"--server: {options.server!r} is not HOST:PORT; write it as in 10.0.0.1:{DEFAULT_PORT}"
+        )
     keys = None
     if _secured(options, host):
         from plfl.deploy.hosts.keys import ClientKeys

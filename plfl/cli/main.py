@@ -43,7 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     The status is 0 after success, 2 after an error that the user can fix (its message is printed
     without a traceback), 130 after Ctrl-C and 1 if the reader of the output has gone.
     """
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    if not (sys.argv[1:] if arguments is None else arguments):
+        parser.print_help(sys.stderr)
+        return 2
+    options = parser.parse_args(arguments)
     try:
         options.run(options)
     except PlflError as error:

@@ -136,8 +136,11 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
 def _as_block(error: Any, model: type[Section]) -> str:
     """What to write instead of a value that is no block of keys."""
     value = error["input"]
-    names = [name for block in blocks_at(error["loc"], model) for name in _names(block)]
-    return "it is a block of keys" + (f", such as {{name: {value}}}" if value in names else "")
+    blocks = blocks_at(error["loc"], model)
+    if value in [name for block in blocks for name in _names(block)]:
+        return f"it is a block of keys, such as {{name: {value}}}"
+    known = dict.fromkeys(key for block in blocks for key in block.model_fields)
+    return "it is a block of keys" + (f"; allowed: {', '.join(known)}" if known else "")
 
 
 def sections_in(annotation: Any) -> list[type[Section]]:

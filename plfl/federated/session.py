@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -101,7 +102,7 @@ class Session:
         Args:
             rows: the models (n, P) where steps and anchor start.
             minibatches: number of minibatches.
-            repeats: steps on each, with fresh moments; then the anchor moves.
+            repeats: steps on each, with fresh moments and one rate; then the anchor moves.
             pull: a of the term a · (y − anchor) in every gradient, on the shared parameters.
             rate: part of the way to y that the anchor goes in a move.
 
@@ -114,8 +115,9 @@ class Session:
             x[:, :minibatches].repeat_interleave(repeats, 1) for x in (self._batches, self._keys)
         )
         task = self._task(rows, batches, f.client_opt, keys)
-        each = [schedule.factors(settings, self.t, r, repeats) for r in range(minibatches)]
-        rates = tuple(factor for own in each for factor in own or ()) or None
+        # The schedule counts minibatches, so that it ends with the rounds.
+        each = schedule.factors(settings, self.t, 0, minibatches)
+        rates = None if each is None else tuple(np.repeat(each, repeats).tolist())
         strength = pull * f.shared.to(rows.dtype)
         if minibatches:
             task = replace(task, anchor=anchor, pull=strength, rates=rates)

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,9 +54,18 @@ def job(snakemake: Any) -> Iterator[Study]:
     except KeyboardInterrupt:
         log.error("interrupted; run the workflow again to continue from here")
         sys.exit(130)
-    except Exception:
-        log.exception("this is an error in plfl; please report it")
+    except Exception as error:
+        own = _own_file(error)
+        log.exception("this is an error in %s", own or "plfl; please report it")
         raise
+
+
+def _own_file(error: Exception) -> str:
+    """Where an error arose in a plug-in or a module of the user's own; empty if in none."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if plugins.is_own(frame.filename):
+            return f"{frame.filename}, line {frame.lineno}"
+    return ""
 
 
 def of_job(study: Study, wildcards: Any) -> Study:

@@ -33,6 +33,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_without_a_command_it_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    assert "run a study in this folder" in capsys.readouterr().err
+
+
 def test_cells_says_what_will_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["cells", "my.yaml"]) == 0
     said = capsys.readouterr().out

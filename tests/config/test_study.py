@@ -109,6 +109,10 @@ def test_schemes_that_cannot_be_read_are_not_missed_in_the_grid(sharing: object)
             "windows.horizons: [3, 1, 2] is not allowed: it is the number of targets, not a list",
         ),
         (
+            {"tuning": [0.1]},
+            "tuning: [0.1] is not allowed: it is a block of keys; allowed: search, alone, trials",
+        ),
+        (
             {"windows": {"context": ["calendar"]}},
             "windows.context.0: 'calendar' is not allowed: it is a block of keys, such as "
             "{name: calendar}",

@@ -750,7 +750,7 @@ def test_the_command_prints_what_it_did_and_check_accepts_it(
         in said
     )
     assert "b: 960 readings, 2020-02-01 to 2020-03-11; nothing changed" in said
-    study = said.partition("for a study:\n\n")[2]
+    study = said.partition("that of `plfl init meters`:\n\n")[2]
     assert yaml.safe_load(study)["data"]["clients"] == 2
     Path("study.yaml").write_text(study)
     for config in ("study.yaml", "meters/data.yaml"):

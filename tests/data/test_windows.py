@@ -29,6 +29,10 @@ def test_windows_of_the_paper() -> None:
     assert data.target_rows(starts)[[0, -1]].tolist() == [1465, 1499]
     assert data.persistence_rows(starts)[0] == 1461
     assert data.load[data.target_rows(starts)[0]] == 5.0 + 465
+    # Cuts are rounded: 132.8, 149.4. The 16 rows for validation are a single window.
+    data = build({"a": table(166)}, Windows())
+    assert data.bounds.tolist() == [[0, 133, 149, 166]]
+    assert data.starts(0, "validation").tolist() == [133]
 
 
 @given(

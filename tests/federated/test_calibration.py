@@ -1,5 +1,7 @@
 """Training the heads after federated learning, against PyTorch's own layers and optimisers."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +15,7 @@ from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated import calibration
 from plfl.federated.client_data import ClientData
+from plfl.federated.session import Session
 from plfl.layout import head_mask
 from plfl.methods import Method, available
 from plfl.models.forecaster import Forecaster
@@ -183,6 +186,25 @@ def test_no_client_takes_more_steps_than_it_may():
     for i, steps in enumerate(all_steps):
         assert torch.equal(capped[i], free[i]) == (steps <= few)
     assert torch.equal(calibrate(start, TWO, mask, ADAM, most_steps=max(all_steps)), free)
+
+
+def test_gradients_are_clipped_outside_of_the_rounds_and_in_routines():
+    rows, everyone, sgd = models(TWO), torch.arange(2), Sgd(lr=1.0)
+    norms = {}
+    for limit in (None, 1e-3):
+        settings = TWO.settings.model_copy(update={"clip": limit})
+        data = ClientData(TWO.dataset, TWO.engine, settings, 10)
+        f = SimpleNamespace(client_data=data, settings=settings, client_opt=sgd, shared=head(TWO))
+        session = Session(f, TWO.engine, 1, everyone, rows, 1)  # type: ignore[arg-type]
+        steps = [
+            data.gradients(rows, everyone, 1, 1),
+            data.train(rows, everyone, sgd, 1, 1) - rows,
+            session.train(rows, 0, 1) - rows,
+            calibrate(rows, data, head(TWO), sgd, most_steps=1) - rows,
+        ]
+        norms[limit] = torch.stack(steps).norm(dim=-1)
+    assert (norms[None] > 2e-3).all()
+    torch.testing.assert_close(norms[1e-3], torch.full((4, 2), 1e-3).double(), rtol=1e-2, atol=0)
 
 
 def test_company_changes_nothing():

@@ -12,10 +12,13 @@ from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods.authors_code import AuthorsCode
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
+from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import ServerOpt
 from plfl.optimizers.server.fedadagrad import FedAdagrad
 from plfl.optimizers.server.fedadam import FedAdam
+from plfl.optimizers.server.fedavg import FedAvg
+from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedyogi import FedYogi
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, trajectory
@@ -101,6 +104,16 @@ def test_a_server_that_the_program_does_not_have_steps_once(server: str) -> None
     np.testing.assert_array_equal(local(once), local(twice))
 
 
+@pytest.mark.parametrize(("initial", "expected"), [("apart", [2, 3]), ("common", [2, 2])])
+def test_the_copies_of_the_server_may_start_apart(initial: Any, expected: list[int]) -> None:
+    """Another seed is another start. The copies come together in every second round (q)."""
+    server = FedAvgAdaptive(lr=1e-3, q=2)
+    start, *rounds = trajectory(Sgd(), server, AuthorsCode(initial=initial), rounds=2)
+    assert start.x.flatten().tolist() == expected
+    apart = [(s.x[1] - s.x[0]).item() for s in rounds]
+    assert apart == pytest.approx([expected[1] - expected[0], 0], abs=0.02)
+
+
 def test_a_single_local_step_is_refused() -> None:
     grid = {"method": ["authors_code"], "client_opt": ["adam"], "server_opt": ["fedavg"]}
     study = tiny.study(grid=grid, federation={"local_steps": 1})
@@ -134,6 +147,12 @@ def test_the_adaptive_servers_apply_their_rate_twice(
     nothing = Quadratic([0], [0], [0, 0])
     method = AuthorsCode()
     federations: list[Any] = []
+    started: list[Any] = []
+
+    def made(f: Any) -> None:
+        federations.append(f)
+        started.append(f.server_state["v"].tolist())
+
     trajectory(
         Sgd(),
         server,
@@ -142,9 +161,10 @@ def test_the_adaptive_servers_apply_their_rate_twice(
         shared=(True, True),
         start=(0.0, 0.0),
         rounds=1,
-        made=federations.append,
+        made=made,
     )
     (f,) = federations
+    assert started == [[1, 1]]
     assert f.server_state["x"].tolist() == [0, 0]
     f.server_state["m"].zero_()
     f.server_state["v"].fill_(1)
@@ -156,13 +176,13 @@ def test_the_adaptive_servers_apply_their_rate_twice(
     assert f.server_state["x"].tolist() == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_round_by_hand() -> None:
-    """One client, f = ½ y², Adam: only the first gradient is taken at the server's parameters."""
+def test_two_rounds_by_hand() -> None:
+    """One client, f = ½ y². Adam: only the first gradient is taken at the server's parameters, from
+    which the update is measured, too. Prox: these are the anchor, and nothing else."""
     one = Quadratic([1], [0], [1])
+    given: dict[str, Any] = {"problem": one, "start": (2.0,), "rounds": 2}
     adam = Adam(lr=0.1, beta1=0.5, beta2=0.9)
-    _, first, second = trajectory(
-        adam, FedAdam(), AuthorsCode(), problem=one, start=(2.0,), rounds=2
-    )
+    _, first, second = trajectory(adam, FedAvg(lr=0.5), AuthorsCode(), **given)
 
     def step(z: float, g: float, m: float, v: float, k: int) -> tuple[float, float, float]:
         m, v = 0.5 * m + 0.5 * g, 0.9 * v + 0.1 * g * g
@@ -171,6 +191,20 @@ def test_a_round_by_hand() -> None:
     z, m, v = step(2.0, 2.0, 0.0, 1.0, 1)
     z, m, v = step(z, z, m, v, 2)
     assert first.local.item() == pytest.approx(z, abs=1e-12)
-    z, m, v = step(z, first.x.item(), m, v, 1)
+    x = 2 + 0.5 * (z - 2)
+    assert first.x.item() == pytest.approx(x, abs=1e-12)
+    z, m, v = step(z, x, m, v, 1)
     z, m, v = step(z, z, m, v, 2)
     assert second.local.item() == pytest.approx(z, abs=1e-12)
+    assert second.x.item() == pytest.approx(x + 0.5 * (z - x), abs=1e-12)
+
+    _, first, second = trajectory(Prox(lr=0.1, mu=1), FedAvg(lr=0.5), AuthorsCode(), **given)
+    z = 2 - 0.1 * 2
+    z -= 0.1 * (z + z - 2)
+    x = 2 + 0.5 * (z - 2)
+    assert (first.local.item(), first.x.item()) == pytest.approx((z, x), abs=1e-12)
+    before = z
+    for _ in range(2):
+        z -= 0.1 * (z + z - x)
+    assert second.local.item() == pytest.approx(z, abs=1e-12)
+    assert second.x.item() == pytest.approx(x + 0.5 * (z - before), abs=1e-12)

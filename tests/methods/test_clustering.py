@@ -192,6 +192,25 @@ def test_ifca_takes_gradients_from_plain_steps_alone(client_opt: ClientOpt) -> N
     assert "one model per client" in (gradients.refuses(SGD, FedAvgAdaptive()) or "")
 
 
+def test_ifca_draws_other_windows_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the clients compare the models, each with its own personal part."""
+    seen, losses, kept = set(), QuadraticData.losses, []
+
+    def watched(self: Any, rows: Any, clients: Any, t: int = 0, windows: int | None = None) -> Any:
+        seen.add((t, windows))
+        assert torch.equal(rows[:, 1], kept[0].local[clients, 1])
+        return losses(self, rows, clients, t, windows)
+
+    def made(f: Federation) -> None:
+        f.local[:, 1] = torch.arange(4)
+        kept.append(f)
+
+    monkeypatch.setattr(QuadraticData, "losses", watched)
+    options: Any = {"shared": (True, False), "participation": 0.5, "made": made}
+    of_four(Ifca(probe=7), rounds=2, **options)
+    assert seen == {(0, 7), (1, 7), (2, 7)}, "round 0: when models are scored"
+
+
 def test_ifca_starts_from_models_of_other_seeds() -> None:
     first, second = (of_four(Ifca(clusters=3), seed=s, rounds=1)[0].x for s in (1, 2))
     assert torch.equal(first[0], second[0])
@@ -276,6 +295,15 @@ def test_fedcluster_draws_clusters_of_equal_size() -> None:
         assert sorted(map(labels.count, (0, 1, 2))) == [3, 3, 4]
         assert labels[0] == 0
     assert drawn[0] != drawn[1] != drawn[2]
+    # The same names are together in any order of the clients.
+    f, together = kept[0], []
+    for _ in range(2):
+        state = f.method.init(f)
+        assert isinstance(state, ClusterState)
+        names = np.array(f.client_data.names)
+        together.append({frozenset(names[state.cluster == k].tolist()) for k in (0, 1, 2)})
+        f.client_data.names.reverse()
+    assert together[0] == together[1]
 
 
 def test_fedcluster_wants_each_client_in_one_cluster() -> None:
@@ -377,8 +405,10 @@ def test_fedac_expected_numbers_of_a_local_step() -> None:
         State.of(f).Phi = double([-0.05])
 
     method = FedAC(clusters=1, mu=0.5, lam=0.25, embedding=["w0"])
-    *_, last = of_four(method, problem=problem, start=(1.0, 0.2), rounds=1, steps=1, made=made)
-    assert last.local[0].tolist() == pytest.approx([0.93875, 0.2175])
+    for steps, expected in ((1, [0.93875, 0.2175]), (2, [0.88275, 0.2336875])):
+        options: Any = {"start": (1.0, 0.2), "rounds": 1, "steps": steps, "made": made}
+        *_, last = of_four(method, problem=problem, **options)
+        assert last.local[0].tolist() == pytest.approx(expected)
 
 
 def test_fedac_merges_a_cluster_of_little_spread_into_the_closest() -> None:
@@ -404,6 +434,45 @@ def test_fedac_touches_a_cluster_once_and_merges_first() -> None:
     # Both are above: each is split, into as many clusters as clients.
     last, f = example(split_above=0.001)
     assert sorted(ClusterState.of(f).cluster.tolist()) == [0, 1, 2, 3]
+
+
+def test_fedac_merges_the_cluster_of_least_spread_first() -> None:
+    """The outer two of three clusters are below; both would join the one in the middle."""
+    kept: list[Federation] = []
+    problem = Quadratic([0] * 6, [0] * 6, [1, 1])
+    of_four(FedAC(clusters=1, merge_below=0.01), problem=problem, rounds=1, made=kept.append)
+    (f,) = kept
+    for rows, joined in (
+        ([(0, 0.1), (1, 1.0), (3, 0.2)], [0, 0, 0, 0, 1, 1]),
+        ([(3, 0.2), (1, 1.0), (0, 0.1)], [0, 0, 1, 1, 1, 1]),
+    ):
+        State.of(f).omega = double([(x, sign * y) for x, y in rows for sign in (1, -1)])
+        State.of(f).cluster = torch.tensor([0, 0, 1, 1, 2, 2])
+        f.server_state["x"] = double([(x, 0) for x, _ in rows])
+        f.method._tune(f)  # type: ignore[attr-defined]
+        assert State.of(f).cluster.tolist() == joined
+
+
+def test_fedac_of_half_of_the_clients_takes_weighted_means() -> None:
+    kept: list[Federation] = []
+    weights = (1.0, 2.0, 3.0, 4.0)
+    options: Any = {"participation": 0.5, "weights": weights, "rounds": 2, "made": kept.append}
+    *_, last = of_four(FedAC(clusters=1, embedding=["w0"]), **options)
+    state, present = State.of(kept[0]), last.report.present[0]
+    assert len(present) == 2
+    assert state.components is not None
+    some = double(weights)[present]
+    torch.testing.assert_close(state.Phi, some @ last.local[present][:, :1] / some.sum())
+    torch.testing.assert_close(last.x[0], double(weights) @ last.local / 10)
+
+
+def test_fedac_fits_its_components_anew_after_some_rounds() -> None:
+    fitted = []
+    for rounds in (1, 2, 3):
+        kept: list[Federation] = []
+        of_four(FedAC(refresh=2), rounds=rounds, made=kept.append)
+        fitted.append(State.of(kept[0]).components)
+    assert torch.equal(fitted[0], fitted[1]) and not torch.equal(fitted[1], fitted[2])
 
 
 def test_fedac_finds_its_first_clusters_by_itself() -> None:
@@ -615,6 +684,10 @@ def test_clients_that_diverged_have_no_place_among_the_others() -> None:
     f.client_data.names = list("abcdef")
     assert k_means(f, clients, rows, 2).tolist() == [0, 0, 1, 0, 0, 1]
     assert k_means(f, clients[1:4:2], rows[1:4:2], 2).tolist() == [0, 0]
+    assert k_means(f, clients[1:4], rows[1:4], 2).tolist() == [0, 0, 0], "one left for two"
+    # Clusters are numbered in the order of the names, whose first is the last client.
+    f.client_data.names = list("fbcdea")
+    assert k_means(f, clients, rows, 2).tolist() == [1, 0, 0, 0, 1, 0]
     likely = nearest(rows[[0, 2]], torch.tensor([[torch.nan, 1], [9, 8], [-9, 0]]), torch.eye(2))
     assert 0 not in likely.tolist()
 

@@ -31,7 +31,7 @@ from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import personalised as reference
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
-from tests.helpers.problems import Q2, Quadratic, in_turns, trajectory
+from tests.helpers.problems import Q2, Quadratic, QuadraticData, in_turns, trajectory
 
 SGD, ADAM, AVG = Sgd(lr=0.1), Adam(lr=0.1, beta1=0.9, beta2=0.999), FedAvg()
 Q2M = Quadratic([1, 4], [0, 1], [1, 0.5])
@@ -326,6 +326,68 @@ def test_moreau_envelopes(method, rates, options, expected, personal):
     assert [one.x.item() for one in seen[-len(expected) :]] == near(expected)
     for row, wanted in zip(seen[-1].scored.tolist(), personal, strict=True):
         assert row == near(wanted)
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        (FedRep(head_steps=3, body_steps=2), ["abc", "de"]),
+        (Ditto(personal_steps=3), ["abcde", "abc"]),
+        (APFL(), ["abcde"]),
+        (PerFedAvg(), ["abcde"]),
+        (PerFedAvg(order="hf"), list("abcde")),
+        (PFedMe(inner_steps=2), ["aabbccddee"]),
+    ],
+    ids=str,
+)
+def test_every_local_step_has_the_rate_of_its_number(method, expected, monkeypatch):
+    """The letters are the factors of the five steps of the second round."""
+    rates, train, slowed = [], Quadratic.train, Sgd.slowed
+
+    def watched(self, task):
+        if task.rates is not None:
+            rates.append(task.rates)
+        return train(self, task)
+
+    def slow(self, factor):
+        rates.append((factor,))
+        return slowed(self, factor)
+
+    def made(f):
+        settings = f.client_data.settings
+        f.client_data.settings = settings.model_copy(update={"schedule": "cosine", "warm_up": 0.3})
+
+    monkeypatch.setattr(Quadratic, "train", watched)
+    monkeypatch.setattr(Sgd, "slowed", slow)
+    after(method, **BODY, rounds=2, steps=5, made=made)
+    numbers = np.linspace(0, 1, 8)[2:7]
+    factors = dict(zip("abcde", (1 + np.cos(np.pi * numbers)) / 2, strict=True))
+    for found, letters in zip(rates[-len(expected) :], expected, strict=True):
+        assert found == pytest.approx([factors[letter] for letter in letters])
+
+
+def test_the_loss_of_a_round_is_the_mean_over_all_minibatches():
+    """With a rate of 0, so to say: those of three and two steps are those of five."""
+    losses = {}
+    for method, options in (("fedopt", {}), ("fedrep", {"head_steps": 3, "body_steps": 2})):
+        still = {"client_opt": {"adam": {"lr": 1e-12}}, "grid": {"sharing": ["P2"]}}
+        federation = {"local_steps": 5, "rounds": 2}
+        study = study_of(method, **still, method={method: options}, federation=federation)
+        (result,) = train(study, study.cells, tiny.dataset()).values()
+        losses[method] = result.records.query("split == 'train'")["loss"].to_numpy()
+    np.testing.assert_allclose(losses["fedrep"], losses["fedopt"], rtol=1e-5)
+
+
+def test_fedala_learns_on_other_passes_in_every_round(monkeypatch):
+    purposes, passes = [], QuadraticData.passes
+
+    def watched(self, purpose, *options):
+        purposes.append(purpose)
+        return passes(self, purpose, *options)
+
+    monkeypatch.setattr(QuadraticData, "passes", watched)
+    after(FedALA(subset="shared"))
+    assert len(set(purposes)) == len(purposes) == 3
 
 
 def test_pfedme_with_exact_proximal_points():

@@ -5,6 +5,7 @@ import torch
 
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server import weighted_sum
 from plfl.optimizers.server.fedadagrad import FedAdagrad
 from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
@@ -154,6 +155,14 @@ def test_fedavgadaptive_of_the_paper_keeps_all_copies_equal():
         assert step.x[0] == step.x[1]
 
 
+def test_fedavgadaptive_of_the_paper_counts_absent_clients_in_the_mean():
+    """v = 0.1, so that the only step is 0.1 / √0.1; the copies of the two others stay."""
+    opt = FedAvgAdaptive(lr=0.1, variant="paper")
+    state = opt.init(torch.zeros(1, dtype=torch.float64), 3)
+    opt.receive(state, torch.tensor([1]), torch.ones(1, 1).double(), torch.ones(1), 1)
+    assert state["x"].flatten().tolist() == pytest.approx([0.1**0.5 / 3] * 3)
+
+
 def test_fedavgadaptive_absent_clients_keep_their_copy():
     opt = FedAvgAdaptive(lr=0.1, q=5)
     state = opt.init(torch.zeros(1, dtype=torch.float64), 3)
@@ -161,3 +170,9 @@ def test_fedavgadaptive_absent_clients_keep_their_copy():
     assert state["x"][0] == state["x"][2] == 0
     assert state["v"][0] == state["v"][2] == 0
     assert state["x"][1] != 0
+
+
+def test_the_mean_is_over_all_of_many_clients():
+    weights, rows = torch.linspace(0, 1, 40), torch.linspace(-1, 2, 120).view(40, 3)
+    expected = weights.double().numpy() @ rows.double().numpy()
+    assert weighted_sum(weights, rows).tolist() == pytest.approx(expected.tolist())

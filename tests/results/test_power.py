@@ -43,6 +43,14 @@ def test_parts_add_up_to_what_the_tests_see() -> None:
     assert by_seeds + by_both == pytest.approx(comparison.seed_variance[0])
     means = np.concatenate(comparison.clients())
     assert by_clients + by_both == pytest.approx(stats.sem(means) ** 2)
+    nothing_else = Comparison(("a", "b"), {"CA": np.array([[1.0, -1], [-1, 1]])})
+    assert nothing_else.variance_parts == (0, 0, 0), "no estimate is negative"
+
+
+def test_a_larger_study_has_this_spread() -> None:
+    """Twice the seeds and four times the clients, in two states."""
+    now = Spread(10, 4, 0.1, 0.2, 0.3, 2 * 3.0, 5, 1.5)
+    assert now.at(8, 40) == Spread(40, 8, 0.1 / 4, 0.2 / 2, 0.3 / 8, 2 * 7.0, 5, 2 * 1.5)
 
 
 def test_power_without_luck_is_that_of_the_t_test() -> None:

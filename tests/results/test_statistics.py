@@ -240,6 +240,13 @@ def test_seeds_widen_what_sign_flips_take_for_chance(rng: np.random.Generator) -
     assert sign_flips([quiet])[0] == sign_flips([quiet], seeds=True)[0] == sign_flips([loud])[0]
     assert sign_flips([loud], seeds=True)[0] > 2 * sign_flips([loud])[0]
     assert sign_flips([_single(clients)], seeds=True)[0] == 1
+    # By all 2¹² flips, with the statistic of the docstring's formula, in another unit.
+    large = _single(100 * loud.differences["CA"])
+    (values,) = large.clients()
+    t2 = values.mean() ** 2 / (stats.sem(values) ** 2 + large.seed_variance[0])
+    flips = np.abs(np.array(list(itertools.product([-1, 1], repeat=12))) @ values)
+    expected = (flips >= np.sqrt((values**2).sum() * 12 * t2 / (11 + t2))).mean()
+    assert sign_flips([large], seeds=True)[0] == pytest.approx(expected, abs=0.02)
 
 
 @pytest.mark.parametrize("values", [[1.0], [1.0, 1.1, 0.9, 1.2, 1.0, 1.1]])

@@ -306,3 +306,7 @@ def test_errors_come_before_the_training():
     assert len(str(found.value).splitlines()) == 3
     with pytest.raises(DataError, match=said):
         evaluate("XX", dataset, task=of.task)
+    # Nine are enough.
+    dataset = build(tiny.tables(rows=320), of.windows)
+    assert len(dataset.starts(0, "validation")) == 9
+    assert not list(of.task.uncalibrated(dataset))

@@ -32,6 +32,11 @@ def test_corrected_target_of_the_specification():
         pytest.approx(0.725)
     )
     target = TASK.taught(corrected(0.35, edges, ratios), one(0.8), one(0.5), ONE).item()
+    # It is the second client, whose ratios these are.
+    two = CorrectedDistillation(
+        0.35, torch.tensor(edges).double(), torch.tensor([[1.0, 1.0], ratios]).double()
+    )
+    assert TASK.taught(two, one(0.8), one(0.5), ONE + 1).item() == target
     constant = 0.35 * 0.65 * (0.725 - 0.5) ** 2
     assert (0.55 - target) ** 2 + constant == pytest.approx(0.01234375)
 

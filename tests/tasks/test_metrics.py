@@ -5,7 +5,10 @@ import pandas as pd
 import pytest
 from utilsforecast import losses
 
+from plfl.config.sections import Windows
+from plfl.data.windows import build
 from plfl.tasks import metrics as scores
+from tests.helpers import tiny
 
 random = np.random.default_rng(3)
 TRUTH, FORECAST, PERSISTENCE = random.gamma(2.0, 5.0, size=(3, 200))
@@ -50,4 +53,27 @@ def test_the_worst_tenth_of_the_clients() -> None:
     assert scores.worst_tenth(np.array([3.0, 1.0, 2.0])) == 3
     many = np.arange(30.0)
     assert scores.worst_tenth(np.append(many, np.nan)) == many[-3:].mean() == 28
+    assert scores.worst_tenth(np.arange(36.0)) == 33.5, "3.6 are rounded to 4"
     assert np.isnan(scores.worst_tenth(np.array([np.nan])))
+
+
+def test_ends_belong_to_their_interval() -> None:
+    low, high = np.full(4, 1.0), np.full(4, 2.0)
+    assert scores.coverage(np.array([0.9, 1.0, 2.0, 2.1]), low, high) == 0.5
+
+
+def test_scores_of_a_split_are_of_its_own_rows() -> None:
+    windows = Windows(look_ahead=2, horizons=2, split=(0.5, 0.2, 0.3))
+    data = build(tiny.tables(rows=800), windows)
+    # Half of the rows of client b, which come after those of a, are for training.
+    load = data.load[800:1600]
+    last = np.arange(560 + 11, 800 - 3)
+    truth, forecast = np.stack([load[last + 2], load[last + 3]], 1), np.zeros((len(last), 2))
+    found = scores.of_split(data, 1, "test", forecast)
+    assert found["mae"] == pytest.approx(truth.mean())
+    day = np.abs(load[96:400] - load[: 400 - 96]).mean()
+    assert found["seasonal_mase"] == pytest.approx(truth.mean() / day)
+    for h in (2, 3):
+        assert found[f"mae_h{h}"] == pytest.approx(load[last + h].mean())
+        persistence = np.abs(load[last + h] - load[last]).mean()
+        assert found[f"mase_h{h}"] == pytest.approx(load[last + h].mean() / persistence)

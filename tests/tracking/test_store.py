@@ -364,6 +364,10 @@ def test_results_of_another_configuration_are_refused(tmp_path):
     edit_about(tmp_path, lambda about: about["study"].update(tempo=3))
     with pytest.raises(ResultsError, match=r"(?s)tempo: unknown key.*was made by plfl 0\.1\.0"):
         track(tmp_path)
+    edit_about(tmp_path, lambda about: about["study"].pop("tempo"))
+    edit_about(tmp_path, lambda about: about["study"].update(plugins=["gone.py"]))
+    with pytest.raises(ResultsError, match="run plfl in the folder in which it was run"):
+        track(tmp_path)
     assert not (tmp_path / "mlflow.db").exists()
 
 

@@ -174,10 +174,10 @@ def test_stacked_agrees_with_reference_after_a_full_round():
 
 @pytest.mark.parametrize("name", POINT)
 def test_losses_and_slopes_are_pytorchs(name):
-    errors = torch.tensor([-3.0, -1.0, -0.4, 0.0, 0.2, 1.0, 2.5]).double().requires_grad_()
+    errors = torch.tensor([-3.0, -1.5, -1.0, -0.4, 0.0, 0.2, 1.0, 2.5]).double().requires_grad_()
     of = {"mse": "mse_loss", "mae": "l1_loss", "huber": "huber_loss"}[name]
-    expected = getattr(torch.nn.functional, of)(errors, torch.zeros(7).double(), reduction="none")
-    loss, zero = POINT[name], torch.zeros(7).double()
+    expected = getattr(torch.nn.functional, of)(errors, torch.zeros(8).double(), reduction="none")
+    loss, zero = POINT[name], torch.zeros(8).double()
     torch.testing.assert_close(loss.of(errors, zero), expected, rtol=0, atol=1e-15)
     (slope,) = torch.autograd.grad(expected.sum(), errors)
     torch.testing.assert_close(loss.slope(errors.detach(), zero), slope, rtol=0, atol=1e-15)

@@ -125,6 +125,7 @@ def test_without_flower_the_remedy_is_named(monkeypatch):
         (["server", "--insecure", "--host", "0.0.0.0"], "this machine only"),
         (["client", "--insecure", "--building", "1", "--server", "10.0.0.1:80"], "machine only"),
         (["client", "--insecure", "--building", "1", "--server", "host:80"], "machine only"),
+        (["client", "--insecure", "--building", "1", "--server", "host"], "HOST:PORT"),
         (["--cell", "NY-P9"], "no cell 'NY-P9'"),
     ],
 )

@@ -1,0 +1,39 @@
+"""Which minibatches the steps of a routine use."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from plfl.federated.session import Session
+from plfl.optimizers.client.sgd import Sgd
+from tests.federated.test_calibration import TWO, head, models
+
+
+def test_every_step_has_the_minibatches_that_it_should() -> None:
+    """With a look-ahead, each step takes two; near an anchor, several steps take the same one."""
+    tasks: list[Any] = []
+
+    def keep(task: Any) -> torch.Tensor:
+        tasks.append(task)
+        return torch.zeros(len(task.rows))
+
+    engine: Any = SimpleNamespace(train=keep)
+    f: Any = SimpleNamespace(
+        client_data=TWO, settings=TWO.settings, client_opt=Sgd(), shared=head(TWO)
+    )
+    everyone, rows = torch.arange(2), models(TWO)
+    session = Session(f, engine, 1, everyone, rows, 5)
+    drawn = TWO.minibatches(everyone, 1, 5)
+    session.train(rows, 1, 2, inner=0.1, inner_first=3)
+    assert torch.equal(tasks[-1].batches, drawn[:, 1:3])
+    assert torch.equal(tasks[-1].lookahead.batches, drawn[:, 3:])
+    session.gradient(rows, 4)
+    assert torch.equal(tasks[-1].batches, drawn[:, 4:])
+    session.gradient(rows, 4, torch.tensor([False, True]))
+    assert torch.equal(tasks[-1].batches, drawn[1:, 4:])
+    session.train_mixed(rows, rows, rows[:, 0], 3, learns=0, rate=0.1)
+    assert torch.equal(tasks[-1].batches, drawn[:, :3])
+    session.train_near(rows, 2, 3, pull=1.0, rate=0.1)
+    assert torch.equal(tasks[-1].batches, drawn[:, [0, 0, 0, 1, 1, 1]])
+    assert session.steps.tolist() == [4 + 1 + 6 + 6, 4 + 1 + 1 + 6 + 6]
