@@ -40,9 +40,9 @@ from torch.utils import mkldnn
 
 from plfl import methods
 from plfl.config.study import Cell, Study
-from plfl.data.dataset import Dataset
+from plfl.data.dataset import EVALUATED, Dataset
 from plfl.errors import ConfigError
-from plfl.experiments.evaluation import EVALUATED, Evaluator
+from plfl.experiments.evaluation import Evaluator
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.train import train
 from plfl.experiments.trainer import federation_of, network_of

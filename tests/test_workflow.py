@@ -266,16 +266,6 @@ def test_bad_input_is_refused_before_anything_is_written(
     assert not project.results.exists()
 
 
-def test_it_is_formatted_and_linted() -> None:
-    def ran(*command: str) -> str:
-        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert run.returncode == 0, run.stdout + run.stderr
-        return run.stdout
-
-    ran(sys.executable, "-m", "snakefmt", "--check", "Snakefile", "workflow")
-    ran(sys.executable, "-m", "snakemake", "--lint", "--configfile", "config/smoke.yaml")
-
-
 @pytest.mark.parametrize("stack", ["sharing", "cell"])
 def test_refused_combinations_are_left_out(project: Project, stack: str) -> None:
     project.config["data"]["states"] = ["North"]

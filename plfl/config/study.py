@@ -13,16 +13,17 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, ValidationInfo, model_validator
 
 from plfl import plugins
-from plfl.config import axes, checks, task_rules
+from plfl.config import axes, checks, consistency, task_rules
 from plfl.config.algorithms import Hyperparameters
 from plfl.config.axes import Axis
 from plfl.config.combinations import Combinations
+from plfl.config.consistency import Unsure
 from plfl.config.loading import read
 from plfl.config.messages import explain, keys_in, not_about, without
 from plfl.config.method_rules import MethodRules
 from plfl.config.model_rules import DEFAULT, ChosenModel, find
 from plfl.config.plugged import with_plugins
-from plfl.config.search import KINDS, Candidate
+from plfl.config.search import Candidate
 from plfl.config.sections import (
     IMAGES,
     Baselines,
@@ -49,9 +50,6 @@ PAPER_SCHEMES = {"P1": ["*"], "P2": ["body"], "P3": []}
 """The paper's sharing schemes: share everything, the body of the model (its LSTM), nothing."""
 LONGEST_NAME = 100
 """Maximum length of a study's name, in characters."""
-Unsure = frozenset[str]
-"""Keys of two parts at most, such as `data.source`, whose values are not those that a study
-means."""
 
 
 @dataclass(frozen=True, order=True)
@@ -179,58 +177,12 @@ class Study(Section):
     def _consistent(self, info: ValidationInfo) -> Self:
         unsure: Unsure = (info.context or {}).get("unsure", frozenset())
         further = self.grid.model_extra
-        problems = list(self._problems_of_axes(unsure) if further else self._problems(unsure))
-        if problems:
-            raise ValueError("\n".join(problems))
-        return self
-
-    def _problems(self, unsure: Unsure) -> Iterator[str]:
-        """Problems of keys that do not fit each other, without those that are about the default of
-        an `unsure` key."""
-        blocks = {key.split(".")[0] for key in unsure}
-        of_source = not unsure.isdisjoint({"data", "data.source"})
-        of_task = not unsure.isdisjoint({"task", "task.name"})
-        of_model = "model" in blocks
-        kinds = {kind for kind in KINDS if not unsure.isdisjoint({"grid", f"grid.{kind}"})}
-        yield from checks.of_grid(
-            self.grid, self.grid.sharing if "sharing" in blocks else self.sharing
+        found = list(
+            self._problems_of_axes(unsure) if further else consistency.problems(self, unsure)
         )
-        yield from checks.of_data(self.data)
-        misfits = [*checks.of_task(self.task.name, self.data)]
-        if not (of_source or of_task):
-            yield from misfits
-        if self.data.is_images:
-            yield from checks.of_images(self.data, self.windows, self.federation, self.tuning)
-        if not of_source and "data.clients" not in unsure:
-            yield from checks.of_selection(self.data, self.federation)
-        yield from checks.of_local_work(self.federation)
-        if not of_task:
-            yield from checks.of_loss(self.federation.loss, self.task)
-            yield from checks.of_calibration(self.federation, self.task)
-            methods = self.combinations.methods
-            yield from checks.of_methods(methods, self.model, self.task, self.federation)
-        yield from checks.of_windows(self.windows)
-        yield from checks.of_context(self.windows, self.data)
-        yield from checks.of_sharing_names(self.sharing)
-        if not of_model:
-            yield from checks.of_target(self.windows, self.model)
-            yield from checks.of_engine(self.compute, self.model)
-        # The number of classes follows from the images, and the parameters from both and the model.
-        has_shape = self.data.is_images or not misfits
-        if has_shape and not (of_source or of_model):
-            broken = self.model.problems(self.window_shape)
-            yield from broken
-            if not broken:
-                yield from checks.of_sharing(self.sharing, self.layout)
-                if "grid.refused" not in unsure:
-                    yield from checks.of_schemes(self.grid, self.unshareable)
-        yield from checks.of_simulation(self.federation.simulation, self.data.clients)
-        if not (kinds or "grid.refused" in unsure):
-            yield from checks.of_combinations(self.grid, self.combinations.refused)
-        yield from checks.of_paths(self.tuning, self.grid, kinds)
-        yield from checks.of_values(self.tuning, self.combinations.algorithms)
-        if has_shape and not (kinds or "tuning" in blocks):
-            yield from checks.of_budgets(self.tuning, self._untuned_cells)
+        if found:
+            raise ValueError("\n".join(found))
+        return self
 
     def _problems_of_axes(self, unsure: Unsure) -> Iterator[str]:
         """Problems of the axes beside those that every grid has, then those of the variants that
@@ -408,7 +360,7 @@ class Study(Section):
         ]
 
     @property
-    def _untuned_cells(self) -> dict[str, tuple[Candidate, bool]]:
+    def untuned(self) -> dict[str, tuple[Candidate, bool]]:
         """The first cell of each combination: its algorithms, and whether clients train alone."""
         combinations = self.combinations
         first = {cell.combination: cell for cell in reversed(self.cells)}

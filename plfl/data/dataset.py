@@ -26,6 +26,8 @@ Split = Literal["train", "validation", "test"]
 WEEK = 7 * 24 * 60
 """Minutes in a week."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+EVALUATED = SPLITS[1:]
+"""Those that models are scored on."""
 
 
 @dataclass(frozen=True)

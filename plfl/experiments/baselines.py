@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from plfl.baselines import catalogue, features, linear, naive, targets, trees
 from plfl.baselines.model import Fit, Predict
 from plfl.data.dataset import SPLITS, WEEK, Dataset
-from plfl.experiments.evaluation import check_margins
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.quantiles import Quantiles
@@ -82,7 +81,7 @@ def evaluate(
         DataError: a client has too few validation windows for margins.
     """
     task = task or Forecast()
-    check_margins(dataset, task)
+    task.check_margins(dataset)
     levels = task.levels if isinstance(task, Quantiles) else ()
     rows, weeks, trained = [], [], fits(boosting, levels)
     for name, baseline in catalogue(context=dataset.context.shape[1] > 0).items():

@@ -9,8 +9,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from plfl.data.dataset import Dataset, Split
-from plfl.errors import DataError
+from plfl.data.dataset import EVALUATED, Dataset, Split
 from plfl.federated.channel import Channel
 from plfl.federated.federation import Federation
 from plfl.results.records import Margins, Model, Models
@@ -20,7 +19,6 @@ from plfl.training.task import Engine
 Floats: TypeAlias = NDArray[np.float64]
 Forecasts: TypeAlias = list[Floats]
 """Predictions for the validation windows and then the test windows of each client."""
-EVALUATED: tuple[Split, ...] = ("validation", "test")
 
 
 @dataclass(frozen=True)
@@ -34,16 +32,6 @@ class Evaluation:
     takes half as long as the scores, and only the last ones are looked at."""
     margins: Margins = field(default_factory=dict)
     """Those of the intervals; empty without margins."""
-
-
-def check_margins(dataset: Dataset, task: Task) -> None:
-    """Refuse a dataset in which a client has too few validation windows for the task's margins.
-
-    Raises:
-        DataError: the message lists all of them.
-    """
-    if problems := list(task.uncalibrated(dataset)):
-        raise DataError("\n".join(problems))
 
 
 def agree(
@@ -81,7 +69,7 @@ class Evaluator:
 
     def __init__(self, dataset: Dataset, engine: Engine, task: Task):
         self.dataset, self.engine, self.task = dataset, engine, task
-        check_margins(dataset, task)
+        task.check_margins(dataset)
         self.clients = range(len(dataset.clients))
         starts = [np.concatenate([dataset.starts(i, s) for s in EVALUATED]) for i in self.clients]
         self.starts = [torch.from_numpy(s).to(engine.device) for s in starts]

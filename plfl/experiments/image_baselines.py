@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.data.dataset import EVALUATED
 from plfl.data.images.dataset import ImageDataset
-from plfl.experiments.evaluation import EVALUATED
 
 ITERATIONS = 200
 """Most iterations of a regression."""

@@ -9,8 +9,9 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from plfl.data.dataset import EVALUATED
 from plfl.data.images.dataset import ImageDataset
-from plfl.experiments.evaluation import EVALUATED, Evaluation
+from plfl.experiments.evaluation import Evaluation
 from plfl.federated.federation import Federation
 from plfl.tasks import softmax
 from plfl.training.task import Engine

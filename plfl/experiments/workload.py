@@ -32,6 +32,8 @@ IMAGES_SCORED = 20
 """Images on which classifiers are measured."""
 TRIAL = 0.15
 """Seconds that each measurement takes at least."""
+SLOW = 5.0
+"""Seconds of a call that need no second one to be measured."""
 
 
 def workload(study: Study) -> pd.DataFrame:
@@ -164,11 +166,15 @@ def _rate(work: Callable[[int], float], least: int, most: int) -> float:
     """Units of work per second.
 
     A call is given how much to do: from `least` ever more, up to `most`, until it takes `TRIAL`
-    seconds. There may be things to prepare for each amount, so its first call does not count.
+    seconds. There may be things to prepare for each amount, so its first call does not count unless
+    it takes so long that they do not matter.
     """
     some = least
     while True:
-        work(some)
+        begun = time.perf_counter()
+        done, passed = work(some), time.perf_counter() - begun
+        if passed > SLOW:
+            return done / passed
         done, passed, begun = 0.0, 0.0, time.perf_counter()
         while not passed or (some == most and passed < TRIAL):
             done += work(some)

@@ -92,6 +92,7 @@ def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
     sequence = torch.rand(WINDOWS, shape.look_back, shape.inputs, generator=random)
     context = torch.rand(WINDOWS, shape.context, generator=random)
     inputs = f"sequence {tuple(sequence.shape)} and context {tuple(context.shape)}"
+    copies = sequence.clone(), context.clone()
     try:
         outputs, again = (module(sequence, context) for _ in range(2))
     except Exception as error:  # whatever a module of the user's own raises
@@ -112,6 +113,9 @@ def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
             "between 0 and 1; look for a division by zero, and for log or sqrt of negative numbers"
         )
         return
+    if not all(map(torch.equal, copies, (sequence, context))):
+        yield f"{model.summary} changes its inputs in place; make new tensors, x * 2 for x.mul_(2)"
+        return
     if not torch.equal(outputs, again):
         yield (
             f"{model.summary} is random: two forecasts of the same windows differ; remove Dropout "
@@ -124,6 +128,13 @@ def _of_forward(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
         yield f"{model.summary}: forecasts have no gradient; remove detach() and no_grad()"
         return
     parameters = dict(module.named_parameters())
+    known = {id(p) for p in parameters.values()}
+    if strays := [tuple(x.shape) for x in _learned(outputs) if id(x) not in known]:
+        yield (
+            f"{model.summary} has tensors of the shapes {', '.join(map(str, strays))} that require "
+            "gradients but are not among its parameters, so they would never change; put lists of "
+            "layers into nn.ModuleList, and tensors into nn.Parameter"
+        )
     leaves = [p for p in parameters.values() if p.requires_grad]
     gradients = iter(torch.autograd.grad(outputs.sum(), leaves, allow_unused=True))
     reached = {n: p.requires_grad and next(gradients) is not None for n, p in parameters.items()}
@@ -139,7 +150,8 @@ def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
 
     A module may branch on a sum or a mean over all windows (`if sequence.mean() > 0.5`). Some of
     the windows therefore have extreme values, and are also forecast alone. Whatever the threshold
-    is, at least one of them then takes another branch than the whole minibatch.
+    is, at least one of them then takes another branch than the whole minibatch. The load is also
+    large, of either sign, so that sums of hidden units change their sign.
     """
     random = torch.Generator().manual_seed(1)
     sequence = torch.rand(COMPANY, shape.look_back, shape.inputs, generator=random)
@@ -147,7 +159,8 @@ def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
     for some in (sequence, context):
         some[0], some[1], some[2] = 0, 1, 0.1 * some[2]
     sequence[3, :, 0] *= -1  # changes of the load may be negative
-    sizes = [1, 1, 1, 1, 1, COMPANY - 5]
+    sequence[4, :, 0], sequence[5, :, 0] = 9 * sequence[6, :, 0], -9 * sequence[6, :, 0]
+    sizes = [1, 1, 1, 1, 1, 1, 1, COMPANY - 7]
     parts = zip(sequence.split(sizes), context.split(sizes), strict=True)
     try:
         together = module(sequence, context)
@@ -168,6 +181,18 @@ def _of_company(model: Buildable, module: nn.Module, shape: WindowShape) -> Iter
             f"{model.summary}: a forecast depends on the other windows of its minibatch; compute "
             "each from its own window only, without a mean, a sum or an `if` over all windows"
         )
+
+
+def _learned(outputs: Tensor) -> Iterator[Tensor]:
+    """The tensors that automatic differentiation leads to from some outputs, each once."""
+    waiting, seen = [outputs.grad_fn], set()
+    while waiting:
+        if (node := waiting.pop()) is None or node in seen:
+            continue
+        seen.add(node)
+        if (leaf := getattr(node, "variable", None)) is not None:
+            yield leaf
+        waiting += [before for before, _ in node.next_functions]
 
 
 def _said(model: Buildable, error: Exception) -> str:

@@ -108,7 +108,8 @@ class Buildable(Protocol):
 def initial_of(model: Buildable, shape: WindowShape, seed: int) -> nn.Module:
     """A module whose initial parameters depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        # `torch.manual_seed` would also note it for every kind of GPU, with a trace of the stack.
+        torch.default_generator.manual_seed(seed)
         return model.build(shape)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -20,8 +21,9 @@ ZOOM = 1.9
 """CSS pixels per point of a figure: text of 7 pt becomes as large as that of the tables."""
 
 
+@cache
 def templates() -> jinja2.Environment:
-    """The templates of the pages."""
+    """The templates of the pages, each of which is compiled once a process."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("plfl.report"),
         autoescape=True,

@@ -21,7 +21,6 @@ from plfl.data.prepare import load_file
 from plfl.data.source import read_receipt
 from plfl.data.units import known
 from plfl.files import atomic
-from plfl.results import classification
 from plfl.results.records import CELL, cell_digest, join_tables, write_csv, write_table
 from plfl.results.summary import by_target, summarise, summarise_baselines, with_baselines
 from plfl.tasks import metrics as scores
@@ -130,6 +129,8 @@ def _collect_forecasts(study: Study, files: JobFiles, folder: Path) -> pd.DataFr
 
 def _collect_images(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
     """The same for classifiers, which have no forecasts."""
+    from plfl.results import classification  # imports scipy.stats, which other studies do not need
+
     target = classification.target_of(study)
     summaries: list[pd.DataFrame] = []
     join_tables(

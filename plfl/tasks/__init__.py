@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.config.task_rules import TaskRules
+from plfl.errors import DataError
 
 if TYPE_CHECKING:  # reading a configuration imports this package and should not wait for torch
     import pandas as pd
@@ -143,6 +144,15 @@ class Task(TaskRules):
     def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
         """Clients with too few validation windows for margins, a line for each."""
         return iter(())
+
+    def check_margins(self, dataset: Dataset) -> None:
+        """Refuse a dataset in which a client has too few validation windows for margins.
+
+        Raises:
+            DataError: the message lists all of them.
+        """
+        if problems := list(self.uncalibrated(dataset)):
+            raise DataError("\n".join(problems))
 
     def margins_shape(self, horizons: int) -> tuple[int, ...]:
         """The shape of the margins of a client whose windows have some `horizons`."""

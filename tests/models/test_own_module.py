@@ -75,6 +75,12 @@ BROKEN = {
         "self.out =", "self.norm = nn.BatchNorm1d(3)\n        self.out ="
     ),
     "is random": GOOD.replace("torch.tanh(", "nn.functional.dropout("),
+    "changes its inputs in place": GOOD.replace("sequence.flatten", "sequence.mul_(2).flatten"),
+    "has tensors of the shapes (4, 4), (4,) that require gradients but are not": GOOD.replace(
+        "self.out =", "self.more = [nn.Linear(width, width)]\n        self.out ="
+    )
+    .replace("self.out(torch.tanh(", "self.out(self.more[0](")
+    .replace(")))[", ")))["),
     "depends on the other windows of its minibatch": GOOD.replace(
         FORWARD, "x = self.read(sequence.flatten(1)); return self.out(x - x.mean(0))[:, 0]"
     ),
@@ -111,6 +117,13 @@ def test_a_module_that_branches_on_its_minibatch_is_refused(condition: str, tmp_
     forward = f"""x = sequence.flatten(1)
         x = 2 * x if x.{condition} else x
         return self.out(torch.tanh(self.read(x)))[:, 0]"""
+    with pytest.raises(ConfigError, match="depends on the other windows of its minibatch"):
+        study(tmp_path, GOOD.replace(FORWARD, forward))
+
+
+def test_a_module_that_branches_on_hidden_units_of_its_minibatch_is_refused(tmp_path: Path) -> None:
+    forward = """x = self.read(sequence.flatten(1))
+        return self.out(x if x.sum() > 0 else 2 * x)[:, 0]"""
     with pytest.raises(ConfigError, match="depends on the other windows of its minibatch"):
         study(tmp_path, GOOD.replace(FORWARD, forward))
 

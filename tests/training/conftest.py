@@ -1,11 +1,15 @@
+"""What tests of the engines share."""
+
 import pytest
-import torch
+
+from plfl.training.native import compile
+from tests.helpers.kernels import instruction_sets
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """More of them only slow PyTorch down on models as small as these."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+@pytest.fixture(params=compile.INSTRUCTIONS)
+def instructions(request: pytest.FixtureRequest) -> str:
+    """Each instruction set that this processor has."""
+    name: str = request.param
+    if name not in instruction_sets():
+        pytest.skip(f"there is no kernel for {name} here")
+    return name

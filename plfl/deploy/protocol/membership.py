@@ -88,6 +88,8 @@ class Membership:
         """The limits by which all clients scale; empty before round 1, or if each has its own."""
         self.has_limits: set[str] = set()
         """Clients that have received the limits."""
+        self.joining_bytes: dict[str, tuple[int, int]] = {}
+        """Bytes to and from clients for joining, which no round has recorded yet."""
         self._joined: dict[str, _Joined] = {}
         # When an address that has not joined is asked again (monotonic seconds).
         self._retry_at: dict[Node, float] = {}
@@ -132,15 +134,15 @@ class Membership:
         new = {n for n in nodes - known - self._retired if now >= self._retry_at.get(n, 0.0)}
         if new:
             timeout = min(self.policy.patience, self.policy.timeout)
-            answers = self.transport.exchange(
-                dict.fromkeys(new, invitation.pack()), timeout, "query"
-            )
+            sent = invitation.pack()
+            answers = self.transport.exchange(dict.fromkeys(new, sent), timeout, "query")
             for node in new:
-                self._join(node, answers.get(node), proved[node])
+                self._join(node, answers.get(node), proved[node], len(sent))
         return [n for n in self.names if n in self._joined and self._joined[n].node in nodes]
 
-    def _join(self, node: Node, data: bytes | None, proved: str) -> None:
-        """Let the client at `node` join if its answer `data` is valid; log the reason if not."""
+    def _join(self, node: Node, data: bytes | None, proved: str, sent: int) -> None:
+        """Let the client at `node` join if its answer `data` to an invitation of `sent` bytes is
+        valid; log the reason if not."""
         self._retry_at[node] = time.monotonic() + RETRY
         if data is None:
             return
@@ -166,6 +168,8 @@ class Membership:
             # A transport may report the old address for another minute.
             self._retired.add(self._joined[name].node)
         self._joined[name] = _Joined(node, dict(about["describes"]), limits)
+        down, up = self.joining_bytes.get(name, (0, 0))
+        self.joining_bytes[name] = down + sent, up + len(data)
         self.windows[name] = int(about["windows"])
         # It may be a new process with an empty folder.
         self.has_limits.discard(name)

@@ -173,6 +173,7 @@ class Server:
             [name for name in self.names if name in self.members.windows],
         )
         numbers = np.array(sorted(trained), dtype=np.int64)
+        self._count_joining()
         traffic, wire = f.channel.close_round(), self._wire_bytes
         evaluation = None
         if self.study.federation.evaluates(t):
@@ -334,6 +335,13 @@ class Server:
             answers[name] = answer
             self.members.has_limits.add(name)
         return answers
+
+    def _count_joining(self) -> None:
+        """Add the bytes of joining to those of the first round in which a client takes part."""
+        for i in self._wire_bytes["wire_down"].nonzero()[0].tolist():
+            down, up = self.members.joining_bytes.pop(self.names[i], (0, 0))
+            self._wire_bytes["wire_down"][i] += down
+            self._wire_bytes["wire_up"][i] += up
 
     def _no_bytes(self) -> dict[str, NDArray[np.int64]]:
         """Counters of the bytes of complete messages, per client and direction, at zero."""

@@ -65,6 +65,11 @@ def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
     assert np.isnan(silent["loss"]) and train.drop(index=(2, "102"))["loss"].notna().all()
     assert silent["bytes_down"] == before["bytes_down"] and silent["bytes_up"] == 0
     assert silent["wire_down"] == other["wire_down"] > 0 and silent["wire_up"] == 0
+    # The first round has the messages by which clients join, with the limits of their features.
+    joined = [m for m in deployed.loopback.crossed if "describes" in Message.unpack(m).about]
+    more = train.loc[1, "wire_up"] - train.loc[(2, "101"), "wire_up"]
+    assert (abs(more - np.mean([len(m) for m in joined])) < 100).all()
+    assert len(joined) == len(NAMES) and min(map(len, joined)) > 200
     results.write(of, deployed.cell, result, deployed.server.clients, tmp_path / "results")
     (run,) = runs(Tables(tmp_path / "results"))
     assert run.diverged_round is None
@@ -89,7 +94,7 @@ def test_a_client_whose_margins_are_lost_is_scored_with_those_of_the_others(tmp_
     pd.testing.assert_frame_equal(records[expected.columns], expected, check_exact=True)
 
     rows = records[(records["split"] == "train") & (records["model"] == "local")]
-    first, last = (rows[rows["round"] == t].set_index("client") for t in (1, 3))
+    first, last = (rows[rows["round"] == t].set_index("client") for t in (2, 3))
     kinds = ["bytes_down", "bytes_up", "wire_down", "wire_up"]
     added = last[kinds] - first[kinds]
     # Two margins, and upwards also two numbers of windows, for a single target and interval.

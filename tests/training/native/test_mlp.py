@@ -16,9 +16,9 @@ from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.tasks.losses import POINT, Pinball
 from plfl.training import fused
 from plfl.training.fused import Fused, unavailable_reason
-from plfl.training.native import compile
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
+from tests.helpers.kernels import instruction_sets
 from tests.training.test_engines import DECAYING, TERMS, dataset, part, with_keys, with_terms
 from tests.training.test_engines import task as task_of
 from tests.training.test_fused import OPTIMISERS, error, in_double
@@ -32,16 +32,6 @@ SHAPE = WindowShape(inputs=3, look_back=5, context=4)
 MODEL = Mlp(hidden=(7, 5)).network(SHAPE)
 RECIPE = WindowShape(inputs=1, look_back=12, context=96)
 LOSSES = ["mse", "mae", "huber"]
-
-
-@pytest.fixture(params=compile.INSTRUCTIONS)
-def instructions(request):
-    """Each instruction set that this processor has."""
-    try:
-        compile.load_kernel(request.param)
-    except compile.CompileError as reason:
-        pytest.skip(str(reason))
-    return request.param
 
 
 @pytest.fixture(autouse=True)
@@ -68,23 +58,38 @@ def task(network, optimiser=AdamW(weight_decay=0.1), size=16, steps=5, loss="mae
     return replace(fresh, loss=POINT[loss])
 
 
-def agree_after(ours, theirs, network, data, **settings):
+def agree_after(ours, theirs, network, data):
     """Train two tasks that are the same, in the kernel and by autograd, and compare them."""
     start = ours.rows.clone()
-    found = Fused(network, data, CPU, **settings).train(ours)
+    found = Fused(network, data, CPU).train(ours)
     expected = Reference(network, data, CPU).train(theirs)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
     assert error(ours.rows, theirs.rows, start) < 2e-5
+
+
+def every_set_agrees(fresh, network, data):
+    """Train copies of a task by autograd and with each instruction set, and compare them.
+
+    Returns each set with the copy that it trained, and the copy of autograd.
+    """
+    theirs, start, trained = part(fresh, slice(None)), fresh.rows.clone(), []
+    expected = Reference(network, data, CPU).train(theirs)
+    for name in instruction_sets():
+        ours = part(fresh, slice(None))
+        found = Fused(network, data, CPU, instructions=name).train(ours)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+        assert error(ours.rows, theirs.rows, start) < 2e-5, name
+        trained.append((name, ours))
+    return trained, theirs
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("relative", [False, True], ids=["as it stands", "relative"])
 @pytest.mark.parametrize("shape", [SHAPE, WindowShape(2, 8), WindowShape(1, 1, 40)], ids=str)
 @pytest.mark.parametrize("hidden", [(), (6,), (7, 5), (20, 33, 4)], ids=str)
-def test_any_depth_and_window_agrees_with_autograd(hidden, shape, relative, loss, instructions):
+def test_any_depth_and_window_agrees_with_autograd(hidden, shape, relative, loss):
     network, data = Mlp(hidden=hidden).network(shape), windows(shape, relative)
-    ours, theirs = (task(network, loss=loss) for _ in range(2))
-    agree_after(ours, theirs, network, data, instructions=instructions)
+    every_set_agrees(task(network, loss=loss), network, data)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -95,46 +100,43 @@ def test_every_optimiser_and_loss_agrees_with_autograd(optimiser, loss):
 
 
 @pytest.mark.parametrize("activation", ["relu", "prelu"])
-def test_every_activation_agrees_with_autograd(activation, instructions):
+def test_every_activation_agrees_with_autograd(activation):
     """SiLU, the usual one, is in all other tests."""
     data = windows(SHAPE)
     for hidden in ((7, 5), (20, 33, 4)):
         network = Mlp(hidden=hidden, activation=activation).network(SHAPE)
-        ours, theirs = (task(network, loss="mse") for _ in range(2))
-        agree_after(ours, theirs, network, data, instructions=instructions)
+        every_set_agrees(task(network, loss="mse"), network, data)
 
 
 @pytest.mark.parametrize("optimiser", DECAYING, ids=repr)
-def test_a_coupled_weight_decay_agrees_with_autograd(optimiser, instructions):
+def test_a_coupled_weight_decay_agrees_with_autograd(optimiser):
     """Also of the model in a mixture."""
-    data = windows(SHAPE)
-    ours = with_terms(task(MODEL, optimiser, loss="mse"), ["mixture", "pull", "frozen"])
-    theirs, start = part(ours, slice(None)), ours.mixture.rows.clone()
-    agree_after(ours, theirs, MODEL, data, instructions=instructions)
-    assert error(ours.mixture.rows, theirs.mixture.rows, start) < 2e-5
+    fresh = with_terms(task(MODEL, optimiser, loss="mse"), ["mixture", "pull", "frozen"])
+    trained, theirs = every_set_agrees(fresh, MODEL, windows(SHAPE))
+    for name, ours in trained:
+        assert error(ours.mixture.rows, theirs.mixture.rows, fresh.mixture.rows) < 2e-5, name
 
 
 @pytest.mark.parametrize("activation", ["silu", "relu", "prelu"])
 @pytest.mark.parametrize("size", [5, 40])
 @pytest.mark.parametrize("terms", [[], ["lookahead", "mixture", "storm", "steps", "clip"]], ids=len)
-def test_dropout_agrees_with_autograd(terms, size, activation, instructions):
+def test_dropout_agrees_with_autograd(terms, size, activation):
     network = Mlp(hidden=(7, 20), activation=activation, dropout=0.3).network(SHAPE)
     data, fresh = windows(SHAPE), task(network, SgdMomentum(), size=size, loss="mse")
     fresh = with_keys(with_terms(fresh, terms))
-    ours, theirs, plain = (part(fresh, slice(None)) for _ in range(3))
-    agree_after(ours, theirs, network, data, instructions=instructions)
-    engine = Fused(network, data, CPU, instructions=instructions)
-    engine.train(replace(plain, keys=None))
-    assert error(ours.rows, plain.rows, fresh.rows) > 1e-3
-    fewer = part(fresh, slice(2, 4))
-    engine.train(fewer)
-    assert torch.equal(fewer.rows, ours.rows[2:4])
+    for name, ours in every_set_agrees(fresh, network, data)[0]:
+        engine, plain = Fused(network, data, CPU, instructions=name), part(fresh, slice(None))
+        engine.train(replace(plain, keys=None))
+        assert error(ours.rows, plain.rows, fresh.rows) > 1e-3, name
+        fewer = part(fresh, slice(2, 4))
+        engine.train(fewer)
+        assert torch.equal(fewer.rows, ours.rows[2:4]), name
 
 
 @pytest.mark.parametrize("loss", [*POINT.values(), Pinball((0.1, 0.5, 0.9))], ids=lambda x: x.name)
 @pytest.mark.parametrize("horizons", [1, 3, 17])
 @pytest.mark.parametrize("network", ["mlp", "lstm_mlp"])
-def test_several_outputs_agree_with_autograd(network, horizons, loss, instructions):
+def test_several_outputs_agree_with_autograd(network, horizons, loss):
     shape = SHAPE._replace(outputs=horizons * len(getattr(loss, "levels", [0])))
     random, data = np.random.default_rng(6), windows(shape)
     if horizons > 1:
@@ -147,20 +149,20 @@ def test_several_outputs_agree_with_autograd(network, horizons, loss, instructio
         model = Forecaster(shape.inputs, shape.look_back, **sizes)
     # Adam would turn a gradient that cancels, but for rounding, into a whole step.
     optimiser = SgdMomentum(lr=0.1)
-    ours, theirs = (replace(task(model, optimiser, size=20), loss=loss) for _ in range(2))
-    agree_after(ours, theirs, model, data, instructions=instructions)
-    starts = [torch.arange(3 * i, 4 * i + 20) for i in range(len(ours.rows))]
-    found = Fused(model, data, CPU, instructions=instructions).predict(ours.rows, starts)
-    expected = Stacked(model, data, CPU).predict(ours.rows, starts)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    fresh = replace(task(model, optimiser, size=20), loss=loss)
+    trained, theirs = every_set_agrees(fresh, model, data)
+    starts = [torch.arange(3 * i, 4 * i + 20) for i in range(len(theirs.rows))]
+    expected = Stacked(model, data, CPU).predict(theirs.rows, starts)
+    for name, _ in trained:
+        found = Fused(model, data, CPU, instructions=name).predict(theirs.rows, starts)
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("size", [1, 5, 16, 19, 64])
-def test_any_batch_agrees_with_autograd(size, instructions):
-    network, data = Mlp().network(RECIPE), windows(RECIPE)
-    ours, theirs = (task(network, size=size) for _ in range(2))
-    agree_after(ours, theirs, network, data, instructions=instructions)
+def test_any_batch_agrees_with_autograd(size):
+    network = Mlp().network(RECIPE)
+    every_set_agrees(task(network, size=size), network, windows(RECIPE))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -249,11 +251,10 @@ def test_forecasts_are_those_of_stacked(hidden, relative, instructions):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("optimiser", [Adam(), AdamW(weight_decay=0.1)], ids=str)
-def test_the_papers_model_with_other_losses_and_windows(optimiser, loss, instructions):
+def test_the_papers_model_with_other_losses_and_windows(optimiser, loss):
     shape = WindowShape(inputs=3, look_back=5)
     network = Forecaster(shape.inputs, shape.look_back, hidden=7, mlp=(6, 4), absolute=True)
-    ours, theirs = (task(network, optimiser, loss=loss) for _ in range(2))
-    agree_after(ours, theirs, network, windows(shape), instructions=instructions)
+    every_set_agrees(task(network, optimiser, loss=loss), network, windows(shape))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
