@@ -291,3 +291,14 @@ def test_a_cell_that_diverged_does_not_save_a_false_claim(sign: int, answer: str
     differences = sign * np.linspace(1, 1.2, 18).reshape(6, 3)
     evidence = Evidence([Comparison(("a", "b"), {"CA": differences})], blocking=("a",))
     assert judge(Verdict("c1", "local"), evidence, draws=99).answer == answer
+
+
+def test_the_weakest_of_all_comparisons_decides_what_holds() -> None:
+    clear, noise = np.linspace(1, 1.2, 18).reshape(6, 3), np.linspace(-3, 3, 6)[:, None]
+    strong, weak = (
+        Comparison((name, "c"), {"CA": table})
+        for name, table in (("a", clear), ("b", clear + noise))
+    )
+    for comparisons in ([strong, weak], [weak, strong]):
+        verdict = judge(Verdict("c1", "local"), Evidence(comparisons), draws=99)
+        assert (verdict.answer, verdict.cells) == ("holds", weak.cells)
