@@ -16,6 +16,7 @@ from plfl.config.sections import (
     EXPORT_ROLES,
     IMAGES,
     Ahead,
+    Calendar,
     Compute,
     Data,
     Federation,
@@ -324,6 +325,8 @@ def of_context(windows: Windows, data: Data) -> Iterator[str]:
         where = f"windows.context.{i}.{transform.name}"
         if isinstance(transform, Lags):
             yield from _of_lags(where, transform, windows.farthest, data.interval)
+        if isinstance(transform, Calendar) and not transform.width(windows.horizons):
+            yield f"{where}: neither harmonics nor weekday add a column; set one of them"
         if isinstance(transform, Ahead):
             known = [name for name in data.inputs if name != "load"]
             for name in transform.features:

@@ -40,7 +40,9 @@ class Transformer(Model):
     @model_validator(mode="after")
     def _divisible(self) -> Transformer:
         if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+            raise ValueError(
+                f"width {self.width} is not a multiple of heads {self.heads}; change one of them"
+            )
         return self
 
     @property

@@ -198,6 +198,10 @@ def test_schemes_that_cannot_be_read_are_not_missed_in_the_grid(sharing: object)
             "windows.context.0.lags: neither days nor rows say how far back",
         ),
         (
+            {"windows": {"context": [{"name": "calendar", "harmonics": 0, "weekday": False}]}},
+            "windows.context.0.calendar: neither harmonics nor weekday add a column; set one",
+        ),
+        (
             {"windows": {"context": [{"name": "ahead", "features": ["load"]}]}},
             "windows.context.0.ahead.features: 'load' is not known ahead",
         ),
