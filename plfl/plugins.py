@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from plfl.errors import PlflError
@@ -240,8 +240,11 @@ def _check_functions(origin: str, cls: type[Algorithm]) -> None:
     """
     bases = {name for base in cls.__mro__[1:] for name in vars(base)}
     called = [name for name in bases if not name.startswith("_")]
-    for name in vars(cls).keys() - bases:
-        if callable(vars(cls)[name]) and (meant := get_close_matches(name, called, 1, 0.85)):
+    own = vars(cls)
+    codes = [value.__code__ for value in own.values() if isinstance(value, FunctionType)]
+    used = {name for code in codes for name in code.co_names}  # helpers of the class itself
+    for name in own.keys() - bases - used:
+        if callable(own[name]) and (meant := get_close_matches(name, called, 1, 0.85)):
             raise PlflError(
                 f"{origin}: {cls.__name__}.{name} is never called; did you mean {meant[0]!r}? If "
                 "it is a function of your own, rename it"

@@ -149,6 +149,10 @@ def test_all_problems_are_reported_at_once(project: Project) -> None:
         "data.clients: 0 is not allowed",
     ):
         assert part in str(error.value)
+    # A function that its own class calls may have any name.
+    with_helper = misspelt + "\n    def init(self, y):\n        return self.initt(y)\n"
+    project.write("misspelt.py", with_helper)
+    project.load(plugins=["misspelt.py"], grid={"method": ["fedopt"], "client_opt": ["sign"]})
     # A plug-in that cannot be imported may define what is unknown.
     with pytest.raises(ConfigError) as error:
         project.load(plugins=["none.py"])
