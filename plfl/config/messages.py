@@ -112,14 +112,16 @@ def _lines(error: Any, model: type[Section]) -> list[str]:
     message = message[0].lower() + message[1:]
     if kind == "string_pattern_mismatch":
         message = _IN_WORDS.get(error["ctx"]["pattern"], message)
+    shown = _SHORT.repr(error["input"])  # a value may be large, even without end
     if kind in _BLOCKS:
         message = _as_block(error, model)
     if kind in _SCALARS and isinstance(error["input"], list):
         message = "it is one value, not a list"
-        if error["loc"][0] in _VARIED and all(isinstance(part, str) for part in error["loc"]):
-            axis = f"grid: {{{path}: {error['input']}}}"
+        can_be_axis = error["loc"][0] in _VARIED and all(isinstance(p, str) for p in error["loc"])
+        if can_be_axis and "..." not in shown:
+            axis = f"grid: {{{path}: {shown}}}"
             message += f"; to train the study with each of them, write `{axis}`"
-    line = f"{path}: {_SHORT.repr(error['input'])} is not allowed: {message}"
+    line = f"{path}: {shown} is not allowed: {message}"
     if kind == "list_type" and not isinstance(error["input"], dict):
         line += f", such as [{error['input']}]"
     if kind == "union_tag_invalid":
