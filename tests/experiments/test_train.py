@@ -438,9 +438,9 @@ def test_halving_keeps_the_better_half_of_each_model(monkeypatch: pytest.MonkeyP
     trained: list[tuple[int, range]] = []
     run = experiment.run
 
-    def counting(some: list[Any], engine: Any, settings: Any, rounds: range, report: Any) -> None:
+    def counting(some: list[Any], engine: Any, rounds: range, report: Any) -> None:
         trained.append((len(some), rounds))
-        run(some, engine, settings, rounds, report)
+        run(some, engine, rounds, report)
 
     monkeypatch.setattr(experiment, "run", counting)
     study = tiny.study(tuning=TUNING | {"halve_after": [0.3, 0.7]})
