@@ -185,7 +185,8 @@ def test_a_message_names_the_keys(tmp_path: Path, keys: dict[str, Any], message:
 
 def test_an_export_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(
-        DataError, match=r"none.csv: the file does not exist; check the path\ncorrect .*data.meters.exports"
+        DataError,
+        match=r"none.csv: the file does not exist; check the path\ncorrect .*data.meters.exports",
     ):
         source.own_files(study(tmp_path / "none.csv").data, "all")
 
