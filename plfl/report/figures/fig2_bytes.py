@@ -36,8 +36,9 @@ def draw(tables: Tables) -> dict[str, Figure]:
         sharex=True,
         gridspec_kw={"height_ratios": rows},
     )
-    by = "scheme and method" if len(tables.study.grid.method) > 1 else "sharing scheme"
-    heading = f"Bytes per round and client, by {by}\n\n"
+    heading = "Bytes per round and client, by sharing scheme\n\n"
+    if len(tables.study.grid.method) > 1:  # their names leave little room
+        heading = "Bytes by scheme and method\n\n"
     for axis, scheme, part in zip(axes[:, 0], schemes, parts, strict=True):
         _bars(axis, part)
         axis.set_yticks(range(len(part)), _names(tables, scheme, part.index))

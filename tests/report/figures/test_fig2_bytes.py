@@ -31,11 +31,7 @@ def test_bytes_are_those_of_each_method(tmp_path: Path) -> None:
     tables = Tables(tmp_path)
     records = tables.records(["sharing", "method", "bytes_up"], split="train")
     figure = draw("fig2_bytes", tables)["fig2_bytes"]
-    assert (
-        figure.axes[0]
-        .get_title("left")
-        .startswith("Bytes per round and client, by scheme and method")
-    )
+    assert figure.axes[0].get_title("left").startswith("Bytes by scheme and method")
     for axis, scheme in zip(figure.axes[:2], ("P1", "P2"), strict=True):
         names = [label.get_text() for label in axis.get_yticklabels()]
         assert names == ["FedOpt", "SCAFFOLD", "IFCA", "FedAC", "FedEff"]
