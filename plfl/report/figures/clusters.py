@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from plfl.report.figures.style import COLOURS, COLUMN, PAGE, empty, fit, panels
+from plfl.report.figures.style import COLOURS, COLUMN, PAGE, empty, fit, panels, scheme_title
 from plfl.results.labels import client_label, method_label, server_label
 from plfl.results.tables import Tables
 
@@ -53,7 +53,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
         _squares(axes[i, j], grid.loc[here["client"].unique(), here["label"].unique()])
         _rows(axes[i, j], here.drop_duplicates("client"))
         if i == 0:
-            axes[i, j].set_title(f"{fit(scheme, 36)}\n{tables.scheme_label(scheme)}")
+            shared = tables.scheme_label(scheme)
+            axes[i, j].set_title(scheme_title(scheme, shared, len(schemes)))
         if j == 0:
             axes[i, j].set_ylabel(fit(state, 12 + 2 * heights[i], lines=2), fontsize=8)
     return {"clusters": figure}

@@ -13,7 +13,17 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from plfl.report.figures.best_baseline import legend_labels
-from plfl.report.figures.style import COLOURS, COLUMN, PAGE, colour, fit, log_if_wide, note, panels
+from plfl.report.figures.style import (
+    COLOURS,
+    COLUMN,
+    PAGE,
+    colour,
+    fit,
+    log_if_wide,
+    note,
+    panels,
+    scheme_title,
+)
 from plfl.results.records import CELL, MODELS, Model
 from plfl.results.tables import Tables
 
@@ -70,7 +80,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
         if state in best:
             axis.axhline(baselines[state, best[state]], **_BASELINE)
         if i == 0:
-            axis.set_title(f"{fit(scheme, 40)}\n{tables.scheme_label(scheme)}")
+            shared = tables.scheme_label(scheme)
+            axis.set_title(scheme_title(scheme, shared, len(schemes)))
     for i, state in enumerate(states):
         drawn = [np.asarray(line.get_ydata()) for axis in axes[i] for line in axis.get_lines()]
         log_if_wide(axes[i], np.concatenate(drawn), 4, ticks=(1, 1.5, 2, 3, 5, 7))
@@ -95,7 +106,7 @@ def _panel(
     optimisers: list[tuple[str, str]],
 ) -> None:
     """Draw a panel, given all curves and the last scores of its state and sharing scheme."""
-    curves, last = here
+    curves, last = (scores.sort_index() for scores in here)
     # A study may leave a method out of some of its sharing schemes (`grid.refused: skip`).
     trained = {optimiser for optimiser in optimisers if optimiser in last}
     lost = [o for o in optimisers if o in trained and last.loc[o].isna().all()]

@@ -101,6 +101,18 @@ def fit(text: str, width: int, lines: int = 1) -> str:
     return "\n".join(shown).replace("$", r"\$")
 
 
+def scheme_title(scheme: str, shared: str, columns: int) -> str:
+    """Title of the panel of a sharing scheme: its name, and what is `shared`.
+
+    Args:
+        scheme: the name.
+        shared: what is shared, in words.
+        columns: number of panels side by side.
+    """
+    letters = 120 // max(columns, 3)
+    return f"{fit(scheme, letters)}\n{fit(shared, letters, lines=2)}"
+
+
 def log_if_wide(
     axes: Iterable[Axes],
     values: NDArray[Any],
