@@ -54,6 +54,7 @@ smoke: $(READY) ## run the complete pipeline on three clients; 20 seconds on two
 lint: $(READY) ## check format, lint, types and workflow
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/clang-format --dry-run --Werror plfl/training/native/*.h plfl/training/native/*.cpp
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint --configfile config/smoke.yaml

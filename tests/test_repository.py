@@ -36,7 +36,7 @@ def test_checks_before_a_commit_are_those_of_lint() -> None:
     (local,) = read(".pre-commit-config.yaml")["repos"]
     tools = {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in local["hooks"]}
     lint = (ROOT / "Makefile").read_text("utf-8").partition("lint:")[2].partition("\n\n")[0]
-    assert tools - {"plfl"} == set(re.findall(r"\$\(BIN\)/(\w+)", lint)) - {"snakemake"}
+    assert tools - {"plfl"} == set(re.findall(r"\$\(BIN\)/([\w-]+)", lint)) - {"snakemake"}
 
 
 def test_the_pythons_of_the_classifiers_are_tested() -> None:

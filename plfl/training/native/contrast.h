@@ -51,8 +51,8 @@ class Contrast {
         by_h[k] = -slope * gap / (own * own);
       }
       for (int i = lane; i < size_; i += kLanes)
-        store(gradient_.get() + i, by_near * load(near_.get() + i) + by_far * load(far_.get() + i) +
-                                       by_h * load(h + i));
+        store(gradient_.get() + i,
+              by_near * load(near_.get() + i) + by_far * load(far_.get() + i) + by_h * load(h + i));
     }
     return sum;
   }

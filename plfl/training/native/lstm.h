@@ -18,10 +18,10 @@ struct LstmMemory {
     cell_gradient = rows.add(hidden);
   }
 
-  int gate_rows;               // gates of a time step, padded to whole panels
-  std::ptrdiff_t inputs;       // [step][feature, one, one, hidden state]
-  std::ptrdiff_t gates;        // [step][gate]; the backward pass turns it into its gradient
-  std::ptrdiff_t cells, tanh_cells;         // [step][unit]
+  int gate_rows;                     // gates of a time step, padded to whole panels
+  std::ptrdiff_t inputs;             // [step][feature, one, one, hidden state]
+  std::ptrdiff_t gates;              // [step][gate]; the backward pass turns it into its gradient
+  std::ptrdiff_t cells, tanh_cells;  // [step][unit]
   std::ptrdiff_t recurrent, cell_gradient;  // [unit]
 };
 

@@ -11,13 +11,13 @@ namespace {
 // What the model is, see plfl.layout.KernelForm. An LSTM of no units is none.
 extern "C" struct PlflNetwork {
   std::int32_t features, look_back, context;  // of a window
-  std::int32_t hidden;          // units of the LSTM
-  std::int32_t layers;          // hidden layers of the MLP
-  const std::int32_t* widths;   // of the hidden layers
-  std::int32_t activation;      // of the hidden layers, see `Activation`
-  std::int32_t absolute;        // whether an output is |·|
-  std::int32_t outputs;         // of the last layer
-  double dropout;               // share of the hidden units of the MLP that training drops
+  std::int32_t hidden;                        // units of the LSTM
+  std::int32_t layers;                        // hidden layers of the MLP
+  const std::int32_t* widths;                 // of the hidden layers
+  std::int32_t activation;                    // of the hidden layers, see `Activation`
+  std::int32_t absolute;                      // whether an output is |·|
+  std::int32_t outputs;                       // of the last layer
+  double dropout;  // share of the hidden units of the MLP that training drops
 };
 
 enum Activation { kPrelu = 0, kSilu = 1, kRelu = 2 };
@@ -103,8 +103,8 @@ struct Layout {
     std::ptrdiff_t parameter, place;
     int count;
   };
-  std::vector<Run> runs;              // of at most 16 parameters that are neighbours in both
-  std::ptrdiff_t size = 0;            // floats of a model, padding included
+  std::vector<Run> runs;    // of at most 16 parameters that are neighbours in both
+  std::ptrdiff_t size = 0;  // floats of a model, padding included
 
  private:
   static void copy(const float* from, float* to, int count) {

@@ -7,12 +7,12 @@
 namespace {
 
 extern "C" struct PlflRule {
-  std::int32_t kind;     // see `Kind`
-  std::int32_t variant;  // Momentum: 1 = Nesterov; AdamAMS: see `Maximum`
+  std::int32_t kind;             // see `Kind`
+  std::int32_t variant;          // Momentum: 1 = Nesterov; AdamAMS: see `Maximum`
   double lr, beta1, beta2, eps;  // Momentum keeps its momentum and dampening in beta1 and beta2
-  double proximal;       // a of a·(y − y⁰), which acts on shared parameters
-  double weight_decay;   // λ of AdamW
-  double coupled_decay;  // λ of the others, whose λ·y goes to the gradient
+  double proximal;               // a of a·(y − y⁰), which acts on shared parameters
+  double weight_decay;           // λ of AdamW
+  double coupled_decay;          // λ of the others, whose λ·y goes to the gradient
 };
 
 enum Kind { kSgd = 0, kMomentum = 1, kAdam = 2, kAdamAms = 3, kAdamW = 4 };
@@ -36,22 +36,22 @@ struct Optimiser {
   float *y, *m, *v, *vmax, *gradients;
   float *momentum, *square, *previous;  // of the recursion
   const float *anchor, *pull, *constant, *step_offset, *scale;
-  const Pull* pulls;            // instead of `pull`, which has a strength for each parameter
+  const Pull* pulls;  // instead of `pull`, which has a strength for each parameter
   int pull_count;
   const std::uint16_t *shared, *frozen;
   float lr, keep1, take1, keep2, take2;
-  float shrink;                 // 1 − η λ of AdamW
-  float coupled;                // λ of a decay that is part of the gradient
-  Correction correction;        // of shared parameters, or of all
-  bool mixed;                   // whether the others have one of their own:
+  float shrink;           // 1 − η λ of AdamW
+  float coupled;          // λ of a decay that is part of the gradient
+  Correction correction;  // of shared parameters, or of all
+  bool mixed;             // whether the others have one of their own:
   Correction personal;
-  float recall, decay, renew;   // 1 − a, β, 1 − β of the recursion
-  bool moves;                   // whether its step is not the last
-  float* point;                 // where `look` leads
-  float ahead;                  // at this rate
-  const float* other;           // the model that is mixed with y, at `share` of y
+  float recall, decay, renew;  // 1 − a, β, 1 − β of the recursion
+  bool moves;                  // whether its step is not the last
+  float* point;                // where `look` leads
+  float ahead;                 // at this rate
+  const float* other;          // the model that is mixed with y, at `share` of y
   float share;
-  double* product;              // ⟨y − other, gradient⟩ is added to it; null: not asked for
+  double* product;  // ⟨y − other, gradient⟩ is added to it; null: not asked for
   void (*next)(const Optimiser&, std::ptrdiff_t, const float*, int);  // what moves y
 };
 

@@ -8,10 +8,10 @@ namespace {
 
 extern "C" struct PlflPrediction {
   std::int64_t rows, threads;
-  const float* theta;            // [rows][parameters]
-  const std::int64_t* offsets;   // [rows + 1] of each row's windows in the next two
+  const float* theta;           // [rows][parameters]
+  const std::int64_t* offsets;  // [rows + 1] of each row's windows in the next two
   const std::int64_t* starts;
-  float* forecasts;              // [window][output]
+  float* forecasts;  // [window][output]
 };
 
 class Predictor {

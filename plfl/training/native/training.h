@@ -11,47 +11,47 @@ namespace {
 
 extern "C" struct PlflTraining {
   std::int64_t rows, steps, batch, threads;
-  float* theta;                  // [rows][parameters], trained in place
-  const std::int64_t* starts;    // [rows][steps][batch]
-  const PlflRule* rules;         // [rows]
-  const std::int64_t* taken;     // [rows][2] steps behind the state: shared part, the rest
-  const std::uint8_t* shared;    // [parameters]
-  float *m, *v, *vmax;           // [rows][parameters], state in and out; null: zero at first
-  double* losses;                // [rows], means over the steps
-  std::int64_t loss;             // see `LossKind`
-  const float* levels;           // [quantiles] of a pinball loss
+  float* theta;                // [rows][parameters], trained in place
+  const std::int64_t* starts;  // [rows][steps][batch]
+  const PlflRule* rules;       // [rows]
+  const std::int64_t* taken;   // [rows][2] steps behind the state: shared part, the rest
+  const std::uint8_t* shared;  // [parameters]
+  float *m, *v, *vmax;         // [rows][parameters], state in and out; null: zero at first
+  double* losses;              // [rows], means over the steps
+  std::int64_t loss;           // see `LossKind`
+  const float* levels;         // [quantiles] of a pinball loss
   std::int64_t quantiles;
-  double loss_scale, a, beta;    // the latter two: of the recursion
+  double loss_scale, a, beta;  // the latter two: of the recursion
   // Null where there is no such term:
-  const float* pull;             // [parameters], a of a·(y − y⁰) in every gradient
-  const float* constant;         // [rows][parameters], added to every gradient
-  const float* step_offset;      // [rows][parameters], added after every step
-  const float* targets;          // [rows][steps][batch][horizons], instead of the windows' own
-  const std::int64_t* row_steps; // [rows] steps to take, at most `steps`; without: `steps`
-  float* gradients;              // [rows][parameters], to which bare gradients are added
-  const std::uint8_t* frozen;    // [parameters] that stay as they are
-  float *momentum, *square;      // [rows][parameters], a recursion's m and v in and out
-  const float* scale;            // [rows][parameters], its s
-  const float* previous;         // [rows][parameters], models that a contrast is to be far from
-  double contrast, temperature;  // its weight and T
-  std::int64_t features;         // layer of the MLP whose inputs it compares
-  double clip;                   // largest norm of a gradient; 0: any
-  const double* rates;           // [steps], factors of the rate
-  float* average;                // [rows][parameters], over the steps, in and out
-  const double* averaged;        // [rows] steps that it has behind it
-  double limit;                  // of its decay
-  const std::int64_t* ahead;     // [rows][steps][batch], minibatches of the steps that look ahead
-  double ahead_rate;             // of these
-  float* mixed;                  // [rows][parameters], models in a mixture, in and out
+  const float* pull;              // [parameters], a of a·(y − y⁰) in every gradient
+  const float* constant;          // [rows][parameters], added to every gradient
+  const float* step_offset;       // [rows][parameters], added after every step
+  const float* targets;           // [rows][steps][batch][horizons], instead of the windows' own
+  const std::int64_t* row_steps;  // [rows] steps to take, at most `steps`; without: `steps`
+  float* gradients;               // [rows][parameters], to which bare gradients are added
+  const std::uint8_t* frozen;     // [parameters] that stay as they are
+  float *momentum, *square;       // [rows][parameters], a recursion's m and v in and out
+  const float* scale;             // [rows][parameters], its s
+  const float* previous;          // [rows][parameters], models that a contrast is to be far from
+  double contrast, temperature;   // its weight and T
+  std::int64_t features;          // layer of the MLP whose inputs it compares
+  double clip;                    // largest norm of a gradient; 0: any
+  const double* rates;            // [steps], factors of the rate
+  float* average;                 // [rows][parameters], over the steps, in and out
+  const double* averaged;         // [rows] steps that it has behind it
+  double limit;                   // of its decay
+  const std::int64_t* ahead;      // [rows][steps][batch], minibatches of the steps that look ahead
+  double ahead_rate;              // of these
+  float* mixed;                   // [rows][parameters], models in a mixture, in and out
   float *mixed_m, *mixed_v, *mixed_vmax;  // their state, as the rows'
-  float* shares;                 // [rows] of these models, in and out
-  std::int64_t learned;          // first steps in which the shares are learned
+  float* shares;                          // [rows] of these models, in and out
+  std::int64_t learned;                   // first steps in which the shares are learned
   double share_rate;
-  const std::uint64_t* keys;     // [rows][steps] of the units that are dropped; null: none are
+  const std::uint64_t* keys;        // [rows][steps] of the units that are dropped; null: none are
   const std::uint64_t* ahead_keys;  // likewise, for `ahead`
-  float* anchor;                 // [rows][parameters], what pulls draw to, in and out; null: y⁰
-  std::int64_t every;            // steps after which it moves, and the moments start afresh
-  double anchor_rate;            // part of the way to the model that it goes then
+  float* anchor;                    // [rows][parameters], what pulls draw to, in and out; null: y⁰
+  std::int64_t every;               // steps after which it moves, and the moments start afresh
+  double anchor_rate;               // part of the way to the model that it goes then
 };
 
 constexpr float kClose = 1e-6f;        // beside a norm that divides, as in PyTorch
@@ -100,22 +100,20 @@ class Trainer {
   Trainer(const Layout& layout, const PlflWindows& windows, const PlflTraining& job)
       : layout_(layout), windows_(windows), job_(job),
         loss_{int(job.loss), job.levels, int(job.quantiles)}, at_(layout),
-        memory_(at_.size * ((job.batch + kLanes - 1) / kLanes)),
-        y_(layout.size), moments_(layout, job), anchor_(layout.size), pull_(job.pull ? layout.size : 0),
-        constant_(job.constant ? layout.size : 0),
-        step_offset_(job.step_offset ? layout.size : 0),
-        gradients_(job.gradients ? layout.size : 0),
-        momentum_(job.momentum ? layout.size : 0), square_(job.momentum ? layout.size : 0),
-        previous_(job.momentum ? layout.size : 0), scale_(job.momentum ? layout.size : 0),
-        average_(job.average ? layout.size : 0), near_(contrasts() ? layout.size : 0), far_(contrasts() ? layout.size : 0),
+        memory_(at_.size * ((job.batch + kLanes - 1) / kLanes)), y_(layout.size),
+        moments_(layout, job), anchor_(layout.size), pull_(job.pull ? layout.size : 0),
+        constant_(job.constant ? layout.size : 0), step_offset_(job.step_offset ? layout.size : 0),
+        gradients_(job.gradients ? layout.size : 0), momentum_(job.momentum ? layout.size : 0),
+        square_(job.momentum ? layout.size : 0), previous_(job.momentum ? layout.size : 0),
+        scale_(job.momentum ? layout.size : 0), average_(job.average ? layout.size : 0),
+        near_(contrasts() ? layout.size : 0), far_(contrasts() ? layout.size : 0),
         point_(job.ahead || job.mixed ? layout.size : 0), mixed_(job.mixed ? layout.size : 0),
-        mixed_moments_(layout, job, job.mixed != nullptr),
-        shared_(layout.mask(job.shared)), frozen_(layout.mask(job.frozen)) {
+        mixed_moments_(layout, job, job.mixed != nullptr), shared_(layout.mask(job.shared)),
+        frozen_(layout.mask(job.frozen)) {
     for (std::int64_t first = 0; first < job.batch; first += kLanes) {
       groups_.emplace_back(layout, at_, memory_.get() + at_.size * std::int64_t(groups_.size()));
       if (contrasts()) {
-        terms_.emplace_back(layout, int(job.features), float(job.contrast),
-                            float(job.temperature));
+        terms_.emplace_back(layout, int(job.features), float(job.contrast), float(job.temperature));
       }
     }
     if (job.pull) read_pull();
@@ -152,22 +150,27 @@ class Trainer {
     const bool each = taken[0] != taken[1] || rule.coupled_decay != 0;
     const bool other = dense_ || job_.step_offset || job_.gradients || job_.frozen || each;
     next_ = apply_of(rule, each * kOther);
-    apply_ = apply_of(rule, pulled * kPulled | constant * kConstant |
-                                other * kOther | (job_.momentum != nullptr) * kRecursion);
+    apply_ = apply_of(rule, pulled * kPulled | constant * kConstant | other * kOther |
+                                (job_.momentum != nullptr) * kRecursion);
     const std::int64_t steps = job_.row_steps ? job_.row_steps[row] : job_.steps;
     double loss = 0.0;
     for (std::int64_t k = 0; k < steps; ++k) {
       const bool last = k + 1 == steps;
       const std::int64_t since = job_.anchor ? k % job_.every : k;
       optimiser_ = at_step(paced(rule, k), taken[0] + since + 1, taken[1] + since + 1, last);
-      if (job_.momentum) pass(previous_.get(), recall, starts_of(job_.starts, row, k), key_of(job_.keys, row, k), row, k, true);
+      if (job_.momentum)
+        pass(previous_.get(), recall, starts_of(job_.starts, row, k), key_of(job_.keys, row, k),
+             row, k, true);
       if (job_.mixed) {
-        loss += step_of_mixed(
-            row, k, at_step(paced(rule, k), taken[0] + k + 1, taken[1] + k + 1, last));
+        loss += step_of_mixed(row, k,
+                              at_step(paced(rule, k), taken[0] + k + 1, taken[1] + k + 1, last));
       }
-      if (job_.ahead) loss += pass(y_.get(), look, starts_of(job_.ahead, row, k), key_of(job_.ahead_keys, row, k), row, -1, last);
+      if (job_.ahead)
+        loss += pass(y_.get(), look, starts_of(job_.ahead, row, k), key_of(job_.ahead_keys, row, k),
+                     row, -1, last);
       const float* point = job_.ahead ? point_.get() : y_.get();
-      loss += pass(point, apply_, starts_of(job_.starts, row, k), key_of(job_.keys, row, k), row, k, last);
+      loss += pass(point, apply_, starts_of(job_.starts, row, k), key_of(job_.keys, row, k), row, k,
+                   last);
       if (job_.anchor && since + 1 == job_.every) advance_anchor();
       if (job_.average) advance_average(job_.averaged[row] + double(k + 1));
     }
@@ -325,8 +328,8 @@ class Trainer {
     return all ? all + row * job_.steps + k : nullptr;
   }
 
-  // The step by `mover` of the model in the mixture along the gradient of the mixture, whose loss is
-  // returned.
+  // The step by `mover` of the model in the mixture along the gradient of the mixture, whose loss
+  // is returned.
   float step_of_mixed(std::int64_t row, std::int64_t k, const Optimiser& mover) {
     const float share = job_.shares[row], rest = 1.0f - share;
     for (std::ptrdiff_t i = 0; i < layout_.size; i += W)
@@ -357,9 +360,10 @@ class Trainer {
   }
 
   // Hand the gradient of a minibatch at `model` to `apply`; returns the loss there. The `key`, if
-  // any, says which units are dropped. It is minibatch k of the row, which may have targets of its own, or another one (k < 0).
-  float pass(const float* model, Apply apply, const std::int64_t* starts,
-             const std::uint64_t* key, std::int64_t row, std::int64_t k, bool last) {
+  // any, says which units are dropped. It is minibatch k of the row, which may have targets of its
+  // own, or another one (k < 0).
+  float pass(const float* model, Apply apply, const std::int64_t* starts, const std::uint64_t* key,
+             std::int64_t row, std::int64_t k, bool last) {
     const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
     const float scale = float(job_.loss_scale) / float(batch * layout_.outputs);
     float sum = 0.0f, contrast = 0.0f;
@@ -444,8 +448,8 @@ class Trainer {
   void gradient_of_mlp(int j, Hand hand) {
     const Matrix& matrix = layout_.mlp[j];
     const Samples samples{int(groups_.size()), 1, at_.size, 0, 0};
-    form_gradient(matrix, samples, memory_.get() + at_.mlp.dx[j + 1],
-                  memory_.get() + at_.mlp.xt[j], layout_.has_slopes(j) ? j : -1, hand);
+    form_gradient(matrix, samples, memory_.get() + at_.mlp.dx[j + 1], memory_.get() + at_.mlp.xt[j],
+                  layout_.has_slopes(j) ? j : -1, hand);
   }
 
   template <class Hand>

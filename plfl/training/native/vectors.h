@@ -36,9 +36,9 @@ constexpr int W = 4, kRowTile = 6, kColumnTile = 6, kGradientPanels = 1, kGradie
 constexpr int W = 4, kRowTile = 3, kColumnTile = 3, kGradientPanels = 1, kGradientRows = 3;
 #endif
 
-constexpr int kLanes = 16;      // samples of a group
+constexpr int kLanes = 16;  // samples of a group
 constexpr int kVectors = kLanes / W;
-constexpr int kPanel = 16;      // columns of a panel
+constexpr int kPanel = 16;  // columns of a panel
 constexpr int kBlock = kLanes * kPanel;
 constexpr std::size_t kAlignment = 64;
 
@@ -100,7 +100,8 @@ inline V square_root(V x) {
 #endif
 }
 
-// eˣ for |x| ≤ 87 as scale + scale·fraction, where fraction = eʳ − 1 with |r| ≤ ln 2 / 2 (Cephes' expf).
+// eˣ for |x| ≤ 87 as scale + scale·fraction, where fraction = eʳ − 1 with |r| ≤ ln 2 / 2 (Cephes'
+// expf).
 struct Exponential {
   V scale, fraction;
 };
@@ -118,8 +119,8 @@ inline void exponentials(const V (&x)[N], Exponential (&e)[N]) {
   UNROLL for (int i = 0; i < N; ++i) q[i] = 1.9875691500e-4f * r[i] + 1.3981999507e-3f;
   constexpr float terms[] = {8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
                              5.0000001201e-1f};
-  UNROLL for (const float term : terms)
-    UNROLL for (int i = 0; i < N; ++i) q[i] = q[i] * r[i] + term;
+  UNROLL for (const float term : terms) UNROLL for (int i = 0; i < N; ++i) q[i] =
+      q[i] * r[i] + term;
   UNROLL for (int i = 0; i < N; ++i) {
     const VI exponent = (VI)shifted[i] - (VI)splat(shift) + 127;
     e[i] = {(V)(exponent << 23), r[i] + r[i] * r[i] * q[i]};
