@@ -199,7 +199,9 @@ def _models(federations: Mapping[Model, Federation]) -> Models:
     if received.has_global:
         rows["global"] = received.global_models
     return {
-        model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows
+        model: rows[model].cpu().numpy().astype(np.float32, order="C")
+        for model in MODELS
+        if model in rows
     }
 
 

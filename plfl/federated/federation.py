@@ -263,12 +263,15 @@ class Federation:
     def global_models(self) -> Tensor:
         """The models [x; p_i] (N, P) that the clients would have if the server sent its own now.
 
-        With `federation.server_ema`, x is the average over the rounds.
+        With `federation.server_ema`, x is the average over the rounds. Without personal parameters
+        and with one x for all clients, all rows are one in memory: do not modify them.
         """
         if not self.channel.shared:
             return self.local.clone()
         averaged = self.ensemble.get("rows")
         shared = self.method.global_parameters(self) if averaged is None else averaged
+        if self.shared.all():
+            return shared.expand(self.local.shape)
         return self.models(self.everyone, shared)
 
 

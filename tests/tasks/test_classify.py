@@ -12,6 +12,7 @@ from plfl.config.study import Study
 from plfl.data.images.dataset import ImageDataset
 from plfl.data.images.pool import ImagePool
 from plfl.errors import ConfigError, DataError
+from plfl.experiments.image_evaluation import distinct
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
 from plfl.tasks import (
@@ -22,6 +23,7 @@ from plfl.tasks import (
     softmax,
 )
 from plfl.tasks.classify import Classify
+from plfl.training.stacked import Stacked
 
 RAW: dict[str, Any] = {
     "data": {"source": "digits", "states": ["digits"], "clients": 10, "skew": {"s": 2}},
@@ -204,3 +206,33 @@ def test_data_aware_selection_knows_labels_that_were_sent() -> None:
     ]
     assert sent[0].tolist() == [10 * 10, 0, 0, 0]  # a byte for each label
     assert not sent[1].any()
+
+
+def test_models_that_clients_share_are_known_without_sorting_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    predicted: list[int] = []
+    plain, unique = Stacked.predict, torch.unique
+
+    def refuse(rows: torch.Tensor, dim: int | None = None, **options: Any) -> Any:
+        assert dim is None, "sorting all models takes several times their memory"
+        return unique(rows, **options)
+
+    def count(engine: Stacked, rows: torch.Tensor, starts: list[torch.Tensor]) -> Any:
+        predicted.append(rows.untyped_storage().nbytes() // rows[0].nbytes)
+        return plain(engine, rows, starts)
+
+    monkeypatch.setattr(torch, "unique", refuse)
+    monkeypatch.setattr(Stacked, "predict", count)
+    trained(study(compute={"engine": "stacked", "device": "cpu"}))
+    # The server sends one model. In the end five clients have trained, the others have the first.
+    assert sorted(set(predicted)) == [1, 6]
+
+
+def test_equal_rows_are_found() -> None:
+    a, b, nan = torch.zeros(3), torch.tensor([1.0, 2.0, 3.0]), torch.full((3,), torch.nan)
+    models, which = distinct(torch.stack([b, a, b.flip(0), nan, b, nan]))
+    assert which.tolist() == [0, 1, 2, 3, 0, 3]
+    assert torch.equal(models[:3], torch.stack([b, a, b.flip(0)]))
+    shared, same = distinct(b.expand(4, -1))
+    assert (len(shared), same.tolist()) == (1, [0, 0, 0, 0])
