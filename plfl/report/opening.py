@@ -84,7 +84,8 @@ def _verdicts(tables: Tables, findings: Findings) -> Iterator[str]:
         yield "The study has no federation: no sharing scheme of its grid shares parameters."
         return
     if missing := [r for r in RIVALS if all(verdict.claim != r for verdict in findings.verdicts)]:
-        yield f"The results hold no {_listed(missing, 'or')} to compare a federation with."
+        kinds = [rival.removeprefix("the best ") for rival in missing]
+        yield f"The results hold no {_listed(kinds, 'or')} to compare a federation with."
     judged = [verdict for verdict in findings.verdicts if verdict.effect is not None]
     if not judged:
         yield "Every federated cell diverged, so no federation beats anything."

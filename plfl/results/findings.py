@@ -32,9 +32,9 @@ MODEL: Model = "local"
 """The model of the cells: the one that a client holds after its own steps."""
 PERSISTENCE, LOCAL_TRAINING = "persistence", "local training"
 BASELINES = {
-    "seasonal naive": ["naive_day", "naive_week", "naive_mean", "naive_weeks"],
-    "ridge": ["ridge", "ridge_lags"],
-    "LightGBM": LIGHTGBM,
+    "the best seasonal naive": ["naive_day", "naive_week", "naive_mean", "naive_weeks"],
+    "the best ridge": ["ridge", "ridge_lags"],
+    "the best LightGBM": LIGHTGBM,
 }
 """Kinds of baselines and their members, of which the best one is the rival."""
 RIVALS = (PERSISTENCE, *BASELINES, LOCAL_TRAINING)

@@ -158,6 +158,22 @@ def test_colours_are_the_systems_until_the_button_says_otherwise(opened):
     assert colours(opened) == light
 
 
+@pytest.mark.parametrize("chosen_by", ["system", "button"])
+def test_a_tooltip_is_dark_where_the_page_is(opened, chosen_by):
+    if chosen_by == "system":
+        opened.emulate_media(color_scheme="dark")
+    else:
+        opened.get_by_role("button", name="Use dark colours").click()
+    chart(opened, "convergence").focus()
+    opened.keyboard.press("ArrowRight")
+    tip = chart(opened, "convergence").locator("[aria-label=tip]")
+    tip.locator("text").first.wait_for()
+    paper = colours(opened)[1]
+    assert tip.locator("path").first.evaluate("e => getComputedStyle(e).fill") == paper
+    ink = tip.locator("text").first.evaluate("e => getComputedStyle(e).fill")
+    assert ink == colours(opened)[0] != paper
+
+
 def test_it_is_legible_on_a_phone(opened):
     opened.set_viewport_size({"width": 400, "height": 800})
     opened.reload()

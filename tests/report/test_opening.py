@@ -39,7 +39,8 @@ def test_a_federation_that_wins(tmp_path: Path) -> None:
         f"{found.mase:.3f} [{found.low:.3f}, {found.high:.3f}]."
     )
     assert wins == (
-        "The best federation beats persistence, seasonal naive, ridge, LightGBM and local training."
+        "The best federation beats persistence, the best seasonal naive, the best ridge, "
+        "the best LightGBM and local training."
     )
     # 3,500 numbers of 4 bytes in each direction, and one round.
     assert costs.startswith(
@@ -55,7 +56,8 @@ def test_a_federation_that_loses(tmp_path: Path) -> None:
     assert best.startswith("The best forecaster on validation is local training, P3 with Adam: ")
     assert beats == "The best federation beats persistence."
     assert loses == (
-        "The best federation does worse than seasonal naive, ridge, LightGBM and local training."
+        "The best federation does worse than the best seasonal naive, the best ridge, "
+        "the best LightGBM and local training."
     )
     assert "Undecided" not in basis
 
@@ -63,7 +65,7 @@ def test_a_federation_that_loses(tmp_path: Path) -> None:
 def test_a_federation_that_beats_nothing(tmp_path: Path) -> None:
     worse = {split: 4 * level for split, level in LOSES.items()}
     _, loses, nothing, *_ = told(study(tmp_path, worse))
-    assert loses.startswith("The best federation does worse than persistence, seasonal naive, ")
+    assert loses.startswith("The best federation does worse than persistence, the best ")
     assert nothing == "No comparison shows a federation to be better."
 
 
@@ -74,12 +76,12 @@ def test_states_that_differ_are_told_apart(tmp_path: Path) -> None:
     )
     assert "; in NY LightGBM (a baseline): test MASE 0.400 [0.400, 0.400]." in best
     assert beats == (
-        "The best federation beats persistence in both states and seasonal naive, ridge, LightGBM "
-        "and local training in CA."
+        "The best federation beats persistence in both states and the best seasonal naive, "
+        "the best ridge, the best LightGBM and local training in CA."
     )
     assert loses == (
-        "The best federation does worse than seasonal naive, ridge, LightGBM and local training "
-        "in NY."
+        "The best federation does worse than the best seasonal naive, the best ridge, "
+        "the best LightGBM and local training in NY."
     )
     assert basis == "This rests on 3 seeds and 24 clients in 2 states (12 in each)."
 
@@ -90,8 +92,10 @@ def test_what_is_undecided_comes_with_what_would_decide_it(tmp_path: Path) -> No
     assert verdict.claim == "local training"
     assert "more seed" in verdict.needed or "Even" in verdict.needed
     _, beats, loses, *_, basis = told(tables)
-    assert beats == "The best federation beats persistence, seasonal naive and ridge."
-    assert loses == "The best federation does worse than LightGBM."
+    assert beats == (
+        "The best federation beats persistence, the best seasonal naive and the best ridge."
+    )
+    assert loses == "The best federation does worse than the best LightGBM."
     assert basis == (
         f"This rests on 3 seeds and 12 clients. Undecided against local training. {verdict.needed}"
     )
@@ -100,9 +104,9 @@ def test_what_is_undecided_comes_with_what_would_decide_it(tmp_path: Path) -> No
 def test_one_seed_is_one_sentence(tmp_path: Path) -> None:
     _, seed, _, basis = told(study(tmp_path, LOSES, grid={"seeds": [1]}))
     assert seed == (
-        "With its single seed, the best federation is ahead of persistence and behind seasonal "
-        "naive, ridge, LightGBM and local training; this is not conclusive, because one seed does "
-        "not show how much trainings vary."
+        "With its single seed, the best federation is ahead of persistence and behind the best "
+        "seasonal naive, the best ridge, the best LightGBM and local training; this is not "
+        "conclusive, because one seed does not show how much trainings vary."
     )
     assert basis == "This rests on 1 seed and 12 clients. Run at least 3 seeds (grid.seeds)."
 
