@@ -33,7 +33,7 @@ IMAGES_SCORED = 20
 TRIAL = 0.15
 """Seconds that each measurement takes at least."""
 SLOW = 5.0
-"""Seconds of a call that need no second one to be measured."""
+"""Seconds that preparing one amount may take before larger ones are tried."""
 
 
 def workload(study: Study) -> pd.DataFrame:
@@ -166,20 +166,19 @@ def _rate(work: Callable[[int], float], least: int, most: int) -> float:
     """Units of work per second.
 
     A call is given how much to do: from `least` ever more, up to `most`, until it takes `TRIAL`
-    seconds. There may be things to prepare for each amount, so its first call does not count unless
-    it takes so long that they do not matter.
+    seconds. The first call with each amount does not count, because there may be things to prepare
+    for it, such as tracing an own module. If that takes `SLOW` seconds, no larger amount is tried.
     """
     some = least
     while True:
         begun = time.perf_counter()
-        done, passed = work(some), time.perf_counter() - begun
-        if passed > SLOW:
-            return done / passed
+        work(some)
+        prepared = time.perf_counter() - begun
         done, passed, begun = 0.0, 0.0, time.perf_counter()
         while not passed or (some == most and passed < TRIAL):
             done += work(some)
             passed = time.perf_counter() - begun
-        if passed >= TRIAL:
+        if passed >= TRIAL or prepared > SLOW:
             return done / passed
         some = min(most, some * math.ceil(min(2 * TRIAL / passed, 30)))
 

@@ -57,3 +57,17 @@ def test_as_much_is_measured_as_takes_long_enough(
     monkeypatch.setattr(workload.time, "perf_counter", lambda: now)
     assert workload._rate(work, least, most) == pytest.approx(500)
     assert done == amounts
+
+
+def test_tracing_an_own_module_does_not_count_as_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, calls = 0.0, 0
+
+    def work(some: int) -> float:
+        nonlocal now, calls
+        calls += 1
+        now += 10.0 if calls == 1 else 0.01 * some
+        return some
+
+    monkeypatch.setattr(workload.time, "perf_counter", lambda: now)
+    assert workload._rate(work, 1, 10**6) == pytest.approx(100)
+    assert calls == 2
