@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # see above
     from plfl.errors import PlflError
     from plfl.experiments.train import train
     from plfl.forecast.model import ForecastModel, load
+    from plfl.plugins import trust
     from plfl.results.records import CellResult
     from plfl.results.tables import Tables
 
@@ -32,6 +33,7 @@ __all__ = [
     "load",
     "load_dataset",
     "train",
+    "trust",
 ]
 
 _MODULES = {
@@ -45,6 +47,7 @@ _MODULES = {
     "load": "plfl.forecast.model",
     "load_dataset": "plfl.data.prepare",
     "train": "plfl.experiments.train",
+    "trust": "plfl.plugins",
 }
 """Where each public name is defined."""
 

@@ -3,6 +3,9 @@
 A plug-in is a Python file of the user's own, which a study lists under `plugins`, or a module of an
 installed package, which the package announces as an entry point of the group `plfl.plugins`. Its
 classes and figures can be named like those of plfl.
+
+Importing a file runs it. A study that the user runs may name files. Results may be those of
+somebody else: their study is data, and the files that it names run only if the user trusts them.
 """
 
 import importlib.metadata
@@ -10,7 +13,7 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -18,7 +21,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from plfl.errors import PlflError
+from plfl.errors import PlflError, ResultsError
 from plfl.files import digest, sha256
 from plfl.registry import Algorithm, defined_in, files, plug
 
@@ -76,6 +79,78 @@ class Plugin:
 
 _origins: dict[str, Plugin] = {}
 """The plug-ins by the names of their modules."""
+_trusted: set[tuple[Path, str]] = set()
+"""Files that results may name, with the digests of their code."""
+
+
+def trust(*files: str | os.PathLike[str]) -> None:
+    """Allow results that name these Python files to run them, in this process.
+
+    Files that a study of the user's own has imported are trusted already. A file that changes
+    afterwards is no longer trusted.
+
+    Raises:
+        PlflError: a file cannot be read.
+    """
+    for file in map(Path, files):
+        try:
+            _trusted.add((file.resolve(), sha256(file)))
+        except OSError as error:
+            raise PlflError(
+                f"{file}: cannot be read ({error.strerror}); correct the path"
+            ) from None
+
+
+def check_trust(study: object, source: str, digests: Mapping[str, str] | None = None) -> None:
+    """Refuse a study from a file of results if it names Python files that are not trusted.
+
+    Args:
+        study: the configuration, as it was read.
+        source: where it comes from, for the message.
+        digests: SHA-256 of the files when the results were made, by path, as far as they are known.
+
+    Raises:
+        ResultsError: a file is missing, has changed since, or is not trusted.
+    """
+    for file in dict.fromkeys(_named(study)):
+        try:
+            code = sha256(file)
+        except (OSError, ValueError):
+            raise ResultsError(
+                f"{source}: its study needs the Python file {file}, which cannot be read; restore "
+                "it, or run plfl in the folder in which the study ran"
+            ) from None
+        if digests and digests.get(file.as_posix(), code) != code:
+            raise ResultsError(
+                f"{source}: {file} has changed since the training; restore it, or train again"
+            )
+        if (file.resolve(), code) not in _trusted:
+            raise ResultsError(
+                f"{source}: its study would run the Python file {file}. Read the file; if you "
+                f"trust it, repeat the command with --trust {file} (in Python: call "
+                f'plfl.trust("{file}") first)'
+            )
+
+
+def digests_of(study: object) -> dict[str, str]:
+    """SHA-256 of the Python files that a configuration names, by path; see `check_trust`."""
+    return {file.as_posix(): sha256(file) for file in _named(study)}
+
+
+def _named(value: object) -> Iterator[Path]:
+    """The Python files that a configuration names in any key: `a.py` and, for a class, `a.py:Net`.
+
+    Every text that could be such a file counts, so that no key can be forgotten here.
+    """
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _named(one)
+    elif isinstance(value, str):
+        for text in (value, value.rpartition(":")[0]):
+            if (file := located(Path(text), Path())).suffix == ".py":
+                yield file
 
 
 def located(file: Path, folder: Path) -> Path:
@@ -140,6 +215,8 @@ def signature(*algorithms: type[Algorithm]) -> dict[str, str]:
 def import_file(file: Path, code: str) -> ModuleType:
     """Import a file of the user's own, whose digest is `code`; each digest is imported once.
 
+    The file is trusted from then on. Studies of results must pass `check_trust` before.
+
     Raises:
         PlflError: the file cannot be imported; the message names the line.
     """
@@ -147,6 +224,7 @@ def import_file(file: Path, code: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise PlflError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    trust(file)
     sys.modules[spec.name] = module  # where dataclasses and the like look for it
     try:
         spec.loader.exec_module(module)

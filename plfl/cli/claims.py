@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from plfl.cli.common import Commands, add_parser, add_round
+from plfl.cli.common import Commands, add_parser, add_round, add_trust
 from plfl.errors import PlflError
 
 EXAMPLES = """
@@ -19,6 +19,7 @@ def add(commands: Commands) -> None:
     """Add `claims` to the commands of `plfl`."""
     about = "judge whether federation pays off and published claims hold"
     parser = add_parser(commands, "claims", about, EXAMPLES, run)
+    add_trust(parser)
     parser.add_argument("results", type=Path, help="results folder of a study")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     add_round(parser)

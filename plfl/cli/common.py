@@ -62,6 +62,19 @@ def add_round(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--trust` of the commands that read results; `main` obeys it."""
+    parser.add_argument(
+        "--trust",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.py",
+        help="a Python file that the study of the results names and that may run: a plug-in, or "
+        "the module of a model. Without it, no such file runs. May be repeated",
+    )
+
+
 def latest_study(file: str) -> Path:
     """The results folder below the current one whose `file` was written last.
 

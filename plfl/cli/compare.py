@@ -2,7 +2,7 @@
 
 import argparse
 
-from plfl.cli.common import Commands, add_parser, add_round
+from plfl.cli.common import Commands, add_parser, add_round, add_trust
 
 EXAMPLES = """
 plfl compare results/study results/tuned
@@ -15,6 +15,7 @@ def add(commands: Commands) -> None:
     """Add `compare` to the commands of `plfl`."""
     about = "compare two studies, cells or baselines client by client"
     parser = add_parser(commands, "compare", about, EXAMPLES, run)
+    add_trust(parser)
     for side in ("a", "b"):
         parser.add_argument(
             side,

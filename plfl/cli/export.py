@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser
+from plfl.cli.common import Commands, add_parser, add_trust
 
 EXAMPLES = """
 plfl export results/own/models/all-P2.safetensors --client school --to school.pt
@@ -14,6 +14,7 @@ def add(commands: Commands) -> None:
     """Add `export` to the commands of `plfl`."""
     about = "write a trained model as a TorchScript program"
     parser = add_parser(commands, "export", about, EXAMPLES, run)
+    add_trust(parser)
     parser.add_argument(
         "file", type=Path, metavar="MODEL", help="a file of results/NAME/models/*.safetensors"
     )

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plfl.cli.common import Commands, add_parser
+from plfl.cli.common import Commands, add_parser, add_trust
 from plfl.errors import DataError
 from plfl.files import atomic
 
@@ -25,6 +25,7 @@ def add(commands: Commands) -> None:
     """Add `forecast` to the commands of `plfl`."""
     about = "forecast the next hours of a meter, with the models of a study"
     parser = add_parser(commands, "forecast", about, EXAMPLES, run)
+    add_trust(parser)
     parser.add_argument(
         "file", type=Path, metavar="MODEL", help="a file of results/NAME/models/*.safetensors"
     )

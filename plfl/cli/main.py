@@ -27,6 +27,7 @@ from plfl.cli import (
     ui,
 )
 from plfl.errors import PlflError
+from plfl.plugins import trust
 
 SUBCOMMANDS = (
     *(init, cells, study, run, data, forecast, export),
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     options = parser.parse_args(arguments)
     try:
+        if files := getattr(options, "trust", []):
+            trust(*files)
         options.run(options)
     except PlflError as error:
         print(f"plfl: {error}", file=sys.stderr)

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser
+from plfl.cli.common import Commands, add_parser, add_trust
 
 EXAMPLES = """
 plfl publish results/demo --to demo-crate
@@ -15,6 +15,7 @@ def add(commands: Commands) -> None:
     """Add `publish` to the commands of `plfl`."""
     about = "write a finished study as an RO-Crate, to publish it"
     parser = add_parser(commands, "publish", about, EXAMPLES, run)
+    add_trust(parser)
     parser.add_argument("results", type=Path, help="results folder of a study")
     parser.add_argument(
         "--to",

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser, latest_study
+from plfl.cli.common import Commands, add_parser, add_trust, latest_study
 
 EXAMPLES = """
 plfl report                         # the study that was finished last
@@ -15,6 +15,7 @@ def add(commands: Commands) -> None:
     """Add `report` to the commands of `plfl`."""
     about = "make figures and report of a study from its tables"
     parser = add_parser(commands, "report", about, EXAMPLES, run)
+    add_trust(parser)
     parser.add_argument(
         "results",
         type=Path,

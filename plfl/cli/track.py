@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser
+from plfl.cli.common import Commands, add_parser, add_trust
 
 EXAMPLES = """
 plfl track results/demo
@@ -14,6 +14,7 @@ def add(commands: Commands) -> None:
     """Add `track` to the commands of `plfl`."""
     about = "log a results folder into its MLflow database"
     parser = add_parser(commands, "track", about, EXAMPLES, run)
+    add_trust(parser)
     parser.add_argument("results", type=Path, help="results folder of a study")
 
 

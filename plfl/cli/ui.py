@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser, latest_study
+from plfl.cli.common import Commands, add_parser, add_trust, latest_study
 
 EXAMPLES = """
 plfl ui                             # the study that was logged last
@@ -15,6 +15,7 @@ def add(commands: Commands) -> None:
     """Add `ui` to the commands of `plfl`."""
     about = "serve a study in the MLflow UI, for this machine only"
     parser = add_parser(commands, "ui", about, EXAMPLES, run)
+    add_trust(parser)
     parser.add_argument(
         "results",
         type=Path,

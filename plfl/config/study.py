@@ -78,7 +78,7 @@ class Study(Section):
 
     name: str = Field(
         "study",
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9_.+=,-]+)?$",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.+=,-]*)?$",
         max_length=LONGEST_NAME,
     )
     """Name of the study, of its folders in `results/` and `figures/`, and of its MLflow
@@ -132,6 +132,10 @@ class Study(Section):
         """
         if not isinstance(raw, Mapping):
             raise ConfigError(source, ["the top level must be a block of keys"])
+        if {"format", "study"} <= raw.keys():
+            raise ConfigError(
+                source, ["holds results, not a study; name the YAML file of the study"]
+            )
         raw, broken = with_plugins(raw, folder)
         try:
             study = cls.model_validate(raw)
@@ -143,6 +147,17 @@ class Study(Section):
         if broken:
             raise ConfigError(source, broken)
         return study
+
+    @classmethod
+    def recorded(cls, raw: object, source: str, digests: Mapping[str, str] | None = None) -> Self:
+        """The study that a file of results records. It is data: see `plfl.plugins.check_trust`.
+
+        Raises:
+            ConfigError: as `parse` does.
+            ResultsError: it names Python files that have changed or that are not trusted.
+        """
+        plugins.check_trust(raw, source, digests)
+        return cls.parse(raw, source)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values of some keys, unchecked."""

@@ -1,25 +1,78 @@
 """What a file of models says beside the parameters: how to read new data, and where it comes from.
 
-It is JSON: `study` and `format` (the configuration), `version` (of plfl), `cell`, `digest` (of the
-settings that determine the cell's numbers), `parameters` (shapes by name, in the order of a row),
-`model` (its settings), `columns` (the inputs), `interval` (minutes), and `clients`: by name, in the
-order of the rows, the client's `plfl.data.windows.Scaling`. `margins`, by model, are those of the
-clients' intervals, if the task has margins.
+`describe` makes it, as JSON for the header of the file; `Header` is what `load` reads of it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, Field, FiniteFloat
 
-from plfl import __version__
+from plfl import __version__, plugins
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.data import windows
 from plfl.data.windows import Scaling
 from plfl.files import digest
-from plfl.results.records import MODELS, Margins
+from plfl.results.records import MODELS, Margins, Model
+
+_Lists = Annotated[list[Any], Field(description="Nested lists of numbers.")]
+
+
+class StoredScaling(BaseModel):
+    """A `plfl.data.windows.Scaling` as JSON."""
+
+    offset: list[FiniteFloat]
+    scale: list[FiniteFloat]
+    low: list[float]
+    high: list[float]
+    context: list[_Lists]
+    known: str = str(windows.UNKNOWN)
+    """Earlier versions did not say it."""
+
+    def scaling(self) -> Scaling:
+        """The scaling itself."""
+        numbers = {name: np.array(getattr(self, name), float) for name in NUMBERS}
+        context = [np.array(one, float) for one in self.context]
+        return Scaling(**numbers, context=context, known=np.datetime64(self.known, "s"))
+
+
+NUMBERS = [field.name for field in fields(Scaling) if field.name not in ("context", "known")]
+"""The arrays (F,) of a scaling."""
+
+
+class Header(BaseModel):
+    """The header of a file of models."""
+
+    format: int
+    """`FORMAT` of the configuration."""
+    version: str
+    """Version of plfl."""
+    study: dict[str, Any]
+    """The configuration."""
+    code: dict[str, str] = {}
+    """SHA-256 of the Python files that the configuration names; earlier versions did not say it."""
+    cell: Cell
+    parameters: dict[str, list[int]]
+    """Shapes by name, in the order of a row."""
+    model: dict[str, Any]
+    """Settings of the model."""
+    columns: list[str]
+    """Names of the inputs."""
+    interval: Annotated[int, Field(gt=0)]
+    """Minutes between readings."""
+    clients: dict[str, StoredScaling]
+    """By name, in the order of the rows."""
+    margins: dict[Model, _Lists] = {}
+    """Those of the clients' intervals by model, if the task has margins."""
+
+    def arrays(self) -> Margins:
+        """The margins of the models."""
+        return {
+            name: np.array(self.margins[name], float) for name in MODELS if name in self.margins
+        }
 
 
 def describe(
@@ -56,6 +109,7 @@ def describe_scaled(
         "format": FORMAT,
         "version": __version__,
         "study": study.description(),
+        "code": plugins.digests_of(study.description()),
         "cell": asdict(cell),
         "digest": digest(study.settings(cell)),
         "parameters": {name: list(shape) for name, shape in study.layout.shapes.items()},
@@ -68,30 +122,6 @@ def describe_scaled(
 
 
 def _as_lists(scaling: Scaling) -> dict[str, Any]:
-    numbers = {
-        field.name: getattr(scaling, field.name).tolist()
-        for field in fields(Scaling)
-        if field.name not in ("context", "known")
-    }
+    numbers = {name: getattr(scaling, name).tolist() for name in NUMBERS}
     context = [one.tolist() for one in scaling.context]
     return {**numbers, "context": context, "known": str(scaling.known)}
-
-
-def margins_of(about: Mapping[str, Any]) -> Margins:
-    """The margins of the models, as `describe` wrote them; earlier versions had none."""
-    margins = about.get("margins", {})
-    return {model: np.array(margins[model], float) for model in MODELS if model in margins}
-
-
-def scaling_of(described: Mapping[str, Any]) -> Scaling:
-    """The scaling of a client, as `describe` wrote it."""
-    numbers = {
-        name: np.array(value, float)
-        for name, value in described.items()
-        if name not in ("context", "known")
-    }
-    known = np.datetime64(
-        described.get("known", windows.UNKNOWN), "s"
-    )  # earlier versions did not say it
-    context = [np.array(one, float) for one in described["context"]]
-    return Scaling(**numbers, context=context, known=known)

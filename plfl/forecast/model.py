@@ -25,10 +25,10 @@ from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import Scaling, build_later
 from plfl.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.experiments.trainer import network_of
-from plfl.forecast.contents import describe_scaled, margins_of, scaling_of
+from plfl.forecast.contents import NUMBERS, Header, describe_scaled
 from plfl.layout import WindowShape
 from plfl.results.models import read_models, write_models
-from plfl.results.records import MODELS, Margins, Model, Models
+from plfl.results.records import DAMAGE, MODELS, Margins, Model, Models
 from plfl.tasks import task_of
 from plfl.training.engines import make_engine
 
@@ -374,9 +374,12 @@ class ForecastModel:
 def load(path: str | PathLike[str]) -> ForecastModel:
     """Read a model from `results/NAME/models`, or one that `plfl run --models` wrote.
 
+    The file is data. If its study names Python files, these run only after `plfl.trust` has named
+    them, or after a study that names them has been read in the same process.
+
     Raises:
-        ResultsError: the file is missing or damaged, another format of plfl wrote it, or the file
-            of a model of the user's own has changed since.
+        ResultsError: the file is missing or damaged, another format of plfl wrote it, or a Python
+            file that its study names is missing, has changed since, or is not trusted.
     """
     models, about = read_models(Path(path))
     if about.get("format") != FORMAT:
@@ -385,22 +388,48 @@ def load(path: str | PathLike[str]) -> ForecastModel:
             "use a file of results/NAME/models, or train it again with this version"
         )
     try:
-        study = Study.parse(about["study"], str(path))
-        settings = study.model.settings
+        return _checked(str(path), models, Header.model_validate(about))
+    except ResultsError:
+        raise
     except PlflError as error:
         raise ResultsError(f"{path}: its study cannot be read here: {error}") from None
-    if settings != about["model"]:
+    except DAMAGE as error:
+        raise ResultsError(
+            f"{path}: its header is damaged ({error}); train the model again"
+        ) from None
+
+
+def _checked(path: str, models: Models, header: Header) -> ForecastModel:
+    """The model of a file, whose parts fit each other.
+
+    Raises:
+        PlflError: the study cannot be read here, or see `load`.
+        ValueError: the parts do not fit.
+    """
+    study = Study.recorded(header.study, path, header.code)
+    if study.model.settings != header.model:
         raise ResultsError(
             f"{path}: the file of the model, {study.model.summary}, is not the one of the "
             "training; restore it, run plfl in the folder of the study, or train again"
         )
     known = {name: list(shape) for name, shape in study.layout.shapes.items()}
-    if known != about["parameters"]:
+    if known != header.parameters:
         raise ResultsError(
             f"{path}: has other parameters than this plfl's {study.model.summary}; use version "
-            f"{about['version']}, or train it again"
+            f"{header.version}, or train it again"
         )
-    scalings = {name: scaling_of(one) for name, one in about["clients"].items()}
-    cell = Cell(**about["cell"])
-    what = study, cell, about["columns"], about["interval"]
-    return ForecastModel(*what, scalings, models, margins_of(about))
+    scalings = {name: stored.scaling() for name, stored in header.clients.items()}
+    margins, width = header.arrays(), study.window_shape.inputs
+    fitting = {
+        "cell": header.cell in study.cells,
+        "columns": len(header.columns) == width,
+        "clients": all(getattr(s, n).shape == (width,) for s in scalings.values() for n in NUMBERS),
+        "models": all(
+            rows.shape == (len(scalings), study.layout.width) for rows in models.values()
+        ),
+        "margins": all(own.shape[:1] == (len(scalings),) for own in margins.values()),
+    }
+    if wrong := [name for name, fits in fitting.items() if not fits]:
+        raise ValueError(f"{', '.join(wrong)} do not fit the study")
+    what = study, header.cell, header.columns, header.interval
+    return ForecastModel(*what, scalings, models, margins)

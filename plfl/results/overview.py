@@ -322,7 +322,7 @@ class Overview:
     @cached_property
     def study(self) -> Study:
         """The study."""
-        return Study.parse(self.about["study"], str(self.folder / "study.json"))
+        return Study.recorded(self.about["study"], str(self.folder / "study.json"))
 
     @cached_property
     def best(self) -> pd.DataFrame:

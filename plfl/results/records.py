@@ -32,13 +32,14 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
 from plfl import __version__
 from plfl.config.study import FORMAT
@@ -54,12 +55,35 @@ Margins = dict[Model, NDArray[np.float64]]
 """Margins (N, ...) of the intervals of the clients' models; see `plfl.tasks.conformal`."""
 CELL = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
 """Columns that name a cell."""
-DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException)
+DAMAGE = (
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError),
+    pa.ArrowException,
+)
 """Exceptions that reading a damaged table can raise."""
 _DIGEST = b"plfl.cell"
 GROUP = 1 << 17
 """Minimum number of rows per row group of a joined table. Readers of few cells read few groups, and
 small tables stay in one group."""
+
+
+_Part = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+=,-]*$")]
+"""The label of a variant, or a state: a part of paths."""
+
+
+class _Receipt(BaseModel):
+    """The parts of a `plfl.data.source.Receipt` that its readers need."""
+
+    files: dict[str, str]
+    clients: dict[str, dict[str, str]] = {}
+
+
+class _About(BaseModel):
+    """The parts of study.json that its readers need."""
+
+    study: Annotated[dict[str, Any], Field(min_length=1)]
+    variants: dict[_Part, dict[str, str]] = {}
+    sources: dict[_Part, _Receipt] = {}
+    versions: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -171,14 +195,14 @@ def read_about(folder: Path) -> dict[str, Any]:
     try:
         about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         made_by = about["format"]
-        if made_by == FORMAT and not isinstance(about["study"], dict):
-            raise TypeError("no study in it")
+        if made_by == FORMAT:
+            _About.model_validate(about)
     except (FileNotFoundError, NotADirectoryError):
         raise ResultsError(
             f"{folder}: holds no study (no study.json); run the study first, or name the folder "
             "below results/ that has one"
         ) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except DAMAGE as error:
         raise ResultsError(f"{path}: is damaged ({error}); run the study again") from None
     if made_by != FORMAT:
         raise ResultsError(

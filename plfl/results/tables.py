@@ -81,7 +81,7 @@ class Tables:
         """The study that made the results."""
         path = Path(self.folder) / "study.json"
         try:
-            return Study.parse(self.about.get("study"), str(path))
+            return Study.recorded(self.about.get("study"), str(path))
         except ConfigError as error:
             if any("the file does not exist" in problem for problem in error.problems):
                 remedy = (
