@@ -37,8 +37,8 @@ def param(key: str) -> str:
     return f"params.`{key}`"
 
 
-MASE, MASE_GLOBAL, TRAFFIC = "test_last/mase_local", "test_last/mase_global", "traffic/total_mb"
-SCORES = {metric(MASE): 165, metric(MASE_GLOBAL): 170, metric(TRAFFIC): 125}
+VALIDATION, MASE, TRAFFIC = "val/mase_local", "test_last/mase_local", "traffic/total_mb"
+SCORES = {metric(VALIDATION): 135, metric(MASE): 165, metric(TRAFFIC): 125}
 """Columns of the scores, with widths in pixels that show their full titles. They come first because
 MLflow opens with a pane that covers the right part of the table."""
 
@@ -81,7 +81,7 @@ class View:
     def _state(self) -> dict[str, Any]:
         state: dict[str, Any] = {
             "searchFilter": self.search,
-            "orderByKey": metric(MASE),
+            "orderByKey": metric(VALIDATION),
             "orderByAsc": True,
             "startTime": "ALL",
             "lifecycleFilter": "Active",
@@ -131,7 +131,9 @@ class View:
 
 
 def presets(cells: Iterable[tuple[str, str]], seeds: int, methods: int = 1) -> Iterator[View]:
-    """The views of a study, the most useful ones first.
+    """The views of a study: a table of all runs, as the report sorts them, and curves by state.
+
+    MLflow's search box filters the table further.
 
     Args:
         cells: state and sharing scheme of each run; the scheme of a baseline is `baseline`.
@@ -139,30 +141,27 @@ def presets(cells: Iterable[tuple[str, str]], seeds: int, methods: int = 1) -> I
         methods: number of methods.
     """
     places = list(cells)
-    states = list(dict.fromkeys(state for state, _ in places))
     widths = {"state": 70, "sharing": 90}
-    widths |= {"method": 90} if methods > 1 else {}
+    has_baselines = any(scheme == BASELINE for _, scheme in places)
+    widths |= {"method": 160} if methods > 1 or has_baselines else {}  # names of baselines
     widths |= {"client_opt": 110, "server_opt": 130}
     compared = list(widths)
     widths |= {"seed": 70} if seeds > 1 else {}
     axes = {param(name): width for name, width in widths.items()}
-    columns = SCORES | axes
     yield View(
         f"{OWN}best",
-        "Best cells",
-        columns,
+        "All forecasters",
+        SCORES | axes,
         search=f"attributes.run_name != '{OVERVIEW}'",
-        sections=_overview(compared),
+        sections={
+            "Test MASE after the last round": [
+                _scatter(TRAFFIC, MASE),
+                _parallel(compared, [MASE]),
+            ],
+            "MASE by round": [_line("val/mase_local"), _line("val/mase_global")],
+        },
     )
-    for state in states:
-        yield View(
-            OWN + state,
-            f"{state} cells",
-            columns,
-            search=f"params.state = '{state}'",
-            sections=_overview(compared[1:]),
-        )
-    for state in states:
+    for state in dict.fromkeys(state for state, _ in places):
         schemes = [scheme for place, scheme in places if place == state and scheme != BASELINE]
         search = f"params.state = '{state}' and params.sharing != '{BASELINE}'"
         if len(schemes) <= MOST_RUNS:
@@ -175,17 +174,6 @@ def presets(cells: Iterable[tuple[str, str]], seeds: int, methods: int = 1) -> I
                 f"params.state = '{state}' and params.sharing = '{scheme}'",
                 axes,
             )
-    # These come last because MLflow may cut a long line of links; its Views menu has all of them.
-    named = SCORES | {param("state"): 70, param("method"): 160, param("model"): 280}
-    for state, scheme in dict.fromkeys(places):
-        is_baseline = scheme == BASELINE
-        yield View(
-            f"{OWN}{state}-{scheme}-cells",
-            f"{state} {scheme}",
-            named if is_baseline else columns,
-            search=f"params.state = '{state}' and params.sharing = '{scheme}'",
-            sections=_overview(["method"] if is_baseline else compared[2:]),
-        )
 
 
 def _curves(key: str, name: str, search: str, axes: dict[str, int]) -> View:
@@ -201,13 +189,6 @@ def _curves(key: str, name: str, search: str, axes: dict[str, int]) -> View:
         group_by=("sharing", "client_opt"),
         as_charts=True,
     )
-
-
-def _overview(axes: list[str]) -> dict[str, list[dict[str, Any]]]:
-    return {
-        "Test MASE after the last round": [_scatter(TRAFFIC, MASE), _parallel(axes, [MASE])],
-        "MASE by round": [_line("val/mase_local"), _line("val/mase_global")],
-    }
 
 
 def _chart(kind: str, **settings: Any) -> dict[str, Any]:

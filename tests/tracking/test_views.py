@@ -41,34 +41,14 @@ def keys(run):
     return logged | {f"params.`{key}`" for key in run.params}
 
 
-def test_best_cells_then_each_state_then_curves():
-    assert [view.name for view in presets(PAPER, 1)] == [
-        "Best cells",
-        *(f"{state} cells" for state in STATES),
-        *(f"{state} curves" for state in STATES),
-        *(f"{state} {split}" for state in STATES for split in ("P1", "P2", "P3")),
-    ]
-
-
-def test_the_cells_of_a_state_and_scheme_are_a_view_of_table_and_charts():
-    (view,) = (view for view in presets(PAPER, 1) if view.name == "IL P2")
-    _, state = decoded(view)
-    assert state["searchFilter"] == "params.state = 'IL' and params.sharing = 'P2'"
-    parallel = [chart for chart in state["compareRunCharts"] if chart["type"] == "PARALLEL"]
-    assert [chart["selectedParams"] for chart in parallel] == [["client_opt", "server_opt"]]
-    assert state["selectedColumns"][0] == "metrics.`test_last/mase_local`"
-
-
-def test_curves_leave_baselines_out_and_a_view_lists_them():
+def test_all_forecasters_then_the_curves_of_each_state():
     views = {view.name: view for view in presets([*PAPER, *11 * [("CA", "baseline")]], 1)}
-    assert set(views) == {view.name for view in presets(PAPER, 1)} | {"CA baseline"}
+    assert list(views) == ["All forecasters", *(f"{state} curves" for state in STATES)]
     _, curves = decoded(views["CA curves"])
     assert curves["searchFilter"] == "params.state = 'CA' and params.sharing != 'baseline'"
-    _, state = decoded(views["CA baseline"])
-    assert state["searchFilter"] == "params.state = 'CA' and params.sharing = 'baseline'"
-    assert "params.`method`" in state["selectedColumns"]
-    parallel = [chart for chart in state["compareRunCharts"] if chart["type"] == "PARALLEL"]
-    assert [chart["selectedParams"] for chart in parallel] == [["method"]]
+    _, table = decoded(views["All forecasters"])
+    assert table["searchFilter"] == "attributes.run_name != 'overview'"
+    assert "params.`method`" in table["selectedColumns"], "it names the baselines"
 
 
 def test_whatever_a_view_shows_is_logged(tmp_path):
@@ -76,15 +56,13 @@ def test_whatever_a_view_shows_is_logged(tmp_path):
     cell, *_, baseline = runs(Tables(tmp_path))
     for view in presets([("CA", "P1")], 2):
         assert used(decoded(view)[1]) <= keys(cell)
-    (view,) = (view for view in presets([("CA", "baseline")], 2) if view.name == "CA baseline")
-    assert used(decoded(view)[1]) <= keys(baseline)
+    shown = {"metrics.`val/mase_local`", "metrics.`test_last/mase_local`", "params.`method`"}
+    assert shown <= keys(baseline)
 
 
-def test_best_cells_are_sorted_and_leave_the_overview_out():
-    entry, state = decoded(next(presets(PAPER, 1)))
-    assert entry["name"] == "Best cells"
-    assert (state["orderByKey"], state["orderByAsc"]) == ("metrics.`test_last/mase_local`", True)
-    assert state["searchFilter"] == "attributes.run_name != 'overview'"
+def test_runs_are_sorted_by_validation_as_in_the_report():
+    _, state = decoded(next(presets(PAPER, 1)))
+    assert (state["orderByKey"], state["orderByAsc"]) == ("metrics.`val/mase_local`", True)
     assert state["selectedColumns"] == state["columnOrder"] == list(state["columnWidths"])
 
 
