@@ -55,8 +55,8 @@ def test_the_study_opens_on_all_its_forecasters(page):
     count = len(BASELINES)
     shown = sorted(column(page, "params.`sharing`"))
     assert shown == sorted([*count * ["baseline"], "P1", "P2", "P3"])
-    validation = column(page, "val/mase_local")
-    assert validation == sorted(validation, key=float)
+    validation = [float(text) for text in column(page, "val/mase_local") if text != "-"]
+    assert validation == sorted(validation)
     assert column(page, "test_last/mase_local").count("-") == 1
 
 
