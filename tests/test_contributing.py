@@ -36,6 +36,6 @@ def test_the_example_method_bounds_what_a_client_moves(tmp_path: Path) -> None:
     *_, last = trajectory(Sgd(lr=0.1), FedAvg(), clipped, rounds=1)
     # Q2: the clients move by −0.38 and −0.64; both are cut to −0.2.
     assert last.x.item() == pytest.approx(1.8)
-    (traffic,) = last.report.traffic
+    traffic = last.report.traffic
     assert traffic["bytes_up"].tolist() == [8 + 4, 8 + 4]
     assert traffic["extras_up"].tolist() == [4, 4]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plfl.federated.participation import participants
+from plfl.federated.participation import Selection
 from plfl.rounding import decimal, drawn_of, share_of, whole
 
 
@@ -26,7 +26,7 @@ def test_a_share_is_rounded_half_up_as_on_paper(count: int, thousandths: int) ->
 def test_as_many_take_part(clients: int, share: float, expected: int) -> None:
     names = [f"client {i}" for i in range(clients)]
     assert drawn_of(clients, share) == expected
-    assert len(participants(0, 1, names, share)) == expected
+    assert len(Selection(0, names, share).draw(1)) == expected
 
 
 def test_a_float_is_the_decimal_that_it_prints_as() -> None:

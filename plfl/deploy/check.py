@@ -105,7 +105,7 @@ def compare(folders: CellFolders, result: CellResult, f: Federation) -> Iterator
     except AssertionError as error:
         yield f"records: {error}"
     shared = safetensors.torch.load_file(folders.server / MODEL)
-    for name, expected in f.server_state.items():
+    for name, expected in f.server.state.items():
         if not same(shared[name], expected):
             yield f"the server's {name}"
     for i, name in enumerate(f.client_data.names):

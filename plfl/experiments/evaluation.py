@@ -81,22 +81,22 @@ class Evaluator:
         the best ones are scored.
         """
         channel = f.channel if is_last else None
-        if not f.keeps_best:
+        if f.best is None:
             return self.score(f, received, channel)
         own = f.own_models(received)
         examined = self.evaluate(own, received)
         scores = examined.scores
         local = scores[(scores["model"] == "local") & (scores["split"] == "validation")]
         errors = local[self.task.own_selection].to_list()
-        f.keep_best(own, torch.tensor(errors, dtype=torch.float64))
-        return self.evaluate(f.best["rows"], received, channel) if is_last else examined
+        f.best.keep(own, torch.tensor(errors, dtype=torch.float64))
+        return self.evaluate(f.best.rows, received, channel) if is_last else examined
 
     def score(
         self, f: Federation, received: torch.Tensor | None, channel: Channel | None = None
     ) -> Evaluation:
         """Score what the clients forecast with, and `received` as `evaluate` does."""
         if received is not None:
-            mixed = f.method.mixed(f, received, self.starts)
+            mixed = f.method.mixed(f, f.state, received, self.starts)
             if mixed is not None:
                 return self._examined(mixed, self.engine.predict(received, self.starts), channel)
         return self.evaluate(f.own_models(received), received, channel)

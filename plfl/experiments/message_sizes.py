@@ -147,7 +147,7 @@ def _counted(
     client_data = ClientData(dataset, engine, study.federation, cell.seed, task_of(study))
     f = federation_of(study, cell, study.candidates(cell)[0], network, client_data)
     traffic = [f.channel.close_round()]
-    run([f], engine, range(1, ROUNDS + 1), lambda r: traffic.append(r.traffic[0]))
+    run([f], engine, range(1, ROUNDS + 1), lambda r: traffic.append(r[0].traffic))
     kinds = ("bytes_down", "bytes_up")
     floats = [
         crossed[kind].max() / FLOAT for crossed in (traffic[0], traffic[-1]) for kind in kinds

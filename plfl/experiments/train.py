@@ -135,30 +135,30 @@ class _Job:
             trial.recorder.parts = [part.drop(columns=foreign, errors="ignore") for part in parts]
         return after
 
-    def _report(self, finished: Round) -> None:
+    def _report(self, finished: list[Round]) -> None:
         """Record a finished round, and save it if that is due."""
-        for i, trial in enumerate(self.running):
-            self._record(trial, finished, i)
-        self.progress(finished.t)
+        for trial, own in zip(self.running, finished, strict=True):
+            self._record(trial, own)
+        t = finished[0].t
+        self.progress(t)
         checkpoint = self.checkpoint
-        if checkpoint and finished.t < self.settings.rounds and checkpoint.is_due():
+        if checkpoint and t < self.settings.rounds and checkpoint.is_due():
             checkpoint.save(
-                finished.t,
+                t,
                 [trial.federation for trial in self.trials],
                 [trial.recorder.parts for trial in self.trials],
             )
 
-    def _record(self, trial: Trial, finished: Round, i: int) -> None:
-        """Record what the round has of `trial`, number `i` of those that are running."""
-        f, t, traffic = trial.federation, finished.t, finished.traffic[i]
+    def _record(self, trial: Trial, finished: Round) -> None:
+        """Record a finished round of `trial`."""
+        f, t, traffic = trial.federation, finished.t, finished.traffic
         examined = None
         if self.settings.evaluates(t) or t in self.trainer.study.rungs:
             received = f.global_models if f.has_global else None
             examined = self.evaluator.examine(f, received, t == self.settings.rounds)
             traffic = total(traffic, f.channel.close_round())  # shared margins of intervals
-        times = finished.times[i] if takes_time(self.settings.simulation) else None
-        present, losses, steps = finished.present[i], finished.losses[i], finished.steps[i]
-        trial.recorder.train(t, present, losses, steps, traffic, times)
+        times = finished.times if takes_time(self.settings.simulation) else None
+        trial.recorder.train(t, finished.present, finished.losses, finished.steps, traffic, times)
         if examined is not None:
             trial.recorder.evaluate(t, examined, traffic, clusters_of(f))
             if t == self.settings.rounds:
@@ -195,7 +195,7 @@ def _models(federations: Mapping[Model, Federation]) -> Models:
     own, received = (federations[model] for model in MODELS)
     rows = {}
     if not own.method.mixes:  # what such clients forecast with is no model
-        rows["local"] = own.best["rows"] if own.keeps_best else own.own_models()
+        rows["local"] = own.best.rows if own.best else own.own_models()
     if received.has_global:
         rows["global"] = received.global_models
     return {

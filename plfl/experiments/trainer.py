@@ -77,16 +77,12 @@ def federation_of(
     study: Study, cell: Cell, candidate: Candidate, network: Network, client_data: ClientData
 ) -> Federation:
     """A cell of the study before its first round, trained with the rates of a candidate."""
-    engine = client_data.engine
     mask = network.layout.mask(study.sharing[cell.sharing])
     return Federation(
         method=cast(Method, candidate.method or Method()),
         client_opt=candidate.client_opt,
         server_opt=candidate.server_opt,
-        sharing=torch.from_numpy(mask).to(engine.device),
-        seed=cell.seed,
-        initial=network.initial(cell.seed).to(engine.device, engine.dtype),
+        sharing=torch.from_numpy(mask).to(client_data.engine.device),
         client_data=client_data,
-        draw=lambda seed: network.initial(seed).to(engine.device, engine.dtype),
-        layout=network.layout,
+        network=network,
     )

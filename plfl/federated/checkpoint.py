@@ -9,6 +9,7 @@ import json
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,8 @@ from plfl.files import atomic, digest, sha256
 log = logging.getLogger(__name__)
 
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-TABLES = ("server_state", "moments", "average", "ensemble", "best")
+PARTS = ("state", "server", "moments", "average", "best")
+"""Attributes of a federation, objects whose tensors are saved."""
 
 
 class Checkpoint:
@@ -130,27 +132,33 @@ class Checkpoint:
 
 def tensors(f: Federation) -> dict[str, Tensor]:
     """Everything that a federation keeps from one round to the next, by name."""
-    tensors = {"local": f.local, "steps": f.steps}
+    found = {"local": f.local}
     for name in ("now", "computing"):
-        tensors[name] = torch.tensor(getattr(f.clock, name), dtype=torch.float64)
-    for table in TABLES:
-        tensors |= {f"{table}/{name}": x for name, x in getattr(f, table).items()}
-    tensors |= {f"state/{name}": x for name, x in vars(f.state).items() if x is not None}
-    return {name: x.detach().clone().contiguous() for name, x in tensors.items()}
+        found[name] = torch.tensor(getattr(f.clock, name), dtype=torch.float64)
+    for part in PARTS:
+        kept = getattr(f, part)
+        for name, value in vars(kept).items() if kept is not None else ():
+            if isinstance(value, dict):
+                found |= {f"{part}/{name}/{key}": x for key, x in value.items()}
+            elif isinstance(value, Tensor):
+                found[f"{part}/{name}"] = value
+    return {name: x.detach().clone().contiguous() for name, x in found.items()}
 
 
 def restore(f: Federation, saved: dict[str, Tensor]) -> None:
     """Restore what `tensors` returned."""
-    device = f.local.device
     # Bytes and time before round 1 were counted before the interruption.
     f.clock.close_round(f.channel.close_round(), [])
-    f.clock.now = float(saved["now"])
-    f.clock.computing = float(saved.get("computing", 0))
-    f.local, f.steps = (saved[name].to(device) for name in ("local", "steps"))
-    for table in TABLES:
-        prefix = f"{table}/"
-        kept = {n.removeprefix(prefix): x for n, x in saved.items() if n.startswith(prefix)}
-        setattr(f, table, {name: x.to(device) for name, x in kept.items()})
-    for name in vars(f.state):
-        x = saved.get(f"state/{name}")
-        setattr(f.state, name, None if x is None else x.to(device))
+    f.clock.now, f.clock.computing = float(saved["now"]), float(saved["computing"])
+    f.local = saved["local"].to(f.local.device)
+    f.state = replace(f.state, **dict.fromkeys(vars(f.state)))  # None was not saved
+    for path, x in saved.items():
+        part, *names = path.split("/", maxsplit=2)
+        kept = getattr(f, part) if names else None
+        match names:
+            case [name, key]:
+                getattr(kept, name)[key] = x.to(f.local.device)
+            case [name] if is_dataclass(kept) and not isinstance(kept, type):
+                setattr(f, part, replace(kept, **{name: x.to(f.local.device)}))
+            case [name]:
+                setattr(kept, name, x.to(f.local.device))

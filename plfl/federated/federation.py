@@ -7,25 +7,28 @@ models together. They do not influence each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
-from plfl.federated import participation
 from plfl.federated.calibration import calibrate
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
+from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.federated.kept import Best, Moments
+from plfl.federated.participation import RULES, Selection
+from plfl.federated.server import Server
 from plfl.layout import ParameterLayout, head_mask
 from plfl.methods import Method, MethodState
+from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.training.task import Average, decay_at
+from plfl.training.task import Average
 
 
 @dataclass(eq=False)
@@ -34,86 +37,64 @@ class Federation:
 
     method: Method
     client_opt: ClientOpt
-    server_opt: ServerOpt
+    server_opt: InitVar[ServerOpt]
     sharing: Tensor
     """Mask (P,) of the parameters that the study shares."""
-    seed: int
-    initial: Tensor
-    """Parameters (P,) that the server and every client start from."""
     client_data: ClientData
     """The clients' data. A method asks the clients for what they compute from these."""
-    draw: Callable[[int], Tensor]
-    """Initial parameters (P,) of any seed."""
-    layout: ParameterLayout
-    """Names of the P parameters."""
+    network: Network
+    """The model: the names of its P parameters, and their initial values."""
 
-    opt_state: str = field(init=False)
-    """How the local optimisers' state continues between rounds: as `federation.opt_state` says,
-    unless the method changes it before round 1."""
-    cycle: int = field(init=False, default=0)
-    """Number of the current cycle of the round, from 0; see `Method.groups`."""
-    clock: Clock = field(init=False)
+    initial: Tensor = field(init=False)
+    """Parameters (P,) that the server and every client start from."""
     shared: Tensor = field(init=False)
     """Mask (P,) of the parameters that cross the channel: the shared ones, except in an audit."""
-    columns: slice | Tensor = field(init=False)
-    """Columns of these parameters; a slice, which copies nothing, if they are adjacent."""
     local: Tensor = field(init=False)
     """Models (N, P) as the clients last left them. Personal parameters exist only here."""
-    channel: Channel = field(init=False)
-    server_state: dict[str, Tensor] = field(init=False)
+    server: Server = field(init=False)
     state: MethodState = field(init=False, default_factory=MethodState)
-    """What the method keeps between rounds; methods read it by `MethodState.of`."""
-    moments: dict[str, Tensor] = field(init=False, default_factory=dict)
-    held: NDArray[np.bool_] | None = field(init=False, default=None)
-    """Labels (N, classes) that each client has, if `federation.selection` needs them: the clients
-    tell the server before round 1."""
-    steps: Tensor = field(init=False)
-    """Local steps (N, 1) that each client's kept moments have behind them."""
-    average: dict[str, Tensor] = field(init=False, default_factory=dict)
-    """With `federation.ema`, averages `rows` (N, P) of `local` over each client's steps, and their
-    number `steps` (N, 1). A client's own steps alone change its average, not what the server
-    sends."""
-    ensemble: dict[str, Tensor] = field(init=False, default_factory=dict)
-    """With `federation.server_ema`, the average of the shared parameters `rows` (1, d_s) that the
-    server had after each round, or (N, d_s) where it has one model for each client."""
-    best: dict[str, Tensor] = field(init=False, default_factory=dict)
-    """With `keeps_best`, each client's best model so far as `rows` (N, P), and its validation error
-    `least` (N,)."""
+    """What the method keeps between rounds. Its functions get it, typed, as an argument."""
+    channel: Channel = field(init=False)
+    clock: Clock = field(init=False)
+    selection: Selection = field(init=False)
+    """Chooses who takes part in a round."""
+    moments: Moments = field(init=False)
+    """What the local optimisers keep between rounds."""
+    average: Average | None = field(init=False, default=None)
+    """With `federation.ema`, the average of each client's model over its local steps. What the
+    server sends does not enter it."""
+    best: Best | None = field(init=False, default=None)
+    """With `federation.keep: best`, each client's best model so far."""
 
-    def __post_init__(self) -> None:
-        clients, settings = len(self.client_data.names), self.settings
-        self.opt_state = settings.opt_state
-        self.clock = Clock(settings.simulation, self.client_data.names, self.seed)
+    def __post_init__(self, server_opt: ServerOpt) -> None:
+        settings, names = self.settings, self.client_data.names
+        self.initial = self.draw(self.seed)
         self.shared = self.method.shared_mask(self.sharing, self.layout)
-        self.columns = _columns(self.shared)
-        self.local = self.initial.expand(clients, -1).clone()
-        self.channel = Channel(int(self.shared.sum()), clients)
-        self.server_state = self.server_opt.init(self.x0, clients)
-        self.steps = torch.zeros(clients, 1, device=self.initial.device).double()
-        if self.opt_state != "reset":
-            self.moments = self.client_opt.init(self.local)
+        self.local = self.initial.expand(len(names), -1).clone()
+        self.server = Server(server_opt, self.x0, len(names), settings.server_ema)
+        self.channel = Channel(int(self.shared.sum()), len(names))
+        self.clock = Clock(settings.simulation, names, self.seed)
+        rule = RULES[settings.selection if self.channel.shared else "uniform"]
+        self.selection = Selection(self.seed, names, settings.participation, rule)
+        self.moments = Moments(settings.opt_state, self.client_opt, self.local)
         if self.channel.shared:
             self.state = self.method.init(self)
-            self._learn_labels()
+            if rule.needs_labels:
+                self._learn_labels()
             self.clock.wait_for_all(self.channel.traffic)
         if settings.ema is not None:
-            self.average = {"rows": self.local.clone(), "steps": torch.zeros_like(self.steps)}
-        if self.keeps_best:
-            least = torch.full((clients,), torch.inf, dtype=torch.float64)
-            self.best = {"rows": self.local.clone(), "least": least.to(self.local.device)}
+            none = torch.zeros_like(self.moments.steps)
+            self.average = Average(self.local.clone(), none, settings.ema)
+        if settings.keep == "best":
+            self.best = Best(self.local)
 
     def _learn_labels(self) -> None:
-        """Let the clients tell the server their labels if it selects by them; try a selection."""
-        rule = participation.RULES[self.settings.selection]
-        if not rule.needs_labels:
-            return
+        """Let the clients tell the server their labels; try a selection by them."""
         told = torch.from_numpy(self.client_data.histograms(bins=0) > 0)
         (told,) = self.channel.send_extras("up", self.everyone, [told])
-        self.held, names = told.cpu().numpy(), self.client_data.names
+        self.selection.labels = told.cpu().numpy()
         # An impossible selection is reported before anything trains.
-        participation.participants(
-            self.seed, 0, names, self.settings.participation, None, rule, self.held
-        )
+        self.selection.draw(0)
 
     @property
     def settings(self) -> Settings:
@@ -121,9 +102,28 @@ class Federation:
         return self.client_data.settings
 
     @property
-    def keeps_best(self) -> bool:
-        """Whether each client keeps its best local model."""
-        return self.settings.keep == "best"
+    def seed(self) -> int:
+        """The cell's seed."""
+        return self.client_data.seed
+
+    @property
+    def layout(self) -> ParameterLayout:
+        """Names of the P parameters."""
+        return self.network.layout
+
+    def draw(self, seed: int) -> Tensor:
+        """Initial parameters (P,) of any seed."""
+        engine = self.client_data.engine
+        return self.network.initial(seed).to(engine.device, engine.dtype)
+
+    @cached_property
+    def columns(self) -> slice | Tensor:
+        """Columns of the parameters that cross; a slice, which copies nothing, if adjacent."""
+        numbers = self.shared.nonzero()[:, 0]
+        if not len(numbers):
+            return slice(0)
+        first, end = int(numbers[0]), int(numbers[-1]) + 1
+        return slice(first, end) if end - first == len(numbers) else numbers
 
     @property
     def x0(self) -> Tensor:
@@ -131,14 +131,14 @@ class Federation:
         return self.initial[self.columns]
 
     @property
-    def has_global(self) -> bool:
-        """Whether what the clients forecast with may differ from `global_models`."""
-        return bool(self.channel.shared) or self.method.ignores_sharing
-
-    @property
     def everyone(self) -> Tensor:
         """Indices (N,) of all clients."""
         return torch.arange(len(self.local), device=self.local.device)
+
+    @property
+    def has_global(self) -> bool:
+        """Whether what the clients forecast with may differ from `global_models`."""
+        return bool(self.channel.shared) or self.method.ignores_sharing
 
     def weights_of(self, clients: Tensor) -> Tensor:
         """Weights (n,) of `clients` in a mean over them; they sum to one."""
@@ -173,91 +173,47 @@ class Federation:
         rows[..., self.columns] = values
         return rows
 
-    def open_moments(self, present: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """Optimiser state of the clients `present` for a round, and the steps it has behind it.
-
-        A state that each round begins with afresh is empty, see `LocalTask.state`.
-        """
-        steps = self.steps[present]
-        if self.opt_state == "reset":
-            return {}, steps
-        state = {name: rows[present] for name, rows in self.moments.items()}
-        if self.opt_state == "keep_personal":
-            for rows in state.values():
-                rows[:, self.columns] = 0
-            steps = torch.where(self.shared, 0, steps)
-        return state, steps
-
-    def keep_moments(self, present: Tensor, state: dict[str, Tensor], steps: Tensor) -> None:
-        """Keep the optimiser state of the clients `present` after `steps` (n,) further steps."""
-        if self.opt_state != "reset":
-            self.steps[present] += steps[:, None]
-            for name, rows in self.moments.items():
-                rows[present] = state[name]
-
-    def open_average(self, present: Tensor) -> Average | None:
-        """Averages of the clients `present`, as copies; None without `federation.ema`."""
-        if self.settings.ema is None:
-            return None
-        rows, steps = self.average["rows"][present], self.average["steps"][present]
-        return Average(rows, steps, self.settings.ema)
-
-    def keep_average(self, present: Tensor, rows: Tensor, steps: Tensor) -> None:
-        """Keep the averages `rows` of the clients `present` after `steps` (n,) further steps."""
-        self.average["rows"][present] = rows
-        self.average["steps"][present] += steps[:, None]
-
-    def average_server(self, t: int) -> None:
-        """Take the server's models after round `t` into their average."""
-        limit = self.settings.server_ema
-        if limit is None or not self.channel.shared:
-            return
-        now = self.method.global_parameters(self)
-        if now.stride(0) == 0:  # the same for all clients
-            now = now[:1]
-        before = self.ensemble.get("rows", self.x0[None])
-        decay = decay_at(torch.tensor(t, dtype=torch.float64), limit).item()
-        self.ensemble = {"rows": decay * before + (1 - decay) * now}
+    def charge(self, clients: Tensor, work: Tensor | float) -> None:
+        """Let `clients` (n,) spend time on `work` (n,), in local steps, outside of their steps."""
+        steps = np.broadcast_to(torch.as_tensor(work).cpu().double().numpy(), len(clients))
+        self.clock.work(clients.cpu().numpy(), steps)
 
     def restart(self, clients: Tensor, rows: Tensor) -> None:
         """Let `clients` continue from the models `rows` (n, P) as if they had taken no step."""
         self.local[clients] = rows
         if self.average:
-            self.average["rows"][clients] = rows
-            self.average["steps"][clients] = 0
+            self.average.rows[clients] = rows
+            self.average.steps[clients] = 0
 
-    def own_models(self, received: Tensor | None = None) -> Tensor:
-        """Models (N, P) that the clients forecast with, as the method says.
+    def participants(self, t: int) -> Tensor:
+        """Clients (n,) that take part in round `t`."""
+        # Without a server nobody selects.
+        strata = self.method.strata(self, self.state) if self.channel.shared else None
+        drawn = self.selection.draw(t, None if strata is None else strata.cpu().numpy())
+        reached = drawn[self.clock.available(t)[drawn]]
+        clients = torch.from_numpy(reached).to(self.local.device)
+        return self.method.select(self, self.state, t, clients) if self.channel.shared else clients
 
-        Args:
-            received: the `global_models`, if they are known already.
-        """
-        rows = self.global_models if received is None else received
-        if self.channel.shared and self.settings.calibrates:
-            return self._calibrated(rows)
-        adapted = self.method.adapt(self, rows)
-        return self.method.scored(self) if adapted is None else adapted
+    def groups(self, t: int, present: Tensor) -> list[Tensor]:
+        """The participants `present` in groups that train one after another in round `t`."""
+        grouped = self.channel.shared and len(present)
+        return self.method.groups(self, self.state, t, present) if grouped else [present]
 
-    def _calibrated(self, rows: Tensor) -> Tensor:
-        """The models `rows` (N, P) with heads that the clients have trained."""
-        options = self.settings.calibration
-        head = torch.from_numpy(head_mask(self.layout, options.head)).to(rows.device)
-        return calibrate(rows, self.client_data, head, self.client_opt, options)
+    def broadcast(self, t: int, clients: Tensor) -> TrainInstructions:
+        """What `clients` (n,) do in round `t`, after the server has sent them what they need."""
+        if not self.channel.shared:
+            return TrainInstructions(self.x0[None])
+        return self.method.broadcast(self, self.state, t, clients)
 
-    def keep_best(self, models: Tensor, errors: Tensor) -> None:
-        """Keep those of `models` (N, P) whose validation errors (N,) are the clients' least so far.
+    def aggregate(self, t: int, clients: Tensor, result: TrainResult) -> None:
+        """Let `clients` (n,) send the `result` of round `t`, and the server step."""
+        if self.channel.shared:
+            self.method.aggregate(self, self.state, t, clients, result)
 
-        Until a client has a finite error, its latest model is kept.
-        """
-        errors = errors.to(self.best["least"]).nan_to_num(nan=torch.inf)
-        better = (errors < self.best["least"]) | self.best["least"].isinf()
-        self.best["rows"][better] = models[better]
-        self.best["least"][better] = errors[better]
-
-    def charge(self, clients: Tensor, work: Tensor | float) -> None:
-        """Let `clients` (n,) spend time on `work` (n,), in local steps, outside of their steps."""
-        steps = np.broadcast_to(torch.as_tensor(work).cpu().double().numpy(), len(clients))
-        self.clock.work(clients.cpu().numpy(), steps)
+    @property
+    def offered(self) -> Tensor:
+        """Shared parameters (N, d_s) that each client would receive from the server now."""
+        return self.method.global_parameters(self, self.state)
 
     @property
     def global_models(self) -> Tensor:
@@ -268,17 +224,26 @@ class Federation:
         """
         if not self.channel.shared:
             return self.local.clone()
-        averaged = self.ensemble.get("rows")
-        shared = self.method.global_parameters(self) if averaged is None else averaged
+        averaged = self.server.average
+        shared = self.offered if averaged is None else averaged
         if self.shared.all():
             return shared.expand(self.local.shape)
         return self.models(self.everyone, shared)
 
+    def own_models(self, received: Tensor | None = None) -> Tensor:
+        """Models (N, P) that the clients forecast with, as the method says.
 
-def _columns(mask: Tensor) -> slice | Tensor:
-    """The columns of `mask` as an index."""
-    numbers = mask.nonzero()[:, 0]
-    if not len(numbers):
-        return slice(0)
-    first, end = int(numbers[0]), int(numbers[-1]) + 1
-    return slice(first, end) if end - first == len(numbers) else numbers
+        Args:
+            received: the `global_models`, if they are known already.
+        """
+        rows = self.global_models if received is None else received
+        if self.channel.shared and self.settings.calibrates:
+            return self._calibrated(rows)
+        adapted = self.method.adapt(self, self.state, rows)
+        return self.method.scored(self, self.state) if adapted is None else adapted
+
+    def _calibrated(self, rows: Tensor) -> Tensor:
+        """The models `rows` (N, P) with heads that the clients have trained."""
+        options = self.settings.calibration
+        head = torch.from_numpy(head_mask(self.layout, options.head)).to(rows.device)
+        return calibrate(rows, self.client_data, head, self.client_opt, options)

@@ -7,6 +7,7 @@ for memory, large enough to use every core.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.federated.federation import Federation
-from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.federated.instructions import TrainResult
 from plfl.federated.session import Session
 from plfl.training import schedule
-from plfl.training.task import Average, Engine, LocalTask
+from plfl.training.task import Engine, LocalTask
 
 
 class Cohort:
@@ -28,40 +29,36 @@ class Cohort:
 
     def __init__(self, f: Federation, t: int, clients: Tensor, stay: bool):
         self.f, self.t, self.clients, self.stay = f, t, clients, stay
-        self.instructions = (
-            f.method.broadcast(f, t, clients) if f.channel.shared else TrainInstructions(f.x0[None])
-        )
-        asked, data = self.instructions.steps, f.client_data
-        self.has_equal_steps = asked is None and data.equal_steps
-        self.steps = (data.steps(clients) if asked is None else asked) - self.instructions.skip
+        self.instructions = asked = f.broadcast(t, clients)
+        data = f.client_data
+        self.has_equal_steps = asked.steps is None and data.equal_steps
+        self.steps = (data.steps(clients) if asked.steps is None else asked.steps) - asked.skip
         self.most = int(self.steps.max())
-        self.losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
+        self.rates = schedule.factors(f.settings, t, asked.skip, self.most)
+        self.objective = data.task.objective(data.settings.loss, asked.term)
+        # What the clients have after their steps, filled in part by part.
         width = (len(clients), f.channel.shared if stay else 0)
+        self.losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
         self.update = f.initial.new_empty(width)
-        self.gradients = (
-            None if self.instructions.gradients == "none" else f.initial.new_empty(width)
-        )
-        storm = self.instructions.storm
-        self.storm = storm and storm.map(torch.clone)
-        self.objective = data.task.objective(data.settings.loss, self.instructions.term)
-        self.rates = schedule.factors(f.settings, t, self.instructions.skip, self.most)
+        self.gradients = None if asked.gradients == "none" else f.initial.new_empty(width)
+        self.storm = asked.storm and asked.storm.map(torch.clone)
 
     @property
     def kind(self) -> tuple[object, ...]:
         """Equal for cohorts whose models can train as one stack."""
-        instructions, f = self.instructions, self.f
-        same = (f.shared, instructions.frozen, instructions.pull)
-        per_client = (instructions.constant, instructions.step_offset, instructions.term)
+        asked, f = self.instructions, self.f
+        same = (f.shared, asked.frozen, asked.pull)
+        per_client = (asked.constant, asked.step_offset, asked.term)
         return (
             f.client_opt,
             *map(_by_value, same),
             *(values is not None for values in per_client),
-            instructions.offset_first,
+            asked.offset_first,
             self.has_equal_steps,
             self.objective,
-            instructions.contrast,
-            instructions.gradients,
-            instructions.storm and (instructions.storm.a, instructions.storm.beta),
+            asked.contrast,
+            asked.gradients,
+            asked.storm and (asked.storm.a, asked.storm.beta),
             self.most,
             self.rates,
         )
@@ -75,14 +72,12 @@ class Cohort:
 
     def close(self) -> None:
         """Report the clients' work to the clock and their results to the method."""
-        clients = self.clients.cpu().numpy()
-        before = torch.as_tensor(self.instructions.before).cpu().numpy()
-        self.f.clock.work(clients, before + self.taken * self.instructions.work_per_step)
-        if self.stay and self.f.channel.shared:
-            result = TrainResult(
-                self.instructions, self.steps, self.update, self.gradients, self.storm
-            )
-            self.f.method.aggregate(self.f, self.t, self.clients, result)
+        asked, clients = self.instructions, self.clients.cpu().numpy()
+        before = torch.as_tensor(asked.before).cpu().numpy()
+        self.f.clock.work(clients, before + self.taken * asked.work_per_step)
+        if self.stay:
+            result = TrainResult(asked, self.steps, self.update, self.gradients, self.storm)
+            self.f.aggregate(self.t, self.clients, result)
 
 
 def _by_value(values: Tensor | float | None) -> bytes | float | None:
@@ -91,10 +86,11 @@ def _by_value(values: Tensor | float | None) -> bytes | float | None:
 
 
 class _Part:
-    """Some of the clients of a cohort, while they train."""
+    """Some of the clients of a cohort, which train in one block."""
 
     def __init__(self, cohort: Cohort, index: slice):
         self.cohort, self.index = cohort, index
+        self.f, self.asked = cohort.f, cohort.instructions
         self.clients = cohort.clients[index]
 
     def __len__(self) -> int:
@@ -107,123 +103,140 @@ class _Part:
 
     def task(self, engine: Engine) -> LocalTask:
         """The work of these clients, according to the method's instructions."""
-        f, instructions = self.cohort.f, self.cohort.instructions
-        self.start = f.models(self.clients, self._of(instructions.start))
-        state, behind = f.open_moments(self.clients)
-        skip, steps = instructions.skip, self.cohort.steps[self.index]
-        drawn = f.client_data.minibatches(self.clients, self.cohort.t, skip + self.cohort.most)
-        batches, rows = drawn[:, skip:], self.start.clone()
-        constant, step_offset = (
-            self._full(instructions.constant),
-            self._full(instructions.step_offset),
-        )
-        if step_offset is not None and instructions.offset_first:
-            # An offset before each step is one after it, from a start with the offset. Terms that
-            # draw towards the start still mean where it was.
-            rows += step_offset
-            pulls = instructions.pull + f.client_opt.proximal
-            if isinstance(pulls, Tensor) or pulls:
-                back = f.full(pulls * torch.ones_like(f.x0)) * step_offset
-                constant = back if constant is None else constant + back
-        previous, storm = instructions.previous, instructions.storm
-        no_pull = isinstance(instructions.pull, float) and not instructions.pull
-        return LocalTask(
+        f, cohort, skip = self.f, self.cohort, self.asked.skip
+        self.start = f.models(self.clients, self._of(self.asked.start))
+        drawn = (self.clients, cohort.t, skip + cohort.most)
+        batches = f.client_data.minibatches(*drawn)[:, skip:]
+        state, behind = f.moments.of(self.clients, f.shared)
+        plain = LocalTask(
             optimiser=f.client_opt,
-            rows=rows,
+            rows=self.start.clone(),
             batches=batches,
-            keys=f.client_data.keys(self.clients, self.cohort.t, skip + self.cohort.most)[:, skip:],
+            keys=f.client_data.keys(*drawn)[:, skip:],
             shared=f.shared,
             state=state,
             steps_taken=behind,
-            pull=None if no_pull else f.full(instructions.pull * torch.ones_like(f.x0)),
-            constant=constant,
-            step_offset=step_offset,
+            steps=None if cohort.has_equal_steps else cohort.steps[self.index],
+            rates=cohort.rates,
+            loss=cohort.objective.loss,
+            loss_scale=cohort.objective.scale,
             targets=self._targets(engine, batches),
-            loss=self.cohort.objective.loss,
-            loss_scale=self.cohort.objective.scale,
             clip=f.settings.clip,
-            steps=None if self.cohort.has_equal_steps else steps,
-            gradients=torch.zeros_like(rows) if instructions.gradients == "steps" else None,
-            contrast=instructions.contrast,
-            previous=None if previous is None else f.models(self.clients, self._of(previous)),
-            frozen=instructions.frozen,
-            storm=storm and storm.map(lambda values: f.full(values[self.index]).clone()),
-            rates=self.cohort.rates,
-            average=self._average(step_offset if instructions.offset_first else None),
+            average=f.average and f.average.map(lambda rows: rows[self.clients]),
         )
+        task = self._with_terms(plain)
+        return _ahead(task) if self.asked.offset_first else task
 
-    def _average(self, shift: Tensor | None) -> Average | None:
-        """The average of these clients' parameters, moved by the `shift` of the rows to train."""
-        average = self.cohort.f.open_average(self.clients)
-        if average is not None and shift is not None:
-            average.rows.add_(shift)
-        return average
-
-    def _full(self, values: Tensor | None) -> Tensor | None:
-        """A method's `values` for these clients, 0 where a parameter is personal."""
-        return None if values is None else self.cohort.f.full(self._of(values))
+    def _with_terms(self, task: LocalTask) -> LocalTask:
+        """`task` with the terms of the instructions, as values of all P parameters."""
+        f, asked = self.f, self.asked
+        pulls = isinstance(asked.pull, Tensor) or asked.pull != 0
+        return replace(
+            task,
+            pull=f.full(asked.pull * torch.ones_like(f.x0)) if pulls else None,
+            constant=self._full(asked.constant),
+            step_offset=self._full(asked.step_offset),
+            gradients=torch.zeros_like(task.rows) if asked.gradients == "steps" else None,
+            contrast=asked.contrast,
+            previous=(
+                None if asked.previous is None else f.models(self.clients, self._of(asked.previous))
+            ),
+            frozen=asked.frozen,
+            storm=asked.storm and asked.storm.map(lambda x: f.full(x[self.index]).clone()),
+        )
 
     def _of(self, values: Tensor) -> Tensor:
         """The rows of a method's `values` for these clients; a single row applies to all."""
         return values if len(values) == 1 else values[self.index]
 
+    def _full(self, values: Tensor | None) -> Tensor | None:
+        """A method's `values` for these clients, 0 where a parameter is personal."""
+        return None if values is None else self.f.full(self._of(values))
+
     def _targets(self, engine: Engine, batches: Tensor) -> Tensor | None:
-        f, instructions = self.cohort.f, self.cohort.instructions
-        if instructions.term is None:
+        """What the models learn instead of the windows' targets, if a term asks for it."""
+        f, asked = self.f, self.asked
+        if asked.term is None:
             return None
         taught = None
-        if instructions.teacher is not None:
-            teachers = f.models(self.clients, self._of(instructions.teacher))
+        if asked.teacher is not None:
+            teachers = f.models(self.clients, self._of(asked.teacher))
             outputs = torch.stack(engine.predict(teachers, list(batches.flatten(1))))
             taught = outputs.unflatten(1, batches.shape[1:])
         own = f.client_data.targets(batches)
-        return f.client_data.task.taught(instructions.term, taught, own, self.clients)
+        return f.client_data.task.taught(asked.term, taught, own, self.clients)
 
     def take(self, task: LocalTask, losses: Tensor) -> None:
-        """Store the trained models, and the mean losses (n,)."""
-        cohort, f, instructions = self.cohort, self.cohort.f, self.cohort.instructions
-        cohort.losses[self.index] = losses
+        """Store what the clients have after the `task`, and their mean losses (n,)."""
+        cohort, f, some = self.cohort, self.f, self.index
+        cohort.losses[some] = losses
         if not cohort.stay:
             return
-        trained, steps, average = task.rows, cohort.steps[self.index], task.average
-        shift: Tensor | float = 0.0
-        if instructions.step_offset is not None and instructions.offset_first:
-            shift = f.full(self._of(instructions.step_offset))
-            trained = trained - shift
-        if average is not None:
-            f.keep_average(self.clients, average.rows - shift, steps)
-        f.local[self.clients] = trained
-        f.keep_moments(self.clients, task.state, steps)
-        columns = f.columns
-        torch.sub(trained[:, columns], self.start[:, columns], out=cohort.update[self.index])
+        if self.asked.offset_first:
+            _back(task)
+        steps = cohort.steps[some]
+        self._keep(task.rows, task.rows[:, f.columns])
+        f.moments.keep(self.clients, task.state, steps)
+        if f.average and task.average:
+            f.average.rows[self.clients] = task.average.rows
+            f.average.steps[self.clients] += steps[:, None]
         if cohort.gradients is not None:
             if task.gradients is not None:
                 means = task.gradients / steps[:, None]
             else:
                 first = cohort.most if cohort.has_equal_steps else steps
                 means = f.client_data.gradients(self.start, self.clients, cohort.t, first)
-            cohort.gradients[self.index] = means[:, columns]
+            cohort.gradients[some] = means[:, f.columns]
         if cohort.storm is not None and task.storm is not None:
-            cohort.storm.momentum[self.index] = task.storm.momentum[:, columns]
-            cohort.storm.square[self.index] = task.storm.square[:, columns]
+            cohort.storm.momentum[some] = task.storm.momentum[:, f.columns]
+            cohort.storm.square[some] = task.storm.square[:, f.columns]
+
+    def _keep(self, rows: Tensor, shared: Tensor) -> None:
+        """Keep the models `rows` (n, P), and the change to their `shared` part (n, d_s)."""
+        self.f.local[self.clients] = rows
+        before = self.start[:, self.f.columns]
+        torch.sub(shared, before, out=self.cohort.update[self.index])
 
     def run(self, engine: Engine) -> None:
         """Let the method's routine train these clients, and store the results."""
-        cohort, f, columns = self.cohort, self.cohort.f, self.cohort.f.columns
-        routine = cohort.instructions.routine
+        cohort, f, routine = self.cohort, self.f, self.asked.routine
         assert routine is not None
-        start = f.models(self.clients, self._of(cohort.instructions.start))
-        session = Session(f, engine, cohort.t, self.clients, start, routine.minibatches)
+        self.start = f.models(self.clients, self._of(self.asked.start))
+        session = Session(f, engine, cohort.t, self.clients, self.start, routine.minibatches)
         trained = routine.run(session)
         cohort.losses[self.index] = session.loss
         cohort.steps[self.index] = session.steps
         if not cohort.stay:
             return
-        f.local[self.clients] = trained.rows
-        shared = trained.rows[:, columns] if trained.shared is None else trained.shared
-        torch.sub(shared, start[:, columns], out=cohort.update[self.index])
+        shared = trained.rows[:, f.columns] if trained.shared is None else trained.shared
+        self._keep(trained.rows, shared)
         for name, rows in trained.kept.items():
             getattr(f.state, name)[self.clients] = rows
+
+
+def _ahead(task: LocalTask) -> LocalTask:
+    """The same work with each step's offset before it, as steps from a start with the offset.
+
+    Terms that draw towards the start still mean where it was.
+    """
+    assert task.step_offset is not None
+    task.rows.add_(task.step_offset)
+    if task.average is not None:
+        task.average.rows.add_(task.step_offset)
+    pulls = task.optimiser.proximal * task.shared.to(task.rows.dtype)
+    pulls = pulls if task.pull is None else pulls + task.pull
+    if not pulls.any():
+        return task
+    back = pulls * task.step_offset
+    return replace(task, constant=back if task.constant is None else task.constant + back)
+
+
+def _back(task: LocalTask) -> None:
+    """Take the offset of `_ahead` off the trained models."""
+    assert task.step_offset is not None
+    task.rows.sub_(task.step_offset)
+    if task.average is not None:
+        task.average.rows.sub_(task.step_offset)
 
 
 def train_cohorts(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]:

@@ -7,6 +7,7 @@ another function in `RULES`, and its name in `plfl.config.sections.Federation.se
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,19 +19,19 @@ from plfl.training.batches import stream
 
 Chosen = NDArray[np.int64]
 """Numbers of some clients."""
-Held = NDArray[np.bool_]
+Labels = NDArray[np.bool_]
 """Which labels (N, classes) each client has."""
 
 TRIES = 1000
 """Random orders that a rule may reject before it chooses in another way, or gives up."""
 
 
-def uniform(orders: Iterator[Chosen], count: int, held: Held | None) -> Chosen:
+def uniform(orders: Iterator[Chosen], count: int, labels: Labels | None) -> Chosen:
     """All sets of `count` clients are equally probable."""
     return next(orders)[:count]
 
 
-def data_aware(orders: Iterator[Chosen], count: int, held: Held | None) -> Chosen:
+def data_aware(orders: Iterator[Chosen], count: int, labels: Labels | None) -> Chosen:
     """Together they have every label that any client has (FedADC, arXiv 2012.09102, section IV).
 
     All sets for which this is true are equally probable: uniform draws are repeated. Where
@@ -40,33 +41,33 @@ def data_aware(orders: Iterator[Chosen], count: int, held: Held | None) -> Chose
     Raises:
         ConfigError: the labels of so few clients are never complete.
     """
-    assert held is not None
-    everything = held.any(0)
+    assert labels is not None
+    everything = labels.any(0)
     for order in itertools.islice(orders, TRIES):
-        if (held[order[:count]].any(0) == everything).all():
+        if (labels[order[:count]].any(0) == everything).all():
             return order[:count]
     for order in itertools.islice(orders, TRIES):
-        if (chosen := _cover(order, count, held)) is not None:
+        if (chosen := _cover(order, count, labels)) is not None:
             return chosen
     problem = (
-        f"'data_aware' finds no {count} of {len(held)} clients that have all {everything.sum()} "
+        f"'data_aware' finds no {count} of {len(labels)} clients that have all {everything.sum()} "
         "labels together; raise federation.participation, or let clients have more labels "
         "(data.skew)"
     )
     raise ConfigError("federation.selection", [problem])
 
 
-def _cover(order: Chosen, count: int, held: Held) -> Chosen | None:
+def _cover(order: Chosen, count: int, labels: Labels) -> Chosen | None:
     """`count` clients that have all labels, chosen greedily; None if this fails.
 
     Of equally good clients the first in `order` is added, and in the end its first others.
     """
-    missing, chosen = held.any(0), order[:0]
+    missing, chosen = labels.any(0), order[:0]
     while missing.any():
         if len(chosen) == count:
             return None
-        best = order[(held[order] & missing).sum(1).argmax()]
-        chosen, missing = np.append(chosen, best), missing & ~held[best]
+        best = order[(labels[order] & missing).sum(1).argmax()]
+        chosen, missing = np.append(chosen, best), missing & ~labels[best]
     others = order[~np.isin(order, chosen)]
     return np.append(chosen, others[: count - len(chosen)])
 
@@ -74,7 +75,7 @@ def _cover(order: Chosen, count: int, held: Held) -> Chosen | None:
 class Rule(NamedTuple):
     """A way to choose the clients of a round."""
 
-    choose: Callable[[Iterator[Chosen], int, Held | None], Chosen]
+    choose: Callable[[Iterator[Chosen], int, Labels | None], Chosen]
     """Chooses so many of the clients, given their random orders and labels."""
     needs_labels: bool = False
     """Whether the clients tell the server before round 1 which labels they have."""
@@ -84,27 +85,31 @@ RULES = {"uniform": Rule(uniform), "data_aware": Rule(data_aware, needs_labels=T
 """The rules of `federation.selection`."""
 
 
-def participants(
-    seed: int,
-    t: int,
-    clients: list[str],
-    share: float,
-    groups: NDArray[np.int64] | None = None,
-    rule: Rule = RULES["uniform"],
-    held: Held | None = None,
-) -> Chosen:
-    """Indices, ascending, of the clients that take part in round `t`.
+@dataclass
+class Selection:
+    """Chooses the clients of each round of one federation."""
 
-    They are a fraction of all `clients`, or of each of their `groups` (N,), see `drawn_of`. A rule
-    that needs labels gets those `held` by the clients.
-    """
-    if groups is None:
-        groups = np.zeros(len(clients), dtype=np.int64)
-    by_name, chosen = np.argsort(clients), []
-    for group in np.unique(groups):
-        random = stream(seed, "/participants", t)  # the same orders for every group
-        orders = (by_name[random.permutation(len(clients))] for _ in itertools.count())
-        members = (order[groups[order] == group] for order in orders)
-        count = drawn_of(int((groups == group).sum()), share)
-        chosen.append(rule.choose(members, count, held))
-    return np.sort(np.concatenate(chosen))
+    seed: int
+    clients: list[str]
+    """Names of the N clients."""
+    share: float
+    """Fraction of the clients that take part, `federation.participation`; see `drawn_of`."""
+    rule: Rule = RULES["uniform"]
+    labels: Labels | None = None
+    """What the clients have told the server of their labels, where the rule needs it."""
+
+    def draw(self, t: int, strata: NDArray[np.int64] | None = None) -> Chosen:
+        """Indices, ascending, of the clients that take part in round `t`.
+
+        They are a fraction of all clients, or of each of their `strata` (N,).
+        """
+        if strata is None:
+            strata = np.zeros(len(self.clients), dtype=np.int64)
+        by_name, chosen = np.argsort(self.clients), []
+        for stratum in np.unique(strata):
+            random = stream(self.seed, "/participants", t)  # the same orders for every stratum
+            orders = (by_name[random.permutation(len(by_name))] for _ in itertools.count())
+            members = (order[strata[order] == stratum] for order in orders)
+            count = drawn_of(int((strata == stratum).sum()), self.share)
+            chosen.append(self.rule.choose(members, count, self.labels))
+        return np.sort(np.concatenate(chosen))

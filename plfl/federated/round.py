@@ -1,7 +1,6 @@
 """The rounds: the server sends, clients train and reply, the server steps."""
 
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +8,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from plfl.federated import participation
 from plfl.federated.channel import Traffic
 from plfl.federated.clock import Times
 from plfl.federated.federation import Federation
@@ -20,99 +18,83 @@ from plfl.training.task import Engine
 
 @dataclass(frozen=True)
 class Round:
-    """What the records keep of a finished round."""
+    """What the records keep of a finished round of one federation."""
 
     t: int
-    present: list[NDArray[np.int64]]
-    """Numbers (n,) of the participants of each federation."""
-    losses: list[NDArray[np.float64]]
-    """Mean minibatch loss (n,) of the participants of each federation."""
-    steps: list[NDArray[np.float64]]
-    """Local steps (n,) of the participants; a fraction of them if a client dropped out."""
-    traffic: list[Traffic]
-    """The bytes that each federation exchanged."""
-    times: list[Times]
-    """Simulated seconds of each federation."""
+    present: NDArray[np.int64]
+    """Numbers (n,) of the participants."""
+    losses: NDArray[np.float64]
+    """Their mean minibatch losses (n,)."""
+    steps: NDArray[np.float64]
+    """Their local steps (n,); a fraction of them if a client dropped out."""
+    traffic: Traffic
+    """The bytes exchanged."""
+    times: Times
+    """Simulated seconds."""
 
 
 def run(
     federations: list[Federation],
     engine: Engine,
     rounds: range,
-    report: Callable[[Round], None],
+    report: Callable[[list[Round]], None],
 ) -> None:
-    """Run `rounds` of `federations`, side by side; `report` gets each finished round."""
-    alike = _alike(federations)
+    """Run `rounds` of `federations` side by side; `report` gets each finished one of them all."""
+    stacks = _stacks(federations)
     for t in rounds:
-        present = [participants_of(f, t) for f in federations]
-        groups = [groups_of(f, t, p) for f, p in zip(federations, present, strict=True)]
-        losses = {f: torch.zeros(len(f.local), dtype=torch.float64) for f in federations}
-        steps = {f: np.zeros(len(f.local)) for f in federations}
-        for cycle, indices in itertools.product(range(max(map(len, groups))), alike):
-            cells = [i for i in indices if cycle < len(groups[i])]
-            for i in cells:
-                federations[i].cycle = cycle
-            begun = (
-                Cohort(federations[i], t, clients, stay)
-                for i in cells
-                for clients, stay in _outcomes(federations[i], t, groups[i][cycle])
-            )
-            for cohort in train_cohorts(begun, engine):
-                cohort.close()
-                losses[cohort.f][cohort.clients.cpu()] = cohort.losses.cpu()
-                steps[cohort.f][cohort.clients.cpu().numpy()] = cohort.taken
-            for i in cells:
-                if federations[i].channel.shared and len(groups[i][cycle]):
-                    federations[i].method.end_cycle(federations[i], t)
-        for f in federations:
-            f.average_server(t)
-        traffic = [f.channel.close_round() for f in federations]
-        times = [
-            f.clock.close_round(crossed, [clients.cpu().numpy() for clients in own])
-            for f, crossed, own in zip(federations, traffic, groups, strict=True)
-        ]
-        report(
-            Round(
-                t,
-                [p.cpu().numpy() for p in present],
-                [losses[f][p.cpu()].numpy() for f, p in zip(federations, present, strict=True)],
-                [steps[f][p.cpu().numpy()] for f, p in zip(federations, present, strict=True)],
-                traffic,
-                times,
-            )
-        )
+        begun = {f: _Begun(f, t) for f in federations}
+        for turn in range(max(len(one.groups) for one in begun.values())):
+            for alike in stacks:
+                cohorts = (cohort for f in alike for cohort in begun[f].cohorts(turn))
+                for cohort in train_cohorts(cohorts, engine):
+                    begun[cohort.f].close(cohort)
+        report([one.finish() for one in begun.values()])
 
 
-def _alike(federations: list[Federation]) -> list[list[int]]:
-    """Numbers of the federations whose models may train as one stack."""
-    kinds: dict[tuple[ClientOpt, bytes], list[int]] = {}
-    for i, f in enumerate(federations):
-        kinds.setdefault((f.client_opt, f.shared.cpu().numpy().tobytes()), []).append(i)
-    return list(kinds.values())
+def _stacks(federations: list[Federation]) -> list[list[Federation]]:
+    """The federations in groups whose models may train as one stack."""
+    stacks: dict[tuple[ClientOpt, bytes], list[Federation]] = {}
+    for f in federations:
+        stacks.setdefault((f.client_opt, f.shared.cpu().numpy().tobytes()), []).append(f)
+    return list(stacks.values())
 
 
-def participants_of(f: Federation, t: int) -> Tensor:
-    """Clients (n,) that take part in round `t`."""
-    groups, settings = f.method.strata(f) if f.channel.shared else None, f.settings
-    numbers = None if groups is None else groups.cpu().numpy()
-    # Without a server nobody selects.
-    rule = participation.RULES[settings.selection if f.channel.shared else "uniform"]
-    drawn = participation.participants(
-        f.seed, t, f.client_data.names, settings.participation, numbers, rule, f.held
-    )
-    reached = drawn[f.clock.available(t)[drawn]]
-    clients = torch.from_numpy(reached).to(f.local.device)
-    return f.method.select(f, t, clients) if f.channel.shared else clients
+class _Begun:
+    """Round `t` of one federation while it runs."""
 
+    def __init__(self, f: Federation, t: int):
+        self.f, self.t = f, t
+        self.present = f.participants(t)
+        self.groups = f.groups(t, self.present)
+        self._losses = torch.zeros(len(f.local), dtype=torch.float64)
+        self._steps = np.zeros(len(f.local))
 
-def groups_of(f: Federation, t: int, present: Tensor) -> list[Tensor]:
-    """The participants `present` in groups that train one after another in round `t`."""
-    grouped = f.channel.shared and len(present)
-    return f.method.groups(f, t, present) if grouped else [present]
+    def cohorts(self, turn: int) -> Iterator[Cohort]:
+        """The clients whose turn it is: those that will drop out, and those that stay."""
+        clients = self.groups[turn] if turn < len(self.groups) else self.present[:0]
+        stays = self.stays[clients]
+        for some, stay in ((clients[~stays], False), (clients[stays], True)):
+            if len(some):
+                yield Cohort(self.f, self.t, some, stay)
 
+    @property
+    def stays(self) -> Tensor:
+        """Mask (N,) of the clients that do not drop out."""
+        return torch.from_numpy(self.f.clock.progress(self.t) == 1).to(self.f.local.device)
 
-def _outcomes(f: Federation, t: int, clients: Tensor) -> list[tuple[Tensor, bool]]:
-    """The `clients` that drop out of round `t`, then those that stay to its end (True)."""
-    stays = torch.from_numpy(f.clock.progress(t) == 1).to(clients.device)[clients]
-    parts = [(clients[~stays], False), (clients[stays], True)]
-    return [(some, stay) for some, stay in parts if len(some)]
+    def close(self, cohort: Cohort) -> None:
+        """Hand in what a cohort has done, when all of it have trained."""
+        cohort.close()
+        clients = cohort.clients.cpu()
+        self._losses[clients] = cohort.losses.cpu()
+        self._steps[clients.numpy()] = cohort.taken
+
+    def finish(self) -> Round:
+        """End the round, when all groups have trained."""
+        f, present = self.f, self.present.cpu().numpy()
+        if f.channel.shared and f.server.ema is not None:
+            f.server.average_in(self.t, f.offered, f.x0)
+        traffic = f.channel.close_round()
+        times = f.clock.close_round(traffic, [group.cpu().numpy() for group in self.groups])
+        losses = self._losses.numpy()
+        return Round(self.t, present, losses[present], self._steps[present], traffic, times)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any
 
 from plfl import registry
 from plfl.config.method_rules import MethodRules
@@ -42,15 +42,30 @@ class MethodState:
     files of deployed clients contain every field under its name.
     """
 
-    @classmethod
-    def of(cls, f: Federation) -> Self:
-        """The state of `f`, which has to be an instance of this class."""
-        assert isinstance(f.state, cls)
-        return f.state
-
 
 class Method(MethodRules):
-    """An algorithm: subclasses define its hyperparameters and what it does in a round."""
+    """An algorithm: subclasses define its hyperparameters and what it does in a round.
+
+    Every function after `init` gets the federation `f`, and as `state` what `init` has returned.
+    """
+
+    # Required: what crosses the channel in a round.
+
+    def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
+        """Send `clients` what they need through `f.channel`, and return their instructions."""
+        raise NotImplementedError
+
+    def aggregate(
+        self, f: Federation, state: Any, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
+        """Receive what `clients` send through `f.channel`, and let the server step.
+
+        Clients update their own state before they send. It is not called if all `clients` of a
+        group have dropped out.
+        """
+        raise NotImplementedError
+
+    # Optional: before round 1.
 
     def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
         """Mask (P,) of the parameters that go through the channel; `sharing`: what is shared."""
@@ -60,46 +75,31 @@ class Method(MethodRules):
         """Prepare `f` for round 1, and return the initial state."""
         return MethodState()
 
-    def strata(self, f: Federation) -> Tensor | None:
+    # Optional: who trains in a round, and in which order.
+
+    def strata(self, f: Federation, state: Any) -> Tensor | None:
         """Strata (N,) from each of which a fraction of clients is drawn; None: from all clients."""
         return None
 
-    def select(self, f: Federation, t: int, drawn: Tensor) -> Tensor:
+    def select(self, f: Federation, state: Any, t: int, drawn: Tensor) -> Tensor:
         """Clients (indices, ascending) that train in round `t`, given those `drawn` at random."""
         return drawn
 
-    def groups(self, f: Federation, t: int, present: Tensor) -> list[Tensor]:
+    def groups(self, f: Federation, state: Any, t: int, present: Tensor) -> list[Tensor]:
         """The clients `present`, divided into groups that train one after the other."""
         return [present]
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        """Send `clients` what they need through `f.channel`, and return their instructions."""
-        raise NotImplementedError
+    # Optional: the models that are scored.
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
-        """Receive what `clients` send through `f.channel`, and let the server step.
-
-        Clients update their own state before they send. It is not called if all `clients` of a
-        cycle have dropped out.
-        """
-        raise NotImplementedError
-
-    def end_cycle(self, f: Federation, t: int) -> None:
-        """Note the end of cycle `f.cycle` of round `t` at the server.
-
-        A round has one cycle per group of `groups`, with numbers from 0. This is called for every
-        cycle with participants, even if all of them have dropped out.
-        """
-
-    def global_parameters(self, f: Federation) -> Tensor:
+    def global_parameters(self, f: Federation, state: Any) -> Tensor:
         """Shared parameters (N, d_s) that each client would receive from the server now."""
-        raise NotImplementedError
+        return f.server.send(f.everyone)
 
-    def scored(self, f: Federation) -> Tensor:
+    def scored(self, f: Federation, state: Any) -> Tensor:
         """Models (N, P) that the clients forecast with, which are scored as `local`."""
-        return f.average["rows"] if f.average else f.local
+        return f.average.rows if f.average else f.local
 
-    def adapt(self, f: Federation, rows: Tensor) -> Tensor | None:
+    def adapt(self, f: Federation, state: Any, rows: Tensor) -> Tensor | None:
         """Models (N, P) that the clients make of `rows` before they forecast, to forecast with.
 
         `rows` (N, P) are the models [x; p_i] that they would hold if they asked the server now.
@@ -108,7 +108,9 @@ class Method(MethodRules):
         """
         return None
 
-    def mixed(self, f: Federation, rows: Tensor, starts: list[Tensor]) -> list[Tensor] | None:
+    def mixed(
+        self, f: Federation, state: Any, rows: Tensor, starts: list[Tensor]
+    ) -> list[Tensor] | None:
         """Outputs of client i for the windows `starts[i]`, if they are not those of a model.
 
         `rows` are those of `adapt`. A method that returns any sets `mixes`. None: they are those of

@@ -67,13 +67,13 @@ class APFL(FedOpt):
     def init(self, f: Federation) -> State:
         return State(v=f.local.clone(), share=f.local.new_full((len(f.local),), self.alpha))
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        instructions = super().broadcast(f, t, clients)
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+        instructions = super().broadcast(f, state, t, clients)
         K = f.client_data.local_steps if self.steps is None else self.steps
         rate = f.client_opt.lr if self.alpha_lr is None else self.alpha_lr
 
         def run(session: Session) -> Trained:
-            state, clients = State.of(f), session.clients
+            clients = session.clients
             learns = {"never": 0, "round": 1, "step": K}[self.adapt_alpha]
             w, v, share = session.train_mixed(
                 session.start, state.v[clients], state.share[clients], K, learns=learns, rate=rate
@@ -83,8 +83,7 @@ class APFL(FedOpt):
         instructions.routine = Routine(run, minibatches=K)
         return instructions
 
-    def scored(self, f: Federation) -> Tensor:
-        state = State.of(f)
+    def scored(self, f: Federation, state: State) -> Tensor:
         return _mixed(state.share, state.v, f.local)
 
 

@@ -83,14 +83,14 @@ class AuthorsCode(Method):
         if self.iterate == "kept" and (f.client_data.steps(f.everyone) < 2).any():
             problem = "must be at least 2 under authors_code, which takes the first step elsewhere"
             raise ConfigError("federation.local_steps", [problem])
-        f.opt_state = "keep"
+        f.moments.mode = "keep"
         self._renew_moments(f, f.everyone)
-        if self.initial == "apart" and f.server_opt.name == "fedavgadaptive":
-            copies = f.server_state["x"]
+        if self.initial == "apart" and f.server.opt.name == "fedavgadaptive":
+            copies = f.server.x
             for i in range(len(copies)):
                 copies[i] = f.draw(f.seed + i)
-        if self.server == "twice" and isinstance(f.server_opt, FedAdagrad):
-            f.server_state["v"].fill_(1)
+        if self.server == "twice" and isinstance(f.server.opt, FedAdagrad):
+            f.server.state["v"].fill_(1)
         return State(before=f.local)
 
     def _renew_moments(self, f: Federation, clients: Tensor) -> None:
@@ -98,23 +98,22 @@ class AuthorsCode(Method):
         for name, rows in fresh.items():
             if name == "v":
                 rows.fill_(self.v0)
-            if name in f.moments:
-                f.moments[name][clients] = rows
+            if name in f.moments.rows:
+                f.moments.rows[name][clients] = rows
             else:
-                f.moments[name] = rows
+                f.moments.rows[name] = rows
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
         import torch
 
-        x = f.server_opt.send(f.server_state, clients).double()
+        x = f.server.send(clients).double()
         received = f.channel.send("down", clients, x)[0].to(f.local.dtype)
         own = f.local[clients]
         loaded = torch.where(f.sharing, received, own)
         if self.moments == "reset":
             self._renew_moments(f, clients)
         if self.moments == "reset" or f.sharing.any():
-            f.steps[clients] = 0
-        state = State.of(f)
+            f.moments.steps[clients] = 0
         if self.iterate == "loaded":
             state.before = loaded
             return self._anchored(f, loaded, received)
@@ -143,27 +142,31 @@ class AuthorsCode(Method):
         self, f: Federation, t: int, clients: Tensor, own: Tensor, loaded: Tensor
     ) -> TrainInstructions:
         g = f.client_data.gradients(loaded, clients, t, 1)
-        state = {name: rows[clients] for name, rows in f.moments.items()}
+        moments = {name: rows[clients] for name, rows in f.moments.rows.items()}
         stepped = own.clone()
-        f.client_opt.step(stepped, f.client_opt.decayed(own, g), state, f.steps[clients] + 1)
-        f.steps[clients] += 1
-        for name, rows in state.items():
-            f.moments[name][clients] = rows
+        f.client_opt.step(
+            stepped, f.client_opt.decayed(own, g), moments, f.moments.steps[clients] + 1
+        )
+        f.moments.steps[clients] += 1
+        for name, rows in moments.items():
+            f.moments.rows[name][clients] = rows
         return TrainInstructions(stepped, skip=1)
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+    def aggregate(
+        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
         import torch
 
-        D = (f.local[clients] - State.of(f).before).double()
+        D = (f.local[clients] - state.before).double()
         D = f.channel.send("up", clients, D)[0].to(f.local.dtype)
-        weights, opt = f.weights_of(clients), f.server_opt
+        weights, opt = f.weights_of(clients), f.server.opt
         if self.server == "once" or not isinstance(opt, FedAdagrad):
-            opt.receive(f.server_state, clients, D, weights, t)
+            f.server.receive(clients, D, weights, t)
             return
         mean = weighted_sum(weights, D)
-        state, rates = f.server_state, opt.model_dump()
+        of_server, rates = f.server.state, opt.model_dump()
         lr, b1, b2, tau = (rates[name] for name in ("lr", "beta1", "beta2", "tau"))
-        m, v = state["m"], state["v"]
+        m, v = of_server["m"], of_server["v"]
         m.mul_(b1).add_(mean, alpha=(1 - b1) * lr)
         square = mean * mean
         if opt.name == "fedadagrad":
@@ -172,9 +175,9 @@ class AuthorsCode(Method):
             v.mul_(b2).add_(square, alpha=(1 - b2) * lr)
         else:
             v.copy_(b2 * v - (1 - b2) * lr * square * torch.sign(v - square))
-        state["x"].addcdiv_(m, v.sqrt() + tau, value=lr)
+        of_server["x"].addcdiv_(m, v.sqrt() + tau, value=lr)
 
-    def global_parameters(self, f: Federation) -> Tensor:
+    def global_parameters(self, f: Federation, state: State) -> Tensor:
         import torch
 
-        return torch.where(f.sharing, f.server_opt.send(f.server_state, f.everyone), f.local)
+        return torch.where(f.sharing, f.server.send(f.everyone), f.local)

@@ -107,42 +107,43 @@ class CCFedAdagrad(FedOpt):
         ]
         return f.everyone.new_tensor(drawn).reshape(len(clients), 3)
 
-    def select(self, f: Federation, t: int, drawn: Tensor) -> Tensor:
+    def select(self, f: Federation, state: State, t: int, drawn: Tensor) -> Tensor:
         # If no client stayed to the end of the last round, `aggregate` was not called.
-        self._take_in(f, t - 1)
-        idle = drawn[State.of(f).due[drawn] == 0]
+        self._take_in(f, state, t - 1)
+        idle = drawn[state.due[drawn] == 0]
         joining = idle[self.draws(f, t, idle)[:, 0] == 1]
         if not len(joining):
             # Without participants `aggregate` is not called, but earlier updates still arrive.
-            self._take_in(f, t)
+            self._take_in(f, state, t)
         return joining
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        x = f.server_opt.send(f.server_state, clients)
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+        x = f.server.send(clients)
         x, _ = f.channel.send("down", clients, x, [float(t)])
         return TrainInstructions(x, steps=self.draws(f, t, clients)[:, 2] if self.steps else None)
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+    def aggregate(
+        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
         normalised = result.update / result.steps[:, None]
         # The bytes of an update count in the round in which it is computed.
-        state, extras = State.of(f), [result.steps.int()]
+        extras = [result.steps.int()]
         state.update[clients], _ = f.channel.send("up", clients, normalised, extras)
         state.due[clients] = t + self.draws(f, t, clients)[:, 1]
-        self._take_in(f, t)
+        self._take_in(f, state, t)
 
-    def _take_in(self, f: Federation, t: int) -> None:
+    def _take_in(self, f: Federation, state: State, t: int) -> None:
         """Step along the updates that have arrived by the end of round `t`."""
-        state = State.of(f)
         arrived = (state.due > 0) & (state.due <= t)
         if not arrived.any():
             return
         # Summed in double precision, so that the order of the clients does not matter.
         mean = state.update[arrived].double().mean(0).to(f.x0.dtype)
         m = state.m.mul_(self.beta).add_(mean, alpha=1 - self.beta)
-        v_hat = state.v_hat.copy_(self.second_moment(f, mean * mean))
-        f.server_opt.step(f.server_state, m / (v_hat.sqrt() + self.eps))
+        v_hat = state.v_hat.copy_(self.second_moment(state, mean * mean))
+        f.server.step(m / (v_hat.sqrt() + self.eps))
         state.due[arrived] = 0
 
-    def second_moment(self, f: Federation, square: Tensor) -> Tensor:
+    def second_moment(self, state: State, square: Tensor) -> Tensor:
         """The next v̂ (d_s,), given Δ² (d_s,)."""
-        return State.of(f).v_hat + square
+        return state.v_hat + square

@@ -18,8 +18,6 @@ from plfl.methods.cc_fedadagrad import CCFedAdagrad, State
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from plfl.federated.federation import Federation
-
 
 class CCFedAdam(CCFedAdagrad):
     """Client-centric server Adam."""
@@ -29,5 +27,5 @@ class CCFedAdam(CCFedAdagrad):
     gamma: float = Field(0.99, ge=0, lt=1)
     """Decay γ of the second moment (ours; the paper names none)."""
 
-    def second_moment(self, f: Federation, square: Tensor) -> Tensor:
-        return self.gamma * State.of(f).v_hat + (1 - self.gamma) * square
+    def second_moment(self, state: State, square: Tensor) -> Tensor:
+        return self.gamma * state.v_hat + (1 - self.gamma) * square

@@ -35,7 +35,6 @@ class CCFedAMS(CCFedAdam):
     def init(self, f: Federation) -> State:
         return State(**vars(super().init(f)), v=f.x0.new_zeros(f.x0.shape))
 
-    def second_moment(self, f: Federation, square: Tensor) -> Tensor:
-        state = State.of(f)
+    def second_moment(self, state: State, square: Tensor) -> Tensor:  # type: ignore[override]
         v = state.v.mul_(self.gamma).add_(square, alpha=1 - self.gamma)
         return state.v_hat.maximum(v)

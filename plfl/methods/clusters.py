@@ -31,7 +31,7 @@ class ClusterState(MethodState):
 class Clustered(Method):
     """A server that keeps one model, and one state of its ServerOpt, for each of k clusters.
 
-    `f.server_state` has the entries of the ServerOpt's state with an additional first dimension for
+    `f.server.state` has the entries of the ServerOpt's state with an additional first dimension for
     the cluster: x is (k, d_s).
     """
 
@@ -44,15 +44,15 @@ class Clustered(Method):
         """Let the server start from `models` (k, d_s), one per cluster."""
         import torch
 
-        states = [f.server_opt.init(x, len(f.local)) for x in models]
-        f.server_state = {name: torch.stack([s[name] for s in states]) for name in states[0]}
+        states = [f.server.opt.init(x, len(f.local)) for x in models]
+        f.server.state = {name: torch.stack([s[name] for s in states]) for name in states[0]}
 
     def receive(
         self, f: Federation, j: int, clients: Tensor, D: Tensor, weights: Tensor, t: int
     ) -> None:
         """Let the ServerOpt of cluster `j` step along the updates `D` (n, d_s) of its `clients`."""
-        state = {name: rows[j] for name, rows in f.server_state.items()}
-        f.server_opt.receive(state, clients, D, weights, t)
+        state = {name: rows[j] for name, rows in f.server.state.items()}
+        f.server.opt.receive(state, clients, D, weights, t)
 
 
 def check_count(f: Federation, clusters: int) -> None:

@@ -62,20 +62,20 @@ class Ditto(FedOpt):
     def init(self, f: Federation) -> State:
         return State(v=f.local.clone())
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        instructions = super().broadcast(f, t, clients)
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+        instructions = super().broadcast(f, state, t, clients)
         local_steps = f.client_data.local_steps
         K = local_steps if self.steps is None else self.steps
         K_v = local_steps if self.personal_steps is None else self.personal_steps
 
         def run(session: Session) -> Trained:
             y = session.train(session.start, 0, K)
-            v = State.of(f).v[session.clients]
+            v = state.v[session.clients]
             v = session.train(v, 0, K_v, pull=self.lam, towards=session.start)
             return Trained(y, kept={"v": v})
 
         instructions.routine = Routine(run, minibatches=max(K, K_v))
         return instructions
 
-    def scored(self, f: Federation) -> Tensor:
-        return State.of(f).v
+    def scored(self, f: Federation, state: State) -> Tensor:
+        return state.v

@@ -108,25 +108,26 @@ class FaFed(FedOpt):
 
     def _step(self, f: Federation, state: State, x: Tensor) -> None:
         """Let the server step from x̄ (d_s,)."""
-        f.server_state["x"] = x - f.client_opt.lr * state.m / self._root(state.v)
+        f.server.x = x - f.client_opt.lr * state.m / self._root(state.v)
 
     def _root(self, v: Tensor) -> Tensor:
         """Diagonal of A."""
         return v.sqrt() + self.rho
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
         from plfl.training.task import Storm
 
-        state = State.of(f)
-        x, m, v = (row.expand(len(clients), -1) for row in (f.server_state["x"], state.m, state.v))
+        x, m, v = (row.expand(len(clients), -1) for row in (f.server.x, state.m, state.v))
         x, (m, v) = f.channel.send("down", clients, x, [m, v])
         scale = f.client_opt.lr / self._root(v)
         return TrainInstructions(x, storm=Storm(m, v, scale, self.a, self.beta))
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+    def aggregate(
+        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
         assert result.storm is not None
         mine = [result.storm.momentum, result.storm.square]
         D, (m, v) = f.channel.send("up", clients, result.update, mine)
-        state, weights = State.of(f), f.weights_of(clients)
+        weights = f.weights_of(clients)
         state.m, state.v = weighted_sum(weights, m), weighted_sum(weights, v)
-        self._step(f, state, f.server_state["x"] + weighted_sum(weights, D))
+        self._step(f, state, f.server.x + weighted_sum(weights, D))

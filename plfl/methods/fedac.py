@@ -89,7 +89,7 @@ class FedAC(Method):
             if not f.layout.mask([pattern]).any():
                 problem = f"{pattern!r} matches no parameter; {allowed(pattern, f.layout.slices)}"
                 raise ConfigError("hyperparameters.method.fedac.embedding", [problem])
-        f.server_state = {"x": f.x0[None]}
+        f.server.state = {"x": f.x0[None]}
         return State(
             cluster=torch.zeros_like(f.everyone),
             omega=f.x0.expand(len(f.local), -1).clone(),
@@ -102,11 +102,11 @@ class FedAC(Method):
 
         return torch.from_numpy(f.layout.mask(self.embedding)).to(f.x0.device)[f.shared]
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
         import torch
 
-        common = State.of(f).Phi.expand(len(clients), -1)
-        Omega, (Phi,) = f.channel.send("down", clients, self._held(f, clients), [common])
+        common = state.Phi.expand(len(clients), -1)
+        Omega, (Phi,) = f.channel.send("down", clients, self._models(f, state, clients), [common])
         start = f.local[clients][:, f.columns]
         phi = self._embedding(f)
         constant = torch.sub(start, Omega).mul_(self.mu)
@@ -114,8 +114,9 @@ class FedAC(Method):
         pull = torch.where(phi, self.mu + self.lam, self.mu).to(start)
         return TrainInstructions(start, pull=pull, constant=constant)
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
-        state = State.of(f)
+    def aggregate(
+        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
         sent, _ = f.channel.send("up", clients, f.local[clients][:, f.columns])
         state.omega[clients] = sent
         state.Phi = mean_of(f, clients, sent[:, self._embedding(f)])
@@ -125,31 +126,29 @@ class FedAC(Method):
             state.components = components(sent[sound])
             if begins:
                 k = min(self.clusters, len(clients))
-                self._centre(f, clients, k_means(f, clients, sent, k))
+                self._centre(f, state, clients, k_means(f, clients, sent, k))
         if state.components is None:  # no round has had two participants yet
-            self._centre(f, f.everyone, state.cluster)
+            self._centre(f, state, f.everyone, state.cluster)
             return
-        closest = nearest(state.omega, f.server_state["x"], state.components)
-        self._centre(f, f.everyone, closest)
-        if len(f.server_state["x"]) > 1 and (self.merge_below or self.split_above):
-            self._tune(f)
+        closest = nearest(state.omega, f.server.x, state.components)
+        self._centre(f, state, f.everyone, closest)
+        if len(f.server.x) > 1 and (self.merge_below or self.split_above):
+            self._tune(f, state)
 
-    def _centre(self, f: Federation, clients: Tensor, cluster: Tensor) -> None:
+    def _centre(self, f: Federation, state: State, clients: Tensor, cluster: Tensor) -> None:
         """Assign `clients` to `cluster` (n,), renumbered without gaps; Ω become their means."""
         import torch
 
         numbers, cluster = cluster.unique(return_inverse=True)
-        state = State.of(f)
         state.cluster[clients] = cluster
         members = [clients[cluster == k] for k in range(len(numbers))]
         means = [mean_of(f, some, state.omega[some]) for some in members]
-        f.server_state["x"] = torch.stack(means)
+        f.server.x = torch.stack(means)
 
-    def _tune(self, f: Federation) -> None:
+    def _tune(self, f: Federation, state: State) -> None:
         """Merge and split clusters by their G."""
-        state = State.of(f)
         omega, cluster = state.omega, state.cluster.clone()
-        G, apart = spread(omega, f.server_state["x"], cluster)
+        G, apart = spread(omega, f.server.x, cluster)
         result: set[int] = set()
         for k in np.argsort(G).tolist() if self.merge_below else ():
             closest = int(apart[k].argmin())
@@ -161,13 +160,13 @@ class FedAC(Method):
             if G[k] > self.split_above and k not in result and len(members) > 1:
                 half = k_means(f, members, omega[members], 2)
                 cluster[members[half == 1]] = cluster.max() + 1
-        self._centre(f, f.everyone, cluster)
+        self._centre(f, state, f.everyone, cluster)
 
-    def global_parameters(self, f: Federation) -> Tensor:
-        return self._held(f, f.everyone)
+    def global_parameters(self, f: Federation, state: State) -> Tensor:
+        return self._models(f, state, f.everyone)
 
-    def _held(self, f: Federation, clients: Tensor) -> Tensor:
-        return f.server_state["x"][State.of(f).cluster[clients]]
+    def _models(self, f: Federation, state: State, clients: Tensor) -> Tensor:
+        return f.server.x[state.cluster[clients]]
 
 
 def components(rows: Tensor) -> Tensor:

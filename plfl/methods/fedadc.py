@@ -91,8 +91,8 @@ class FedADC(FedOpt):
             state.known_steps = f.everyone * 0 - 1
         return state
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        x, m = self._sent(f, clients)
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+        x, m = self._sent(f, state, clients)
         eta = f.client_opt.lr
         K = self._steps(f, clients).double()[:, None]
         step_offset = (-eta * self.beta_l / K).to(m.dtype) * m
@@ -103,10 +103,9 @@ class FedADC(FedOpt):
         """Local steps K (n,) of a round of `clients`."""
         return f.client_data.steps(clients)
 
-    def _sent(self, f: Federation, clients: Tensor) -> tuple[Tensor, Tensor]:
+    def _sent(self, f: Federation, state: State, clients: Tensor) -> tuple[Tensor, Tensor]:
         """x and m (n, d_s) as `clients` have them after the server has sent what they lack."""
-        sent = f.server_opt.send(f.server_state, clients)
-        state = State.of(f)
+        sent = f.server.send(clients)
         m = state.m.expand(len(clients), -1)
         if state.last_step is not None:
             ahead = [row.expand(len(clients), -1) for row in state.last_step]
@@ -121,7 +120,7 @@ class FedADC(FedOpt):
         assert state.known_steps is not None
         before = state.known[clients]
         can = state.known_steps[clients] == state.server_steps - 1
-        rate = f.server_opt.lr * f.client_opt.lr
+        rate = f.server.opt.lr * f.client_opt.lr
         x, m = sent.clone(), m.clone()
         for some, extras in ((can, []), (~can, [m[~can]])):
             if some.any():
@@ -130,15 +129,17 @@ class FedADC(FedOpt):
         state.known[clients], state.known_steps[clients] = x, state.server_steps
         return x, m
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+    def aggregate(
+        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
         import torch
 
         D, _ = f.channel.send("up", clients, result.update)
         mean = weighted_sum(f.weights_of(clients), D)
-        state, x = State.of(f), f.server_state["x"]
+        x = f.server.x
         if self.downlink == "overlapped":
             state.last_step = torch.stack([x, state.m, mean])
-        f.server_state["x"], state.m = self._stepped(f, x, state.m, mean)
+        f.server.x, state.m = self._stepped(f, x, state.m, mean)
         state.server_steps += 1
 
     def _stepped(self, f: Federation, x: Tensor, m: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
@@ -146,5 +147,5 @@ class FedADC(FedOpt):
         eta = f.client_opt.lr
         m = (m * (self.beta_g - self.beta_l)).sub_(mean, alpha=1 / eta)
         stepped = {"x": x.clone()}
-        f.server_opt.step(stepped, -eta * m)
+        f.server.opt.step(stepped, -eta * m)
         return stepped["x"], m

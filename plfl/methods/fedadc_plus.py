@@ -76,9 +76,10 @@ class FedADCPlus(fedadc.FedADC):
         edges, ratios = f.client_data.agreed_bins(self.bins)
         return State(**vars(super().init(f)), edges=edges, ratios=ratios)
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        instructions = super().broadcast(f, t, clients)
-        state = State.of(f)
+    def broadcast(  # type: ignore[override] # it gets the state that its own `init` returns
+        self, f: Federation, state: State, t: int, clients: Tensor
+    ) -> TrainInstructions:
+        instructions = super().broadcast(f, state, t, clients)
         term = CorrectedDistillation(self.lam, state.edges, state.ratios, self.temperature)
         steps = None if self.steps is None else self._steps(f, clients)
         return replace(instructions, teacher=instructions.start, term=term, steps=steps)

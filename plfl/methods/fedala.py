@@ -92,16 +92,16 @@ class FedALA(FedOpt):
         width = int(self._subset(f.shared.cpu().numpy(), f.layout).sum())
         return State(W=f.local.new_ones(len(f.local), width), rounds=torch.zeros_like(f.everyone))
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
         import torch
 
-        instructions = super().broadcast(f, t, clients)
+        instructions = super().broadcast(f, state, t, clients)
         K = f.client_data.local_steps if self.steps is None else self.steps
         mask = self._subset(f.shared.cpu().numpy(), f.layout)
         subset = torch.from_numpy(mask).to(f.local.device)
 
         def run(session: Session) -> Trained:
-            state, clients = State.of(f), session.clients
+            clients = session.clients
             W, rounds, own = state.W[clients], state.rounds[clients], f.local[clients]
             # Whoever takes part for the first time starts at x.
             own = torch.where((rounds > 0)[:, None], own, session.start)

@@ -75,18 +75,20 @@ class FedAMP(Method):
             raise ConfigError("hyperparameters.method.fedamp.sigma", [problem])
         return State(w=f.x0.expand(clients, -1).clone())
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        u, _ = f.channel.send("down", clients, self.global_parameters(f)[clients])
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+        u, _ = f.channel.send("down", clients, self.global_parameters(f, state)[clients])
         w = f.local[clients][:, f.columns]
         pull = self.lam / self.alpha
         return TrainInstructions(start=w, pull=pull, constant=pull * (w - u))
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+    def aggregate(
+        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
         D, _ = f.channel.send("up", clients, result.update)
-        State.of(f).w[clients] += D
+        state.w[clients] += D
 
-    def global_parameters(self, f: Federation) -> Tensor:
-        w = State.of(f).w
+    def global_parameters(self, f: Federation, state: State) -> Tensor:
+        w = state.w
         others = self._weights(w.double())
         u = (1 - others.sum(1, keepdim=True)) * w.double() + others @ w.double()
         return u.to(w.dtype)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from plfl.layout import Head, head_mask
+from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
 
 if TYPE_CHECKING:
@@ -67,16 +68,18 @@ class FedBABU(FedOpt):
 
         return torch.from_numpy(head_mask(layout, self.head)).to(like.device)
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: MethodState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         import torch
 
-        instructions = super().broadcast(f, t, clients)
+        instructions = super().broadcast(f, state, t, clients)
         if self.steps is not None:
             instructions.steps = torch.full_like(clients, self.steps)
         instructions.frozen = self._head(f.shared, f.layout)
         return instructions
 
-    def adapt(self, f: Federation, rows: Tensor) -> Tensor:
+    def adapt(self, f: Federation, state: MethodState, rows: Tensor) -> Tensor:
         from plfl.federated.adaptation import fine_tuned
 
         head = self._head(f.shared, f.layout)

@@ -83,13 +83,13 @@ class FedCluster(FedOpt):
         of = {name: j for j, members in enumerate(self.given) for name in members}
         return np.unique([of[name] for name in f.client_data.names], return_inverse=True)[1]
 
-    def strata(self, f: Federation) -> Tensor | None:
-        return ClusterState.of(f).cluster if self.sample == "clusters" else None
+    def strata(self, f: Federation, state: ClusterState) -> Tensor | None:
+        return state.cluster if self.sample == "clusters" else None
 
-    def groups(self, f: Federation, t: int, present: Tensor) -> list[Tensor]:
+    def groups(self, f: Federation, state: ClusterState, t: int, present: Tensor) -> list[Tensor]:
         from plfl.training.batches import stream
 
-        cluster = ClusterState.of(f).cluster
+        cluster = state.cluster
         order = np.arange(int(cluster.max()) + 1)
         if self.order == "reshuffle":
             order = stream(f.seed, "/fedcluster", t).permutation(order)

@@ -62,17 +62,18 @@ class FedDyn(FedOpt):
         zero = f.x0.new_zeros(f.x0.shape)
         return State(h=zero, h_i=zero.expand(len(f.everyone), -1).clone())
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        instructions = super().broadcast(f, t, clients)
-        instructions.pull, instructions.constant = self.alpha, State.of(f).h_i[clients].neg_()
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+        instructions = super().broadcast(f, state, t, clients)
+        instructions.pull, instructions.constant = self.alpha, state.h_i[clients].neg_()
         return instructions
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
-        state = State.of(f)
+    def aggregate(
+        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
         state.h_i[clients] -= self.alpha * result.update
         D, _ = f.channel.send("up", clients, result.update)
-        weights = shares(f, clients, state.h)
+        weights = shares(f, state, clients, state.h)
         share = weighted_sum(weights, D)
         h = state.h.sub_(share, alpha=self.alpha)
         mean = (share.double() / weights.sum()).to(h)
-        f.server_opt.step(f.server_state, mean - h / self.alpha)
+        f.server.step(mean - h / self.alpha)

@@ -73,7 +73,7 @@ class FedEff(FedOpt):
         f.charge(everyone, epoch)
         D = f.local[:, f.columns] - f.x0
         D, _ = f.channel.send("up", everyone, D, [1.0, 1.0, 1.0])
-        f.server_state["x"] += self._mean(f, everyone, D)
+        f.server.x += self._mean(f, everyone, D)
         return MethodState()
 
     def _epoch(self, f: Federation) -> Tensor:
@@ -108,12 +108,16 @@ class FedEff(FedOpt):
         fitting = [math.floor(whole(free / s) if s else E) for free, s in pairs]
         return f.everyone.new_tensor(fitting).clamp(min=1)
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        x, epochs = f.server_opt.send(f.server_state, clients), self.epochs_of(f, t)[clients].int()
+    def broadcast(
+        self, f: Federation, state: MethodState, t: int, clients: Tensor
+    ) -> TrainInstructions:
+        x, epochs = f.server.send(clients), self.epochs_of(f, t)[clients].int()
         x, (epochs,) = f.channel.send("down", clients, x, [epochs])
         return TrainInstructions(x, steps=epochs * self._epoch(f)[clients])
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+    def aggregate(
+        self, f: Federation, state: MethodState, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
         D, _ = f.channel.send("up", clients, result.update)
         weights = f.client_data.windows[clients] / f.client_data.windows[clients].sum()
-        f.server_opt.receive(f.server_state, clients, D, weights, t)
+        f.server.receive(clients, D, weights, t)

@@ -97,18 +97,20 @@ class FedFomo(Method):
         affinity = f.x0.double().new_zeros(len(rows), len(rows))
         return State(rows.clone(), affinity, rows.clone(), rows.clone())
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> Instructions:
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> Instructions:
         epsilon = max(0.0, self.epsilon - self.epsilon_decay * (t - 1))
-        sent = self._sent(f, t, clients, epsilon)
-        first, *further = State.of(f).models[sent].unbind(1)
+        sent = self._sent(f, state, t, clients, epsilon)
+        first, *further = state.models[sent].unbind(1)
         first, further = f.channel.send("down", clients, first, further)
-        start, worth = self._mixture(f, t, clients, [first, *further])
+        start, worth = self._mixture(f, state, t, clients, [first, *further])
         tried = len(further) + 3  # those that it received, its own, and the one before it
         work = f.client_data.work_of_losses(clients, tried, self.probe)
         return Instructions(start, before=work, sent=sent, worth=worth)
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
-        state, asked = State.of(f), result.instructions
+    def aggregate(
+        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
+        asked = result.instructions
         assert isinstance(asked, Instructions)
         assert asked.sent is not None
         assert asked.worth is not None
@@ -118,15 +120,15 @@ class FedFomo(Method):
         state.models[clients] += D
         state.affinity[clients[:, None], asked.sent] += worth.double()
 
-    def global_parameters(self, f: Federation) -> Tensor:
-        models = State.of(f).models[self._sent(f, 0, f.everyone, 0.0)]
-        return self._mixture(f, 0, f.everyone, models.unbind(1))[0]
+    def global_parameters(self, f: Federation, state: State) -> Tensor:
+        models = state.models[self._sent(f, state, 0, f.everyone, 0.0)]
+        return self._mixture(f, state, 0, f.everyone, models.unbind(1))[0]
 
-    def _sent(self, f: Federation, t: int, clients: Tensor, epsilon: float) -> Tensor:
+    def _sent(self, f: Federation, state: State, t: int, clients: Tensor, epsilon: float) -> Tensor:
         """The clients (n, M) whose models each of `clients` receives in round `t`."""
         import torch
 
-        affinity, found = State.of(f).affinity.cpu().numpy(), []
+        affinity, found = state.affinity.cpu().numpy(), []
         # In the order of their names: nothing may depend on how the clients are arranged.
         everyone = np.argsort(f.client_data.names)
         streams = f.client_data.streams("fedfomo", clients.tolist(), t)
@@ -136,12 +138,11 @@ class FedFomo(Method):
         return torch.from_numpy(np.stack(found)).to(clients)
 
     def _mixture(
-        self, f: Federation, t: int, clients: Tensor, received: Sequence[Tensor]
+        self, f: Federation, state: State, t: int, clients: Tensor, received: Sequence[Tensor]
     ) -> tuple[Tensor, Tensor]:
         """The mixture (n, d_s) of each client, and the worth (n, M) of what it `received`."""
         import torch
 
-        state = State.of(f)
         before, candidates = state.before[clients], [state.own[clients], *received]
 
         def loss(x: Tensor) -> Tensor:

@@ -60,17 +60,17 @@ class FedGKD(FedOpt):
     """Largest number of global models whose mean is the teacher (FedGKD's authors: 1)."""
 
     def init(self, f: Federation) -> State:
-        return State(models=f.server_state["x"][None][:0])
+        return State(models=f.server.x[None][:0])
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
         if t == 1:
-            return super().broadcast(f, t, clients)
-        kept = State.of(f).models
+            return super().broadcast(f, state, t, clients)
+        kept = state.models
         # If no round has had participants yet, x is still the initial model.
-        models = kept if len(kept) else f.server_state["x"][None]
+        models = kept if len(kept) else f.server.x[None]
         mean = models.double().mean(0).to(models.dtype)
-        teacher = f.server_opt.send({**f.server_state, "x": mean}, clients)
-        x = f.server_opt.send(f.server_state, clients)
+        teacher = f.server.opt.send({**f.server.state, "x": mean}, clients)
+        x = f.server.send(clients)
         x, told = f.channel.send("down", clients, x, [teacher] if len(models) > 1 else [])
         return TrainInstructions(
             start=x,
@@ -78,9 +78,10 @@ class FedGKD(FedOpt):
             term=Distillation(self.lam, self.temperature),
         )
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+    def aggregate(
+        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
         import torch
 
-        super().aggregate(f, t, clients, result)
-        state = State.of(f)
-        state.models = torch.cat([state.models, f.server_state["x"][None]])[-self.buffer :]
+        super().aggregate(f, state, t, clients, result)
+        state.models = torch.cat([state.models, f.server.x[None]])[-self.buffer :]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
 from plfl.tasks import NotTrueDistillation
 
@@ -45,8 +46,10 @@ class FedNTD(FedOpt):
     convention: Literal["mix", "add"] = "mix"
     """Weight of the cross entropy: 1 − β (`mix`, FedADC's baseline) or 1 (`add`)."""
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        instructions = super().broadcast(f, t, clients)
+    def broadcast(
+        self, f: Federation, state: MethodState, t: int, clients: Tensor
+    ) -> TrainInstructions:
+        instructions = super().broadcast(f, state, t, clients)
         label = 1 - self.beta if self.convention == "mix" else 1.0
         term = NotTrueDistillation(label, self.beta, self.temperature)
         return replace(instructions, teacher=instructions.start, term=term)

@@ -12,7 +12,7 @@ down: x;  client: K steps of its ClientOpt from x;  up: D = y − x;  server: x 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method
@@ -28,13 +28,12 @@ class FedOpt(Method):
 
     name = "fedopt"
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        x, _ = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients))
+    def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
+        x, _ = f.channel.send("down", clients, f.server.send(clients))
         return TrainInstructions(x)
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+    def aggregate(
+        self, f: Federation, state: Any, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
         D, _ = f.channel.send("up", clients, result.update)
-        f.server_opt.receive(f.server_state, clients, D, f.weights_of(clients), t)
-
-    def global_parameters(self, f: Federation) -> Tensor:
-        return f.server_opt.send(f.server_state, f.everyone)
+        f.server.receive(clients, D, f.weights_of(clients), t)

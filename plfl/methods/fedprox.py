@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from plfl.federated.instructions import TrainInstructions
+from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ class FedProx(FedOpt):
     """Strength μ of the proximal term, in loss per parameter² (FedADC's baselines: 0.1, 0.01 or
     0.001)."""
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        instructions = super().broadcast(f, t, clients)
+    def broadcast(
+        self, f: Federation, state: MethodState, t: int, clients: Tensor
+    ) -> TrainInstructions:
+        instructions = super().broadcast(f, state, t, clients)
         instructions.pull = self.mu
         return instructions

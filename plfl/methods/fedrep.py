@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
 
 if TYPE_CHECKING:
@@ -54,8 +55,10 @@ class FedRep(FedOpt):
             return "no parameter is personal, so that the first phase would train nothing"
         return None
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        instructions = super().broadcast(f, t, clients)
+    def broadcast(
+        self, f: Federation, state: MethodState, t: int, clients: Tensor
+    ) -> TrainInstructions:
+        instructions = super().broadcast(f, state, t, clients)
         K = f.client_data.local_steps
         body = -(-K // 5) if self.body_steps is None else self.body_steps
         head = max(0, K - body) if self.head_steps is None else self.head_steps

@@ -47,6 +47,6 @@ class FedRS(FedOpt):
         _, ratios = f.client_data.agreed_bins(bins=0)
         return State(present=ratios > 0)
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        instructions = super().broadcast(f, t, clients)
-        return replace(instructions, term=Restriction(self.alpha, State.of(f).present))
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+        instructions = super().broadcast(f, state, t, clients)
+        return replace(instructions, term=Restriction(self.alpha, state.present))

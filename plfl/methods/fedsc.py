@@ -61,11 +61,11 @@ class FedSC(FedOpt):
         labels = linked(attributes.cpu().numpy(), self.clusters)
         return ClusterState(torch.from_numpy(labels).to(f.local.device))
 
-    def strata(self, f: Federation) -> Tensor:
-        return ClusterState.of(f).cluster
+    def strata(self, f: Federation, state: ClusterState) -> Tensor:
+        return state.cluster
 
-    def groups(self, f: Federation, t: int, present: Tensor) -> list[Tensor]:
-        cluster = ClusterState.of(f).cluster[present]
+    def groups(self, f: Federation, state: ClusterState, t: int, present: Tensor) -> list[Tensor]:
+        cluster = state.cluster[present]
         return [present[cluster == j] for j in range(self.clusters)]
 
 

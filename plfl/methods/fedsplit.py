@@ -55,16 +55,18 @@ class FedSplit(FedOpt):
     def init(self, f: Federation) -> State:
         return State(z=f.x0.expand(len(f.everyone), -1).clone())
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        x, _ = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients))
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+        x, _ = f.channel.send("down", clients, f.server.send(clients))
         # (u − v) / s is the sum of a pull towards the start x and a constant.
-        constant = (State.of(f).z[clients] - x) / self.s
+        constant = (state.z[clients] - x) / self.s
         return TrainInstructions(x, pull=1 / self.s, constant=constant)
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+    def aggregate(
+        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
         U = 2 * result.update
-        State.of(f).z[clients] += U
+        state.z[clients] += U
         U, _ = f.channel.send("up", clients, U)
         # Summed in double precision, so that the order of the clients does not matter.
         mean = (U.double().sum(0) / len(f.everyone)).to(U.dtype)
-        f.server_opt.step(f.server_state, mean)
+        f.server.step(mean)

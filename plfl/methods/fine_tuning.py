@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from plfl.layout import Head, head_mask
+from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
 
 if TYPE_CHECKING:
@@ -54,15 +55,17 @@ class FineTuning(FedOpt):
     most_steps: int | None = Field(None, ge=1)
     """Steps after which a client stops, in each of the two phases; null: no limit."""
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: MethodState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         import torch
 
-        instructions = super().broadcast(f, t, clients)
+        instructions = super().broadcast(f, state, t, clients)
         if self.steps is not None:
             instructions.steps = torch.full_like(clients, self.steps)
         return instructions
 
-    def adapt(self, f: Federation, rows: Tensor) -> Tensor:
+    def adapt(self, f: Federation, state: MethodState, rows: Tensor) -> Tensor:
         import torch
 
         from plfl.federated.adaptation import fine_tuned

@@ -70,19 +70,21 @@ class Ifca(Clustered):
         self.open(f, torch.stack([f.x0, *others]))
         return ClusterState(torch.full_like(f.everyone, -1))
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: ClusterState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         import torch
 
         first, further = f.channel.send("down", clients, *self._offered(f, clients))
         cluster, start = self._best(f, t, clients, [first, *further])
-        ClusterState.of(f).cluster[clients] = cluster
+        state.cluster[clients] = cluster
         one = torch.ones_like(clients) if self.averaging == "gradient" else None
         work = f.client_data.work_of_losses(clients, self.clusters, self.probe)
         return TrainInstructions(start, steps=one, before=work)
 
     def _offered(self, f: Federation, clients: Tensor) -> tuple[Tensor, list[Tensor]]:
         """The first model and the other ones, each with one row per client: (n, d_s)."""
-        first, *further = (x.expand(len(clients), -1) for x in f.server_state["x"])
+        first, *further = (x.expand(len(clients), -1) for x in f.server.x)
         return first, further
 
     def _best(
@@ -100,8 +102,10 @@ class Ifca(Clustered):
         best = torch.from_numpy(torch.stack(losses).cpu().numpy().argmin(0)).to(clients.device)
         return best, torch.stack(models)[best, torch.arange(len(clients), device=clients.device)]
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
-        cluster = ClusterState.of(f).cluster[clients].int()
+    def aggregate(
+        self, f: Federation, state: ClusterState, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
+        cluster = state.cluster[clients].int()
         D, (cluster,) = f.channel.send("up", clients, result.update, [cluster])
         weights = f.weights_of(clients)
         for j in cluster.unique().tolist():
@@ -110,6 +114,6 @@ class Ifca(Clustered):
             share = weights[chose] if self.averaging == "gradient" else f.weights_of(mine)
             self.receive(f, j, mine, D[chose], share, t)
 
-    def global_parameters(self, f: Federation) -> Tensor:
+    def global_parameters(self, f: Federation, state: ClusterState) -> Tensor:
         first, further = self._offered(f, f.everyone)
         return self._best(f, 0, f.everyone, [first, *further])[1]

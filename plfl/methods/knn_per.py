@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field
 
+from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ class KnnPer(FedOpt):
     windows: int | None = Field(None, ge=1)
     """Largest number of training windows that a client stores; null: all."""
 
-    def mixed(self, f: Federation, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
+    def mixed(
+        self, f: Federation, state: MethodState, rows: Tensor, starts: list[Tensor]
+    ) -> list[Tensor]:
         import torch
 
         data, engine = f.client_data, f.client_data.engine

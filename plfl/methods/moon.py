@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
 
 if TYPE_CHECKING:
@@ -63,10 +64,12 @@ class Moon(FedOpt):
             )
         yield from super().unfit(model, task, federation)
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
+    def broadcast(
+        self, f: Federation, state: MethodState, t: int, clients: Tensor
+    ) -> TrainInstructions:
         from plfl.training.task import Contrast
 
-        instructions = super().broadcast(f, t, clients)
+        instructions = super().broadcast(f, state, t, clients)
         previous = f.local[clients][:, f.columns]
         term = Contrast(self.mu, self.temperature, self.features)
         return replace(instructions, previous=previous, contrast=term)

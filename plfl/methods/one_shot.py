@@ -64,16 +64,20 @@ class OneShot(Clustered):
         self.open(f, torch.stack([mean_of(f, some, theta[some]) for some in members]))
         return ClusterState(cluster)
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        x, _ = f.channel.send("down", clients, self.global_parameters(f)[clients])
+    def broadcast(
+        self, f: Federation, state: ClusterState, t: int, clients: Tensor
+    ) -> TrainInstructions:
+        x, _ = f.channel.send("down", clients, self.global_parameters(f, state)[clients])
         return TrainInstructions(x)
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
+    def aggregate(
+        self, f: Federation, state: ClusterState, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
         D, _ = f.channel.send("up", clients, result.update)
-        cluster = ClusterState.of(f).cluster[clients]
+        cluster = state.cluster[clients]
         for j in cluster.unique().tolist():
             mine = clients[cluster == j]
             self.receive(f, j, mine, D[cluster == j], f.weights_of(mine), t)
 
-    def global_parameters(self, f: Federation) -> Tensor:
-        return f.server_state["x"][ClusterState.of(f).cluster]
+    def global_parameters(self, f: Federation, state: ClusterState) -> Tensor:
+        return f.server.x[state.cluster]

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
 
@@ -58,8 +59,10 @@ class PerFedAvg(FedOpt):
     adapt_steps: int = Field(1, ge=0)
     """Steps of the adaptation (paper: 1)."""
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        instructions = super().broadcast(f, t, clients)
+    def broadcast(
+        self, f: Federation, state: MethodState, t: int, clients: Tensor
+    ) -> TrainInstructions:
+        instructions = super().broadcast(f, state, t, clients)
         K = f.client_data.local_steps if self.steps is None else self.steps
 
         def run(session: Session) -> Trained:
@@ -78,7 +81,7 @@ class PerFedAvg(FedOpt):
         instructions.routine = Routine(run, minibatches=(2 if self.order == "fo" else 3) * K)
         return instructions
 
-    def adapt(self, f: Federation, rows: Tensor) -> Tensor:
+    def adapt(self, f: Federation, state: MethodState, rows: Tensor) -> Tensor:
         from plfl.federated.adaptation import fine_tuned
 
         sgd, n = Sgd.model_construct(lr=self.alpha), self.adapt_steps

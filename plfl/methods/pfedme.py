@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
 
 if TYPE_CHECKING:
@@ -54,8 +55,10 @@ class PFedMe(FedOpt):
     """Minibatches R of a round (authors: 20); null: `federation.local_steps`. A round computes R
     times K gradients."""
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        instructions = super().broadcast(f, t, clients)
+    def broadcast(
+        self, f: Federation, state: MethodState, t: int, clients: Tensor
+    ) -> TrainInstructions:
+        instructions = super().broadcast(f, state, t, clients)
         R = f.client_data.local_steps if self.minibatches is None else self.minibatches
 
         def run(session: Session) -> Trained:

@@ -63,10 +63,9 @@ class Scaffold(FedOpt):
         zero = f.x0.new_zeros(f.x0.shape)
         return State(c=zero, c_i=zero.expand(len(f.everyone), -1).clone())
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        state = State.of(f)
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
         c = state.c.expand(len(clients), -1)
-        x, (c,) = f.channel.send("down", clients, f.server_opt.send(f.server_state, clients), [c])
+        x, (c,) = f.channel.send("down", clients, f.server.send(clients), [c])
         constant = c - state.c_i[clients]
         if self.option == "i":
             return TrainInstructions(x, constant=constant, gradients="start")
@@ -74,13 +73,14 @@ class Scaffold(FedOpt):
         adds_up = f.client_opt.name == "sgd" and f.settings.has_constant_rate
         return TrainInstructions(x, constant=constant, gradients="none" if adds_up else "steps")
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
-        state = State.of(f)
+    def aggregate(
+        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
         change = self._renewed(f, result) - state.c_i[clients]
         state.c_i[clients] += change
         D, (change,) = f.channel.send("up", clients, result.update, [change])
-        f.server_opt.receive(f.server_state, clients, D, f.weights_of(clients), t)
-        weights = shares(f, clients, state.c)
+        f.server.receive(clients, D, f.weights_of(clients), t)
+        weights = shares(f, state, clients, state.c)
         state.c += weighted_sum(weights, change)
 
     def _renewed(self, f: Federation, result: TrainResult) -> Tensor:

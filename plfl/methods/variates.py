@@ -21,7 +21,7 @@ class MeanState(MethodState):
     """Sum () of all clients' weights when the mean was last updated; None before that."""
 
 
-def shares(f: Federation, clients: Tensor, mean: Tensor) -> Tensor:
+def shares(f: Federation, state: MeanState, clients: Tensor, mean: Tensor) -> Tensor:
     """Weights (n,) of `clients` in `mean` (d_s,), the server's mean over all N clients.
 
     The weights of all N clients sum to one. Where clients are weighted by their windows, a client
@@ -30,7 +30,7 @@ def shares(f: Federation, clients: Tensor, mean: Tensor) -> Tensor:
     whatever its weight.
     """
     weights = f.weights_of_all()
-    state, total = MeanState.of(f), weights.sum()
+    total = weights.sum()
     if state.total is not None:
         mean *= state.total / total
     state.total = total

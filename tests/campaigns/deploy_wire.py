@@ -189,7 +189,7 @@ def search(folders: CellFolders, names: list[str], proxies: list[Proxy], memory:
         for kept in (kept for proxy in proxies for kept in proxy.connections):
             copy.write(kept["up"] + kept["down"])
     last = model(folders.server / MODEL, "x")
-    saved = model(memory / "checkpoint.safetensors", "server_state/x")
+    saved = model(memory / "checkpoint.safetensors", "server/state/x")
     wanted = np.unique(np.concatenate(personal(folders, names)))
     print(f"{len(wanted):,} pairs of personal parameters of {len(names)} clients:")
     for file, control in (

@@ -136,8 +136,8 @@ def test_a_round_by_hand(tmp_path: Path) -> None:
     path = write(tmp_path, "client,round,available,step_seconds\n" + rows)
     traced: list[Any] = trajectory(SGD, FedAvg(), problem=Q2, made=simulated(trace=path))
     rounds = [snapshot.report for snapshot in traced[1:]]
-    assert [r.present[0].tolist() for r in rounds] == [[0, 1], [1], [0, 1]]
-    assert [r.times[0].round for r in rounds] == [4, 4, 10]
+    assert [r.present.tolist() for r in rounds] == [[0, 1], [1], [0, 1]]
+    assert [r.times.round for r in rounds] == [4, 4, 10]
 
 
 def test_a_trace_by_seconds_waits_until_someone_can_be_reached(tmp_path: Path) -> None:

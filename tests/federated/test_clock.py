@@ -57,7 +57,7 @@ def test_a_round_by_hand() -> None:
         "up_mbit": 16e-6,
     }
     *_, last = trajectory(SGD, FedAvg(), problem=Q2, made=simulated(**speeds))
-    (times,) = last.report.times
+    times = last.report.times
     assert times.download.tolist() == pytest.approx([1, 2])
     assert times.compute.tolist() == pytest.approx([1, 6])
     assert times.upload.tolist() == pytest.approx([4, 4])
@@ -72,7 +72,7 @@ def test_time_does_not_touch_the_numbers() -> None:
     for one, other in zip(plain, timed, strict=True):
         assert torch.equal(one.local, other.local)
         assert torch.equal(one.x, other.x)
-    assert {s.report.times[0].round for s in plain[1:]} == {0}
+    assert {s.report.times.round for s in plain[1:]} == {0}
 
 
 def test_groups_that_take_turns_add_up() -> None:
@@ -190,14 +190,16 @@ def test_who_drops_out_has_compared_the_models_and_taken_some_steps() -> None:
         for t, step in enumerate(path[1:], 1):
             progress = seen[0].clock.progress(t)
             expected = before + 2 * per_step * progress
-            assert step.report.times[0].compute == pytest.approx(expected)
+            assert step.report.times.compute == pytest.approx(expected)
 
 
 class Asking(FedOpt):
     """Work before the steps, and nothing else."""
 
-    def broadcast(self, f: Federation, t: int, clients: torch.Tensor) -> TrainInstructions:
-        return replace(super().broadcast(f, t, clients), before=5.0)
+    def broadcast(
+        self, f: Federation, state: Any, t: int, clients: torch.Tensor
+    ) -> TrainInstructions:
+        return replace(super().broadcast(f, state, t, clients), before=5.0)
 
 
 @settings(max_examples=25, deadline=None)
@@ -220,11 +222,11 @@ def test_under_random_participation(
         made=simulated(seen, availability=availability, dropout=dropout, step_seconds=1.0),
     )
     for t, (before, after) in enumerate(pairwise(path), 1):
-        present = after.report.present[0]
+        present = after.report.present
         reached, progress = seen[0].clock.available(t), seen[0].clock.progress(t)
         assert reached[present].all()
         stays = np.array([i in present and progress[i] == 1 for i in range(4)])
-        traffic, times = after.report.traffic[0], after.report.times[0]
+        traffic, times = after.report.traffic, after.report.times
         assert traffic["bytes_down"].tolist() == [8 * (i in present) for i in range(4)]
         assert traffic["bytes_up"].tolist() == (8 * stays).tolist()
         compute = [2 * progress[i] * (i in present) for i in range(4)]

@@ -51,7 +51,7 @@ def test_the_average_of_the_servers_models_by_numpy(server_opt):
     federations = []
 
     def put(f):
-        f.client_data.settings = f.settings.model_copy(update={"server_ema": 0.3})
+        f.server.ema = 0.3
         federations.append(f)
 
     plain, averaged = (
@@ -63,21 +63,21 @@ def test_the_average_of_the_servers_models_by_numpy(server_opt):
         assert torch.equal(one.x, other.x), "the training is the same"
         assert torch.equal(one.local, other.local)
         if t:
-            assert other.report.traffic[0]["bytes_down"].tolist() == [8, 8]
+            assert other.report.traffic["bytes_down"].tolist() == [8, 8]
             decay = min(0.3, (1 + t) / (10 + t))
             mean = decay * mean + (1 - decay) * one.x.numpy()
         np.testing.assert_allclose(other.global_models[:, :1], [mean, mean], rtol=1e-12)
         assert torch.equal(other.global_models[:, 1], one.local[:, 1])
     assert not np.allclose(mean, plain[-1].x)
     (f,) = federations
-    assert f.ensemble["rows"].tolist() == [mean.tolist()], "one row for all clients"
+    assert f.server.average.tolist() == [mean.tolist()], "one row for all clients"
 
 
 def test_nothing_shared_is_local_training():
     *_, second = linear((False, False))
     assert second.local.flatten().tolist() == pytest.approx([0.2952, 0.2952, 0.8856, 0.8856])
     assert torch.equal(second.local, second.global_models)
-    assert all(counts.sum() == 0 for counts in second.report.traffic[0].values())
+    assert all(counts.sum() == 0 for counts in second.report.traffic.values())
 
 
 @pytest.mark.parametrize("server", servers.available().values(), ids=lambda c: c.name)
@@ -107,11 +107,11 @@ def test_fedprox_expected_numbers():
 def test_those_who_do_not_take_part_stay_as_they_are():
     steps = linear((True, False), participation=0.5, rounds=6)
     for before, after in itertools.pairwise(steps):
-        (present,) = after.report.present[0].tolist()
+        (present,) = after.report.present.tolist()
         absent = 1 - present
         assert torch.equal(before.local[absent], after.local[absent])
         assert not torch.equal(before.local[present], after.local[present])
-        traffic = after.report.traffic[0]
+        traffic = after.report.traffic
         assert traffic["bytes_up"][absent] == traffic["bytes_down"][absent] == 0
         assert traffic["bytes_up"][present] == traffic["bytes_down"][present] == 8
 

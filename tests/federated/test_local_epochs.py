@@ -13,7 +13,7 @@ from plfl.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.federated.federation import Federation
-from plfl.methods.fedadc import FedADC, State
+from plfl.methods.fedadc import FedADC
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import tiny
@@ -84,9 +84,9 @@ def test_momentum_moves_every_client_as_far_in_all() -> None:
     def look(f: Federation) -> None:
         f.client_data.settings = Settings(batch_size=1, local_epochs=2)
         f.client_data.windows = torch.tensor([2.0, 5.0], dtype=torch.float64)
-        State.of(f).m.fill_(3.0)
+        f.state.m.fill_(3.0)
         steps = f.client_data.steps(f.everyone)
-        offset = method.broadcast(f, 2, f.everyone).step_offset
+        offset = method.broadcast(f, f.state, 2, f.everyone).step_offset
         assert offset is not None
         found.append((steps.tolist(), (steps[:, None] * offset).flatten().tolist()))
         f.client_data.settings = Settings(batch_size=1, local_steps=2)

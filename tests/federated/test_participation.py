@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from plfl.config.sections import Federation
 from plfl.data.images.splits import sort_and_partition
 from plfl.errors import ConfigError
-from plfl.federated.participation import RULES, participants
+from plfl.federated.participation import RULES, Selection
 from plfl.methods import Method, available
 
 NAMES = [f"{i:02}" for i in range(100)]
@@ -23,7 +23,7 @@ def held(seed: int, s: int = 2, clients: int = 100) -> NDArray[np.bool_]:
 
 
 def chosen(rule: str, t: int, share: float, labels: NDArray[np.bool_]) -> NDArray[np.int64]:
-    return participants(0, t, NAMES[: len(labels)], share, None, RULES[rule], labels)
+    return Selection(0, NAMES[: len(labels)], share, RULES[rule], labels).draw(t)
 
 
 def test_every_rule_can_be_configured() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from plfl.federated.client_data import ClientData, Passes
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
 from plfl.layout import ParameterLayout
-from plfl.methods import Method
+from plfl.methods import Method, MethodState
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
@@ -153,32 +154,32 @@ def trajectory(
         weighting="samples" if weights else "uniform",
         opt_state=opt_state,
     )
+    layout = {f"w{j}": (1,) for j in range(len(start))}
+    network: Any = SimpleNamespace(
+        layout=ParameterLayout(layout, head=(f"w{len(start) - 1}",)),
+        initial=lambda other: torch.tensor(start, dtype=torch.float64) + (other - seed),
+    )
     f = Federation(
         method=method or FedOpt(),
         client_opt=client_opt,
         server_opt=server_opt,
         sharing=torch.tensor(shared),
-        seed=seed,
-        initial=torch.tensor(start, dtype=torch.float64),
         client_data=QuadraticData(problem, settings, seed, weights or (1.0,) * clients),
-        draw=lambda seed: torch.tensor(start, dtype=torch.float64) + seed,
-        layout=ParameterLayout(
-            {f"w{j}": (1,) for j in range(len(start))}, head=(f"w{len(start) - 1}",)
-        ),
+        network=network,
     )
     made(f)
     seen = [_snapshot(f, None)]
-    run([f], problem, range(1, rounds + 1), lambda r: seen.append(_snapshot(f, r)))
+    run([f], problem, range(1, rounds + 1), lambda r: seen.append(_snapshot(f, r[0])))
     return seen
 
 
 def _snapshot(f: Federation, report: Round | None) -> SimpleNamespace:
-    state = {name: value.clone() for name, value in f.server_state.items()}
+    state = {name: value.clone() for name, value in f.server.state.items()}
     return SimpleNamespace(
         x=state["x"],
         state=state,
         local=f.local.clone(),
-        moments={name: rows.clone() for name, rows in f.moments.items()},
+        moments={name: rows.clone() for name, rows in f.moments.rows.items()},
         global_models=f.global_models,
         scored=f.own_models().clone(),
         report=report,
@@ -189,7 +190,7 @@ def in_turns(method: Method, *turns: list[int]) -> Method:
     """The method where round t is for the clients `turns[t - 1]`."""
 
     class InTurns(type(method)):  # type: ignore[misc]
-        def select(self, f: Federation, t: int, drawn: Tensor) -> Tensor:
+        def select(self, f: Federation, state: MethodState, t: int, drawn: Tensor) -> Tensor:
             return torch.tensor(turns[t - 1], dtype=torch.int64)
 
     turned: Method = InTurns(**method.model_dump())

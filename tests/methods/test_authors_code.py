@@ -151,7 +151,7 @@ def test_the_adaptive_servers_apply_their_rate_twice(
 
     def made(f: Any) -> None:
         federations.append(f)
-        started.append(f.server_state["v"].tolist())
+        started.append(f.server.state["v"].tolist())
 
     trajectory(
         Sgd(),
@@ -165,15 +165,15 @@ def test_the_adaptive_servers_apply_their_rate_twice(
     )
     (f,) = federations
     assert started == [[1, 1]]
-    assert f.server_state["x"].tolist() == [0, 0]
-    f.server_state["m"].zero_()
-    f.server_state["v"].fill_(1)
+    assert f.server.state["x"].tolist() == [0, 0]
+    f.server.state["m"].zero_()
+    f.server.state["v"].fill_(1)
     D = torch.tensor([[0.5, -0.02]], dtype=torch.float64)
     f.state.before = torch.zeros_like(D)
     f.local = D
     result = TrainResult(TrainInstructions(D), torch.tensor([1]), D, None)
-    method.aggregate(f, 1, torch.tensor([0]), result)
-    assert f.server_state["x"].tolist() == pytest.approx(expected, rel=1e-5)
+    method.aggregate(f, f.state, 1, torch.tensor([0]), result)
+    assert f.server.state["x"].tolist() == pytest.approx(expected, rel=1e-5)
 
 
 def test_two_rounds_by_hand() -> None:

@@ -16,7 +16,7 @@ from plfl.experiments.train import train
 from plfl.federated.federation import Federation
 from plfl.methods.cc_fedadagrad import CCFedAdagrad
 from plfl.methods.cc_fedadam import CCFedAdam
-from plfl.methods.cc_fedams import CCFedAMS, State
+from plfl.methods.cc_fedams import CCFedAMS
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
@@ -106,7 +106,7 @@ def test_ams_never_lets_the_second_moment_fall() -> None:
     seen: list[Federation] = []
     path = trajectory(SGD, FedAvg(lr=0.1), CCFedAMS(gamma=0.5), rounds=30, made=seen.append)
     assert path[-1].x.isfinite()
-    state = State.of(seen[0])
+    state = seen[0].state
     assert (state.v_hat > state.v).all()
 
 
@@ -124,8 +124,8 @@ def test_a_stale_update_arrives_though_nobody_takes_part() -> None:
     x1 = 2 + 0.1 * -0.04 / (0.16**0.5 + 1e-3)
     x2 = x1 + 0.1 * -0.056 / (0.2**0.5 + 1e-3)
     assert [s.x.item() for s in path] == pytest.approx([2, x1, x2, x2])
-    assert [len(s.report.present[0]) for s in path[1:]] == [2, 0, 0]
-    for traffic, expected in zip([s.report.traffic[0] for s in path[1:]], (12, 0, 0), strict=True):
+    assert [len(s.report.present) for s in path[1:]] == [2, 0, 0]
+    for traffic, expected in zip([s.report.traffic for s in path[1:]], (12, 0, 0), strict=True):
         assert set(traffic["bytes_down"]) == set(traffic["bytes_up"]) == {expected}
 
 
@@ -165,9 +165,9 @@ def test_under_random_clocks(cls: Any, shared: Any, max_delay: int, seed: int) -
     path = trajectory(SGD, FedAvg(lr=0.01), method, rounds=8, participation=0.75, **kwargs)
     message = 8 * sum(shared) + 4
     for before, after in pairwise(path):
-        present = set(after.report.present[0].tolist())
+        present = set(after.report.present.tolist())
         absent = [i for i in range(4) if i not in present]
-        traffic = after.report.traffic[0]
+        traffic = after.report.traffic
         for direction in ("down", "up"):
             counts = traffic[f"bytes_{direction}"]
             assert counts.tolist() == [message * (i in present) for i in range(4)]
@@ -190,7 +190,7 @@ def test_busy_clients_do_not_join(cls: Any) -> None:
         rounds=20,
         made=seen.append,
     )
-    joined = [s.report.present[0].tolist() for s in path[1:]]
+    joined = [s.report.present.tolist() for s in path[1:]]
     method, f = seen[0].method, seen[0]
     assert isinstance(method, CCFedAdagrad)
     delays = set()

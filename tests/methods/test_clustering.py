@@ -18,7 +18,7 @@ from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.methods import Method
 from plfl.methods.clusters import ClusterState, coordinates, k_means
-from plfl.methods.fedac import FedAC, State, components, nearest, spread
+from plfl.methods.fedac import FedAC, components, nearest, spread
 from plfl.methods.fedcluster import FedCluster
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedsc import FedSC, linked
@@ -67,8 +67,7 @@ def taking_part(method: Method, share: float, rounds: int = 40) -> list[list[int
     """How many of each of the clusters of `TWELVE` take part in every round."""
     path = trajectory(SGD, FedAvg(), method, problem=TWELVE, rounds=rounds, participation=share)
     return [
-        [int(np.isin(members, step.report.present[0]).sum()) for members in SIZES]
-        for step in path[1:]
+        [int(np.isin(members, step.report.present).sum()) for members in SIZES] for step in path[1:]
     ]
 
 
@@ -88,7 +87,7 @@ def test_everybody_in_a_cluster_gets_a_turn() -> None:
     path = trajectory(
         SGD, FedAvg(), FedSC(clusters=3), problem=TWELVE, rounds=60, participation=0.25
     )
-    assert {int(i) for s in path[1:] for i in s.report.present[0]} == set(range(12))
+    assert {int(i) for s in path[1:] for i in s.report.present} == set(range(12))
 
 
 def test_fedcluster_may_sample_all_clients_together() -> None:
@@ -105,7 +104,7 @@ def test_fedcluster_may_sample_all_clients_together() -> None:
 def test_one_shot_finds_the_clusters_and_starts_from_their_means() -> None:
     kept: list[Federation] = []
     before, *_ = of_four(OneShot(clusters=2, alone=3), made=kept.append)
-    assert ClusterState.of(kept[0]).cluster.tolist() == [0, 0, 1, 1]
+    assert kept[0].state.cluster.tolist() == [0, 0, 1, 1]
     # Alone for 3 rounds of 2 steps, u = w₀ + w₁ keeps 0.8⁶ of its distance to c_i.
     alone = FOUR.c + (0.2 - FOUR.c) * 0.8**6
     expected = alone.view(2, 2).mean(1) / 2
@@ -133,7 +132,7 @@ def test_one_shot_is_a_federation_in_each_cluster(server_opt: ServerOpt) -> None
 
 def start_from(*models: float) -> Any:
     def made(f: Federation) -> None:
-        f.server_state["x"] = double(models)[:, None]
+        f.server.state["x"] = double(models)[:, None]
 
     return made
 
@@ -160,7 +159,7 @@ def test_ifca_expected_numbers(
     )
     for after, numbers in zip(rounds, expected, strict=True):
         assert after.x.flatten().tolist() == pytest.approx(numbers, abs=1e-12)
-    assert ClusterState.of(kept[0]).cluster.tolist() == [0, 0, 1, 1]
+    assert kept[0].state.cluster.tolist() == [0, 0, 1, 1]
 
 
 def test_ifca_from_a_bad_start_leaves_everyone_in_one_cluster() -> None:
@@ -180,7 +179,7 @@ def test_ifca_takes_the_first_of_equal_models() -> None:
         kept.append(f)
 
     trajectory(SGD, FedAvg(), Ifca(), rounds=1, made=made)
-    assert ClusterState.of(kept[0]).cluster.tolist() == [0, 0]
+    assert kept[0].state.cluster.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("client_opt", [Adam(), Prox(), SgdMomentum()], ids=str)
@@ -290,7 +289,7 @@ def test_fedcluster_draws_clusters_of_equal_size() -> None:
         trajectory(
             SGD, FedAvg(), FedCluster(), problem=problem, rounds=1, seed=seed, made=kept.append
         )
-    drawn = [ClusterState.of(f).cluster.tolist() for f in kept]
+    drawn = [f.state.cluster.tolist() for f in kept]
     for labels in drawn:
         assert sorted(map(labels.count, (0, 1, 2))) == [3, 3, 4]
         assert labels[0] == 0
@@ -317,7 +316,7 @@ def test_fedcluster_wants_each_client_in_one_cluster() -> None:
     kept: list[Federation] = []
     method = FedCluster(given=[["nobody here"], ["client 1"], elsewhere])
     trajectory(SGD, FedAvg(), method, rounds=1, made=kept.append)
-    assert ClusterState.of(kept[0]).cluster.tolist() == [1, 0]
+    assert kept[0].state.cluster.tolist() == [1, 0]
 
 
 # FedSC
@@ -352,7 +351,7 @@ def test_fedsc_attribute_is_the_share_of_each_pooled_quantile_bin() -> None:
 def test_fedsc_hands_the_model_on_from_cluster_to_cluster() -> None:
     kept: list[Federation] = []
     _, *rounds = trajectory(SGD, FedAvg(), FedSC(clusters=2), weights=(1.0, 3.0), made=kept.append)
-    assert ClusterState.of(kept[0]).cluster.tolist() == [0, 1]
+    assert kept[0].state.cluster.tolist() == [0, 1]
     path = [after.local[i].item() for after in rounds for i in (0, 1)]
     assert path == pytest.approx(ORDERS[0][1], abs=1e-9)
 
@@ -361,7 +360,7 @@ def test_fedsc_clusters_clients_of_like_targets() -> None:
     kept: list[Federation] = []
     near = Quadratic([1] * 4, [1, 9, 1, 9], [1])
     trajectory(SGD, FedAvg(), FedSC(clusters=2), problem=near, rounds=1, made=kept.append)
-    assert ClusterState.of(kept[0]).cluster.tolist() == [0, 1, 0, 1]
+    assert kept[0].state.cluster.tolist() == [0, 1, 0, 1]
 
 
 # FedAC
@@ -376,8 +375,8 @@ def example(**options: Any) -> tuple[Any, Federation]:
 
     def made(f: Federation) -> None:
         f.local = OMEGA.clone()
-        f.server_state["x"] = double([(1, 0), (-1, 0)])
-        State.of(f).components = torch.eye(2).double()
+        f.server.state["x"] = double([(1, 0), (-1, 0)])
+        f.state.components = torch.eye(2).double()
         kept.append(f)
 
     method = FedAC(mu=0, lam=0, embedding=["w0"], **options)
@@ -387,10 +386,10 @@ def example(**options: Any) -> tuple[Any, Federation]:
 
 def test_fedac_expected_numbers_of_the_server() -> None:
     last, f = example()
-    assert ClusterState.of(f).cluster.tolist() == [0, 0, 1, 1]
+    assert f.state.cluster.tolist() == [0, 0, 1, 1]
     assert last.x.tolist() == [pytest.approx([0.9, 0.15]), pytest.approx([-1, 0.4])]
-    assert State.of(f).Phi.tolist() == pytest.approx([-0.05])
-    G, apart = spread(OMEGA, last.x, ClusterState.of(f).cluster)
+    assert f.state.Phi.tolist() == pytest.approx([-0.05])
+    G, apart = spread(OMEGA, last.x, f.state.cluster)
     assert apart[0, 1] == pytest.approx(3.6725)
     assert (G * 3.6725).tolist() == pytest.approx([0.0125, 0.02])
     assert G.tolist() == pytest.approx([0.003403676, 0.0054458816], abs=1e-9)
@@ -401,8 +400,8 @@ def test_fedac_expected_numbers_of_a_local_step() -> None:
     problem = Quadratic([1], [0.26 - 1], [0.3, -0.2])
 
     def made(f: Federation) -> None:
-        f.server_state["x"] = double([(0.9, 0.15)])
-        State.of(f).Phi = double([-0.05])
+        f.server.state["x"] = double([(0.9, 0.15)])
+        f.state.Phi = double([-0.05])
 
     method = FedAC(clusters=1, mu=0.5, lam=0.25, embedding=["w0"])
     for steps, expected in ((1, [0.93875, 0.2175]), (2, [0.88275, 0.2336875])):
@@ -413,13 +412,13 @@ def test_fedac_expected_numbers_of_a_local_step() -> None:
 
 def test_fedac_merges_a_cluster_of_little_spread_into_the_closest() -> None:
     last, f = example(merge_below=0.004)
-    assert ClusterState.of(f).cluster.tolist() == [0, 0, 0, 0]
+    assert f.state.cluster.tolist() == [0, 0, 0, 0]
     assert last.x.tolist() == [pytest.approx([-0.05, 0.275])]
 
 
 def test_fedac_splits_a_cluster_of_much_spread() -> None:
     last, f = example(split_above=0.005)
-    labels = ClusterState.of(f).cluster.tolist()
+    labels = f.state.cluster.tolist()
     assert labels in ([0, 0, 1, 2], [0, 0, 2, 1])
     assert last.x[0].tolist() == pytest.approx([0.9, 0.15])
     assert torch.equal(last.x[labels[2:]], OMEGA[2:])
@@ -433,7 +432,7 @@ def test_fedac_touches_a_cluster_once_and_merges_first() -> None:
     assert len(last.x) == 1
     # Both are above: each is split, into as many clusters as clients.
     last, f = example(split_above=0.001)
-    assert sorted(ClusterState.of(f).cluster.tolist()) == [0, 1, 2, 3]
+    assert sorted(f.state.cluster.tolist()) == [0, 1, 2, 3]
 
 
 def test_fedac_merges_the_cluster_of_least_spread_first() -> None:
@@ -446,11 +445,11 @@ def test_fedac_merges_the_cluster_of_least_spread_first() -> None:
         ([(0, 0.1), (1, 1.0), (3, 0.2)], [0, 0, 0, 0, 1, 1]),
         ([(3, 0.2), (1, 1.0), (0, 0.1)], [0, 0, 1, 1, 1, 1]),
     ):
-        State.of(f).omega = double([(x, sign * y) for x, y in rows for sign in (1, -1)])
-        State.of(f).cluster = torch.tensor([0, 0, 1, 1, 2, 2])
-        f.server_state["x"] = double([(x, 0) for x, _ in rows])
-        f.method._tune(f)  # type: ignore[attr-defined]
-        assert State.of(f).cluster.tolist() == joined
+        f.state.omega = double([(x, sign * y) for x, y in rows for sign in (1, -1)])
+        f.state.cluster = torch.tensor([0, 0, 1, 1, 2, 2])
+        f.server.state["x"] = double([(x, 0) for x, _ in rows])
+        f.method._tune(f, f.state)  # type: ignore[attr-defined]
+        assert f.state.cluster.tolist() == joined
 
 
 def test_fedac_of_half_of_the_clients_takes_weighted_means() -> None:
@@ -458,7 +457,7 @@ def test_fedac_of_half_of_the_clients_takes_weighted_means() -> None:
     weights = (1.0, 2.0, 3.0, 4.0)
     options: Any = {"participation": 0.5, "weights": weights, "rounds": 2, "made": kept.append}
     *_, last = of_four(FedAC(clusters=1, embedding=["w0"]), **options)
-    state, present = State.of(kept[0]), last.report.present[0]
+    state, present = kept[0].state, last.report.present
     assert len(present) == 2
     assert state.components is not None
     some = double(weights)[present]
@@ -471,7 +470,7 @@ def test_fedac_fits_its_components_anew_after_some_rounds() -> None:
     for rounds in (1, 2, 3):
         kept: list[Federation] = []
         of_four(FedAC(refresh=2), rounds=rounds, made=kept.append)
-        fitted.append(State.of(kept[0]).components)
+        fitted.append(kept[0].state.components)
     assert torch.equal(fitted[0], fitted[1]) and not torch.equal(fitted[1], fitted[2])
 
 
@@ -479,7 +478,7 @@ def test_fedac_finds_its_first_clusters_by_itself() -> None:
     kept: list[Federation] = []
     method = FedAC(mu=0, lam=0, embedding=["w0"])
     *_, last = of_four(method, made=kept.append)
-    assert ClusterState.of(kept[0]).cluster.tolist() == [0, 0, 1, 1]
+    assert kept[0].state.cluster.tolist() == [0, 0, 1, 1]
     expected = last.local.view(2, 2, 2).mean(1)
     torch.testing.assert_close(last.x, expected)
 
@@ -496,8 +495,8 @@ def test_fedac_with_a_cluster_for_each_client_is_drawn_to_where_it_was() -> None
     problem = Quadratic([1, 4], [0, 1], [1])
 
     def made(f: Federation) -> None:
-        f.server_state["x"] = f.x0.expand(2, -1).clone()
-        State.of(f).cluster = f.everyone
+        f.server.state["x"] = f.x0.expand(2, -1).clone()
+        f.state.cluster = f.everyone
 
     method = FedAC(mu=0.5, lam=0, embedding=[])
     *_, last = trajectory(SGD, FedAvg(), method, problem=problem, rounds=1, made=made)
@@ -574,8 +573,8 @@ def test_bytes_and_absence(name: str, seed: int, participation: float) -> None:
     steps = of_four(METHODS[name], seed=seed, participation=participation, rounds=4)
     down, up, scalars = PER_ROUND[name]
     for t, (before, after) in enumerate(itertools.pairwise(steps)):
-        traffic = after.report.traffic[0]
-        present = after.report.present[0]
+        traffic = after.report.traffic
+        present = after.report.present
         once = ONE_OFF.get(name, (0, 0)) if t == 0 else (0, 0)
         there = np.isin(np.arange(4), present)
         np.testing.assert_array_equal(traffic["bytes_down"], 8 * (there * down + once[0]))
@@ -610,7 +609,7 @@ def test_with_nothing_shared_it_is_training_alone(name: str) -> None:
     alone = trajectory(SGD, FedAvg(), problem=FOUR, shared=(False, False), start=(0.1, 0.1))
     steps = of_four(METHODS[name], shared=(False, False))
     assert torch.equal(steps[-1].local, alone[-1].local)
-    assert all(not after.report.traffic[0]["bytes_up"].any() for after in steps[1:])
+    assert all(not after.report.traffic["bytes_up"].any() for after in steps[1:])
 
 
 @pytest.mark.parametrize("name", ["one_shot", "ifca", "ifca-gradient", "fedac"])

@@ -265,8 +265,8 @@ def test_a_proximal_term_is_towards_x_though_red_fedadc_starts_displaced():
 class Drawn(FedADC):
     """FedADC with a pull towards x by the method rather than by the ClientOpt."""
 
-    def broadcast(self, f, t, clients):
-        return replace(super().broadcast(f, t, clients), pull=1.0)
+    def broadcast(self, f, state, t, clients):
+        return replace(super().broadcast(f, state, t, clients), pull=1.0)
 
 
 @pytest.mark.parametrize("variant", ["heavy_ball", "nesterov"])
@@ -286,7 +286,7 @@ def test_tracking_clients_know_the_momentum_unless_they_missed_it():
         server = FedAvg(lr=0.7)
         paths[downlink] = trajectory(SGD, server, in_turns(method, *turns), rounds=len(turns))
     same(*paths.values())
-    down = [step.report.traffic[0]["bytes_down"].tolist() for step in paths["tracking"][1:]]
+    down = [step.report.traffic["bytes_down"].tolist() for step in paths["tracking"][1:]]
     assert down == [[8, 8], [8, 0], [8, 16], [0, 0], [8, 8], [0, 8], [16, 8]]
 
 
@@ -313,11 +313,11 @@ def test_a_download_behind_the_computation_by_hand():
         assert torch.equal(one.x, other.x)
         assert torch.equal(one.local, other.local)
     plain, overlapped = ([s.report for s in steps[1:]] for steps in paths.values())
-    assert [r.times[0].round for r in plain] == [2 + 1 + 1, 2 + 1 + 1, 2 + 5 + 1, 2 + 5 + 1]
+    assert [r.times.round for r in plain] == [2 + 1 + 1, 2 + 1 + 1, 2 + 5 + 1, 2 + 5 + 1]
     # After the first round: 1 s for D̄, and what of the 2 s is left.
-    assert [r.times[0].round for r in overlapped] == [4, 1 + 1 + 1 + 1, 1 + 1 + 5 + 1, 1 + 5 + 1]
-    assert overlapped[3].times[0].download.tolist() == [1, 1]
-    assert [r.traffic[0]["bytes_down"].sum() for r in overlapped] == [16, 24, 24, 48]
+    assert [r.times.round for r in overlapped] == [4, 1 + 1 + 1 + 1, 1 + 1 + 5 + 1, 1 + 5 + 1]
+    assert overlapped[3].times.download.tolist() == [1, 1]
+    assert [r.traffic["bytes_down"].sum() for r in overlapped] == [16, 24, 24, 48]
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_bytes(method, client_opt, down, up, shared, width):
     """§1.3, in float64."""
     start = {"problem": Quadratic([1, 1], [1, 3], [1, 1]), "start": (0.0, 0.0)}
     for step in trajectory(client_opt, AVG, method, shared=shared, **start)[1:]:
-        traffic = step.report.traffic[0]
+        traffic = step.report.traffic
         assert traffic["bytes_down"].tolist() == [8 * width * down] * 2
         assert traffic["bytes_up"].tolist() == [8 * width * up] * 2
         assert traffic["extras_down"].tolist() == [8 * width * (down - 1)] * 2
@@ -429,9 +429,7 @@ def test_tracking_with_clients_that_drop_out_in_mid_round():
         for downlink in ("momentum", "tracking")
     )
     same(sent, tracked)
-    total = [
-        sum(int(s.report.traffic[0]["bytes_down"].sum()) for s in p[1:]) for p in (sent, tracked)
-    ]
+    total = [sum(int(s.report.traffic["bytes_down"].sum()) for s in p[1:]) for p in (sent, tracked)]
     assert total[0] / 2 < total[1] < total[0]
 
 
@@ -443,7 +441,7 @@ def test_the_absent_keep_what_they_have(method, client_opt):
     assert torch.equal(first.local[1], second.local[1])
     assert torch.equal(second.local, third.local)
     assert torch.equal(second.x, third.x)
-    assert third.report.traffic[0]["bytes_down"].tolist() == [0, 0]
+    assert third.report.traffic["bytes_down"].tolist() == [0, 0]
 
 
 @settings(max_examples=20, deadline=None)
@@ -514,4 +512,4 @@ def test_the_second_gradients_of_scaffolds_option_i_take_their_time(option, grad
         f.clock = Clock(Simulation(step_seconds=3), f.client_data.names, f.seed)
 
     for step in trajectory(SGD, AVG, Scaffold(option=option), made=timed)[1:]:
-        assert step.report.times[0].compute.tolist() == [3 * gradients] * 2
+        assert step.report.times.compute.tolist() == [3 * gradients] * 2

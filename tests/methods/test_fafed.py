@@ -15,7 +15,7 @@ from torch import Tensor
 from plfl.experiments.train import train
 from plfl.federated.channel import Channel, Direction
 from plfl.federated.federation import Federation
-from plfl.methods.fafed import FaFed, State
+from plfl.methods.fafed import FaFed
 from plfl.methods.one_shot import OneShot
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
@@ -114,7 +114,7 @@ def test_bytes() -> None:
     )
     size = 8  # one shared number in double precision
     for snapshot, once in ((first, 2), (second, 0)):
-        (traffic,) = snapshot.report.traffic
+        traffic = snapshot.report.traffic
         assert traffic["bytes_down"].tolist() == [3 * size] * 4
         assert traffic["bytes_up"].tolist() == [(3 + once) * size] * 4
         assert traffic["extras_up"].tolist() == [(2 + once) * size] * 4
@@ -138,15 +138,15 @@ def test_under_random_participation(share: float, a: float, seed: int) -> None:
         made=watched(seen),
     )
     for before, after in pairwise(path):
-        away = np.setdiff1d(np.arange(4), after.report.present[0])
+        away = np.setdiff1d(np.arange(4), after.report.present)
         assert torch.equal(before.local[away], after.local[away])
     (f,) = seen
     assert isinstance(f.channel, Watched)
     direction, clients, (_, m, v) = f.channel.last
     assert direction == "up"
-    assert clients.tolist() == path[-1].report.present[0].tolist()
-    torch.testing.assert_close(State.of(f).m, m.mean(0))
-    torch.testing.assert_close(State.of(f).v, v.mean(0))
+    assert clients.tolist() == path[-1].report.present.tolist()
+    torch.testing.assert_close(f.state.m, m.mean(0))
+    torch.testing.assert_close(f.state.v, v.mean(0))
 
 
 def test_the_order_of_clients_does_not_matter() -> None:

@@ -56,7 +56,7 @@ def epochs(
         rounds=rounds,
         made=simulated(sigma, beta),
     )
-    times = [s.report.times[0] for s in path[1:]]
+    times = [s.report.times for s in path[1:]]
     return [((t.compute / sigma).tolist(), t.round) for t in times]
 
 
@@ -192,7 +192,7 @@ def test_bytes() -> None:
     """d_s + 1 down, d_s up, and once d_s + 3 up."""
     kwargs: dict[str, Any] = {"problem": Quadratic([1, 4], [0, 1], [1, 1]), "start": (0.0, 0.0)}
     path = trajectory(SGD, FedAvg(), FedEff(epoch_steps=1), shared=(True, False), **kwargs)
-    traffic = [s.report.traffic[0] for s in path[1:]]
+    traffic = [s.report.traffic for s in path[1:]]
     assert [sent["bytes_down"].tolist() for sent in traffic] == [[12, 12]] * 3
     assert [sent["bytes_up"].tolist() for sent in traffic] == [[8 + 8 + 12] * 2, [8, 8], [8, 8]]
     assert [sent["extras_up"].tolist() for sent in traffic] == [[12, 12], [0, 0], [0, 0]]
@@ -203,7 +203,7 @@ def test_absent_clients_stay_as_they_are() -> None:
         SGD, FedAvg(), FedEff(epoch_steps=1), problem=THREE, participation=0.67, rounds=5
     )
     for before, after in pairwise(path):
-        (absent,) = set(range(3)) - set(after.report.present[0].tolist())
+        (absent,) = set(range(3)) - set(after.report.present.tolist())
         assert torch.equal(before.local[absent], after.local[absent])
 
 

@@ -67,27 +67,28 @@ def test_the_fixed_point_is_the_minimum(steps: int) -> None:
     seen: list[Federation] = []
     path = server_path(SGD, FedAvg(), FedSplit(s=0.5), steps=steps, rounds=150, made=seen.append)
     assert path[-1] == pytest.approx(0.8, abs=1e-9)
-    assert State.of(seen[0]).z.flatten().tolist() == pytest.approx([0.4, 1.2], abs=1e-8)
+    assert seen[0].state.z.flatten().tolist() == pytest.approx([0.4, 1.2], abs=1e-8)
 
 
 class FromV(FedSplit):
     """The local steps begin at v instead of x."""
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        return TrainInstructions(2 * f.server_state["x"] - State.of(f).z, pull=1 / self.s)
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+        return TrainInstructions(2 * f.server.x - state.z, pull=1 / self.s)
 
-    def aggregate(self, f: Federation, t: int, clients: Tensor, result: TrainResult) -> None:
-        D = result.update + result.instructions.start - f.server_state["x"]
-        super().aggregate(f, t, clients, replace(result, update=D))
+    def aggregate(
+        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
+    ) -> None:
+        D = result.update + result.instructions.start - f.server.x
+        super().aggregate(f, state, t, clients, replace(result, update=D))
 
 
 class Forgetful(FedSplit):
     """The z_i are x again in every round."""
 
-    def broadcast(self, f: Federation, t: int, clients: Tensor) -> TrainInstructions:
-        z = State.of(f).z
-        z.copy_(f.server_state["x"].expand_as(z))
-        return super().broadcast(f, t, clients)
+    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
+        state.z.copy_(f.server.x.expand_as(state.z))
+        return super().broadcast(f, state, t, clients)
 
 
 def test_why_it_starts_at_x_and_keeps_z() -> None:
@@ -106,7 +107,7 @@ def test_why_it_starts_at_x_and_keeps_z() -> None:
 class OneByOne(FedSplit):
     """Client 0 in odd rounds, client 1 in even ones."""
 
-    def select(self, f: Federation, t: int, drawn: Tensor) -> Tensor:
+    def select(self, f: Federation, state: State, t: int, drawn: Tensor) -> Tensor:
         return drawn[(t + 1) % 2 :][:1]
 
 
@@ -141,13 +142,13 @@ def test_under_random_participation(
         seed=seed,
         made=seen.append,
     )
-    mean = State.of(seen[0]).z.mean(0)
+    mean = seen[0].state.z.mean(0)
     torch.testing.assert_close(path[-1].x, mean, rtol=1e-10, atol=1e-10)
     for before, after in pairwise(path):
-        present = after.report.present[0].tolist()
+        present = after.report.present.tolist()
         absent = [i for i in range(4) if i not in present]
         message = [8 * sum(shared) * (i in present) for i in range(4)]
-        traffic = after.report.traffic[0]
+        traffic = after.report.traffic
         assert traffic["bytes_down"].tolist() == traffic["bytes_up"].tolist() == message
         assert traffic["extras_down"].sum() == traffic["extras_up"].sum() == 0
         assert torch.equal(before.local[absent], after.local[absent])

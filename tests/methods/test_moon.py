@@ -46,7 +46,7 @@ def test_it_contrasts_the_start_with_the_clients_last_model(seed, share):
     """However long ago that was; before the first time it is what all started from."""
     problem, seen = watched(seed=seed, participation=share)
     for (task, rows), before, after in zip(problem.tasks, seen[:-1], seen[1:], strict=True):
-        present = after.report.present[0]
+        present = after.report.present
         assert task.contrast == Contrast(3, 0.5, "penultimate")
         assert torch.equal(task.previous, before.local[present])
         # Both have the shared part that they should, and the client's own personal part.
@@ -58,7 +58,7 @@ def test_bytes():
     """d_s both ways: the last model stays with the client."""
     _, seen = watched()
     for one in seen[1:]:
-        traffic = one.report.traffic[0]
+        traffic = one.report.traffic
         assert traffic["bytes_down"].tolist() == traffic["bytes_up"].tolist() == [8, 8, 8]
         assert traffic["extras_down"].sum() == traffic["extras_up"].sum() == 0
 

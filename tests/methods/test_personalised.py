@@ -31,7 +31,7 @@ from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import personalised as reference
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
-from tests.helpers.problems import Q2, Quadratic, QuadraticData, in_turns, trajectory
+from tests.helpers.problems import Quadratic, QuadraticData, in_turns, trajectory
 
 SGD, ADAM, AVG = Sgd(lr=0.1), Adam(lr=0.1, beta1=0.9, beta2=0.999), FedAvg()
 Q2M = Quadratic([1, 4], [0, 1], [1, 0.5])
@@ -158,7 +158,7 @@ def test_fedrep_without_a_head_phase_is_fedbabu_and_heads_keep_their_bits():
 def test_fedbabu_with_more_steps_does_not_send_the_head():
     seen = trajectory(SGD, AVG, FedBABU(), **WHOLE, steps=5)
     assert seen[-1].x.item() == near(-0.2214244071)
-    assert seen[-1].report.traffic[0]["bytes_up"].tolist() == [8, 8]
+    assert seen[-1].report.traffic["bytes_up"].tolist() == [8, 8]
 
 
 def test_what_fedbabu_sends_of_the_papers_model():
@@ -522,7 +522,7 @@ def test_mixtures_of_models_that_fit():
     starts = [2 - 1.763 / (0.6878 / 0.38 + 1.0752 / 0.64), 2 - 2.972 / (1.2312 / 0.38 + 2.72)]
     assert seen[1].global_models[:, 0].tolist() == near(starts)
     assert seen[2].local[:, 0].tolist() == near([0.81 * starts[0], 0.64 + 0.36 * starts[1]])
-    up, down = (seen[2].report.traffic[0][kind].tolist() for kind in ("bytes_up", "bytes_down"))
+    up, down = (seen[2].report.traffic[kind].tolist() for kind in ("bytes_up", "bytes_down"))
     assert (down, up) == ([8, 8], [16, 16])
 
 
@@ -540,7 +540,7 @@ def test_fedfomos_server_learns_whose_models_help_and_explores():
     federations: list[Any] = []
     few = FedFomo(models=2, epsilon=0)
     seen = trajectory(SGD, AVG, few, problem=PAIRS, rounds=8, made=federations.append)
-    assert seen[-1].report.traffic[0]["bytes_down"].tolist() == [16] * 4
+    assert seen[-1].report.traffic["bytes_down"].tolist() == [16] * 4
     (affinity,) = (f.state.affinity for f in federations)
     assert (affinity.diagonal() == 0).all()
     assert affinity.fill_diagonal_(-torch.inf).argmax(1).tolist() == [1, 0, 3, 2]
@@ -718,32 +718,3 @@ def test_schemes_that_do_not_work_are_skipped_unless_all_are():
     assert {cell.sharing for cell in study_of("fedrep").cells} == {"P2"}
     with pytest.raises(ConfigError, match="fedrep does not work with any of the sharing schemes"):
         study_of("fedrep", grid={"sharing": ["P1"]})
-
-
-class Counted(FedOpt):
-    """Trains everyone twice a round, and notes which cycles it was told of."""
-
-    def groups(self, f, t, present):
-        return [present, present]
-
-    def broadcast(self, f, t, clients):
-        self.__dict__.setdefault("begun", []).append((t, f.cycle))
-        return super().broadcast(f, t, clients)
-
-    def end_cycle(self, f, t):
-        self.__dict__.setdefault("ended", []).append((t, f.cycle))
-
-
-def test_a_method_is_told_of_every_cycle_even_if_all_drop_out():
-    from plfl.config.sections import Simulation
-    from plfl.federated.clock import Clock
-
-    method = Counted()
-
-    def unlucky(f: Any) -> None:
-        f.clock = Clock(Simulation(dropout=0.99), f.client_data.names, 0)
-
-    trajectory(SGD, AVG, method, problem=Q2, made=unlucky)
-    every = [(t, cycle) for t in (1, 2, 3) for cycle in (0, 1)]
-    assert method.__dict__["ended"] == every
-    assert sorted(set(method.__dict__["begun"])) == every

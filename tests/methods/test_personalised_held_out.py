@@ -18,7 +18,6 @@ from plfl.methods.apfl import APFL
 from plfl.methods.ditto import Ditto
 from plfl.methods.fedala import FedALA
 from plfl.methods.fedamp import FedAMP
-from plfl.methods.fedamp import State as FedAMPState
 from plfl.methods.fedbabu import FedBABU
 from plfl.methods.fedfomo import FedFomo
 from plfl.methods.fedopt import FedOpt
@@ -209,7 +208,7 @@ def test_fedamp_from_different_models(attention: Any, optimiser: str, seed: int)
 
     def apart(f: Federation) -> None:
         f.local = torch.tensor(rows)
-        FedAMPState.of(f).w = f.local[:, f.columns].clone()
+        f.state.w = f.local[:, f.columns].clone()
 
     method = FedAMP(attention=attention, sigma=5, alpha=0.9, lam=0.4, self_weight=0.3)
     own = 0.3 if attention == "cosine" else None

@@ -125,7 +125,7 @@ def test_bytes(buffer, down):
     """d_s both ways, and 2 d_s down once the teacher is another model than x itself."""
     problem = {"problem": LINEAR, "shared": (True, False), "start": (0.0, 0.0)}
     seen = trajectory(SGD, FedAvg(), FedGKD(buffer=buffer), rounds=4, **problem)
-    traffic = [s.report.traffic[0] for s in seen[1:]]
+    traffic = [s.report.traffic for s in seen[1:]]
     assert [sent["bytes_down"].tolist() for sent in traffic] == [[8 * n] * 2 for n in down]
     assert [sent["bytes_up"].tolist() for sent in traffic] == [[8, 8]] * 4
     assert [sent["extras_down"].tolist() for sent in traffic] == [[8 * (n - 1)] * 2 for n in down]
@@ -152,7 +152,7 @@ def test_who_takes_part_and_in_which_order(seed, share, buffer, random):
     seen = trajectory(SGD, FedAvg(), method, problem=Quadratic(a, c, [1]), **plan)
     latest = torch.stack([s.x for s in seen[1:]])[-buffer:]
     assert torch.equal(federations[0].state.models, latest)
-    absent = set(range(4)) - set(seen[1].report.present[0].tolist())
+    absent = set(range(4)) - set(seen[1].report.present.tolist())
     assert all(seen[1].local[i].item() == 2 for i in absent)
     if share == 1:
         other = Quadratic([a[i] for i in order], [c[i] for i in order], [1])
@@ -272,11 +272,11 @@ def test_fedadc_plus_where_every_target_is_as_frequent(monkeypatch):
 def test_fedadc_plus_has_the_bytes_and_refusals_of_fedadc():
     plus, plain = (trajectory(SGD, FedAvg(), m) for m in (FedADCPlus(), FedADC()))
     for one, other in zip(plus[1:], plain[1:], strict=True):
-        for kind, counts in one.report.traffic[0].items():
-            assert counts.tolist() == other.report.traffic[0][kind].tolist()
+        for kind, counts in one.report.traffic.items():
+            assert counts.tolist() == other.report.traffic[kind].tolist()
     # 2 d_s down (x, m), d_s up, in double precision.
-    assert plus[1].report.traffic[0]["bytes_down"].tolist() == [16, 16]
-    assert plus[1].report.traffic[0]["bytes_up"].tolist() == [8, 8]
+    assert plus[1].report.traffic["bytes_down"].tolist() == [16, 16]
+    assert plus[1].report.traffic["bytes_up"].tolist() == [8, 8]
     assert FedADCPlus().refuses(SGD, FedAvgM()) == FedADC().refuses(SGD, FedAvgM()) is not None
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plfl.experiments.trainer import network_of
 from plfl.federated.client_data import ClientData
-from plfl.federated.participation import participants
+from plfl.federated.participation import Selection
 from plfl.training import batches
 from plfl.training.batches import draw, epoch, stream
 from plfl.training.stacked import Stacked
@@ -80,19 +80,19 @@ def test_a_client_trains_on_the_same_however_many_steps_others_take(order):
 @given(st.integers(0, 100), st.integers(1, 100), st.floats(0.01, 1), st.permutations("abcdefg"))
 def test_who_takes_part_depends_on_names_alone(seed, t, share, names):
     names = list(names)
-    chosen = {names[i] for i in participants(seed, t, names, share)}
+    chosen = {names[i] for i in Selection(seed, names, share).draw(t)}
     assert len(chosen) == max(1, math.floor(7 * share + 0.5))
     ordered = sorted(names)
-    assert chosen == {ordered[i] for i in participants(seed, t, ordered, share)}
+    assert chosen == {ordered[i] for i in Selection(seed, ordered, share).draw(t)}
 
 
 def test_everybody_takes_part_by_default():
-    assert participants(3, 1, list("cab"), 1.0).tolist() == [0, 1, 2]
+    assert Selection(3, list("cab"), 1.0).draw(1).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5])
 def test_everybody_gets_a_turn(share):
-    seen = {int(i) for t in range(1, 60) for i in participants(0, t, list("abcdefgh"), share)}
+    seen = {int(i) for t in range(1, 60) for i in Selection(0, list("abcdefgh"), share).draw(t)}
     assert seen == set(range(8))
 
 

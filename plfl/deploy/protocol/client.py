@@ -156,7 +156,6 @@ class Client:
         t, before = int(message.about["round"]), int(message.about["from"])
         f = self._at(message)
         inbox = self._channel(f).inbox = arrays_as_rows(message.arrays)
-        f.cycle = int(message.about["cycle"])
         # Until the state is saved, the federation in memory is ahead of the disk.
         self._f = None
         calibration = {}

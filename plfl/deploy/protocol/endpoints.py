@@ -161,8 +161,8 @@ def as_server(f: Federation) -> Federation:
     """The federation as the server has it: without the clients' values, with its channel's end."""
     f.channel = ServerChannel(f.channel.shared, f.client_data.names)
     f.local.fill_(torch.nan)
-    f.moments.clear()
-    f.average.clear()
+    f.moments.rows.clear()
+    f.average = None
     return f
 
 

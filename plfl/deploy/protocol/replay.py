@@ -55,10 +55,11 @@ def replay(
     settings = study.federation
     evaluator, recorder = trainer.evaluator, Recorder.of(dataset, settings)
 
-    def report(result: Round) -> None:
-        numbers = result.present[0]
+    def report(finished: list[Round]) -> None:
+        (result,) = finished
+        numbers = result.present
         stayed = clock.progress(result.t)[numbers] == 1
-        traffic, evaluation = result.traffic[0], None
+        traffic, evaluation = result.traffic, None
         if settings.evaluates(result.t):
             received = f.global_models if f.has_global else None
             is_last = result.t == settings.rounds
@@ -68,7 +69,7 @@ def replay(
             evaluation = evaluator.score(f, received, channel)
             traffic = total(traffic, f.channel.close_round())  # shared margins of intervals
         counts = traffic | {ASKED: clock.available(result.t).astype(np.int64)}
-        losses, steps = result.losses[0][stayed], result.steps[0][stayed]
+        losses, steps = result.losses[stayed], result.steps[stayed]
         recorder.train(result.t, numbers[stayed], losses, steps, counts, None)
         if evaluation is not None:
             recorder.evaluate(result.t, evaluation, traffic, clusters_of(f))
@@ -80,7 +81,7 @@ def replay(
         client_data.windows = windows.where(_known(client_data, summary), torch.nan)
         for name, epochs in summary.calibrated.items():
             i = client_data.names.index(name)
-            rows = calibrated(f, f.method.global_parameters(f), epochs)
+            rows = calibrated(f, f.offered, epochs)
             f.restart(f.everyone[i : i + 1], rows[i : i + 1])
         run([f], engine, range(summary.t, summary.t + 1), report)
     result = agreement.tables(study, cell, recorder)

@@ -48,7 +48,6 @@ from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions
-from plfl.federated.round import groups_of, participants_of
 from plfl.files import atomic
 from plfl.results.records import MODELS, CellResult, Margins
 from plfl.tasks import task_of
@@ -121,7 +120,7 @@ class Server:
             self._round(f, t, progress)
             self._save(f, t)
         with atomic(self.checkpoint.folder.parent / MODEL) as temporary:
-            temporary.write_bytes(safetensors.torch.save(f.server_state))
+            temporary.write_bytes(safetensors.torch.save(f.server.state))
         return agreement.tables(self.study, self.cell, self.recorder)
 
     @property
@@ -155,15 +154,12 @@ class Server:
         f.clock.connected = np.isin(self.names, connected)
         for name, windows in self.members.windows.items():
             f.client_data.windows[self.names.index(name)] = windows
-        present = participants_of(f, t)
+        present = f.participants(t)
         self.recorder.epoch = self.study.federation.batch_size / f.client_data.windows.numpy()
         trained: dict[int, tuple[float, float]] = {}
         self._calibrated = {}
-        for cycle, clients in enumerate(groups_of(f, t, present)):
-            f.cycle = cycle
+        for clients in f.groups(t, present):
             trained |= self._train(f, t, clients)
-            if f.channel.shared and len(clients):
-                f.method.end_cycle(f, t)
         summary = RoundSummary(
             t,
             [self.names[i] for i in present.tolist()],
@@ -203,10 +199,10 @@ class Server:
         if f.channel.shared:
             channel = _channel(f)
             channel.outbox.clear()
-            instructions = f.method.broadcast(f, t, clients)
+            instructions = f.broadcast(t, clients)
             outbox = channel.outbox
         messages = {
-            self.names[i]: self._message("train", self.names[i], rows, round=t, cycle=f.cycle)
+            self.names[i]: self._message("train", self.names[i], rows, round=t)
             for i, rows in outbox.items()
         }
         answers = self._ask(messages, "train", "loss")
@@ -216,7 +212,7 @@ class Server:
         if f.channel.shared:
             channel.inbox = {i: arrays_as_rows(answers[self.names[i]].arrays) for i in arrived}
             kept = torch.tensor(arrived)
-            f.method.aggregate(f, t, kept, unknown_result(f, kept, instructions))
+            f.aggregate(t, kept, unknown_result(f, kept, instructions))
         for name in (self.names[i] for i in arrived):
             self.accepted[name] = t
             if epochs := answers[name].about.get("calibrated"):
@@ -233,7 +229,7 @@ class Server:
             The scores, the clients that sent margins to be shared, and the bytes of complete
             messages that shared margins add.
         """
-        held = f.method.global_parameters(f) if f.channel.shared else None
+        held = f.offered if f.channel.shared else None
         sent = {
             name: [] if held is None else [held[self.names.index(name)]]
             for name in self.members.connected(self._message("join"))

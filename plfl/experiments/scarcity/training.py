@@ -245,7 +245,7 @@ def _last_global(
     options = study.client_optimiser(cell), study.server_optimiser(cell)
     one = trainer.federation(cell, Candidate(*options, FedOpt()))
     rounds = range(1, study.federation.rounds + 1)
-    run([one], trainer.engine, rounds, lambda finished: tell(finished.t))
+    run([one], trainer.engine, rounds, lambda finished: tell(finished[0].t))
     return one.global_models.mean(dim=0)
 
 

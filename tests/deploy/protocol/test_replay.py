@@ -40,7 +40,7 @@ def assert_equal_bits(of: Study, tmp_path, splits=("P1", "P2", "P3")) -> None:
         again, f = replay(of, cell, dataset(of), history)
         pd.testing.assert_frame_equal(again.records, expected, check_exact=True)
         held = safetensors.torch.load_file(tmp_path / split / "server" / "model.safetensors")
-        for name, state in f.server_state.items():
+        for name, state in f.server.state.items():
             assert torch.equal(held[name], state), name
         for i, name in enumerate(NAMES):
             assert torch.equal(last_model(tmp_path / split / name, f.initial), f.local[i]), name

@@ -1,0 +1,75 @@
+"""What clients keep between rounds beside their models."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from plfl.optimizers.client import ClientOpt
+
+OptState = Literal["reset", "keep", "keep_personal"]
+"""What becomes of a local optimiser's state at the end of a round: `federation.opt_state`."""
+
+
+class Moments:
+    """The state of the clients' local optimisers between rounds.
+
+    Args:
+        mode: whether it is kept, for all parameters or for the personal ones only. A method may
+            change it before round 1.
+        optimiser: the ClientOpt.
+        models: the clients' models (N, P).
+    """
+
+    def __init__(self, mode: OptState, optimiser: ClientOpt, models: Tensor):
+        self.mode = mode
+        self.rows = {} if mode == "reset" else optimiser.init(models)
+        """Each entry (N, P)."""
+        self.steps = torch.zeros(len(models), 1, device=models.device).double()
+        """Local steps (N, 1) that it has behind it."""
+
+    def of(self, clients: Tensor, shared: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """A copy of the state for a round of `clients` (n,), and the steps that it has behind it.
+
+        A state that each round begins with afresh is empty, see `LocalTask.state`. With
+        `keep_personal`, that of the `shared` parameters (P,) is 0.
+        """
+        steps = self.steps[clients]
+        if self.mode == "reset":
+            return {}, steps
+        state = {name: rows[clients] for name, rows in self.rows.items()}
+        if self.mode == "keep_personal":
+            for rows in state.values():
+                rows[:, shared] = 0
+            steps = torch.where(shared, 0, steps)
+        return state, steps
+
+    def keep(self, clients: Tensor, state: dict[str, Tensor], steps: Tensor) -> None:
+        """Keep the `state` of `clients` (n,) after `steps` (n,) further steps."""
+        if self.mode != "reset":
+            self.steps[clients] += steps[:, None]
+            for name, rows in self.rows.items():
+                rows[clients] = state[name]
+
+
+class Best:
+    """The model of each client that has had the least validation error so far.
+
+    Args:
+        models: what the clients (N, P) start with.
+    """
+
+    def __init__(self, models: Tensor):
+        self.rows = models.clone()
+        """The models (N, P); until a client has a finite error, its latest one."""
+        self.least = torch.full((len(models),), torch.inf, dtype=torch.float64).to(models.device)
+        """Their validation errors (N,)."""
+
+    def keep(self, models: Tensor, errors: Tensor) -> None:
+        """Keep those of `models` (N, P) whose validation `errors` (N,) are the least so far."""
+        errors = errors.to(self.least).nan_to_num(nan=torch.inf)
+        better = (errors < self.least) | self.least.isinf()
+        self.rows[better] = models[better]
+        self.least[better] = errors[better]

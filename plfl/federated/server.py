@@ -1,0 +1,58 @@
+"""The server of a federation: the shared parameters, the ServerOpt, and an average over rounds."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from plfl.optimizers.server import ServerOpt
+from plfl.training.task import decay_at
+
+
+class Server:
+    """The shared parameters and how they step.
+
+    Args:
+        opt: the ServerOpt.
+        x0: shared parameters (d_s,) to start from.
+        clients: number of clients N.
+        ema: limit of the decay of the average over rounds (`federation.server_ema`); None: no
+            average.
+    """
+
+    def __init__(self, opt: ServerOpt, x0: Tensor, clients: int, ema: float | None):
+        self.opt, self.ema = opt, ema
+        self.state = opt.init(x0, clients)
+        """The state of the ServerOpt, see `plfl.optimizers.server`."""
+        self.average: Tensor | None = None
+        """Average of x over the rounds, (1, d_s), or (N, d_s) where each client has an x of its
+        own; None before round 1."""
+
+    @property
+    def x(self) -> Tensor:
+        """The server's parameters, by most methods (d_s,)."""
+        return self.state["x"]
+
+    @x.setter
+    def x(self, x: Tensor) -> None:
+        self.state["x"] = x
+
+    def send(self, clients: Tensor) -> Tensor:
+        """Parameters (n, d_s) for `clients` (n,)."""
+        return self.opt.send(self.state, clients)
+
+    def receive(self, clients: Tensor, updates: Tensor, weights: Tensor, t: int) -> None:
+        """Step along the `updates` (n, d_s) of `clients`, whose `weights` (n,) sum to one."""
+        self.opt.receive(self.state, clients, updates, weights, t)
+
+    def step(self, mean: Tensor) -> None:
+        """Step along a mean update (d_s,)."""
+        self.opt.step(self.state, mean)
+
+    def average_in(self, t: int, x: Tensor, x0: Tensor) -> None:
+        """Take x (N, d_s) after round `t` into the average, which starts from `x0` (d_s,)."""
+        assert self.ema is not None
+        now = x[:1] if x.stride(0) == 0 else x  # the same for all clients
+        before = x0[None] if self.average is None else self.average
+        decay = decay_at(torch.tensor(t, dtype=torch.float64), self.ema).item()
+        self.average = decay * before + (1 - decay) * now
