@@ -10,6 +10,7 @@ somebody else: their study is data, and the files that it names run only if the 
 
 import importlib.metadata
 import importlib.util
+import inspect
 import os
 import sys
 import traceback
@@ -311,22 +312,33 @@ def _plugin(origin: str, module: ModuleType, code: str) -> Plugin:
 
 
 def _check_functions(origin: str, cls: type[Algorithm]) -> None:
-    """Refuse functions that are most likely misspelt, because nothing would ever call them.
+    """Refuse functions that plfl cannot call, or never would.
 
     Raises:
-        PlflError: a function of the class has nearly the name of one that plfl calls.
+        PlflError: a function of the class has nearly the name of one that plfl calls, or has its
+            name but not its parameters.
     """
-    bases = {name for base in cls.__mro__[1:] for name in vars(base)}
+    bases = {name: value for base in cls.__mro__[:0:-1] for name, value in vars(base).items()}
     called = [name for name in bases if not name.startswith("_")]
-    own = vars(cls)
-    codes = [value.__code__ for value in own.values() if isinstance(value, FunctionType)]
-    used = {name for code in codes for name in code.co_names}  # helpers of the class itself
-    for name in own.keys() - bases - used:
-        if callable(own[name]) and (meant := get_close_matches(name, called, 1, 0.85)):
+    functions = {name: own for name, own in vars(cls).items() if isinstance(own, FunctionType)}
+    used = {name for own in functions.values() for name in own.__code__.co_names}  # its helpers
+    for name in vars(cls).keys() - bases - used:
+        if callable(vars(cls)[name]) and (meant := get_close_matches(name, called, 1, 0.85)):
             raise PlflError(
                 f"{origin}: {cls.__name__}.{name} is never called; did you mean {meant[0]!r}? If "
                 "it is a function of your own, rename it"
             )
+    for name in functions.keys() & called:
+        if not isinstance(bases[name], FunctionType):
+            continue
+        given = [*inspect.signature(bases[name]).parameters]
+        try:
+            inspect.signature(functions[name]).bind(*given)
+        except TypeError:
+            raise PlflError(
+                f"{origin}: plfl calls {cls.__name__}.{name} with ({', '.join(given)}); give it "
+                "these parameters"
+            ) from None
 
 
 def _room(cls: type[Algorithm]) -> str:

@@ -134,7 +134,9 @@ def test_all_problems_are_reported_at_once(project: Project) -> None:
     project.write("taken.py", example("CONTRIBUTING.md").replace('"signum"', '"adam"'))
     misspelt = example("CONTRIBUTING.md").replace('"signum"', '"sign"').replace("init(", "initt(")
     project.write("misspelt.py", misspelt)
-    names = ["signum", "misspelt", "broken", "wrong", "empty", "twin", "taken", "none"]
+    older = example("docs/add-an-algorithm.md").replace(" state: State,", "")
+    project.write("older.py", older.replace('"clipped"', '"older"'))
+    names = ["signum", "older", "misspelt", "broken", "wrong", "empty", "twin", "taken", "none"]
     with pytest.raises(ConfigError) as error:
         project.load(plugins=[f"{name}.py" for name in names] + ["notes.txt"], data={"clients": 0})
     for part in (
@@ -145,6 +147,7 @@ def test_all_problems_are_reported_at_once(project: Project) -> None:
         "mine/taken.py defines the local optimiser adam, as plfl does; rename one",
         "plugins: mine/none.py: the file does not exist; correct the path",
         "mine/misspelt.py: Signum.initt is never called; did you mean 'init'?",
+        "mine/older.py: plfl calls Clipped.aggregate with (self, f, state, t, clients, result)",
         "plugins: mine/notes.txt is not a Python file",
         "data.clients: 0 is not allowed",
     ):
