@@ -356,7 +356,8 @@ def by_part(study: Study, cells: list[Cell], dataset: Dataset) -> Numbers:
     clients = range(len(dataset.clients))
     windows = sum(len(dataset.starts(i, s)) for i in clients for s in EVALUATED)
     federation, network = study.federation, network_of(study, dataset.shape)
-    models = 2 * len(cells) * (federation.rounds // federation.evaluate_every)
+    scored = sum(federation.evaluates(t) for t in range(1, federation.rounds + 1))
+    models = 2 * len(cells) * scored
     trained = federation.rounds * (federation.local_steps or 0) * federation.batch_size * len(cells)
     return {
         "seconds": total,

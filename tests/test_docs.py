@@ -96,9 +96,13 @@ def test_commands_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_keys_exist(page: Path) -> None:
     reference = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     keys, section = set(), ""
-    for mark, name in re.findall(r"^(#+|\|) `([^`]+)`", reference, re.MULTILINE):
-        section = name if mark != "|" else section
-        keys |= {section, f"{section}.{name}"}
+    for title, key, owners in re.findall(
+        r"^(?:## `(.*)`|\| `(\w+)[:`][^|]*\| ((?:`\w+`,? )*))", reference, re.MULTILINE
+    ):
+        section = title or section
+        keys |= {section, f"{section}.{key}"}
+        keys |= {f"{section}.{owner}.{key}" for owner in re.findall(r"\w+", owners)}
+        keys |= {f"{section}.name"} if owners else set()
     sections = {key.split(".")[0] for key in keys}
     files = ("md", "yaml", "csv", "json", "parquet")
     for name in re.findall(r"`([a-z]+(?:\.[a-z_]+)+)[`:]", page.read_text(encoding="utf-8")):

@@ -12,7 +12,7 @@ plfl schema                         # in the root of the repository
 
 def add(commands: Commands) -> None:
     """Add `schema` to the commands of `plfl`."""
-    about = "write config.yaml, its JSON schema and its reference page"
+    about = "write the JSON schema and reference of the keys"
     add_parser(commands, "schema", about, EXAMPLES, run)
 
 

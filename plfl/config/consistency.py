@@ -1,7 +1,7 @@
-"""Whether the keys of a study fit each other: all of `plfl.config.checks`, where they can judge.
+"""Whether the keys of a study fit each other: runs the checks of `plfl.config.checks`.
 
-A key whose value is invalid by itself has its default while the others are checked. This default is
-not what the study means: the key is *unsure*, and no problem of it is reported.
+A key whose value is invalid by itself has its default while the others are checked. Such a key is
+*unsure*: checks that read it are left out.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from plfl.config.task_rules import TaskRules
 from plfl.layout import ParameterLayout, WindowShape
 
 Unsure = frozenset[str]
-"""Keys of two parts at most, such as `data.source`, whose values are not those that a study
-means."""
+"""Keys of at most two parts, such as `data.source`, whose own values are invalid."""
 
 
 class Checked(Protocol):
-    """What is checked of a `Study`, which checks itself."""
+    """The parts of a `Study` that these checks read.
+
+    `Study` calls the checks, so this module cannot import it.
+    """
 
     @property
     def data(self) -> Data: ...

@@ -5,6 +5,7 @@ reference from it. A section does not depend on any other; `plfl.config.checks` 
 together.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
@@ -28,13 +29,13 @@ class Comstock(Section):
     release: str = Field(
         "2023/comstock_amy2018_release_1", pattern=r"^\d{4}/comstock_(amy\d{4}|tmy3)_release_\d+$"
     )
-    """Release, as its folder in the public bucket is named. Building ids are valid for one release
+    """Release, as its folder in the public bucket is named. Building ids hold for one release
     only."""
     upgrade: int = Field(10, ge=0, le=99)
-    """Upgrade scenario. 0 is the building stock as it is; the paper uses 10, "New Windows"."""
+    """Upgrade scenario: 0 is the building stock as it is, 10 (paper) "New Windows"."""
     join: Literal["position", "utc"] = "position"
-    """How hourly weather is joined to 15-minute load: `position` joins row by row, as the paper's
-    authors do, which is off by one hour in IL and by three in CA; `utc` joins by true time."""
+    """How hourly weather is joined to the load: `position`, row by row (authors' code), which is
+    off by one hour in IL and three in CA, or `utc`, by true time."""
 
 
 EXPORT_ROLES = ("time_of_day", "meter")
@@ -53,74 +54,68 @@ class Meters(Section):
     folder: Path = Path("meters")
     """Folder of the files. With several states, each state has a sub-folder of its name."""
     exports: list[Path] = []
-    """Raw exports to read instead of `folder`, as `plfl data import` reads them: CSV, Parquet or
-    XLSX files, or folders of them, with one file per meter, a column per meter or a column of
-    names. `{state}` stands for the name of the state."""
+    """Raw exports to read instead of `folder`, as `plfl data import` does: files (CSV, Parquet,
+    XLSX) or folders, with a file or a column per meter or a column of names. `{state}` stands for
+    the state."""
     columns: dict[str, str] = {"timestamp": "timestamp", "load": "load"}
-    """Column names in the files. `timestamp` and `load` are required; `temperature` (°C),
-    `wind_speed` (m/s), `floor_area` (ft²), `wall_area` (m²) and `window_area` (m²) are optional.
-    Other numbers, such as a weather forecast, can have names of your own, which `data.features`
-    then lists. With `exports`, `timestamp` and `load` are detected if they are not named;
-    `time_of_day` names a column of times beside one of dates, and `meter` one of the meters' names.
-    """
+    """Columns of the files, by role: `timestamp` and `load` (with `exports`, detected), and
+    optionally `temperature` (°C), `wind_speed` (m/s), `floor_area` (ft²), `wall_area`,
+    `window_area` (m²) and names of your own, which `data.features` then lists. With `exports`, also
+    `time_of_day` beside a column of dates, and `meter`, a column of names."""
     only: list[str] = []
-    """With `exports`: names of the meters that take part (`*` and `?` are wildcards); `{state}`
-    stands for the name of the state. Empty: all."""
+    """With `exports`: names of the meters to use, with the wildcards `*` and `?`; `{state}` stands
+    for the state. Empty: all."""
     leave_out: list[str] = []
-    """With `exports`: names of meters that do not take part (`*` and `?` are wildcards)."""
+    """With `exports`: names of meters to leave out, with the same wildcards."""
     since: str | None = Field(None, pattern=_TIME)
-    """With `exports`: intervals that end by this local time, such as 2017-01-01, are left out."""
+    """With `exports`: leave out intervals that end by this local time, such as 2017-01-01."""
     until: str | None = Field(None, pattern=_TIME)
-    """With `exports`: intervals that end after this local time are left out."""
+    """With `exports`: leave out intervals that end after this local time."""
     header: int | None = Field(None, ge=1)
-    """Line of the header in CSV files, for those that begin with other lines. null: the first line;
-    with `exports`, it is detected."""
+    """Line of the header in CSV files. null: the first; with `exports`, it is detected."""
     decimal: Literal[".", ","] | None = None
     """With `exports`: the decimal separator. null: it is detected."""
     date_format: str | None = Field(None, pattern="%")
     """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: ISO, `2018-01-31 23:45`; with
     `exports`, it is detected."""
     duplicates: Literal["first", "last", "mean"] | None = None
-    """With `exports`: which of several different readings for the same time counts. null: they are
-    an error."""
+    """With `exports`: which of several different readings for one time counts. null: an error."""
     timezone: str = "UTC"
-    """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
-    zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time."""
+    """IANA zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed one
+    (`Etc/GMT+5`) for meters without daylight saving time."""
     interval: Literal[15, 30, 60] = 15
     """Minutes between readings."""
     stamp: Literal["end", "start"] = "end"
-    """Whether a timestamp marks the end or the start of its interval."""
+    """Whether a timestamp marks the `end` or the `start` of its interval."""
     unit: Literal["kWh", "Wh", "kW", "W"] = "kWh"
-    """Unit of the load column: energy in the interval (`kWh`, `Wh`) or mean power during it (`kW`,
-    `W`)."""
+    """Unit of the load: energy in the interval (`kWh`, `Wh`) or its mean power (`kW`, `W`)."""
     cumulative: bool = False
-    """The load column is a cumulative register: the load is the difference between its readings,
-    and there is a gap where the register decreases."""
+    """The load column is a cumulative register, whose differences are the load; where it decreases,
+    there is a gap."""
     max_gap: int = Field(60, ge=0)
-    """Longest gap that is filled, in minutes. The last reading before the gap is carried forward,
-    in the load and in every other column, so that no forecast uses a later reading. Windows that
-    touch a longer gap are left out."""
+    """Longest gap, in minutes, that is filled with the reading before it, in every column. Windows
+    that touch a longer gap are left out."""
     allow_negative: bool = False
-    """Accept negative loads, for example of a meter with generation behind it."""
+    """Accept negative loads, as of a meter with generation behind it."""
     missing: list[float | str] = []
-    """Values that stand for a missing reading in any column, such as -9999 or `fault`."""
+    """Values that stand for a missing reading, such as -9999 or `fault`."""
     zero_run: float | None = Field(None, gt=0)
     """Zero load for this many hours or longer is an outage: a gap. null: zeros are readings."""
     max_jump: float | None = Field(None, gt=0)
-    """A load that differs by more than this multiple of the meter's median load from the median of
-    the five readings before it is a fault: a gap. null: every load is a reading."""
+    """A load that differs from the median of the five readings before it by more than this multiple
+    of the meter's median load is a gap. null: every load is a reading."""
     units: dict[str, str] = {}
-    """Units of the columns other than the load, by role, where they are not those of `columns`:
-    `temperature` may be in `°F` or `K`, `wind_speed` in `km/h`, `mph` or `kn`, areas in `m²` or
-    `ft²`. They are converted. A column of your own may have any unit; it is only named."""
+    """Units of other columns, by role, where they are not those of `columns`: `°F` or `K`; `km/h`,
+    `mph` or `kn`; `m²` or `ft²`. They are converted. The unit of a column of your own is only
+    named."""
     timezones: dict[str, str] = {}
-    """Zones of single meters, by the name of the client (`*` and `?` are wildcards), where they are
-    not `timezone`. The first one that fits counts."""
+    """Zones of single meters that are not `timezone`, by name (`*` and `?` are wildcards); the
+    first that fits counts."""
     cut: bool = False
-    """With `exports`: keep only the longest part of a meter without a gap above `max_gap`."""
+    """With `exports`: keep a meter's longest part without a gap above `max_gap`."""
     about: Path | None = None
-    """CSV file with further information about the meters: a column `client` (the name of a meter)
-    and columns of your own. Figures use `building type` and `climate zone`. null: no file."""
+    """CSV file about the meters: a column `client` and columns of your own. Figures use `building
+    type` and `climate zone`. null: no file."""
 
     @model_validator(mode="before")
     @classmethod
@@ -155,21 +150,18 @@ class Skew(Section):
     has a partition of its own."""
 
     split: Literal["sort_and_partition", "dirichlet"] = "sort_and_partition"
-    """`sort_and_partition` divides each class into shards and gives every client `s` of them
-    (FedADC); `dirichlet` draws the label proportions of each client from a Dirichlet
-    distribution."""
+    """`sort_and_partition`: each class is divided into shards, and a client gets `s` shards
+    (FedADC). `dirichlet`: label proportions are drawn from a Dirichlet distribution."""
     s: int = Field(2, ge=1)
-    """Shards of a client, and so its largest number of labels (FedADC: 2, 3 or 4)."""
+    """Shards of a client, and so the most labels that it can have (FedADC: 2, 3 or 4)."""
     alpha: float = Field(0.5, gt=0)
-    """Concentration α of the Dirichlet distribution (FedADC: 0.5 or 0.1); the smaller, the more
+    """Concentration α of the Dirichlet distribution (FedADC: 0.5 or 0.1); a smaller one is more
     skewed."""
     sizes: Literal["equal", "by_class"] = "equal"
-    """With `dirichlet`: all clients get the same number of images, each with label proportions of
-    its own (`equal`), or each class is divided among the clients, which differ in size, too
-    (`by_class`)."""
+    """With `dirichlet`: proportions are drawn for each client, and all have equally many images
+    (`equal`), or for each class, and clients differ in size (`by_class`)."""
     validation: float = Field(1 / 3, gt=0, lt=1)
-    """Fraction of each class's held-out images that form the validation set, on which
-    hyperparameters are chosen; the others are the test set."""
+    """Fraction of each class's held-out images used for validation; the others are the test set."""
 
 
 IMAGES = {"digits": (10, 1, 8), "cifar10": (10, 3, 32), "cifar100": (100, 3, 32)}
@@ -190,25 +182,25 @@ class Data(Section):
     """The source of the clients' series or images."""
 
     source: Literal["comstock", "meters", "sample", "digits", "cifar10", "cifar100"] = "comstock"
-    """Series of loads: the public ComStock bucket, a folder of your own meters, or generated sample
-    data. Images with labels: scikit-learn's handwritten `digits`, CIFAR-10 or CIFAR-100."""
+    """Loads: `comstock` (NREL's public bucket), `meters` (your own) or `sample` (generated). Images
+    with labels: `digits` (scikit-learn), `cifar10` or `cifar100`."""
     folder: Path = Path("data")
-    """Cache of downloaded and generated files. All studies share it."""
+    """Cache of downloaded and generated files, which all studies share."""
     states: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")]] = Field(
         ["CA", "IL", "NY"], min_length=1
     )
-    """States; each is a federation of its own. With `meters` they can have any names, which are
-    also the names of the sub-folders."""
+    """States; each is a federation of its own. With `meters`: any names, which are also those of
+    the sub-folders."""
     clients: int = Field(12, ge=1)
-    """Clients per state: the first ones of the state's list of buildings (paper: 12 of 42)."""
+    """Clients per state, the first of its list of buildings (paper: 12 of 42)."""
     buildings: dict[str, list[Annotated[int, Field(ge=0, lt=2**63)]]] = {}
     """Building ids per state, in order, instead of the paper's list."""
     features: list[str] = Field(list(FEATURES), min_length=1)
-    """Inputs of the model, in order. The first must be `load`. The paper uses all eight. With
-    `meters`, columns of your own are possible, too: see `data.meters.columns`."""
+    """Inputs of the model, in order, `load` first (paper: all eight). With `meters`, also columns
+    of your own."""
     resample: Literal[30, 60] | None = None
-    """Minutes between the rows of a series, if longer than between its readings. Loads are summed
-    over this time, other values averaged. null: a row for each reading."""
+    """Minutes between rows, if longer than between readings; loads are summed, other values
+    averaged. null: a row per reading."""
     comstock: Comstock = Comstock()
     meters: Meters = Meters()
     sample: Sample = Sample()
@@ -258,16 +250,16 @@ class Lags(Section):
     first row is replaced by that of the last input row."""
 
     name: Literal["lags"]
-    """This transform."""
+    """Selects this transform."""
     days: list[Annotated[int, Field(ge=1)]] = [1, 2, 7]
     """Distances in days before the target."""
     rows: list[Annotated[int, Field(ge=1)]] = []
-    """Further distances, in rows before the target."""
+    """Further distances, in rows."""
     around: int = Field(2, ge=0)
-    """Rows before the first and after the last of these times that are read, too."""
+    """Rows before the first and after the last of these times that are read as well."""
 
     def width(self, horizons: int) -> int:
-        """Number of its columns, for windows with so many targets."""
+        """Columns that it adds to the context of a window with `horizons` targets."""
         return (len(self.days) + len(self.rows)) * (2 * self.around + horizons)
 
     def distances(self, interval: int) -> list[int]:
@@ -280,10 +272,10 @@ class Level(Section):
     (y − m)/σ and log(y/m)."""
 
     name: Literal["level"]
-    """This transform."""
+    """Selects this transform."""
 
     def width(self, horizons: int) -> int:
-        """Number of its columns, for windows with so many targets."""
+        """Columns that it adds to the context of a window with `horizons` targets."""
         return 2
 
 
@@ -291,16 +283,16 @@ class Calendar(Section):
     """Time of day and day of the week."""
 
     name: Literal["calendar"]
-    """This transform."""
+    """Selects this transform."""
     of: Literal["target", "last"] = "target"
-    """The row that they describe: the (first) target, or the last input row."""
+    """The row described: the (first) target (`target`) or the last input row (`last`)."""
     harmonics: int = Field(4, ge=0)
     """Sines and cosines of 1, 2, … times the angle of the time of day."""
     weekday: bool = True
-    """Whether to add the day of the week, one column per day (one-hot)."""
+    """Add the day of the week, one column per day."""
 
     def width(self, horizons: int) -> int:
-        """Number of its columns, for windows with so many targets."""
+        """Columns that it adds to the context of a window with `horizons` targets."""
         return 2 * self.harmonics + 7 * self.weekday
 
 
@@ -309,12 +301,12 @@ class Encoding(Section):
     the row before, over the look-ahead, and since the first row of the window."""
 
     name: Literal["encoding"]
-    """This transform."""
+    """Selects this transform."""
     bins: int = Field(16, ge=1)
-    """Bins of each number, at the quantiles of the client's own training windows."""
+    """Bins of each number, at the quantiles of the client's training windows."""
 
     def width(self, horizons: int) -> int:
-        """Number of its columns, for windows with so many targets."""
+        """Columns that it adds to the context of a window with `horizons` targets."""
         return 4 * self.bins
 
 
@@ -323,12 +315,12 @@ class Ahead(Section):
     or the calendar as an integer."""
 
     name: Literal["ahead"]
-    """This transform."""
+    """Selects this transform."""
     features: list[str] = Field(["temperature"], min_length=1)
     """Which of `data.features`, other than the load."""
 
     def width(self, horizons: int) -> int:
-        """Number of its columns, for windows with so many targets."""
+        """Columns that it adds to the context of a window with `horizons` targets."""
         return horizons * len(self.features)
 
 
@@ -340,30 +332,26 @@ class Windows(Section):
     """How series become supervised windows."""
 
     look_back: int = Field(12, ge=1)
-    """Input rows per window (paper: 12 rows of 15 minutes, 3 h)."""
+    """Input rows per window (paper: 12, that is 3 h)."""
     look_ahead: int = Field(4, ge=1)
-    """Rows from the last input row to the target (paper: 4 rows of 15 minutes, 1 h), or to the
-    first of several."""
+    """Rows from the last input row to the (first) target (paper: 4, that is 1 h)."""
     horizons: int = Field(1, ge=1)
-    """Targets of a window (paper: 1): that after `look_ahead` rows, and the rows that follow it. A
-    look-ahead of 1 and 24 horizons are the next 24 rows."""
+    """Targets per window, in successive rows (paper: 1)."""
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)
     """Fractions of training, validation and test, in the order of time (paper: 0.8, 0.1, 0.1)."""
     history: int | None = Field(None, ge=1)
-    """Number of weeks of training data: the latest ones of the training set; null: all of it."""
+    """Use only the last weeks of the training set, this many. null: all of it."""
     scaling: Literal["pooled", "per_client", "z_score"] = "pooled"
-    """Min-max scaling with the limits of the training sets of all clients of a state together
-    (`pooled`, authors' code), or of each client's own training set (`per_client`); or by the mean
-    and standard deviation of each client's own training set (`z_score`)."""
+    """Min-max scaling by the training sets of all clients of a state together (`pooled`, authors'
+    code) or of each client (`per_client`), or each client's mean and standard deviation
+    (`z_score`)."""
     target: Literal["load", "change", "scaled_change"] = "load"
-    """What is predicted: the load, scaled as above (`load`, paper), or its change from the last
-    input row, in units of the client's mean absolute change up to a target in its training set
-    (`change`) or of `scaling` (`scaled_change`). With the last two, loads among the inputs are
-    given in the same way."""
+    """What is predicted: the load, scaled (`load`, paper); its change from the last input row, in
+    units of the client's mean absolute change (`change`); or that change in units of `scaling`
+    (`scaled_change`). Loads among the inputs are given in the same way."""
     context: list[Annotated[Transform, Field(discriminator="name")]] = []
-    """Further inputs, which the model reads once per window, beside the look-back: a list of
-    transforms (`lags`, `level`, `calendar`, `encoding`, `ahead`) such as `{name: lags, days: [1,
-    7]}`. What a transform estimates is each client's own and is never sent. Empty (paper): none."""
+    """Further inputs, read once per window: a list of transforms such as `{name: lags, days: [1,
+    7]}`. What a transform estimates is never sent. Empty (paper): none."""
 
     @field_validator("horizons", mode="before")
     @classmethod
@@ -409,7 +397,7 @@ class Grid(Section):
     )
 
     method: list[str] = Field(["fedopt"], min_length=1)
-    """Methods. `fedopt` is the plain round of the paper."""
+    """Methods. `fedopt` is the paper's round."""
     client_opt: list[str] = Field(["adam", "adamams", "prox", "proxadam"], min_length=1)
     """Local optimisers (paper: these four)."""
     server_opt: list[str] = Field(
@@ -417,12 +405,12 @@ class Grid(Section):
     )
     """Server optimisers (paper: these five)."""
     sharing: list[str] = Field(["P1", "P2", "P3"], min_length=1)
-    """Sharing schemes, which say which parameters are shared. They are defined under `sharing`."""
+    """Sharing schemes, as the key `sharing` defines them."""
     seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field([10], min_length=1)
     """Seeds of the initial parameters and the minibatches (authors' code: 10)."""
     refused: Literal["error", "skip"] = "error"
-    """What to do with combinations of a method and optimisers that do not work together: report
-    them as errors, with the reasons, or leave them out of the grid."""
+    """Methods and optimisers that do not work together: an error (`error`), or left out of the grid
+    (`skip`)."""
 
 
 PerClient = Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]]
@@ -436,27 +424,25 @@ class Simulation(Section):
     """
 
     availability: float = Field(1.0, gt=0, le=1)
-    """Probability that a client selected for a round is available; others do not take part."""
+    """Probability that a selected client is available."""
     dropout: float = Field(0.0, ge=0, lt=1)
-    """Probability that a participant drops out during a round. It then uploads nothing, and its
-    personal parameters stay as they were at the start of the round."""
+    """Probability that a participant drops out of a round. It uploads nothing, and its personal
+    parameters stay as they were."""
     step_seconds: PerClient | None = None
-    """Seconds per local step (forward and backward pass of a minibatch): one number for all
-    clients, or a list with one number per client; null: local steps take no time."""
+    """Seconds per local step: one number, or one per client; null: none."""
     down_mbit: PerClient | None = None
-    """Mbit/s from the server to a client: one number for all clients, or a list with one number per
-    client; null: downloads take no time."""
+    """Mbit/s from the server to a client, given as `step_seconds` is; null: downloads take no
+    time."""
     up_mbit: PerClient | None = None
-    """Mbit/s from a client to the server: one number for all clients, or a list with one number per
-    client; null: uploads take no time."""
+    """Mbit/s from a client to the server; null: uploads take no time."""
     step_spread: float = Field(0.0, ge=0)
     """Spread of `step_seconds` among clients: standard deviation of the logarithm."""
     link_spread: float = Field(0.0, ge=0)
-    """Spread of `down_mbit` and `up_mbit` among clients: standard deviation of the logarithm."""
+    """The same for `down_mbit` and `up_mbit`."""
     trace: Path | None = None
-    """CSV or Parquet file that says when each client is available and how fast it is. Columns:
-    `client`, the start (`round` or `seconds`), and any of `available`, `step_seconds`, `down_mbit`,
-    `up_mbit`. Overrides the keys above. null: no file."""
+    """CSV or Parquet file of when each client is available and how fast it is; it overrides the
+    keys above. Columns: `client`, the start (`round` or `seconds`), and any of `available`,
+    `step_seconds`, `down_mbit`, `up_mbit`. null: no file."""
 
     def of(self, clients: Sequence[int]) -> Self:
         """The same block for some of the clients, given by their positions."""
@@ -473,79 +459,76 @@ class Calibration(Section):
     epochs: int = Field(0, ge=0)
     """Passes of a client over its training windows (FedADC: 2). 0: no calibration."""
     head: Head = "last"
-    """What is trained: the last layer of the model (`last`, FedADC), or its whole head, in the
-    PL-FL paper the MLP (`mlp`)."""
+    """What is trained: the last layer (`last`, FedADC) or the whole head (`mlp`)."""
     variant: Literal["plain", "prox", "kd"] = "plain"
-    """The loss: that of the local steps (`plain`), with a proximal term (`prox`), or FedADC+'s
-    self-distillation with the server's model as the teacher (`kd`)."""
+    """The loss: that of the local steps (`plain`), with a proximal term (`prox`), or with FedADC+'s
+    distillation from the server's model (`kd`)."""
     mu: float = Field(0.1, ge=0)
     """μ of `prox`; FedADC gives none. Above 1 / lr it makes SGD oscillate."""
     lam: float = Field(0.35, ge=0, le=1)
     """λ of `kd` (FedADC: 0.35)."""
     temperature: float = Field(1.0, gt=0)
-    """Temperature τ of a classifier's `kd`; forecasts have none."""
+    """Temperature τ of `kd`, for classifiers."""
     bins: int = Field(10, ge=2)
-    """Quantile bins of a load, for `kd`, in place of classes."""
+    """Quantile bins of a load, which `kd` uses as classes."""
 
 
 class Federation(Section):
     """The rounds of training."""
 
     rounds: int = Field(40, ge=1)
-    """Number of rounds, also called global epochs (authors' code: 40)."""
+    """Number of rounds (authors' code: 40)."""
     local_steps: int | None = Field(125, ge=1)
-    """Minibatch steps per client and round (authors' code: 125). null: `local_epochs` says how
-    many."""
+    """Minibatch steps per client and round (authors' code: 125). null: see `local_epochs`."""
     local_epochs: float | None = Field(None, gt=0)
-    """Passes E of a client over its training windows in a round: client i, which has n_i windows,
-    takes E · ⌊n_i / batch_size⌋ steps, rounded down, at least one. null: `local_steps`. One of the
-    two is null."""
+    """Passes E over the training windows per round, instead of `local_steps`: a client with n
+    windows takes E · ⌊n / batch_size⌋ steps, at least one."""
     batch_size: int = Field(16, ge=1)
     """Windows per minibatch (paper: 16)."""
     batches: Literal["draw", "epoch"] = "draw"
-    """How minibatches are chosen: `draw` draws each one without replacement from all training
-    windows (authors' code); `epoch` goes through shuffled passes over them."""
+    """Each minibatch is drawn from all training windows, without replacement within it (`draw`,
+    authors' code), or minibatches go through shuffled passes over them (`epoch`)."""
     participation: float = Field(1.0, gt=0, le=1)
     """Fraction of the clients that are selected for a round (paper: all)."""
     selection: Literal["uniform", "data_aware"] = "uniform"
-    """How the server selects them: `uniform` draws them at random (paper); `data_aware` repeats the
-    draw until the selected clients together have every label (FedADC). For this, the clients tell
-    the server before round 1 which labels they have."""
+    """How they are selected: at random (`uniform`, paper), or at random until together they have
+    every label (`data_aware`, FedADC). For this, clients tell the server their labels before round
+    1."""
     weighting: Literal["uniform", "samples"] = "uniform"
-    """Weights of the clients in the server's mean: all equal (paper), or by training windows."""
+    """Weights of the clients in the server's mean: equal (`uniform`, paper), or by training windows
+    (`samples`)."""
     loss: Literal["mse", "mae", "huber"] = "mse"
-    """Loss of the forecasts in scaled units: mean squared error (paper), mean absolute error, or
-    Huber's loss, which is squared below an error of 1 and absolute above. Tasks with a loss of
-    their own (`quantiles`, `classify`) accept the default only."""
+    """Loss in scaled units: squared (`mse`, paper), absolute (`mae`), or squared below an error of
+    1 and absolute above (`huber`). `quantiles` and `classify` have a loss of their own."""
     opt_state: Literal["reset", "keep", "keep_personal"] = "reset"
-    """State of the local optimiser at the start of a round: reset (paper), kept, or kept for the
-    personal parameters only."""
+    """State of the local optimiser at the start of a round: `reset` (paper), `keep`, or
+    `keep_personal` for the personal parameters only."""
     schedule: Literal["constant", "cosine"] = "constant"
-    """Learning rate of the local optimiser over all local steps of a training: constant (paper),
-    or falling to 0 along half a cosine wave."""
+    """Client learning rate over all local steps: `constant` (paper), or falling to 0 along half a
+    `cosine` wave."""
     warm_up: float = Field(0.0, ge=0, lt=1)
-    """Fraction of all local steps in which the learning rate first rises linearly from 0."""
+    """Fraction of all local steps in which the rate first rises linearly from 0."""
     decay: float = Field(1.0, gt=0, le=1)
-    """Factor of the learning rate from one round to the next, in addition to the schedule: the
-    rates of round t are multiplied by decay^(t − 1). 1 (paper): no decay."""
+    """Factor of the rates from one round to the next, in addition to the schedule. 1 (paper):
+    none."""
     clip: float | None = Field(None, gt=0)
-    """Largest norm of the gradient of a local step, over all parameters; a larger gradient is
-    scaled down to it before methods add anything to it. null (paper): no limit."""
+    """Largest norm of a local step's gradient, over all parameters and before methods add their
+    terms. null (paper): no limit."""
     ema: float | None = Field(None, gt=0, lt=1)
-    """Decay of an exponential moving average of each client's parameters over its local steps. The
-    average is scored as the local model; the client trains and sends its parameters as they are.
-    The decay of step t is min(ema, (1 + t)/(10 + t)). null (paper): no average."""
-    server_ema: float | None = Field(None, gt=0, lt=1)
-    """Decay of an exponential moving average of the server's models over the rounds, a temporal
-    ensemble (FedADC, section V). The average is scored as the global model; the clients receive the
-    server's parameters as they are. The decay after round t is min(server_ema, (1 + t)/(10 + t)).
+    """Decay of a moving average of each client's parameters over its local steps, which is scored
+    as the local model; training is unchanged. The decay of step t is min(ema, (1 + t)/(10 + t)).
     null (paper): no average."""
+    server_ema: float | None = Field(None, gt=0, lt=1)
+    """Decay of a moving average of the server's models over the rounds (FedADC, section V), which
+    is scored as the global model; training is unchanged. The decay after round t is min(server_ema,
+    (1 + t)/(10 + t)). null (paper): no average."""
     keep: Literal["last", "best"] = "last"
-    """Which local model of a client the last round's scores belong to: its last (paper), or that of
-    its least validation MASE among the evaluated rounds (`best`)."""
+    """The local model that is scored after the last round: the `last` (paper), or the `best` by
+    validation MASE among the evaluated rounds."""
     calibration: Calibration = Calibration()
-    evaluate_every: int = Field(10, ge=1)
-    """Rounds between evaluations (authors' code: 10). The last round is always evaluated."""
+    evaluate_every: int | None = Field(None, ge=1)
+    """Rounds between evaluations (authors' code: 10); the last round is always evaluated. null: a
+    tenth of the rounds, rounded up."""
     simulation: Simulation = Simulation()
 
     @model_validator(mode="before")
@@ -573,7 +556,8 @@ class Federation(Section):
 
     def evaluates(self, t: int) -> bool:
         """Whether the models are scored after round `t`."""
-        return t % self.evaluate_every == 0 or t == self.rounds
+        every = self.evaluate_every or math.ceil(self.rounds / 10)
+        return t % every == 0 or t == self.rounds
 
 
 class Tuning(Section):
@@ -585,18 +569,18 @@ class Tuning(Section):
     """
 
     search: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
-    """Values to try, by path: `server_opt.*.lr: [0.01, 0.1, 1]`, `method.fedprox.mu: [0.01, 0.1]`.
-    A cell tries every combination of the values whose paths match its algorithms."""
+    """Values to try, by path: `server_opt.*.lr: [0.01, 0.1, 1]`. A cell tries every combination of
+    the values whose paths match its algorithms."""
     alone: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
-    """The same for cells without a server (P3). They have fewer hyperparameters but must try
-    equally many combinations. Empty: the `client_opt` paths of `search`."""
+    """The same for cells without a server (P3), which must try equally many combinations. Empty:
+    the `client_opt` paths of `search`."""
     trials: int | None = Field(None, ge=1)
-    """Number of combinations that each cell tries, drawn as a Latin hypercube if there are more.
-    null: all of them, which must then be equally many for every cell."""
+    """Combinations that each cell tries, drawn as a Latin hypercube if there are more. null: all,
+    which must then be equally many for every cell."""
     halve_after: list[Annotated[float, Field(gt=0, lt=1)]] = []
     """Fractions of the rounds after which the worse half of each cell's trials is dropped
-    (successive halving, Jamieson and Talwalkar 2016). This is cheaper but may drop the trial that
-    would have been best in the end. Empty: every trial is trained in full."""
+    (successive halving, Jamieson and Talwalkar 2016), which may drop the one that would have been
+    best. Empty: none is dropped."""
 
     def of(self, alone: bool) -> dict[str, list[Value]]:
         """The search of cells without a server (`alone`) or of all other cells."""
@@ -610,22 +594,21 @@ class Baselines(Section):
     """LightGBM, a baseline of every study (docs/baselines.md)."""
 
     trees: int = Field(400, ge=1)
-    """Maximum number of trees. Training stops early on the validation set."""
+    """Most trees; training stops early on the validation set."""
     learning_rate: float = Field(0.1, gt=0)
     """Learning rate of the trees."""
     max_bin: int = Field(255, ge=2)
-    """Maximum number of histogram bins per feature. Fewer bins train faster."""
+    """Most histogram bins per feature; fewer train faster."""
 
 
 class Scarcity(Section):
     """Clients that join late with a short history (`plfl scarcity`)."""
 
     late: float = Field(0.0, ge=0, le=0.5)
-    """Fraction of a state's clients that join after the federation of the others has ended. They
-    train the head of its last global model. Each client is late once. 0: no client joins late."""
+    """Fraction of a state's clients that join after the federation of the others has ended and
+    train the head of its last global model. Each client is late once. 0: none."""
     head: Head = "mlp"
-    """What clients that join late train: the head of the model, in the paper the whole MLP (`mlp`),
-    or its last layer (`last`)."""
+    """What they train: the head of the model (`mlp`), or its last layer (`last`)."""
     epochs: int = Field(2, ge=1)
     """Passes over their own history (FedADC+: 2), with at most `rounds` × `local_steps` steps."""
 
@@ -636,27 +619,26 @@ class Tracking(Section):
     enabled: bool = True
     """Log the study into an MLflow database in its results folder."""
     port: int = Field(5077, ge=1, le=65535)
-    """Port on 127.0.0.1 at which `plfl ui` serves the database."""
+    """Port on 127.0.0.1 of `plfl ui`."""
     target_mase: float = Field(1.0, gt=0)
-    """Target test MASE (mean over clients). The rounds, bytes and simulated seconds needed to reach
-    it are reported. 1 is the score of persistence."""
+    """Test MASE, mean over clients; the rounds, bytes and simulated seconds needed to reach it are
+    reported."""
 
 
 class Compute(Section):
     """Use of the machine. Only `device` and `engine` can change the results."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where models are trained. `auto` uses a GPU if there is one."""
+    """Where models are trained: `cpu`, `cuda`, or `auto`, a GPU if there is one."""
     threads: int = Field(1, ge=1)
     """Processor cores per training job."""
     engine: Literal["auto", "fused", "stacked", "reference"] = "auto"
-    """Implementation of local training: `fused` is a native kernel for the CPU; `stacked` uses
-    torch on CPU or GPU; `reference` is simple and slow, to check the others. `auto` uses the
-    fastest one available."""
+    """Implementation of local training: `fused` (a native kernel for the CPU), `stacked` (torch on
+    CPU or GPU), `reference` (simple and slow, to check the others), or `auto`, the fastest one
+    available."""
     stack: Literal["sharing", "cell"] = "sharing"
     """What one training job trains: all cells of a state and sharing scheme (`sharing`), or one
     cell with all its seeds (`cell`)."""
     checkpoint_seconds: float = Field(20.0, ge=0)
-    """Minimum time between checkpoints of a training job, in seconds. A killed job loses at
-    most this much work, plus the current round. Ctrl-C and SIGTERM lose nothing: the job ends after
-    the current round and saves it."""
+    """Least seconds between checkpoints of a training job. A killed job loses this much work and
+    the current round; Ctrl-C and SIGTERM lose nothing."""

@@ -82,20 +82,18 @@ class Study(Section):
         max_length=LONGEST_NAME,
     )
     """Name of the study, of its folders in `results/` and `figures/`, and of its MLflow
-    experiment. A variant of a study with further axes is named STUDY/VARIANT (docs/axes.md)."""
+    experiment."""
     plugins: list[Path] = []
-    """Python files of your own with methods, optimisers, models, readers of meter files or figures,
-    relative to the file of the study (docs/add-an-algorithm.md). Installed packages can bring
-    more."""
+    """Python files with your own methods, optimisers, models, readers of meter files or figures,
+    relative to the study's file (docs/add-an-algorithm.md)."""
     data: Data = Data()
     windows: Windows = Windows()
     task: ChosenTask = Field(default_factory=task_rules.find(task_rules.DEFAULT))
     model: ChosenModel = Field(default_factory=find(DEFAULT))
     sharing: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")], list[str]] = PAPER_SCHEMES
-    """Sharing schemes: for each, patterns that match the names of the parameters shared through the
-    server. All other parameters are personal. `body` and `head` stand for these parts of the model.
-    P1 shares all parameters (federated learning), P2 the body, in the paper the LSTM (PL-FL), P3
-    none (local training)."""
+    """Sharing schemes: patterns of the names of the parameters that go through the server; all
+    others are personal. `body` and `head` are parts of the model, in the paper LSTM and MLP. P1 is
+    federated learning, P2 PL-FL, P3 local training."""
     grid: Grid = Grid()
     federation: Federation = Federation()
     tuning: Tuning = Tuning()
@@ -103,8 +101,8 @@ class Study(Section):
     scarcity: Scarcity = Scarcity()
     hyperparameters: Hyperparameters = Hyperparameters()
     forecasts: Literal["week", "all"] = "week"
-    """Which forecasts of the test set are kept: the first week of every cell (`week`), or also all
-    forecasts of the cells whose models are kept, as `models/STATE-SHARING.forecasts.parquet`."""
+    """Forecasts of the test set to keep: every cell's first week (`week`), or also `all` of the
+    cells whose models are kept, as `models/STATE-SHARING.forecasts.parquet`."""
     tracking: Tracking = Tracking()
     compute: Compute = Compute()
 
@@ -170,11 +168,11 @@ class Study(Section):
     def _explained(
         cls, error: ValidationError, raw: Mapping[str, Any], unsure: Unsure = frozenset()
     ) -> list[str]:
-        """All problems of `raw`, in which pydantic found an error.
+        """All problems of `raw`, in which pydantic found `error`.
 
-        Checks across blocks only run once every key is valid by itself. So invalid keys are removed
-        and the rest is checked again. It has the defaults of these keys, which the study does not
-        mean: they are `unsure`.
+        Checks across blocks only run if every key is valid by itself. So this removes the invalid
+        keys and checks the rest. The removed keys have their defaults there, which are not the
+        values that the user wrote: they are `unsure`, and no problem of them is reported.
         """
         problems = explain(error, cls)
         invalid = {".".join(map(str, found["loc"][:2])) for found in error.errors()} - {""}
@@ -200,11 +198,11 @@ class Study(Section):
         return self
 
     def _problems_of_axes(self, unsure: Unsure) -> Iterator[str]:
-        """Problems of the axes beside those that every grid has, then those of the variants that
-        the sound axes span."""
+        """Problems of the axes beside those that every grid has, then those of the variants."""
         of_axes = axes.problems(self.grid, self.tuning, type(self))
         yield from itertools.chain(*of_axes.values())
         if broken := [key for key, found in of_axes.items() if found]:
+            # Variants cannot be built; the other axes are checked without the broken ones.
             rest = self.model_dump(mode="json", exclude_unset=True)
             rest["grid"] = {k: v for k, v in rest["grid"].items() if k not in broken}
             try:
@@ -212,7 +210,7 @@ class Study(Section):
             except ValidationError as error:
                 yield from not_about(explain(error, type(self)), broken)
             return
-        of_variants: dict[str, list[str]] = {}
+        of_variants: dict[str, list[str]] = {}  # the variants that have each problem
         for label in self.places:
             raw = self._raw_variant(label)
             try:
@@ -480,7 +478,7 @@ class Study(Section):
 
     @property
     def root(self) -> Path:
-        """The results folder of the study, for a variant the one of the study that it is of."""
+        """The results folder of the study; for a variant, the folder of the whole study."""
         return Path("results") / self.name.split("/")[0]
 
     @property

@@ -19,19 +19,19 @@ PACKAGE = "plfl.tasks"
 """Holds the tasks, one file each. Only the file of the task that is named is imported."""
 DEFAULT = "forecast"
 Margins = Literal["none", "personal", "adaptive", "shared"]
-"""Whether intervals get a margin at both ends: none, one of each client's own, one of its own that
-follows its loads, or one for all."""
+"""How the intervals of forecasts are widened: not at all (`none`), by a margin of each client
+(`personal`), by such a margin that follows the client's loads (`adaptive`), or by one margin for
+all clients (`shared`)."""
 
 
 class TaskRules(Algorithm):
     """The rules of a task. `plfl.tasks.Task` adds what is computed."""
 
     own_loss: ClassVar[str | None] = None
-    """The loss that it trains with instead of `federation.loss`, in words; None: that one."""
+    """In words, the loss that replaces `federation.loss`; None if it trains with that loss."""
 
     def outputs(self, horizons: int) -> int:
-        """O, the numbers that a model returns for a window, of which the study predicts some
-        `horizons`."""
+        """O, how many numbers a model returns for a window with so many targets."""
         raise NotImplementedError
 
     def refuses_teacher(self, loss: str) -> str | None:

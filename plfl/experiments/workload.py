@@ -79,7 +79,7 @@ def _rounds(study: Study, trials: int) -> tuple[int, int]:
     trained = scored = 0
     for after, end in itertools.pairwise([0, *study.rungs]):
         trained += trials * (end - after)
-        evaluated = {t for t in range(after + 1, end) if t % study.federation.evaluate_every == 0}
+        evaluated = {t for t in range(after + 1, end) if study.federation.evaluates(t)}
         scored += trials * len(evaluated | {end})
         trials = -(-trials // 2)
     return trained, scored

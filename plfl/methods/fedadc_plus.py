@@ -64,9 +64,8 @@ class FedADCPlus(fedadc.FedADC):
     bins: int = Field(10, ge=2)
     """Quantile bins of a load, in place of the paper's classes."""
     temperature: float = Field(1.0, gt=0)
-    """Temperature τ of a classifier's self-distillation. The paper does not give it; only at 1 is
-    the loss almost the cross entropy where all labels are equally frequent, as it says. Forecasts
-    have none."""
+    """Temperature τ of a classifier's self-distillation (ours; at 1 the loss has the property that
+    the paper states)."""
 
     @property
     def simulation_only(self) -> str | None:

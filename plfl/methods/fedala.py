@@ -62,8 +62,8 @@ class FedALA(FedOpt):
     no_proximal = "its anchor would be the start of the steps, which is not x"
 
     subset: Literal["shared", "mlp", "last"] = "last"
-    """Parameters whose start is learned: all that are shared, the head of the model, in the paper
-    the whole MLP (`mlp`), or its last layer (`last`)."""
+    """Parameters whose start is learned: all that are `shared`, the head of the model (`mlp`), or
+    its last layer (`last`)."""
     eta_w: float = Field(1.0, ge=0)
     """Learning rate η_W of the weights (authors: 1)."""
     first: int = Field(10, ge=0)

@@ -56,9 +56,8 @@ class FedEff(FedOpt):
     decay: float = Field(0.95, gt=0, le=1)
     """Factor of τ from one round to the next in `EIC` and `UEIC` (ours)."""
     epoch_steps: int | None = Field(None, ge=1)
-    """Local steps that count as an epoch; null: ⌈n_i / batch_size⌉, one pass over the training
-    windows. To compare methods with equal numbers of steps, make epochs · tau · epoch_steps equal
-    to `federation.local_steps`."""
+    """Local steps that count as an epoch; null: one pass over the training windows. For a fair
+    comparison make epochs · tau · epoch_steps equal to `federation.local_steps`."""
 
     @property
     def simulation_only(self) -> str | None:

@@ -49,8 +49,8 @@ class FedSplit(FedOpt):
     own_server = "its server holds the mean of the z_i"
 
     s: float = Field(1.0, gt=0)
-    """Step size s of the proximal operator, in parameters² per loss (in theory 1/√(ℓL) for an
-    ℓ-strongly convex, L-smooth loss; for a neural network it has to be tuned)."""
+    """Step size s of the proximal operator (in theory 1/√(ℓL) for an ℓ-strongly convex, L-smooth
+    loss; tune it for a neural network)."""
 
     def init(self, f: Federation) -> State:
         return State(z=f.x0.expand(len(f.everyone), -1).clone())

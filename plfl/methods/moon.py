@@ -52,8 +52,8 @@ class Moon(FedOpt):
     temperature: float = Field(0.5, gt=0)
     """Temperature T, by which cosines are divided (paper: 0.5)."""
     features: Literal["states", "penultimate"] = "states"
-    """Hidden states of all steps of the LSTM, or the input of the last linear layer, which is the
-    output of the projection head where an image model has one (`model.projection`)."""
+    """What is compared: all hidden states of the LSTM (`states`), or the input of the last layer
+    (`penultimate`), after the projection head if there is one."""
 
     def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> Iterator[str]:
         if model.features and self.features not in model.features:

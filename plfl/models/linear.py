@@ -29,11 +29,10 @@ class Linear(Model):
     name = "linear"
 
     kind: Literal["nlinear", "dlinear"] = "nlinear"
-    """Whether the last load is subtracted from the others and added to the forecast (`nlinear`), or
-    trend and remainder have weights of their own (`dlinear`)."""
+    """`nlinear`: the last load is subtracted from the others and added to the forecast. `dlinear`:
+    trend and remainder have weights of their own."""
     average: int = Field(25, ge=1)
-    """Steps of the moving average of `dlinear` (authors' code: 25). An even number counts as the
-    next odd one."""
+    """Steps of the moving average of `dlinear` (authors' code: 25), rounded up to an odd number."""
 
     @property
     def head_patterns(self) -> list[str]:

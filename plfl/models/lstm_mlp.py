@@ -29,11 +29,10 @@ class LstmMlp(Model):
     hidden: int = Field(25, ge=1)
     """Hidden units of the LSTM (paper: 25)."""
     mlp: list[Annotated[int, Field(ge=1)]] = Field([150, 75])
-    """Widths of the hidden layers of the MLP, each followed by a per-channel PReLU (paper: 150,
-    75)."""
+    """Widths of the hidden layers of the MLP, each with a PReLU per channel (paper: 150, 75)."""
     output: Literal["abs", "linear"] = "abs"
-    """Whether the forecast is the absolute value of the last layer's output (authors' code) or the
-    output itself."""
+    """The forecast is the last layer's output (`linear`), or its absolute value (`abs`, authors'
+    code)."""
 
     def build(self, shape: WindowShape) -> nn.Module:
         return self.network(shape).module()

@@ -30,8 +30,8 @@ class Mlp(Model):
     activation: Activation = "silu"
     """What follows each hidden layer; `prelu` has a slope per unit, which is a parameter."""
     dropout: float = Field(0.0, ge=0, le=0.9)
-    """Probability that a local step drops a hidden unit, independently for each window. No units
-    are dropped in forecasts. Seed, client, round and step determine what is dropped."""
+    """Probability that a local step drops a hidden unit, for each window by itself. Forecasts drop
+    none."""
 
     def build(self, shape: WindowShape) -> nn.Module:
         return Net(shape, self.hidden, self.activation)

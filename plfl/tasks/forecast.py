@@ -43,12 +43,11 @@ class Forecast(Loads):
     name = "forecast"
 
     conformal: Margins = "none"
-    """Whether every forecast gets an interval, whose margins are such that it covers the fraction
-    `level` of the validation loads: `personal`, each client has its own margins; `adaptive`, the
-    same at first, and later margins follow the client's loads; or `shared`, one for all by way of
-    the server. With `shared`, clients that train alone have their own."""
+    """Interval of each forecast that covers the fraction `level` of the validation loads: `none`,
+    with each client's own margins (`personal`), with own margins that follow its loads
+    (`adaptive`), or with one for all, by way of the server if there is one (`shared`)."""
     level: float = Field(0.9, gt=0, lt=1)
-    """The share of loads that this interval is meant to cover."""
+    """The fraction of loads that the interval should cover."""
 
     @property
     def margins(self) -> Margins:

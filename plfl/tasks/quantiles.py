@@ -34,13 +34,12 @@ class Quantiles(Loads):
     own_loss = "the pinball loss"
 
     levels: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
-    """Levels of the quantiles, ascending, with 0.5 among them. Two levels that add up to 1 are the
-    ends of an interval: 0.05 and 0.95 those of the 90 % interval."""
+    """Levels, ascending, with 0.5 among them. Two that add up to 1, such as 0.05 and 0.95, are the
+    ends of an interval (here of 90 %)."""
     conformal: Margins = "none"
-    """Margins at both ends of every interval, by which it covers the stated fraction of the
-    validation loads: `personal`, each client has its own margins; `adaptive`, the same at first,
-    and later margins follow the client's loads; or `shared`, one for all by way of the server. With
-    `shared`, clients that train alone have their own."""
+    """Margins by which each interval covers its fraction of the validation loads: `none`, each
+    client's own (`personal`), own ones that follow its loads (`adaptive`), or one for all, by way
+    of the server if there is one (`shared`)."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Quantiles:

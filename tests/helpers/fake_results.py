@@ -213,8 +213,8 @@ def _receipt(study: Study, state: str) -> dict[str, Any]:
 
 
 def _evaluated(study: Study) -> list[int]:
-    rounds, step = study.federation.rounds, study.federation.evaluate_every
-    return sorted({*range(step, rounds + 1, step), rounds})
+    federation = study.federation
+    return [t for t in range(1, federation.rounds + 1) if federation.evaluates(t)]
 
 
 def _curve(study: Study, cell: Cell, diverged: bool, rng: np.random.Generator) -> np.ndarray:

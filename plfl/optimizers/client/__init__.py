@@ -24,8 +24,8 @@ class ClientOpt(Algorithm):
 
     lr: float
     weight_decay: float = Field(0.0, ge=0)
-    """λ of the weight decay: λ·y is added to the gradient of every parameter before the step, so it
-    passes through the moments (coupled, as in PyTorch's SGD). 0: none."""
+    """λ of the weight decay: λ·y is added to the gradient before the step, so it passes through the
+    moments (as in PyTorch's SGD)."""
 
     @property
     def coupled_decay(self) -> float:
