@@ -43,6 +43,14 @@ def add(commands: Commands) -> None:
         help="include the files that the study read. Without it, nothing shows readings of own "
         "meters",
     )
+    parser.add_argument(
+        "--outside",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="a folder outside of the current one whose files may be included. May be repeated",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -55,7 +63,8 @@ def run(options: argparse.Namespace) -> None:
     read_about(options.results)  # the folder first, then what it needs
     read = citation.read(options.citation)
     today = datetime.now(UTC).date()
-    published = publish(options.results, options.to, read, today, options.models, options.data)
+    wanted = options.models, options.data, options.outside
+    published = publish(options.results, options.to, read, today, *wanted)
     if published.without_readings:
         print("left out: readings of the meters, and all that shows them; --data includes them")
-    print(f"wrote {options.to}, licence {read.licence}")
+    print(f"wrote {options.to}, licence {read.license}")

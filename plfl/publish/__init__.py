@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -31,6 +31,7 @@ def publish(
     published: date,
     models: bool = False,
     data: bool = False,
+    outside: Iterable[Path] = (),
 ) -> contents.Published:
     """Write the crate of a finished study.
 
@@ -44,21 +45,24 @@ def publish(
         published: the date of publication.
         models: whether to include the models.
         data: whether to include the files that the study read.
+        outside: folders whose files may be included, beside the results, the figures and the
+            current folder. Any other file is refused, also one that a link leads to.
 
     Returns:
         What is published.
 
     Raises:
         PlflError: `to` exists or cannot be written.
-        ResultsError: the study is not finished, or its files are damaged.
+        ResultsError: the study is not finished, or a file is damaged or lies outside.
         DataError: a file that the study read is missing or has changed, with `data`.
     """
     if to.exists() or to.is_symlink():
         raise PlflError(f"{to}: exists already; remove it first, or name another folder or file")
     with _written(to) as folder:
-        study = contents.gather(results, folder, models, data)
+        study = contents.gather(results, folder, models, data, outside)
         croissant.write(folder, study, citation, published)
-        contents.write_checksums(folder)
+        sums = "".join(f"{e.sha256}  {e.name}\n" for e in contents.entries(folder, study))
+        (folder / contents.SUMS).write_text(sums, encoding="utf-8")
         crate.write(folder, study, citation, published)
     return study
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from plfl.errors import PlflError
 
-NAME = "CITATION.cff"
 EXAMPLE = """cff-version: 1.2.0
 message: Please cite these results.
 title: Forecasts of our campus
@@ -19,32 +18,39 @@ license: CC-BY-4.0"""
 """The least that is needed, for messages."""
 
 
-@dataclass(frozen=True)
-class Author:
+class Author(BaseModel):
     """A person or an organisation."""
 
-    name: str
+    name: str = Field(min_length=1)
     is_person: bool
     url: str | None
-    affiliation: str | None
+    affiliation: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_file(cls, raw: dict[str, Any]) -> dict[str, Any]:
+        """The keys of a CITATION.cff as those of this class."""
+        parts = map(raw.get, ("given-names", "name-particle", "family-names"))
+        person = " ".join(str(part) for part in parts if part)
+        name = person or raw.get("name") or raw.get("alias") or ""
+        url = raw.get("orcid") or raw.get("website")
+        return {"affiliation": None, **raw, "name": name, "is_person": bool(person), "url": url}
 
 
-@dataclass(frozen=True)
-class Citation:
+class Citation(BaseModel):
     """What a crate needs of a CITATION.cff."""
 
-    path: Path
-    title: str
-    authors: tuple[Author, ...]
-    licence: str
-    """An identifier of the SPDX list, such as `CC-BY-4.0`."""
-    url: str | None
+    title: str = Field(min_length=1)
+    authors: list[Author] = Field(min_length=1)
+    license: Annotated[str, BeforeValidator(lambda raw: raw[0] if isinstance(raw, list) else raw)]
+    """An identifier of the SPDX list, such as `CC-BY-4.0`. Of several, the first one holds."""
+    url: str | None = None
     """Where the results are presented, if anywhere."""
 
     @property
     def licence_url(self) -> str:
         """The page of the licence in the SPDX list."""
-        return f"https://spdx.org/licenses/{self.licence}"
+        return f"https://spdx.org/licenses/{self.license}"
 
 
 def read(path: Path) -> Citation:
@@ -54,43 +60,16 @@ def read(path: Path) -> Citation:
         PlflError: it is missing, is not YAML, or has no title, authors or licence.
     """
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return Citation.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        raise PlflError(
-            f"{path}: is missing; it says who the authors are and which licence holds. Write one, "
-            f"or name another one with --citation. For example:\n\n{EXAMPLE}"
-        ) from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise PlflError(f"{path}: cannot be read ({error}); fix it") from None
-    if not isinstance(raw, dict):
-        raise PlflError(f"{path}: is not a CITATION.cff. For example:\n\n{EXAMPLE}")
-    licence = raw.get("license")
-    licence = licence[0] if isinstance(licence, list) and licence else licence
-    lacking = [
-        name
-        for name, value, kind in (
-            ("title", raw.get("title"), str),
-            ("authors", raw.get("authors"), list),
-            ("license", licence, str),
+        problem = "is missing; it says who the authors are and which licence holds. Write one, or "
+        problem += "name another one with --citation"
+    except ValidationError as error:
+        found = (
+            f"{'.'.join(map(str, one['loc'])) or 'the file'}: {one['msg']}"
+            for one in error.errors()
         )
-        if not isinstance(value, kind) or not value
-    ]
-    authors = raw.get("authors") if "authors" not in lacking else []
-    assert isinstance(authors, list)
-    people = tuple(map(_author, authors))
-    if not all(people):
-        lacking.append("names of all authors")
-    if lacking:
-        raise PlflError(f"{path}: has no {', '.join(lacking)}. For example:\n\n{EXAMPLE}")
-    return Citation(path, raw["title"], tuple(filter(None, people)), str(licence), raw.get("url"))
-
-
-def _author(raw: Any) -> Author | None:
-    """An author; None without a name."""
-    if not isinstance(raw, dict):
-        return None
-    parts = (raw.get(part) for part in ("given-names", "name-particle", "family-names"))
-    person = " ".join(str(part) for part in parts if part)
-    name = person or str(raw.get("name") or raw.get("alias") or "")
-    url, affiliation = raw.get("orcid") or raw.get("website"), raw.get("affiliation")
-    return Author(name, bool(person), url, affiliation) if name else None
+        problem = f"cannot be used ({'; '.join(found)}); complete it"
+    except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+        problem = f"cannot be read ({error}); correct it"
+    raise PlflError(f"{path}: {problem}. For example:\n\n{EXAMPLE}")

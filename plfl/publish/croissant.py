@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -16,52 +15,33 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from plfl.files import atomic, sha256
+from plfl.files import atomic
 from plfl.publish import origins
 from plfl.publish.citation import Citation
-from plfl.publish.contents import Published, Source, described, files
-from plfl.publish.crate import media_type
+from plfl.publish.contents import Entry, Published, Source, entries, media_type
 
 NAME = "croissant.json"
+_TERMS = (
+    "citeAs column equivalentProperty samplingRate extract field fileProperty fileObject fileSet "
+    "format includes isLiveDataset jsonPath key md5 parentField path recordSet references regex "
+    "repeated replace separator source subField transform"
+)
 CONTEXT: dict[str, Any] = {
     "@language": "en",
     "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
-    "conformsTo": "dct:conformsTo",
+    "sc": "https://schema.org/",
     "cr": "http://mlcommons.org/croissant/",
     "rai": "http://mlcommons.org/croissant/RAI/",
-    "data": {"@id": "cr:data", "@type": "@json"},
-    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "equivalentProperty": "cr:equivalentProperty",
-    "samplingRate": "cr:samplingRate",
     "dct": "http://purl.org/dc/terms/",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
     "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileProperty": "cr:fileProperty",
-    "fileObject": "cr:fileObject",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    **{term: f"cr:{term}" for term in _TERMS.split()},
 }
 """The context that the specification prescribes."""
+_PARQUET = "application/x-parquet"
+"""The media type of Parquet in Croissant."""
 
 
 def write(folder: Path, published: Published, citation: Citation, day: date) -> None:
@@ -74,23 +54,27 @@ def write(folder: Path, published: Published, citation: Citation, day: date) -> 
         day: the date of publication.
     """
     study, origin = published.study, origins.of(published.study)
-    tables = [path for path in files(folder) if _of_study(folder, path)]
-    authors = [
-        {"@type": "sc:Person" if author.is_person else "sc:Organization", "name": author.name}
-        for author in citation.authors
+    tables = [
+        entry
+        for entry in entries(folder, published)
+        if entry.path.suffix == ".parquet" and not entry.name.startswith("data/")
     ]
+    names = ", ".join(author.name for author in citation.authors)
     document = {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
         "name": re.sub(r"[^\w-]", "-", study.name),
-        "description": origins.about(published),
+        "description": published.summary,
         "conformsTo": [
             "http://mlcommons.org/croissant/1.0",
             "http://mlcommons.org/croissant/RAI/1.0",
         ],
         "url": citation.url or "./",
-        "citeAs": _cite(citation, day),
-        "creator": authors,
+        "citeAs": f"{names} ({day.year}): {citation.title}",
+        "creator": [
+            {"@type": "sc:Person" if author.is_person else "sc:Organization", "name": author.name}
+            for author in citation.authors
+        ],
         "datePublished": day.isoformat(),
         "license": citation.licence_url,
         "version": "1.0.0",
@@ -98,78 +82,65 @@ def write(folder: Path, published: Published, citation: Citation, day: date) -> 
         + (f" See {origin.citation}." if origin.citation else ""),
         "rai:dataCollectionType": origin.kind,
         "distribution": [
-            *(_table(folder, path, published) for path in tables),
+            *map(_table, tables),
             *(_source(source, published) for source in published.sources),
         ],
-        "recordSet": [_records(folder, path, published) for path in tables],
+        "recordSet": list(map(_records, tables)),
     }
     with atomic(folder / NAME) as temporary:
         text = json.dumps(document, indent=1, ensure_ascii=False)
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
-def _cite(citation: Citation, day: date) -> str:
-    names = ", ".join(author.name for author in citation.authors)
-    return f"{names} ({day.year}): {citation.title}"
-
-
-def _of_study(folder: Path, path: Path) -> bool:
-    """Whether a file is a table of the study, not one that it read."""
-    return path.suffix == ".parquet" and path.relative_to(folder).parts[0] != "data"
-
-
-def _table(folder: Path, path: Path, published: Published) -> dict[str, Any]:
-    name = path.relative_to(folder).as_posix()
+def _table(entry: Entry) -> dict[str, Any]:
     return {
         "@type": "cr:FileObject",
-        "@id": name,
-        "name": name,
-        "description": described(path.name, published),
-        "contentUrl": name,
-        "contentSize": f"{path.stat().st_size} B",
-        "encodingFormat": "application/x-parquet",
-        "sha256": sha256(path),
+        "@id": entry.name,
+        "name": entry.name,
+        "description": entry.description,
+        "contentUrl": entry.name,
+        "contentSize": f"{entry.size} B",
+        "encodingFormat": _PARQUET,
+        "sha256": entry.sha256,
     }
 
 
 def _source(source: Source, published: Published) -> dict[str, Any]:
-    address = source.included or origins.address(source, published.study)
+    """A file that the study read."""
+    address = source.included or origins.address(source.path, published.study)
     where = "" if address else " Its owner keeps it; the address is that on the owner's machine."
     path = Path(source.path)
-    kind = "application/x-parquet" if path.suffix == ".parquet" else media_type(path)
     return {
         "@type": "cr:FileObject",
         "@id": f"data:{source.path}",
         "name": path.name,
         "description": f"Read by the study: {origins.of(published.study).text}.{where}",
         "contentUrl": address or source.path,
-        "encodingFormat": kind,
+        "encodingFormat": _PARQUET if path.suffix == ".parquet" else media_type(path),
         "sha256": source.sha256,
     }
 
 
-def _records(folder: Path, path: Path, published: Published) -> dict[str, Any]:
+def _records(entry: Entry) -> dict[str, Any]:
     """The columns of a table."""
-    name = path.relative_to(folder).as_posix()
-    key = name.removesuffix(".parquet")
-    return {
-        "@type": "cr:RecordSet",
-        "@id": key,
-        "name": key,
-        "description": described(path.name, published),
-        "field": list(_fields(key, name, pq.read_schema(path))),
-    }
-
-
-def _fields(key: str, name: str, schema: pa.Schema) -> Iterator[dict[str, Any]]:
-    for column in schema:
-        yield {
+    key = entry.name.removesuffix(".parquet")
+    fields = [
+        {
             "@type": "cr:Field",
             "@id": f"{key}/{column.name}",
             "name": column.name,
             "dataType": _type(column.type),
-            "source": {"fileObject": {"@id": name}, "extract": {"column": column.name}},
+            "source": {"fileObject": {"@id": entry.name}, "extract": {"column": column.name}},
         }
+        for column in pq.read_schema(entry.path)
+    ]
+    return {
+        "@type": "cr:RecordSet",
+        "@id": key,
+        "name": key,
+        "description": entry.description,
+        "field": fields,
+    }
 
 
 def _type(kind: pa.DataType) -> str:

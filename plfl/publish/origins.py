@@ -7,7 +7,6 @@ from pathlib import Path
 
 from plfl.config.study import Study
 from plfl.data.comstock.releases import BUCKET, ROOT
-from plfl.publish.contents import Published, Source
 
 
 @dataclass(frozen=True)
@@ -58,26 +57,10 @@ def of(study: Study) -> Origin:
     return _ORIGINS.get(study.data.source, _CIFAR)
 
 
-def address(source: Source, study: Study) -> str | None:
-    """Where anyone can download a file that a study read; None if nowhere."""
+def address(path: str, study: Study) -> str | None:
+    """Where anyone can download the file that a study read at `path`; None if nowhere."""
     if study.data.source != "comstock":
         return None
     folder = (study.data.folder / "comstock").as_posix()
-    key = Path(source.path).as_posix().removeprefix(f"{folder}/")
+    key = Path(path).as_posix().removeprefix(f"{folder}/")
     return f"https://{BUCKET}.s3.amazonaws.com/{ROOT}/{key}"
-
-
-def about(published: Published) -> str:
-    """The crate in a few sentences."""
-    study = published.study
-    what = "Images" if study.data.is_images else "Loads"
-    text = (
-        f"Results of the study {study.name!r} of federated learning, run with plfl "
-        f"{published.about['version']}. {what}: {of(study).text}."
-    )
-    if published.without_readings:
-        text += (
-            " The readings are not included: the tables of forecasts are empty, and the report "
-            "shows no loads."
-        )
-    return text

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
 
 from plfl.cli.main import main
 from plfl.config.study import Study
@@ -79,6 +80,16 @@ def references(value: object) -> list[str]:
 
 def files(crate: Path) -> set[str]:
     return {path.relative_to(crate).as_posix() for path in crate.rglob("*") if path.is_file()}
+
+
+def test_another_program_reads_the_crate(crate: Path) -> None:
+    read = ROCrate(crate)
+    found = {entity.id for entity in read.get_entities()}
+    assert set(entities(crate)) <= found | {"./"}
+    assert read.root_dataset["license"].id == "https://spdx.org/licenses/CC-BY-4.0"
+    assert {part.id for part in read.root_dataset["hasPart"]} == files(crate) - {
+        "ro-crate-metadata.json"
+    }
 
 
 def test_required_properties_of_ro_crate(crate: Path) -> None:
@@ -191,10 +202,13 @@ def test_readings_of_own_meters_stay(
         monkeypatch.setattr(f"{module}.available", only_week)
     results = finished(tmp_path, OWN)
     shown = pd.read_parquet(results / "forecasts.parquet")
+    (results / "models").mkdir()
+    shutil.copy(results / "forecasts.parquet", results / "models/all-P2.forecasts.parquet")
     report = (results / "index.html").read_text(encoding="utf-8")
-    published = publish(results, tmp_path / "crate", cited, DAY)
+    published = publish(results, tmp_path / "crate", cited, DAY, models=True)
     assert published.without_readings
-    for name in ("forecasts.parquet", "baseline_forecasts.parquet"):
+    tables = ["forecasts", "baseline_forecasts", "models/all-P2.forecasts"]
+    for name in (f"{table}.parquet" for table in tables):
         table = pd.read_parquet(tmp_path / "crate" / name)
         assert table.empty
         assert list(table) == list(pd.read_parquet(results / name))
@@ -210,25 +224,76 @@ def test_readings_of_own_meters_stay(
     assert "not included" in entities(tmp_path / "crate")["./"]["description"]
 
 
+def record(results: Path, **about: Any) -> None:
+    """Write keys of study.json."""
+    path = results / "study.json"
+    before = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(before | about), encoding="utf-8")
+
+
+def readings(results: Path, *names: str) -> None:
+    """Write files of meters, each with its name, and record that the study read them."""
+    for name in names:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(name)
+    digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in names}
+    record(results, sources={"all": {"files": digests}})
+
+
 def test_data_are_included_if_they_are_unchanged(
     cited: citation.Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = finished(tmp_path, OWN)
     monkeypatch.chdir(tmp_path)
-    about = json.loads((results / "study.json").read_text(encoding="utf-8"))
-    (name,) = about["sources"]["all"]["files"]
+    crate = tmp_path / "crate"
     with pytest.raises(DataError, match="was deleted since"):
-        publish(results, tmp_path / "crate", cited, DAY, data=True)
-    Path(name).parent.mkdir(parents=True)
-    Path(name).write_bytes(b"readings")
-    about["sources"]["all"]["files"][name] = hashlib.sha256(b"readings").hexdigest()
-    (results / "study.json").write_text(json.dumps(about), encoding="utf-8")
-    published = publish(results, tmp_path / "crate", cited, DAY, data=True)
+        publish(results, crate, cited, DAY, data=True)
+    names = ["north/school.csv", "south/school.csv"]  # two exports of the same name
+    readings(results, *names)
+    published = publish(results, crate, cited, DAY, data=True)
     assert not published.without_readings
-    target = f"data/all/{Path(name).name}"
-    assert (tmp_path / "crate" / target).read_bytes() == b"readings"
-    assert target in references(entities(tmp_path / "crate")["#run"]["object"])
-    assert not pd.read_parquet(tmp_path / "crate" / "forecasts.parquet").empty
+    for name in names:
+        assert (crate / "data/all" / name).read_text() == name
+        assert f"data/all/{name}" in references(entities(crate)["#run"]["object"])
+    assert not pd.read_parquet(crate / "forecasts.parquet").empty
+
+
+def test_what_lies_outside_needs_permission(
+    cited: citation.Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = finished(tmp_path / "work", OWN)
+    monkeypatch.chdir(tmp_path / "work")
+    outside = tmp_path / "outside"
+    readings(results, "../outside/school.csv", str(outside / "office.csv"))
+    with pytest.raises(ResultsError, match=f"--outside {outside}"):
+        publish(results, Path("crate"), cited, DAY, data=True)
+    readings(results, "school.csv")
+    (results / "linked.csv").symlink_to(outside / "office.csv")
+    with pytest.raises(ResultsError, match=f"--outside {outside}"):
+        publish(results, Path("crate"), cited, DAY, data=True)
+    publish(results, Path("crate"), cited, DAY, data=True, outside=[outside])
+    assert {"linked.csv", "data/all/school.csv"} <= files(Path("crate"))
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"sources": {"../../esc": {"files": {}}}},
+        {"variants": {"../../esc": {}}},
+        {"variants": {"..": {}}},
+        {"variants": ["a"]},
+        {"sources": {"CA": {"files": {"a": 1}}}},
+        {"study": {"name": "a/.."}},
+        {"versions": [1]},
+    ],
+)
+def test_names_cannot_leave_the_crate(
+    about: dict[str, Any], own: Path, cited: citation.Citation, tmp_path: Path
+) -> None:
+    record(own, **about)
+    with pytest.raises(PlflError, match=r"study\.json"):
+        publish(own, tmp_path / "new", cited, DAY)
+    assert not list(tmp_path.glob(".tmp-*")) and not (tmp_path / "new").exists()
 
 
 def test_models_are_included_on_demand(
