@@ -72,7 +72,7 @@ OWN_FILES = [
     *PICTURES,
     local(f"{RESULTS}/index.html"),
     # Models that forecast.
-    *([] if study.data.is_images else [local(f"{RESULTS}/models/index.csv")]),
+    *([local(f"{RESULTS}/models/index.csv")] if study.task.forecasts else []),
 ]
 
 
@@ -89,7 +89,7 @@ rule all:
         # MLflow compares forecasters.
         (
             local(f"{study.results}/tracked.json")
-            if study.tracking.enabled and not study.data.is_images
+            if study.tracking.enabled and study.task.forecasts
             else []
         ),
     message:

@@ -38,15 +38,6 @@ class WindowShape(NamedTuple):
     """O, numbers that a model returns for a window."""
 
 
-def image_shape(classes: int, channels: int, side: int) -> WindowShape:
-    """What a model reads of a square image and returns for it.
-
-    The rows of the window are the rows of the image; a row holds the pixels of all channels, one
-    channel after the other.
-    """
-    return WindowShape(channels * side, side, 0, classes)
-
-
 class KernelForm(NamedTuple):
     """A model in the terms of the native kernel: an LSTM, if any, and an MLP.
 

@@ -1,4 +1,4 @@
-"""Plug-ins: algorithms, models, readers of meter files and figures that are not files of plfl.
+"""Plug-ins: algorithms, models, tasks, sources, readers and figures that are not files of plfl.
 
 A plug-in is a Python file of the user's own, which a study lists under `plugins`, or a module of an
 installed package, which the package announces as an entry point of the group `plfl.plugins`. Its
@@ -35,7 +35,10 @@ ROOMS = {
     "plfl.optimizers.client": "local optimiser",
     "plfl.optimizers.server": "server optimiser",
     "plfl.models": "model",
+    "plfl.tasks": "task",
+    "plfl.data.sources": "source of data",
     "plfl.data.readers": "reader",
+    "plfl.report.reporting": "reporting",
 }
 """What the classes of a plug-in can be, by the package that has their base class."""
 FIGURES = "plfl.report.figures"

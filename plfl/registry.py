@@ -13,10 +13,13 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any, ClassVar, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, create_model
 from pydantic_core import CoreSchema
 
 from plfl.errors import PlflError
+
+Value = bool | int | float | str | None
+"""What a key of a study can be, but for lists and blocks."""
 
 
 class Section(BaseModel):
@@ -52,6 +55,19 @@ class Section(BaseModel):
         for key, text in cls.meanings().items():
             properties[key].setdefault("description", text)
         return schema
+
+
+@cache
+def extended(base: type["Section"], added: tuple[tuple[str, type["Section"]], ...]) -> Any:
+    """The section `base` with further blocks, each a key and its class; `base` without any."""
+    fields: dict[str, Any] = {
+        key: (block, Field(default_factory=block, description=block.__doc__))
+        for key, block in added
+    }
+    if not fields:
+        return base
+    about: dict[str, Any] = {"__doc__": base.__doc__, "__module__": base.__module__}
+    return create_model(base.__name__, __base__=base, **about, **fields)
 
 
 class Algorithm(Section):

@@ -43,6 +43,7 @@ def run(options: argparse.Namespace) -> None:
     import pandas as pd
 
     _check_states(study)
+    from plfl.data import sources
     from plfl.data.checks import counted
     from plfl.experiments.workload import speeds, workload
     from plfl.pipeline.jobs import duration
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
         f"{_short(limit(speed.client_steps for speed in measured.values()))}"
         for limit in ((min, max) if len(set(measured.values())) > 1 else (min,))
     )
-    assumed = "" if study.data.is_images else ", for a year of data per client"
+    assumed = sources.of(study.data).assumed
     print(
         f"\n{study.name}: {counted(int(total['cells']), 'cell')}, "
         f"{counted(int(total['trainings']), 'training')}, "
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
         "between clients and servers\n"
         f"the training itself takes about {duration(seconds)} in one job, "
         f"{duration(seconds / cores)} on {cores} cores ({trained_by}, "
-        f"{per_second} client-steps/s measured now{assumed})\n"
+        f"{per_second} client-steps/s measured now{f', for {assumed}' if assumed else ''})\n"
         f"next: plfl study {options.config}"
     )
 
@@ -84,15 +85,14 @@ def _short(number: float) -> str:
 
 
 def _check_states(study: Study) -> None:
-    from plfl.data import source
+    from plfl.data import sources
 
     problems = []
     for variant in study.variants.values():
-        if variant.data.is_images or variant.data.source == "meters":
-            continue  # the files of meters may come later
+        source = sources.of(variant.data)
         for state in variant.data.states:
             try:
-                source.buildings(variant.data, state)
+                source.check_clients(variant.data, state)
             except DataError as error:
                 problems.append(str(error))
     if problems:

@@ -49,13 +49,12 @@ def run(options: argparse.Namespace) -> None:
         DataError: files cannot be used; the message lists the errors of all files of all states.
     """
     study = _folder_study(options.what) if options.what.is_dir() else Study.load(options.what)
-    if study.data.is_images:
-        raise DataError(
-            f"data.source: {study.data.source} has images; this command checks series of loads"
-        )
     from plfl.data import source
     from plfl.data.checks import counted
     from plfl.data.describe import describe, judge
+    from plfl.data.prepare import check_loads
+
+    check_loads(study)
 
     problems = []
     for state in study.data.states:

@@ -11,8 +11,6 @@ from plfl.config.study import Cell, Study
 from plfl.errors import PlflError
 
 if TYPE_CHECKING:  # the command line starts without pandas
-    import pandas as pd
-
     from plfl.data.dataset import Dataset
     from plfl.results.records import CellResult, Models
 
@@ -45,8 +43,11 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Train a cell, with all its seeds if it is tuned, and print its test scores."""
     study, cell = Study.load(options.config).find(options.cell)
-    if (options.models or options.forecasts) and study.data.is_images:
-        raise PlflError("--models and --forecasts: of models that forecast; not for classifiers")
+    if (options.models or options.forecasts) and not study.task.forecasts:
+        raise PlflError(
+            f"--models and --forecasts: the task {study.task.name} does not forecast loads; leave "
+            "them out"
+        )
     for file in filter(None, (options.records, options.models, options.forecasts)):
         if not file.parent.is_dir():
             raise PlflError(f"{file}: the folder {file.parent} does not exist; create it")
@@ -56,6 +57,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.data.dataset import Dataset
     from plfl.data.prepare import load_examples
     from plfl.experiments.train import train
+    from plfl.report import reporting
     from plfl.results.records import write_table
 
     dataset = load_examples(study, cell.state)
@@ -74,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
 
         evaluator = Trainer.of(study, dataset).evaluator
         write_table(evaluator.test_forecasts(_models(cell, result)), options.forecasts)
-    print(_scores(study, cell, result.records))
+    print(reporting.of(study).sentence(study, cell, result.records))
 
 
 def _write_models(
@@ -95,36 +97,3 @@ def _models(cell: Cell, result: CellResult) -> Models:
     if result.models is None:
         raise PlflError(f"{cell}: has diverged, so it has no models")
     return result.models
-
-
-def _scores(study: Study, cell: Cell, records: pd.DataFrame) -> str:
-    from plfl.results import classification
-    from plfl.results.summary import summarise
-
-    if study.data.is_images:
-        target = classification.target_of(study)
-        (found,) = (
-            classification.summarise(records, study.data.source, target)
-            .query("model == 'global'")
-            .to_dict("records")
-        )
-        tuned = found["hyperparameters"] and f"; chosen on validation: {found['hyperparameters']}"
-        return (
-            f"{cell}: test accuracy {found['accuracy']:.3f} at round {found['round']}, "
-            f"{found['accuracy_tail']:.3f} over the last {classification.TAIL} evaluated rounds"
-            f"{tuned}"
-        )
-    summary = summarise(records, study.data.source)
-    last = summary[summary["chosen"] == "last"].set_index("model")
-    crossed = (last["bytes_down"] + last["bytes_up"]).iloc[0] / 1e6
-    tuned = "".join(
-        f"\n{row['model']} model, chosen on validation from {row['trials']} trials: "
-        f"{row['hyperparameters']}"
-        for row in last.reset_index().to_dict("records")
-        if row["hyperparameters"]
-    )
-    return (
-        f"{cell}{study.data.sample_suffix}: test MASE {last['mase_mean']['local']:.3f} local, "
-        f"{last['mase_mean']['global']:.3f} global (mean of {last['mase_clients']['local']} "
-        f"clients, round {last['round']['local']}); {crossed:.1f} MB{tuned}"
-    )

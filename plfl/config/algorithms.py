@@ -1,11 +1,9 @@
 """The algorithms that a configuration can name, with their hyperparameters."""
 
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from pydantic import (
-    Field,
     SerializeAsAny,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
@@ -16,7 +14,7 @@ from pydantic import (
 from plfl.config.method_rules import MethodRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.registry import Algorithm, Kind, Section, algorithms, plugged
+from plfl.registry import Algorithm, Kind, Section, algorithms, extended, plugged
 
 PACKAGES = {
     "client_opt": "plfl.optimizers.client",
@@ -39,27 +37,13 @@ class Block(Section):
 
     @classmethod
     def extended(cls) -> type[Section]:
-        return _extended(cls, tuple(plugged(PACKAGES[cls.kind]).values()))
-
-
-@cache
-def _extended(block: type[Block], added: tuple[type[Algorithm], ...]) -> type[Block]:
-    """`block` with the algorithms of plug-ins, too."""
-    return _block(block, block.__name__, block.__doc__, {cls.name: cls for cls in added})
-
-
-def _block(
-    base: type[Block], name: str, doc: str | None, listed: Mapping[str, type[Algorithm]]
-) -> type[Block]:
-    fields = {
-        key: (cls, Field(default_factory=cls, description=cls.__doc__))
-        for key, cls in listed.items()
-    }
-    return create_model(name, __base__=base, __doc__=doc, **fields) if fields else base  # type: ignore[call-overload]
+        found: type[Section] = extended(cls, tuple(plugged(PACKAGES[cls.kind]).items()))
+        return found
 
 
 def _section(name: str, doc: str, kind: str) -> type[Block]:
-    made = _block(Block, name, doc, available(kind))
+    empty = create_model(name, __base__=Block, __doc__=doc)
+    made = cast(type[Block], extended(empty, tuple(available(kind).items())))
     made.kind = kind
     return made
 

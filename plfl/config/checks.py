@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from zoneinfo import ZoneInfo, available_timezones
 
-from plfl.config import search
+from plfl.config import search, source_rules, task_rules
 from plfl.config.algorithms import available
 from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.messages import allowed
@@ -14,7 +14,6 @@ from plfl.config.sections import (
     BASELINE,
     EXPORT_KEYS,
     EXPORT_ROLES,
-    IMAGES,
     Ahead,
     Calendar,
     Compute,
@@ -31,7 +30,6 @@ from plfl.config.task_rules import TaskRules
 from plfl.errors import did_you_mean
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.registry import Algorithm
-from plfl.rounding import drawn_of
 
 Refused = Mapping[tuple[str, str, str], str]
 """The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
@@ -168,69 +166,26 @@ def _of_columns(meters: Meters, features: list[str]) -> Iterator[str]:
         )
 
 
-def of_task(task: str, data: Data) -> Iterator[str]:
+def of_task(task: TaskRules, data: Data) -> Iterator[str]:
     """Report a task for which the source has no targets."""
-    if data.is_images and task != "classify":
-        yield (
-            f"task.name: {task!r} does not fit data.source {data.source}, which has labelled "
-            "images; set it to classify, or choose another source"
-        )
-    if task == "classify" and not data.is_images:
-        yield (
-            f"task.name: 'classify' needs labelled images, but data.source {data.source} has "
-            "loads; set data.source to digits, cifar10 or cifar100, or choose another task"
-        )
-
-
-def of_images(
-    data: Data, windows: Windows, federation: Federation, tuning: Tuning
-) -> Iterator[str]:
-    """Report what cannot be done with images."""
-    classes, _, _ = IMAGES[data.source]
-    if len(data.states) != 1:
-        yield (
-            f"data.states: {data.states} are {len(data.states)} federations, but {data.source} is "
-            f"one; give one name, such as [{data.source}]"
-        )
-    skew = data.skew
-    if skew.split == "sort_and_partition" and data.clients * skew.s % classes:
-        yield (
-            f"data.skew.s: {data.clients} clients (data.clients) with {skew.s} shards each are "
-            f"{data.clients * skew.s} shards, no multiple of the {classes} classes of "
-            f"{data.source}; change one of the two"
-        )
-    if windows != Windows():
-        keys = ", ".join(sorted(windows.model_fields_set))
-        yield f"windows: {keys} have no effect on images; remove them"
-    if federation.keep == "best":
-        yield (
-            "federation.keep: 'best' needs the local models after every evaluated round, but those "
-            "of classifiers are scored after the last round only; set it to last"
-        )
-    if tuning.halve_after:
-        yield (
-            "tuning.halve_after: needs the local models before the last round, but those of "
-            "classifiers are scored after the last round only; remove it"
-        )
-
-
-def of_selection(data: Data, federation: Federation) -> Iterator[str]:
-    """Report a selection of clients by labels that they do not have, or never have together."""
-    if federation.selection != "data_aware":
+    found = data.rules.examples
+    if found == task.examples:
         return
-    if not data.is_images:
+    tasks = [name for name, cls in task_rules.available().items() if cls.examples == found]
+    fitting = source_rules.available().items()
+    others = [name for name, cls in fitting if cls.examples == task.examples]
+    yield (
+        f"task.name: {task.name!r} needs {task.examples}, but data.source {data.source} has "
+        f"{found}; set data.source to {' or '.join(others)}, or task.name to {' or '.join(tasks)}"
+    )
+
+
+def of_selection(task: TaskRules, data: Data, federation: Federation) -> Iterator[str]:
+    """Report a selection of clients by labels that they do not have."""
+    if federation.selection == "data_aware" and not task.has_labels:
         yield (
             f"federation.selection: 'data_aware' is about labels, which data.source {data.source} "
             "does not have; set it to uniform"
-        )
-        return
-    classes, _, _ = IMAGES[data.source]
-    skew, most = data.skew, drawn_of(data.clients, federation.participation)
-    if skew.split == "sort_and_partition" and most * skew.s < classes:
-        yield (
-            f"federation.selection: 'data_aware' is impossible: {most} of {data.clients} clients "
-            f"(federation.participation) with at most {skew.s} labels each (data.skew.s) have at "
-            f"most {most * skew.s} of the {classes} classes of {data.source}; raise one of the two"
         )
 
 

@@ -92,12 +92,13 @@ def _of_data(study: Checked, doubts: _Doubts) -> Iterator[str]:
     """The data, and the task with them."""
     data = study.data
     yield from checks.of_data(data)
-    if not doubts.of("data.source", "task.name"):
-        yield from checks.of_task(study.task.name, data)
-    if data.is_images:
-        yield from checks.of_images(data, study.windows, study.federation, study.tuning)
-    if not doubts.of("data.source", "data.clients"):
-        yield from checks.of_selection(data, study.federation)
+    if doubts.of("data.source", "task.name"):
+        return
+    if misfits := list(checks.of_task(study.task, data)):
+        yield from misfits
+    elif not doubts.of("data.clients"):
+        yield from study.task.problems(data, study.windows, study.federation, study.tuning)
+        yield from checks.of_selection(study.task, data, study.federation)
 
 
 def _of_training(study: Checked, doubts: _Doubts) -> Iterator[str]:
@@ -138,8 +139,5 @@ def _of_grid(study: Checked, doubts: _Doubts) -> Iterator[str]:
 
 
 def _has_shape(study: Checked) -> bool:
-    """Whether it is known what the model returns.
-
-    The number of classes follows from the images, that of other outputs from a task that fits.
-    """
-    return study.data.is_images or not any(checks.of_task(study.task.name, study.data))
+    """Whether it is known what the model reads and returns."""
+    return not any(checks.of_task(study.task, study.data))

@@ -16,6 +16,7 @@ from plfl.config import task_rules
 from plfl.config.algorithms import Block
 from plfl.config.messages import sections_in
 from plfl.config.model_rules import DEFAULT, OWN, ModelRules, available
+from plfl.config.sections import Data
 from plfl.config.study import Study
 from plfl.config.task_rules import TaskRules
 from plfl.files import atomic
@@ -46,9 +47,10 @@ GUIDES = {
 
 def generated() -> dict[str, str]:
     """The content of each generated file, by its path from the root of the repository."""
+    defaults = Study.parse({}, "the defaults")  # imports what installed packages bring
     return {
         "workflow/schemas/config.schema.json": json.dumps(schema(), indent=1) + "\n",
-        "docs/configuration.md": REFERENCE + "".join(_reference(Study(), "")),
+        "docs/configuration.md": REFERENCE + "".join(_reference(defaults, "")),
     }
 
 
@@ -70,6 +72,8 @@ def schema() -> dict[str, Any]:
     del whole["properties"]["model"]["$ref"]
     tasks = [_named(name, cls.model_json_schema()) for name, cls in task_rules.available().items()]
     whole["properties"]["task"] = {"anyOf": tasks}
+    data = Data.extended().model_json_schema()
+    whole["$defs"] |= data.pop("$defs") | {"Data": data}
     return whole
 
 

@@ -53,6 +53,11 @@ class ModelRules(Algorithm):
         """The model and its sizes in one word, such as `mlp64-64`."""
         raise NotImplementedError
 
+    def operations(self, shape: WindowShape) -> int | None:
+        """Floating-point operations of a forward pass over one window; None: about as many as those
+        of the paper's model."""
+        return None
+
     @property
     def kernel_form(self) -> KernelForm | None:
         """The model in the terms of the fused engine's kernel; None if that does not know it."""

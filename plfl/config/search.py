@@ -15,10 +15,9 @@ from pydantic import ValidationError
 from plfl.config.method_rules import MethodRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.registry import Algorithm, Kind
+from plfl.registry import Algorithm, Kind, Value
 
 KINDS = ("client_opt", "server_opt", "method")
-Value = bool | int | float | str | None
 Values = tuple[tuple[str, Value], ...]
 """Paths with the name of the algorithm, such as `client_opt.adam.lr`, and their values."""
 Search = Mapping[str, Sequence[Value]]

@@ -14,10 +14,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from plfl.config import source_rules
 from plfl.config.features import CALENDAR, FEATURES
-from plfl.config.search import Value
+from plfl.config.source_rules import SourceRules
+from plfl.errors import did_you_mean
 from plfl.layout import Head
-from plfl.registry import Section
+from plfl.registry import Section, Value, extended
 
 BASELINE = "baseline"
 """In the tables, the value of `sharing` in rows of baselines; no sharing scheme may have it."""
@@ -145,43 +147,12 @@ class Sample(Section):
     """Seed of the generator."""
 
 
-class Skew(Section):
-    """How images are divided among clients, whose labels therefore differ; every seed of the grid
-    has a partition of its own."""
-
-    split: Literal["sort_and_partition", "dirichlet"] = "sort_and_partition"
-    """`sort_and_partition`: each class is divided into shards, and a client gets `s` shards
-    (FedADC). `dirichlet`: label proportions are drawn from a Dirichlet distribution."""
-    s: int = Field(2, ge=1)
-    """Shards of a client, and so the most labels that it can have (FedADC: 2, 3 or 4)."""
-    alpha: float = Field(0.5, gt=0)
-    """Concentration α of the Dirichlet distribution (FedADC: 0.5 or 0.1); a smaller one is more
-    skewed."""
-    sizes: Literal["equal", "by_class"] = "equal"
-    """With `dirichlet`: proportions are drawn for each client, and all have equally many images
-    (`equal`), or for each class, and clients differ in size (`by_class`)."""
-    validation: float = Field(1 / 3, gt=0, lt=1)
-    """Fraction of each class's held-out images used for validation; the others are the test set."""
-
-
-IMAGES = {"digits": (10, 1, 8), "cifar10": (10, 3, 32), "cifar100": (100, 3, 32)}
-"""Of each source of images: classes, channels, and the side of an image in pixels."""
-
-ORIGINS = {
-    "comstock": "NREL ComStock, simulated (EnergyPlus)",
-    "meters": "own meters",
-    "sample": "sample data",
-    "digits": "handwritten digits (scikit-learn)",
-    "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
-}
-"""Description of each source, as shown on the page and in MLflow."""
-
-
 class Data(Section):
     """The source of the clients' series or images."""
 
-    source: Literal["comstock", "meters", "sample", "digits", "cifar10", "cifar100"] = "comstock"
+    source: str = Field(
+        "comstock", json_schema_extra=lambda s: s.update(enum=[*source_rules.available()])
+    )
     """Loads: `comstock` (NREL's public bucket), `meters` (your own) or `sample` (generated). Images
     with labels: `digits` (scikit-learn), `cifar10` or `cifar100`."""
     folder: Path = Path("data")
@@ -204,12 +175,28 @@ class Data(Section):
     comstock: Comstock = Comstock()
     meters: Meters = Meters()
     sample: Sample = Sample()
-    skew: Skew = Skew()
+
+    @classmethod
+    def extended(cls) -> type[Self]:
+        found: type[Self] = extended(cls, tuple(source_rules.added_blocks().items()))
+        return found
+
+    @field_validator("source")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in (known := source_rules.available()):
+            raise ValueError(f"it is one of {', '.join(known)}{did_you_mean(name, known)}")
+        return name
+
+    @property
+    def rules(self) -> type[SourceRules]:
+        """The rules of the source."""
+        return source_rules.find(self.source)
 
     @property
     def origin(self) -> str:
         """What the data are. Whether own meters are measured is not known."""
-        return ORIGINS[self.source]
+        return self.rules.origin.label
 
     @property
     def is_sample(self) -> bool:
@@ -220,11 +207,6 @@ class Data(Section):
     def sample_suffix(self) -> str:
         """What a title adds if they are sample data; otherwise empty."""
         return " (sample data)" if self.is_sample else ""
-
-    @property
-    def is_images(self) -> bool:
-        """Whether the clients hold labelled images instead of series of loads."""
-        return self.source in IMAGES
 
     @property
     def interval(self) -> int:

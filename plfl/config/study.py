@@ -10,7 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, model_validator
+from pydantic import (
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 
 from plfl import plugins
 from plfl.config import axes, checks, consistency, task_rules
@@ -25,7 +33,6 @@ from plfl.config.model_rules import DEFAULT, ChosenModel, find
 from plfl.config.plugged import with_plugins
 from plfl.config.search import Candidate
 from plfl.config.sections import (
-    IMAGES,
     Baselines,
     Compute,
     Data,
@@ -39,7 +46,7 @@ from plfl.config.sections import (
 from plfl.config.task_rules import ChosenTask
 from plfl.errors import ConfigError, DataError, did_you_mean
 from plfl.files import sha256
-from plfl.layout import ParameterLayout, WindowShape, image_shape
+from plfl.layout import ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.registry import Algorithm, Section
@@ -86,7 +93,7 @@ class Study(Section):
     plugins: list[Path] = []
     """Python files with your own methods, optimisers, models, readers of meter files or figures,
     relative to the study's file (docs/add-an-algorithm.md)."""
-    data: Data = Data()
+    data: SerializeAsAny[Data] = Field(default_factory=lambda: Data.extended()())
     windows: Windows = Windows()
     task: ChosenTask = Field(default_factory=task_rules.find(task_rules.DEFAULT))
     model: ChosenModel = Field(default_factory=find(DEFAULT))
@@ -107,6 +114,12 @@ class Study(Section):
     compute: Compute = Compute()
 
     # -- reading and checking --------------------------------------------------------------------
+
+    @field_validator("data", mode="wrap")
+    @classmethod
+    def _with_blocks_of_plugins(cls, raw: Any, built_in: ValidatorFunctionWrapHandler) -> Any:
+        block = Data.extended()
+        return block.model_validate(raw) if isinstance(raw, Mapping) else built_in(raw)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -299,12 +312,8 @@ class Study(Section):
 
     @property
     def window_shape(self) -> WindowShape:
-        """What the model reads of a window and returns; a window may be an image."""
-        if self.data.is_images:
-            return image_shape(*IMAGES[self.data.source])
-        windows = self.windows
-        sizes = len(self.data.inputs), windows.look_back, windows.context_width
-        return WindowShape(*sizes, self.task.outputs(windows.horizons))
+        """What the model reads of a window and returns."""
+        return self.task.window_shape(self.data, self.windows)
 
     @property
     def layout(self) -> ParameterLayout:
@@ -443,8 +452,7 @@ class Study(Section):
             settings["trace"] = _digest_of(path)
         if self.task.name != task_rules.DEFAULT or self.task.margins != "none":
             settings["task"] = self.task.settings
-        if self.data.is_images:  # files hold images before they are divided
-            settings["clients"] = [self.data.clients, self.data.skew.model_dump(mode="json")]
+        settings |= self.task.dealt(self.data)
         alone = self.is_alone(cell)
         if self.trials(cell) > 1:
             settings["tuning"] = [self.tuning.of(alone), self.tuning.trials, self.grid.seeds]
@@ -489,7 +497,8 @@ class Study(Section):
 
 def _of_plugins(problem: str) -> bool:
     """Whether a problem is a name that a plug-in could define."""
-    return bool(re.match(r"(grid\.\w+|hyperparameters\.[\w.]+|model\.name): .*unknown", problem))
+    names = r"grid\.\w+|hyperparameters\.[\w.]+|(model|task)\.name|data\.source"
+    return bool(re.match(rf"({names}): .*(unknown|it is one of)", problem))
 
 
 def _some(labels: list[str], most: int = 3) -> str:

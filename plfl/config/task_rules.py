@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -11,8 +12,10 @@ from pydantic import (
     model_serializer,
 )
 
-from plfl import registry
+from plfl import plugins, registry
 from plfl.config.named_block import chosen
+from plfl.config.sections import Data, Federation, Tuning, Windows
+from plfl.layout import WindowShape
 from plfl.registry import Algorithm
 
 PACKAGE = "plfl.tasks"
@@ -27,12 +30,48 @@ all clients (`shared`)."""
 class TaskRules(Algorithm):
     """The rules of a task. `plfl.tasks.Task` adds what is computed."""
 
+    examples: ClassVar[str] = "loads"
+    """What the source has to give, in one word (`SourceRules.examples`). It also names what is made
+    of the results (`plfl.report.reporting`)."""
     own_loss: ClassVar[str | None] = None
     """In words, the loss that replaces `federation.loss`; None if it trains with that loss."""
+    forecasts: ClassVar[bool] = True
+    """Whether its models forecast loads: the best ones are kept for `plfl forecast`, and MLflow
+    compares them."""
+    common_windows: ClassVar[bool] = False
+    """Whether all clients' models are scored on the same windows, those of local models in the last
+    round only, because they take long."""
+    has_labels: ClassVar[bool] = False
+    """Whether its targets are labels, by which participants can be selected."""
+    small: ClassVar[tuple[dict[str, Any], ...]] = tuple(
+        {
+            "data": {"source": "sample", "clients": 4},
+            "model": {"hidden": hidden, "mlp": [mlp]},
+            "sharing": {"all": ["*"], "most": ["lstm.*", "mlp.0.*"]},
+        }
+        for hidden, mlp in ((2, 3), (3, 3), (3, 5))
+    )
+    """Studies with models of three sizes, on which the messages of methods are counted. The numbers
+    of parameters, in the body and besides, tell apart what the size of a message depends on."""
 
     def outputs(self, horizons: int) -> int:
         """O, how many numbers a model returns for a window with so many targets."""
         raise NotImplementedError
+
+    def window_shape(self, data: Data, windows: Windows) -> WindowShape:
+        """What a model reads of a window and returns, given a source with the task's examples."""
+        sizes = len(data.inputs), windows.look_back, windows.context_width
+        return WindowShape(*sizes, self.outputs(windows.horizons))
+
+    def problems(
+        self, data: Data, windows: Windows, federation: Federation, tuning: Tuning
+    ) -> Iterator[str]:
+        """Why it cannot be trained with these settings, a line for each problem."""
+        return iter(())
+
+    def dealt(self, data: Data) -> dict[str, Any]:
+        """The settings by which examples are divided among clients after they are read."""
+        return {}
 
     def refuses_teacher(self, loss: str) -> str | None:
         """Why a teacher's outputs cannot be mixed into the targets with `federation.loss`; None if
@@ -48,6 +87,8 @@ class TaskRules(Algorithm):
     def settings(self) -> dict[str, Any]:
         """Everything that determines what is predicted."""
         settings: dict[str, Any] = self.model_dump(mode="json")
+        if plugin := plugins.of(type(self)):
+            settings["plugin"] = plugin.digest
         return settings
 
     @model_serializer(mode="wrap")

@@ -25,6 +25,8 @@ from plfl.layout import WindowShape
 Split = Literal["train", "validation", "test"]
 WEEK = 7 * 24 * 60
 """Minutes in a week."""
+YEAR = 365 * 24 * 60
+"""Minutes in a year."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 EVALUATED = SPLITS[1:]
 """Those that models are scored on."""

@@ -1,8 +1,52 @@
-"""What clients train on, whether series or images."""
+"""What clients train on: the examples of a federation, such as windows of series or images."""
 
-from plfl.data.dataset import Dataset
-from plfl.data.images.dataset import ImageDataset
+from __future__ import annotations
 
-Examples = Dataset | ImageDataset
-"""The data of a federation. Engines and clients use what both have: names of clients, rows of
-features, context and targets, the start rows of a client's windows, and their shape."""
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.data.dataset import Split
+from plfl.layout import WindowShape
+
+
+class Examples(Protocol):
+    """The data of a federation, as engines and clients read them.
+
+    An example is a window of `look_back` rows of one table; its start row stands for it.
+    """
+
+    @property
+    def clients(self) -> NDArray[np.str_]:
+        """Names of the N clients."""
+
+    @property
+    def features(self) -> NDArray[np.float32]:
+        """Rows (R, F) of inputs."""
+
+    @property
+    def context(self) -> NDArray[np.float32]:
+        """Further inputs (R, G) of the window whose last row this is."""
+
+    @property
+    def targets(self) -> NDArray[np.float32]:
+        """Target (R, ...) of the window whose last row this is, as the task reads it."""
+
+    @property
+    def relative(self) -> bool:
+        """Whether the first feature is read relative to the window's last row."""
+
+    @property
+    def look_back(self) -> int:
+        """T, rows of a window."""
+
+    @property
+    def shape(self) -> WindowShape:
+        """What a model reads of a window."""
+
+    def starts(self, client: int, split: Split) -> NDArray[np.int64]:
+        """Start rows of the windows in one split of a client."""
+
+    def of_seed(self, seed: int) -> Self:
+        """The data as the federation of a seed holds them."""

@@ -1,13 +1,9 @@
-"""The dataset of a study's federation, from its source to its windows or images, in one call."""
-
-from pathlib import Path
+"""The dataset of a study's federation, from its source to its windows, in one call."""
 
 from plfl.config.study import Study
-from plfl.data import source, windows
+from plfl.data import sources
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
-from plfl.data.images.dataset import ImageDataset
-from plfl.data.images.pool import ImagePool
 from plfl.errors import ConfigError
 
 
@@ -24,54 +20,32 @@ def load_dataset(study: Study, state: str) -> Dataset:
         The clients' series as scaled features, indexed by windows. Loads are in kWh per interval.
 
     Raises:
-        ConfigError: the source has images.
+        ConfigError: the source has no loads.
         DataError: a file is missing, unreachable or damaged, or a series is too short or contains
             values that cannot be used; the message names the file and the remedy.
         PlflError: the disk is full or `data.folder` cannot be written.
     """
-    if study.data.is_images:
-        problem = f"data.source: {study.data.source} has labelled images, but this needs loads"
-        raise ConfigError(study.name, [f"{problem}; use a study of loads"])
-    source.fetch(study.data, state)
-    return windows.build(source.load(study.data, state), study.windows)
+    check_loads(study)
+    found = load_examples(study, state)
+    assert isinstance(found, Dataset)
+    return found
 
 
 def load_examples(study: Study, state: str) -> Examples:
-    """What `load_dataset` loads or, where the source has images, these, divided among the clients.
+    """What `load_dataset` loads, or the examples that another source has instead of loads.
 
     Raises:
-        DataError: see there, or the images cannot be divided.
-        PlflError: see there.
+        DataError, PlflError: see there.
     """
-    if study.data.is_images:
-        source.fetch(study.data, state)
-        return _dealt(study, source.images(study.data))
-    return load_dataset(study, state)
+    return sources.of(study.data).examples_of(study, state)
 
 
-def save_dataset(study: Study, state: str, path: Path) -> None:
-    """Write what `load_file` reads, from files that `source.fetch` has brought to this machine.
+def check_loads(study: Study) -> None:
+    """Check that a study is about loads.
 
     Raises:
-        DataError: a file is missing or damaged, or a series cannot be used.
-        PlflError: the disk is full or `path` cannot be written.
+        ConfigError: its source has other examples.
     """
-    if study.data.is_images:
-        source.images(study.data).save(path)
-    else:
-        windows.build(source.load(study.data, state), study.windows).save(path)
-
-
-def load_file(study: Study, path: Path) -> Examples:
-    """Read what `save_dataset` wrote; images are divided as the study says.
-
-    Raises:
-        DataError: the file is missing or damaged, or the images cannot be divided.
-    """
-    if study.data.is_images:
-        return _dealt(study, ImagePool.load_file(path))
-    return Dataset.load_file(path)
-
-
-def _dealt(study: Study, pool: ImagePool) -> ImageDataset:
-    return ImageDataset.of(pool, study.data.skew, study.data.clients, study.grid.seeds[0])
+    if (found := study.data.rules.examples) != "loads":
+        problem = f"data.source: {study.data.source} has {found}, but this needs loads"
+        raise ConfigError(study.name, [f"{problem}; use a study of loads"])

@@ -1,5 +1,4 @@
-"""One interface to all sources: series of the ComStock bucket, of own meters and of sample data,
-and labelled images.
+"""Series of loads: of the ComStock bucket, of own meters and of sample data.
 
 `fetch` brings the files of a state to this machine and returns a receipt that lists them; `load`
 reads them into the clients' tables. Only `fetch` uses the network.
@@ -28,21 +27,10 @@ if TYPE_CHECKING:  # see above
     import pandas as pd
 
     from plfl.data.comstock.series import Building
-    from plfl.data.images.pool import ImagePool
 
 Receipt = dict[str, Any]
 """`source`; `files`: the SHA-256 of each file, by its path from the working directory; `clients`:
 by name, further information about each client as text."""
-
-MODULES = {
-    "comstock": "plfl.data.comstock.download",
-    "meters": "plfl.data.meters",
-    "sample": "plfl.data.sample.store",
-    "digits": "plfl.data.images.digits",
-    "cifar10": "plfl.data.images.cifar",
-    "cifar100": "plfl.data.images.cifar",
-}
-"""The module of each source, so that a change in one re-runs only the studies that use it."""
 
 
 def buildings(data: Data, state: str) -> list[int]:
@@ -66,14 +54,11 @@ def buildings(data: Data, state: str) -> list[int]:
 
 
 def settings(data: Data, state: str) -> dict[str, Any]:
-    """The part of the configuration that determines the series of a state's clients, or the images
-    before they are divided.
+    """The part of the configuration that determines the series of a state's clients.
 
     Raises:
         DataError: see `buildings`.
     """
-    if data.is_images:
-        return data.model_dump(mode="json", include={"source", "folder"})
     blocks = {"meters"} if data.source == "meters" else {"comstock", data.source}
     ids = [] if data.source == "meters" else buildings(data, state)
     keys = {"source", "folder", "clients", "features", *blocks}
@@ -103,15 +88,10 @@ def own_files(data: Data, state: str) -> list[Path]:
 def fetch(data: Data, state: str) -> Receipt:
     """Bring the files of a state's clients to this machine: download, generate or find them.
 
-    scikit-learn contains the handwritten digits; they have no file.
-
     Raises:
         DataError: a file is missing, unreachable or damaged.
         PlflError: the disk is full or the folder cannot be written.
     """
-    if data.is_images:
-        archives = [] if data.source == "digits" else [_archive(data)]
-        return {"source": data.source, "files": _digests(archives), "clients": {}}
     root = _root(data)
     if data.source != "meters":
         sweep(root)
@@ -119,7 +99,7 @@ def fetch(data: Data, state: str) -> Receipt:
         from plfl.data.comstock.download import download
 
         found, receipt = download(data, state, buildings(data, state))
-        digests = {str(root / key): entry["sha256"] for key, entry in receipt["files"].items()}
+        files = {str(root / key): entry["sha256"] for key, entry in receipt["files"].items()}
         known = _known_of(found)
     elif data.source == "sample":
         from plfl.data.comstock import series as comstock
@@ -128,19 +108,19 @@ def fetch(data: Data, state: str) -> Receipt:
         ids = buildings(data, state)
         release, upgrade = data.comstock.release, data.comstock.upgrade
         paths = sample.generate(root, release, upgrade, state, ids, data.sample.seed)
-        digests = _digests(paths)
+        files = digests(paths)
         layout = releases.Layout.of(data)
         known = _known_of(comstock.buildings(root, layout, state, ids, data.features))
     else:
         from plfl.data import meters
 
-        digests = _digests(own_files(data, state))
+        files = digests(own_files(data, state))
         about = meters.known(data.meters)
         known = {
             name: {"file": path.as_posix(), **about.get(name, {})}
             for name, path in meters.clients(data, state).items()
         }
-    return {"source": data.source, "files": digests, "clients": known}
+    return {"source": data.source, "files": files, "clients": known}
 
 
 def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
@@ -162,21 +142,6 @@ def load(data: Data, state: str) -> dict[str, pd.DataFrame]:
     if minutes := data.resample:
         series = {name: resampled(table, minutes) for name, table in series.items()}
     return {name: assemble(table, data.features) for name, table in series.items()}
-
-
-def images(data: Data) -> ImagePool:
-    """The images of a source before they are divided among clients.
-
-    Raises:
-        DataError: the file is missing or damaged.
-    """
-    if data.source == "digits":
-        from plfl.data.images import digits
-
-        return digits.read()
-    from plfl.data.images import cifar
-
-    return cifar.read(cifar.ARCHIVES[data.source], _archive(data))
 
 
 def read_receipt(path: Path) -> Receipt:
@@ -234,22 +199,12 @@ def _known_of(buildings: Iterable[Building]) -> dict[str, dict[str, str]]:
     }
 
 
-def _archive(data: Data) -> Path:
-    """The file of CIFAR-10 or CIFAR-100, which is downloaded if it is not there.
-
-    Raises:
-        DataError: it is missing and cannot be downloaded, or is not the published file.
-    """
-    from plfl.data.images import cifar
-
-    return cifar.fetch(cifar.ARCHIVES[data.source], data.folder / "cifar")
-
-
 def _root(data: Data) -> Path:
     """The folder of the files in ComStock's layout. Sample data have a folder of their own."""
     is_sample = data.source == "sample"
     return data.folder / (f"sample-{data.sample.seed}" if is_sample else "comstock")
 
 
-def _digests(paths: Iterable[Path]) -> dict[str, str]:
+def digests(paths: Iterable[Path]) -> dict[str, str]:
+    """The SHA-256 of files, as a receipt lists them."""
     return {str(path): sha256(path) for path in paths}

@@ -13,17 +13,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl import methods
+from plfl.config import task_rules
 from plfl.config.study import Study
-from plfl.data.dataset import Dataset
-from plfl.data.images.dataset import ImageDataset
-from plfl.data.images.pool import ImagePool
-from plfl.data.windows import build
+from plfl.data import sources
 from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.round import run
@@ -36,21 +33,6 @@ FLOAT = 4
 """Bytes of a float."""
 ROUNDS = 3
 """Rounds trained; the last is counted, since some methods have nothing to add to the first."""
-SHAPES: tuple[dict[str, Any], ...] = (
-    {"hidden": 2, "mlp": [3]},
-    {"hidden": 3, "mlp": [3]},
-    {"hidden": 3, "mlp": [5]},
-)
-"""Models whose numbers of parameters, in the LSTM and besides, tell a, b and c apart."""
-CLASSIFIERS: tuple[dict[str, Any], ...] = (
-    {"name": "cnn", "blocks": [[1], [1]], "hidden": [2]},
-    {"name": "cnn", "blocks": [[1], [1]], "hidden": [3]},
-    {"name": "cnn", "blocks": [[1], [2]], "hidden": [3]},
-)
-"""The same for methods that are defined for classifiers only."""
-SCHEMES = {"all": ["*"], "most": ["lstm.*", "mlp.0.*"]}
-"""Sharing schemes; the first that a method works with is counted."""
-CLIENTS = 4
 
 
 class Random:
@@ -93,8 +75,8 @@ def sizes(method: str) -> Sizes | None:
     pair = _accepted(method)
     if pair is None:
         return None
-    shapes = SHAPES if _of_loads(method) else CLASSIFIERS
-    counted = [_counted(method, *pair, shape) for shape in shapes]
+    task = task_rules.find(methods.available()[method].only_task or task_rules.DEFAULT)
+    counted = [_counted(method, *pair, blocks) for blocks in task.small]
     terms = np.array([some for _, some in counted])
     return Sizes(*(_as_terms(terms, some) for some in np.transpose([n for n, _ in counted])))
 
@@ -117,32 +99,27 @@ def _accepted(method: str) -> tuple[str, str] | None:
 def _study(blocks: dict[str, Any]) -> Study:
     # FedADC with double momentum averages its gradients; no other method minds.
     raw = {
-        "data": {"source": "sample", "states": ["XX"], "clients": CLIENTS},
         "hyperparameters": {"client_opt": {"sgdm": {"dampening": 0.9}}},
         "federation": {"rounds": ROUNDS, "local_steps": 2, "batch_size": 4},
     }
-    return Study.parse(raw | blocks, "message sizes")
+    data = {"source": "sample", "states": ["XX"], **blocks.get("data", {})}
+    return Study.parse(raw | blocks | {"data": data}, "message sizes")
 
 
 def _counted(
-    method: str, client_opt: str, server_opt: str, shape: dict[str, Any]
+    method: str, client_opt: str, server_opt: str, blocks: dict[str, Any]
 ) -> tuple[NDArray[np.float64], tuple[int, int, int]]:
-    """Floats (4,) as in `Sizes` with a model of `SHAPES`, and its (d_s, d_φ, 1)."""
+    """Floats (4,) as in `Sizes` in a study with these `blocks`, and its (d_s, d_φ, 1)."""
     grid = {
         "method": [method],
         "client_opt": [client_opt],
         "server_opt": [server_opt],
-        "sharing": list(SCHEMES),
+        "sharing": list(blocks["sharing"]),  # the first that the method works with is counted
         "refused": "skip",
     }
-    blocks: dict[str, Any] = {"model": shape, "grid": grid, "sharing": SCHEMES}
-    if not _of_loads(method):
-        digits = {"source": "digits", "states": ["XX"], "clients": 5}
-        blocks |= {"data": digits, "task": {"name": "classify"}, "sharing": {"all": ["*"]}}
-        grid["sharing"] = ["all"]
-    study = _study(blocks)
+    study = _study(blocks | {"grid": grid})
     cell, engine = study.cells[0], Random(study.window_shape.outputs)
-    dataset = _dataset() if _of_loads(method) else _images(study)
+    dataset = sources.of(study.data).noise(study, study.data.clients)
     network = network_of(study, dataset.shape)
     client_data = ClientData(dataset, engine, study.federation, cell.seed, task_of(study))
     f = federation_of(study, cell, study.candidates(cell)[0], network, client_data)
@@ -154,32 +131,6 @@ def _counted(
     ]
     embedding = int(network.layout.mask(["body"]).sum())
     return np.array(floats), (f.channel.shared, embedding, 1)
-
-
-def _of_loads(method: str) -> bool:
-    """Whether a method can forecast loads."""
-    return methods.available()[method].only_task != "classify"
-
-
-@cache
-def _dataset() -> Dataset:
-    """Two days of noise for every client, scaled."""
-    random, stamps = (
-        np.random.default_rng(0),
-        pd.date_range("2018-01-01", periods=200, freq="15min"),
-    )
-    tables = {
-        f"client {i}": pd.DataFrame({"load": 1 + random.random(len(stamps))}, stamps)
-        for i in range(CLIENTS)
-    }
-    return build(tables, Study().windows)
-
-
-def _images(study: Study) -> ImageDataset:
-    """Two hundred empty images of ten classes, half of them to train on."""
-    pixels, labels = np.zeros((200, 1, 8, 8), np.uint8), np.arange(200) % 10
-    pool = ImagePool(pixels, labels, 100, np.zeros(1), np.ones(1))
-    return ImageDataset.of(pool, study.data.skew, study.data.clients, seed=0)
 
 
 def _as_terms(terms: NDArray[np.int64], counts: NDArray[np.float64]) -> str:

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from plfl.config.search import Candidate, Values
 from plfl.config.study import Cell, Study
 from plfl.data.examples import Examples
-from plfl.data.images.dataset import ImageDataset
-from plfl.experiments.image_evaluation import ImageEvaluator
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
 from plfl.experiments.trials import Trial, best_groups, chosen_values, halved
@@ -49,7 +47,7 @@ def train(
     Args:
         study: the study.
         cells: some of its cells.
-        dataset: the windows or images of their state.
+        dataset: the examples of their state.
         progress: called with the number of every finished round.
         checkpoint: where an interrupted training goes on; it gives the same bits.
 
@@ -104,12 +102,7 @@ class _Job:
         self.trainer, self.trials, self.running = trainer, trials, trials
         self.settings = trainer.study.federation
         self.progress, self.checkpoint = progress, checkpoint
-        dataset = trainer.dataset
-        self.evaluator = (
-            ImageEvaluator(dataset, trainer.engine)
-            if isinstance(dataset, ImageDataset)
-            else trainer.evaluator
-        )
+        self.evaluator = trainer.examiner
 
     def run(self) -> list[Trial]:
         """Train from round 1 or from the checkpoint on; the trials that reach the last round."""

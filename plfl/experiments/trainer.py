@@ -11,6 +11,7 @@ from plfl.config.search import Candidate
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
+from plfl.experiments.common_evaluation import CommonEvaluator
 from plfl.experiments.evaluation import Evaluator
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
@@ -58,6 +59,13 @@ class Trainer:
     def evaluator(self) -> Evaluator:
         """Scores forecasters on the series."""
         return Evaluator(self.series, self.engine, self.task)
+
+    @property
+    def examiner(self) -> Evaluator | CommonEvaluator:
+        """Scores the models of a round, as the task says."""
+        if self.task.common_windows:
+            return CommonEvaluator(self.dataset, self.engine, self.task)
+        return self.evaluator
 
     def federation(
         self, cell: Cell, candidate: Candidate, client_data: ClientData | None = None

@@ -12,14 +12,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from plfl.config.sections import IMAGES, Skew
 from plfl.config.study import Study
-from plfl.data.dataset import SPLITS, Dataset
-from plfl.data.examples import Examples
-from plfl.data.images.dataset import ImageDataset
-from plfl.data.images.pool import ImagePool
-from plfl.errors import ConfigError
-from plfl.experiments.effort import SIZES, YEAR, local_steps
+from plfl.data import sources
+from plfl.data.dataset import SPLITS
+from plfl.experiments.effort import cost_of_step, local_steps
 from plfl.experiments.trainer import Trainer
 from plfl.files import digest
 from plfl.optimizers.client import ClientOpt
@@ -28,8 +24,6 @@ from plfl.training.task import LocalTask
 
 SCORED = 500
 """Windows on which models are measured."""
-IMAGES_SCORED = 20
-"""Images on which classifiers are measured."""
 TRIAL = 0.15
 """Seconds that each measurement takes at least."""
 SLOW = 5.0
@@ -58,7 +52,7 @@ def workload(study: Study) -> pd.DataFrame:
             crossings = 2 * clients * rounds
             models = 1 if study.combinations.shares_nothing(scheme) else 2
             evaluations = models * scored * study.data.clients
-            if study.data.is_images:  # the server's one model, and in the end those of the clients
+            if study.task.common_windows:  # the server's model, and in the end those of the clients
                 evaluations = scored + sum(tried) * study.data.clients
             rows.append(
                 {
@@ -121,17 +115,17 @@ def measure(study: Study) -> Speed:
     """Train with each ClientOpt and evaluate, on synthetic numbers: as much of a round as takes a
     fraction of a second."""
     torch.set_num_threads(study.compute.threads)
-    dataset = _noise(study)
+    source = sources.of(study.data)
+    dataset = source.noise(study)
     trainer = Trainer.of(study, dataset)
     engine = trainer.engine
     clients = drawn_of(study.data.clients, study.federation.participation)
     steps, batch_size = local_steps(study), study.federation.batch_size
     held_out = np.concatenate([dataset.starts(0, split) for split in SPLITS[1:]])
     evaluated = torch.from_numpy(held_out[:SCORED]).to(engine.device)
-    share = len(evaluated) / len(held_out)
+    share = len(evaluated) / source.counts(study.data, study.windows).held_out
     least_models, least_windows = clients, clients * batch_size
-    if study.data.is_images:  # their models take long: one of them, and a part of a minibatch
-        share = len(evaluated) / SIZES[study.data.source][1]
+    if cost_of_step(study) > 1:  # a model that takes long: one of them, and a part of a minibatch
         least_models = least_windows = 1
     first = trainer.network.initial(0).to(engine.device)
     windows = torch.from_numpy(dataset.starts(0, "train"))
@@ -181,47 +175,3 @@ def _rate(work: Callable[[int], float], least: int, most: int) -> float:
         if passed >= TRIAL or prepared > SLOW:
             return done / passed
         some = min(most, some * math.ceil(min(2 * TRIAL / passed, 30)))
-
-
-def _noise(study: Study) -> Examples:
-    """A year of one client's synthetic numbers, or ten windows if that is more; or some images."""
-    random = np.random.default_rng(0)
-    if study.data.is_images:
-        classes, channels, side = IMAGES[study.data.source]
-        pixels = random.integers(
-            0, 16, (IMAGES_SCORED + 2 * classes, channels, side, side), np.uint8
-        )
-        labels = np.arange(len(pixels)) % classes
-        scale = np.ones(channels)
-        pool = ImagePool(pixels, labels, classes, 0 * scale, scale)
-        return ImageDataset.of(pool, Skew(split="dirichlet"), clients=1, seed=0)
-    minutes = study.data.interval
-    window = study.windows.look_back + study.windows.farthest
-    if window > YEAR // minutes:
-        raise ConfigError(
-            study.name,
-            [
-                f"windows: one window needs {window:,} rows, but a year of data has only "
-                f"{YEAR // minutes:,}; shorten it, for example windows.look_back"
-            ],
-        )
-    rows, columns = max(YEAR // minutes, 10 * window), study.data.inputs
-    first = int(study.windows.split[0] * rows)
-    targets = rows if study.windows.horizons == 1 else (rows, study.windows.horizons)
-    return Dataset(
-        clients=np.array(["noise"]),
-        columns=np.array(columns),
-        features=random.random((rows, len(columns)), dtype=np.float32),
-        context=random.random((rows, study.windows.context_width), dtype=np.float32),
-        targets=random.random(targets, dtype=np.float32),
-        load=np.ones(rows),
-        stamps=np.arange(rows).astype("datetime64[s]"),
-        bounds=np.array([[0, first, first, rows]]),
-        load_offset=np.zeros(1),
-        load_scale=np.ones(1),
-        relative=study.windows.is_relative,
-        look_back=study.windows.look_back,
-        look_ahead=study.windows.look_ahead,
-        horizons=study.windows.horizons,
-        interval=minutes,
-    )

@@ -4,6 +4,7 @@ Snakemake tracks the script of a rule, but not the modules that the script impor
 """
 
 import ast
+import importlib.util
 import re
 from collections.abc import Collection, Iterator
 from functools import cache
@@ -12,6 +13,7 @@ from pathlib import Path
 from plfl.files import digest, sha256
 
 ROOT = Path(__file__).resolve().parents[1]
+OWN = "plfl"
 QUOTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
 """A string that may be the name of a file."""
 
@@ -26,12 +28,33 @@ on the algorithms that they use, but not on all algorithms."""
 
 
 def code_digest(*modules: str) -> str:
-    """Digest of the source of `modules` and of every module of plfl that they import.
+    """Digest of the source of `modules`, and of all modules that they import of plfl and of their
+    own package, which may be that of a plug-in.
 
     Of the packages in `CONFIGURATION`, only the base classes count.
     """
     files = sorted(set().union(*(_closure(module) for module in modules)))
-    return digest([(file.relative_to(ROOT).as_posix(), sha256(file)) for file in files])
+    return digest([(_within(file).as_posix(), sha256(file)) for file in files])
+
+
+def _folder(package: str) -> Path | None:
+    """The folder of plfl or of the package of a plug-in; None if it has none."""
+    if package == OWN:
+        return ROOT
+    spec = importlib.util.find_spec(package)
+    places = spec.submodule_search_locations if spec else None
+    return Path(next(iter(places))) if places else None
+
+
+def _within(file: Path) -> Path:
+    """A file, from the folder of its package on; that of plfl itself is left out."""
+    if file.is_relative_to(ROOT):
+        return file.relative_to(ROOT)
+    file = file.resolve()
+    top = file.parent
+    while (top.parent / "__init__.py").is_file():
+        top = top.parent
+    return file.relative_to(top.parent)
 
 
 def _closure(module: str) -> set[Path]:
@@ -46,9 +69,11 @@ def _closure(module: str) -> set[Path]:
 
 def _files(module: str, apart: Collection[str]) -> set[Path]:
     """The source of a module: its file, or the whole folder if it lists its own modules."""
-    path = ROOT.joinpath(*module.split(".")[1:])
-    if path == ROOT:
-        return set()  # the version, which the results store anyway
+    package, *parts = module.split(".")
+    folder = _folder(package)
+    if folder is None or (not parts and folder == ROOT):
+        return set()  # of plfl: the version, which the results store anyway
+    path = folder.joinpath(*parts)
     if path.is_dir():
         base = {path / "__init__.py"}
         return base if module in apart or not _is_registry(path) else set(path.glob("*.py"))
@@ -71,18 +96,20 @@ def _read_by(file: Path) -> set[Path]:
 
 @cache
 def imports(file: Path) -> list[str]:
-    """Names of the modules of plfl that a file of plfl or of a plug-in imports."""
+    """Names of the modules of plfl, and of its own package, that a file of plfl or of a plug-in
+    imports."""
+    within = _within(file)
+    own = OWN if file.is_relative_to(ROOT) else within.parts[0]
     found = []
     for node in _statements(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            if node.level and not file.is_relative_to(ROOT):
-                continue  # imports another module of its own package
-            above = _package(file, node.level) if node.level else ""
+            folders = [own, *within.parts[own != OWN : -1]]
+            above = ".".join(folders[: len(folders) + 1 - node.level]) if node.level else ""
             module = ".".join(filter(None, [above, node.module]))
             found += [module, *(f"{module}.{alias.name}" for alias in node.names)]
-    return [name for name in found if name == "plfl" or name.startswith("plfl.")]
+    return [name for name in found if name.split(".")[0] in (OWN, own)]
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -91,9 +118,3 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
         for child in getattr(node, field, []):
             yield child
             yield from _statements(child)
-
-
-def _package(file: Path, level: int) -> str:
-    """The package that `level` dots mean in a relative import of a file."""
-    folders = file.relative_to(ROOT).parts[:-1]
-    return ".".join(["plfl", *folders][: len(folders) + 2 - level])

@@ -22,6 +22,7 @@ from plfl.errors import PlflError
 from plfl.files import sweep
 from plfl.pipeline.fingerprint import ROOT, code_digest, imports
 from plfl.pipeline.locks import hold
+from plfl.registry import Algorithm
 
 log = logging.getLogger(__name__)
 
@@ -146,20 +147,13 @@ def duration(seconds: float) -> str:
 
 def training_code(study: Study, cells: Iterable[Cell]) -> str:
     """Digest of the code that training `cells` of a study runs."""
-    used = {
-        f"plfl.{room}.{name}"
-        for cell in cells
-        for room, name in (
-            ("methods", cell.method),
-            ("optimizers.client", cell.client_opt),
-            ("optimizers.server", cell.server_opt),
-        )
-    }
-    chosen = (type(study.model).__module__, type(study.task).__module__)
-    # What plug-ins import of plfl. Their own code is part of the settings of the cells.
-    added = [Path(str(plugin.module.__file__)) for plugin in plugins.active(study.plugins)]
-    used |= {module for file in added for module in imports(file)}
-    return code_digest("plfl.experiments.train", *chosen, *used)
+    chosen: list[Algorithm] = [study.model, study.task]
+    for cell in cells:
+        chosen += [study.method(cell), study.client_optimiser(cell), study.server_optimiser(cell)]
+    used = {type(algorithm).__module__ for algorithm in chosen}
+    # What files of the user's own import of plfl. Their code is part of the settings of the cells.
+    used |= {module for file in study.plugins for module in imports(file)}
+    return code_digest("plfl.experiments.train", *used)
 
 
 def git_commit() -> str | None:

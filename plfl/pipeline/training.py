@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 
 from plfl.config.study import Cell, Study
-from plfl.data.prepare import load_file
+from plfl.data import sources
 from plfl.experiments.cell_cache import TRAINED, CellCache
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
@@ -48,7 +48,8 @@ def train_cells(
         if new:
             progress = Progress(label, study.rungs)
             with _saving_on_interrupt(checkpoint, label):
-                results = train(study, new, load_file(study, dataset), progress, checkpoint)
+                examples = sources.of(study.data).read(study, dataset)
+                results = train(study, new, examples, progress, checkpoint)
             for cell, result in results.items():
                 # First the models: records say that the cell is finished. One seed is enough.
                 if result.models and cell.seed == study.grid.seeds[0]:

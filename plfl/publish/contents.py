@@ -20,7 +20,6 @@ from plfl.config.study import Study
 from plfl.data.source import verify
 from plfl.errors import ResultsError
 from plfl.files import atomic, sha256
-from plfl.publish import origins
 from plfl.report.extras import EXTRAS
 from plfl.report.make import figures_of, make
 from plfl.report.page import FILES
@@ -81,10 +80,10 @@ class Published:
     @property
     def summary(self) -> str:
         """The crate in a few sentences."""
-        what = "Images" if self.study.data.is_images else "Loads"
+        what = self.study.data.rules.examples.capitalize()
         text = (
             f"Results of the study {self.study.name!r} of federated learning, run with plfl "
-            f"{self.about['version']}. {what}: {origins.of(self.study).text}."
+            f"{self.about['version']}. {what}: {self.study.data.rules.origin.text}."
         )
         left_out = (
             " The readings are not included: the tables of forecasts are empty, and the report "
@@ -181,7 +180,7 @@ def _described(name: str, published: Published) -> str:
     if path.parts[0] == "figures":
         return f"figure {path.stem}, see the report"
     if path.parts[0] == "data":
-        return f"data that the study read: {origins.of(published.study).text}"
+        return f"data that the study read: {published.study.data.rules.origin.text}"
     is_model = path.suffix == ".safetensors"
     text = _DESCRIPTIONS.get(path.name, "trained models" if is_model else path.name)
     if published.without_readings and name.endswith(_LOADS):

@@ -111,7 +111,7 @@ def _files(
     graph: Graph, folder: Path, published: Published
 ) -> tuple[list[Reference], list[Reference]]:
     """The files that the run made, and those that it read."""
-    origin = origins.of(published.study)
+    origin = published.study.data.rules.origin
     licence = {}
     if origin.licence:
         name = Path(origin.licence).name

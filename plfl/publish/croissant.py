@@ -53,7 +53,7 @@ def write(folder: Path, published: Published, citation: Citation, day: date) -> 
         citation: authors and licence.
         day: the date of publication.
     """
-    study, origin = published.study, origins.of(published.study)
+    study, origin = published.study, published.study.data.rules.origin
     tables = [
         entry
         for entry in entries(folder, published)
@@ -114,7 +114,7 @@ def _source(source: Source, published: Published) -> dict[str, Any]:
         "@type": "cr:FileObject",
         "@id": f"data:{source.path}",
         "name": path.name,
-        "description": f"Read by the study: {origins.of(published.study).text}.{where}",
+        "description": f"Read by the study: {published.study.data.rules.origin.text}.{where}",
         "contentUrl": address or source.path,
         "encodingFormat": _PARQUET if path.suffix == ".parquet" else media_type(path),
         "sha256": source.sha256,

@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from plfl.config.study import Study
-from plfl.report import figures, overview, page
-from plfl.report.classifiers import figures as figures_of_images
-from plfl.report.classifiers import overview as overview_of_images
-from plfl.report.classifiers import page as page_of_images
+from plfl.report import reporting
 from plfl.results.overview import is_overview, study_of
 
 
@@ -24,12 +21,10 @@ def make(results: Path, drawn: Path, path: Path) -> None:
         PlflError: a file cannot be written.
         ResultsError: the results are incomplete or have another format.
     """
-    of_images = study_of(results).data.is_images
+    its = reporting.of(study_of(results))
     if is_overview(results):
-        shown = overview_of_images if of_images else overview
-        shown.illustrate(results, drawn)
-        shown.write(results, drawn, path)
-    else:
-        for _ in (figures_of_images if of_images else figures).render_all(results, drawn):
-            pass
-        (page_of_images if of_images else page).write(results, drawn, path)
+        its.write_overview(results, drawn, path)
+        return
+    for _ in its.draw(results, drawn):
+        pass
+    its.write(results, drawn, path)

@@ -22,10 +22,14 @@ ZOOM = 1.9
 
 
 @cache
-def templates() -> jinja2.Environment:
-    """The templates of the pages, each of which is compiled once a process."""
+def templates(*packages: str) -> jinja2.Environment:
+    """The templates of the pages, each of which is compiled once a process.
+
+    `packages` have templates of their own, which come before those of plfl.
+    """
+    loaders = [jinja2.PackageLoader(package) for package in (*packages, "plfl.report")]
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("plfl.report"),
+        loader=jinja2.ChoiceLoader(loaders),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -3,21 +3,18 @@
 import json
 import logging
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from plfl import __version__
 from plfl.baselines import BASELINE, naive
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.data.dataset import SPLITS, WEEK, Dataset
-from plfl.data.images.dataset import ImageDataset
-from plfl.data.prepare import load_file
 from plfl.data.source import read_receipt
 from plfl.data.units import known
 from plfl.files import atomic
@@ -87,20 +84,7 @@ class JobFiles:
     """For every state, the file that lists what its series were read from."""
 
 
-def collect(study: Study, files: JobFiles, folder: Path, git: str | None) -> None:
-    """Collect the results of all cells, baselines and clients into the tables of the study.
-
-    Args:
-        study: the study.
-        files: what its jobs have written.
-        folder: the folder for the tables.
-        git: commit of the code, if known.
-    """
-    gather = _collect_images if study.data.is_images else _collect_forecasts
-    conclude(folder, gather(study, files, folder), _about(study, files), git)
-
-
-def _collect_forecasts(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
+def collect_forecasts(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
     """Write the tables of forecasters into `folder`, all but the summary, which is returned."""
     source, target = study.data.source, study.tracking.target_mase
     summaries: list[pd.DataFrame] = []
@@ -127,50 +111,28 @@ def _collect_forecasts(study: Study, files: JobFiles, folder: Path) -> pd.DataFr
     return with_baselines(pd.concat(summaries, ignore_index=True), of_baselines)
 
 
-def _collect_images(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
-    """The same for classifiers, which have no forecasts."""
-    from plfl.results import classification  # imports scipy.stats, which other studies do not need
+def collect(
+    study: Study,
+    files: JobFiles,
+    folder: Path,
+    git: str | None,
+    gather: Callable[[Study, JobFiles, Path], pd.DataFrame] = collect_forecasts,
+) -> None:
+    """Collect the results of all cells, baselines and clients into the tables of the study.
 
-    target = classification.target_of(study)
-    summaries: list[pd.DataFrame] = []
-    join_tables(
-        [records for records, _ in files.cells.values()],
-        folder / "records.parquet",
-        lambda records: summaries.append(
-            classification.summarise(records, study.data.source, target)
-        ),
-    )
-    join_tables([own for own, _ in files.baselines], folder / "baselines.parquet")
-    for name in ("forecasts", "baseline_forecasts"):
-        write_table(pd.DataFrame({"state": []}), folder / f"{name}.parquet")
-    counts = [
-        label_counts(cast(ImageDataset, load_file(study, path)).of_seed(seed), seed)
-        for path in files.datasets.values()
-        for seed in study.grid.seeds
-    ]
-    write_table(pd.concat(counts, ignore_index=True), folder / "clients.parquet")
-    return pd.concat(summaries, ignore_index=True)
-
-
-def label_counts(dataset: ImageDataset, seed: int) -> pd.DataFrame:
-    """Training `images` of every `client` and `label`, as divided with a `seed`."""
-    counts = dataset.label_counts
-    return pd.DataFrame(
-        {
-            "seed": seed,
-            "client": np.repeat(dataset.clients, counts.shape[1]),
-            "label": np.tile(np.arange(counts.shape[1]), counts.shape[0]),
-            "images": counts.ravel(),
-        }
-    )
-
-
-def _about(study: Study, files: JobFiles) -> dict[str, Any]:
-    return {
+    Args:
+        study: the study.
+        files: what its jobs have written.
+        folder: the folder for the tables.
+        git: commit of the code, if known.
+        gather: writes the tables, all but the summary, which it returns.
+    """
+    about = {
         "study": study.description(),
         "sources": {state: read_receipt(path) for state, path in files.receipts.items()},
         "cells": {str(cell): cell_digest(path) for cell, (path, _) in files.cells.items()},
     }
+    conclude(folder, gather(study, files, folder), about, git)
 
 
 def conclude(

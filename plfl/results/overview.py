@@ -4,7 +4,7 @@
 column for each axis, named after its key, such as `federation.participation` (`model.*` if its
 values are whole blocks). `best.csv` has the
 best cell of each variant, state, sharing scheme and method, `effects.csv` the differences between
-variants that differ on one axis. Those of classifiers are in `plfl.results.classifier_variants`.
+variants that differ on one axis.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ from plfl.baselines import BASELINE
 from plfl.config.study import FORMAT, Study
 from plfl.errors import ResultsError
 from plfl.files import atomic
-from plfl.results import classifier_variants
-from plfl.results.classification import GROUP
-from plfl.results.classifier_variants import CURVES, Trained
-from plfl.results.records import MODELS, Model, read_about, read_table, write_csv
+from plfl.results.records import CELL, MODELS, Model, read_about, read_table, write_csv
 from plfl.results.scores import Scores, scores
 from plfl.results.statistics import Comparison, holm, interval, sign_flips
 from plfl.results.tables import Tables, fitting
@@ -87,13 +84,26 @@ def variants(study: Study) -> list[Variant]:
     ]
 
 
-def gather(study: Study, folder: Path, git: str | None) -> None:
+def compared(study: Study, found: list[Variant]) -> dict[str, pd.DataFrame]:
+    """The tables that put variants of a study of forecasts side by side, by the names of their
+    files."""
+    best = pd.concat(map(best_cells, found), ignore_index=True)
+    return {BEST: best, EFFECTS: effects(study, found)}
+
+
+def gather(
+    study: Study,
+    folder: Path,
+    git: str | None,
+    compare: Callable[[Study, list[Variant]], dict[str, pd.DataFrame]] = compared,
+) -> None:
     """Write the joined tables of all variants and their comparison into `folder`.
 
     Args:
         study: the study, whose variants are complete.
         folder: the folder for the tables.
         git: commit of the code, if known.
+        compare: makes the tables that put variants side by side.
 
     Raises:
         ResultsError: a table of a variant is missing or damaged.
@@ -103,7 +113,7 @@ def gather(study: Study, folder: Path, git: str | None) -> None:
     summaries = [v.tables.whole_summary for v in found]
     write_csv(_marked(found, summaries), folder / "summary.csv")
     with fitting(*(v.tables.folder for v in found)):
-        for name, table in _compared_variants(study, found).items():
+        for name, table in compare(study, found).items():
             write_csv(table, folder / name)
     about = {
         "format": FORMAT,
@@ -115,21 +125,6 @@ def gather(study: Study, folder: Path, git: str | None) -> None:
     }
     with atomic(folder / "study.json") as temporary:
         temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-
-
-def _compared_variants(study: Study, found: list[Variant]) -> dict[str, pd.DataFrame]:
-    """The tables that put variants side by side, by the names of their files."""
-    if not study.data.is_images:
-        best = pd.concat(map(best_cells, found), ignore_index=True)
-        return {BEST: best, EFFECTS: effects(study, found)}
-    of_images = [
-        Trained(v.label, study.places[v.label], v.tables.study, v.tables.folder) for v in found
-    ]
-    return {
-        BEST: classifier_variants.best(study, of_images),
-        EFFECTS: classifier_variants.effects(study, of_images),
-        CURVES: classifier_variants.curves(study, of_images),
-    }
 
 
 def _columns(variant: Variant) -> dict[str, str]:
@@ -326,22 +321,18 @@ class Overview:
 
     @cached_property
     def best(self) -> pd.DataFrame:
-        """See `best_cells`; of classifiers, `classifier_variants.best`."""
-        return self._table(BEST)
+        """See `best_cells`."""
+        return self.table(BEST)
 
     @cached_property
     def effects(self) -> pd.DataFrame:
-        """See `effects`; of classifiers, `classifier_variants.effects`."""
-        return self._table(EFFECTS)
+        """See `effects`."""
+        return self.table(EFFECTS)
 
-    @cached_property
-    def curves(self) -> pd.DataFrame:
-        """Of classifiers only: see `classifier_variants.curves`."""
-        return self._table(CURVES)
-
-    def _table(self, name: str) -> pd.DataFrame:
+    def table(self, name: str) -> pd.DataFrame:
+        """A table that puts the variants side by side, by the name of its file."""
         path = self.folder / name
-        about = ["variant", "axis", "value", "against", *_EFFECT, *GROUP, "hyperparameters"]
+        about = ["variant", "axis", "value", "against", *_EFFECT, *CELL, "hyperparameters"]
         text: Mapping[str, Callable[[str], str]] = dict.fromkeys(
             [*about, *(a.column for a in self.study.axes)], str
         )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # reading a configuration imports this package and should not
 
     from plfl.config.study import Study
     from plfl.data.dataset import Dataset, Split
+    from plfl.data.examples import Examples
     from plfl.tasks.losses import Loss
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -190,6 +191,25 @@ class Task(TaskRules):
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
     ) -> dict[str, float]:
         """Scores of the predictions for all windows in one split of a client."""
+        raise NotImplementedError
+
+    def common_scores(
+        self,
+        dataset: Examples,
+        split: Split,
+        starts: NDArray[np.int64],
+        outputs: Tensor,
+        model_of: NDArray[np.int64],
+    ) -> pd.DataFrame:
+        """Scores on `common_windows`: a row per client, in order, and a column per score.
+
+        Args:
+            dataset: the clients' data.
+            split: the part that the windows are in.
+            starts: their start rows (W,).
+            outputs: what k different models return for them (k, W, O).
+            model_of: the model (N,) of each client.
+        """
         raise NotImplementedError
 
     def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from plfl.config.study import Study
 from plfl.errors import ConfigError
 from plfl.experiments import workload
 from tests.helpers.tiny import study as of_loads
-from tests.tasks.test_classify import study as of_images
+from tests.images.test_classify import study as of_images
 
 
 @pytest.mark.parametrize("study", [of_loads(), of_images()], ids=["loads", "images"])

@@ -19,15 +19,15 @@ from plfl.federated.session import Session
 from plfl.layout import head_mask
 from plfl.methods import Method, available
 from plfl.models.forecaster import Forecaster
-from plfl.models.images import as_images
 from plfl.models.layers import Module
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.stacked import Stacked
+from plfl_images.models.layers import as_images
 from tests.helpers import tiny
-from tests.tasks import test_classify as classifiers
+from tests.images import test_classify as classifiers
 
 STUDY = tiny.study(federation={"batch_size": 8})
 SGD, ADAM = Sgd(lr=0.05), Adam(lr=0.01)

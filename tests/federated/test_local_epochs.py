@@ -18,7 +18,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import tiny
 from tests.helpers.problems import trajectory
-from tests.tasks.test_classify import images, study, trained
+from tests.images.test_classify import images, study, trained
 
 UNEQUAL = {"skew": {"split": "dirichlet", "alpha": 10.0, "sizes": "by_class"}}
 EPOCHS = {"local_steps": None, "batch_size": 3, "participation": 1.0}

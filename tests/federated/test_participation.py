@@ -7,10 +7,10 @@ import pytest
 from numpy.typing import NDArray
 
 from plfl.config.sections import Federation
-from plfl.data.images.splits import sort_and_partition
 from plfl.errors import ConfigError
 from plfl.federated.participation import RULES, Selection
 from plfl.methods import Method, available
+from plfl_images.data.splits import sort_and_partition
 
 NAMES = [f"{i:02}" for i in range(100)]
 

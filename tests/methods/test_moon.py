@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from plfl.config.model_rules import find
 from plfl.errors import ConfigError
 from plfl.experiments.train import train
-from plfl.layout import image_shape
 from plfl.methods.moon import Moon
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.training.task import Contrast
+from plfl_images.data import image_shape
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, trajectory
-from tests.tasks import test_classify as classifiers
+from tests.images import test_classify as classifiers
 
 SGD = Sgd(lr=0.1)
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 import torch
+from plfl.models.images import ImageModel
 from torch import Tensor, nn
 
 from plfl.config.model_rules import DEFAULT, OWN, available
 from plfl.layout import WindowShape
 from plfl.models import Model
-from plfl.models.images import ImageModel
 from plfl.models.network import ModuleNetwork
 from plfl.models.traced import Traced
 

@@ -17,12 +17,8 @@ rule baselines:
     params:
         baselines=study.baselines.model_dump(),
         task=lambda wildcards: of(wildcards).task.settings,
-        images=dealt,
-        code=code_digest(
-            "plfl.experiments.image_baselines"
-            if study.data.is_images
-            else "plfl.experiments.baselines"
-        ),
+        divided=lambda wildcards: REPORTING.divided(of(wildcards)),
+        code=code_digest(*REPORTING.modules["baselines"]),
     message:
         "{wildcards.state}: train and score the baselines"
     script:

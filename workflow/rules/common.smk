@@ -1,13 +1,14 @@
 import math
 
-from plfl.report import classifiers, figures
+from plfl.report import reporting
 from plfl.report.extras import extras
-from plfl.data import source
+from plfl.data import sources
 from plfl.experiments.effort import cost_of_step, local_steps
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import of_job, training_code
 from plfl.plugins import active
 
+REPORTING = reporting.of(study)
 AXES = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]
 # All variants have the same cells.
 ANY = next(iter(study.variants.values()))
@@ -54,21 +55,15 @@ def all_inputs_of(name):
 
 def own_files(wildcards):
     """The user's own files that the clients of a state are read from."""
-    files = source.own_files(of(wildcards).data, wildcards.state)
+    data = of(wildcards).data
+    files = sources.of(data).own_files(data, wildcards.state)
     return [local(str(file)) for file in files]
 
 
 def data_settings(wildcards):
-    """The part of the configuration that determines the series of a state."""
-    return source.settings(of(wildcards).data, wildcards.state)
-
-
-def dealt(wildcards):
-    """How images are divided among clients, which determines the baselines; None of series."""
+    """The part of the configuration that determines what is read of a state."""
     data = of(wildcards).data
-    if not data.is_images:
-        return None
-    return [data.clients, data.skew.model_dump(), study.grid.seeds]
+    return sources.of(data).settings(data, wildcards.state)
 
 
 def alike(schemes):
@@ -158,10 +153,15 @@ def training_memory(wildcards, attempt):
 def training_minutes(wildcards, attempt):
     """Time limit of a training job in minutes, by the cost of a local step of its model on a CPU."""
     job = of(wildcards)
-    share = job.federation.participation if job.data.is_images else 1
-    models = math.ceil(share * models_of(wildcards))
-    steps = models * job.federation.rounds * local_steps(job)
-    return attempt * (10 + int(steps * cost_of_step(job)) // 60_000)
+    cost = cost_of_step(job)
+    # The cheaper a step, the more of the time goes into scoring the models of all clients.
+    share = job.federation.participation if cost > 1 else 1
+    steps = (
+        math.ceil(share * models_of(wildcards))
+        * job.federation.rounds
+        * local_steps(job)
+    )
+    return attempt * (10 + int(steps * cost) // 60_000)
 
 
 def training_digest(wildcards):

@@ -12,7 +12,7 @@ rule download:
         "../../environment.yml"
     params:
         data=data_settings,
-        code=code_digest(source.MODULES[study.data.source]),
+        code=code_digest(sources.of(study.data).module),
     message:
         f"{{wildcards.state}}: fetch the clients' files ({study.data.source})"
     script:
@@ -34,7 +34,7 @@ rule windows:
     params:
         data=data_settings,
         windows=lambda wildcards: of(wildcards).windows.model_dump(mode="json"),
-        code=code_digest("plfl.data.source", "plfl.data.windows"),
+        code=code_digest("plfl.data.sources", sources.of(study.data).module),
     message:
         "{wildcards.state}: make windows"
     script:

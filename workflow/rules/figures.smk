@@ -1,9 +1,4 @@
-if study.data.is_images:
-    CAPTIONS = classifiers.CAPTIONS
-    STEMS = list(CAPTIONS)
-else:
-    CAPTIONS = {name: figures.caption(name, study) for name in figures.available(study)}
-    STEMS = [stem for stems in figures.available(study).values() for stem in stems]
+STEMS = REPORTING.stems(study)
 PICTURES = [local(f"{FIGURES}/{stem}.png") for stem in STEMS]
 DRAWINGS = [local(f"{FIGURES}/{stem}.svg") for stem in STEMS]
 
@@ -32,13 +27,9 @@ rule figures:
     conda:
         "../../environment.yml"
     params:
-        captions=CAPTIONS,
+        captions=REPORTING.captions(study),
         plugins={plugin.name: plugin.digest for plugin in active(study.plugins)},
-        code=code_digest(
-            "plfl.report.classifiers.figures"
-            if study.data.is_images
-            else "plfl.report.figures"
-        ),
+        code=code_digest(*REPORTING.modules["figures"]),
     message:
         "Draw the figures"
     script:
@@ -65,11 +56,7 @@ rule page:
     conda:
         "../../environment.yml"
     params:
-        code=code_digest(
-            "plfl.report.classifiers.page"
-            if study.data.is_images
-            else "plfl.report.page"
-        ),
+        code=code_digest(*REPORTING.modules["page"]),
     message:
         "Write the report of the study"
     script:

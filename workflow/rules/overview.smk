@@ -6,13 +6,9 @@ OVERVIEW = {
     "effects": local(f"{study.results}/effects.csv"),
     "about": local(f"{study.results}/study.json"),
     "page": local(f"{study.results}/index.html"),
-    "figure": local(f"{study.figures}/overview.png"),
+    **{stem: local(f"{study.figures}/{stem}.png") for stem in REPORTING.drawn},
+    **{k: local(f"{study.results}/{file}") for k, file in REPORTING.further.items()},
 }
-if study.data.is_images:
-    OVERVIEW |= {
-        "curves": local(f"{study.results}/curves.csv"),
-        "drawn_curves": local(f"{study.figures}/curves.png"),
-    }
 
 
 if study.axes:
@@ -31,14 +27,7 @@ if study.axes:
             "../../environment.yml"
         params:
             study=study.description(),
-            code=code_digest(
-                "plfl.results.overview",
-                (
-                    "plfl.report.classifiers.overview"
-                    if study.data.is_images
-                    else "plfl.report.overview"
-                ),
-            ),
+            code=code_digest(*REPORTING.modules["overview"]),
         message:
             "Put the variants side by side"
         script:

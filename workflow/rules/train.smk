@@ -72,7 +72,7 @@ rule collect:
         "../../environment.yml"
     params:
         study=lambda wildcards: of(wildcards).description(),
-        code=code_digest("plfl.results.collect"),
+        code=code_digest("plfl.results.collect", *REPORTING.modules["collect"]),
     message:
         "Gather the cells into the study's tables"
     script:

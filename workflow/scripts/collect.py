@@ -5,6 +5,7 @@ from pathlib import Path
 
 from plfl.config.study import Study
 from plfl.pipeline.jobs import git_commit, job
+from plfl.report import reporting
 from plfl.results.collect import JobFiles, collect
 
 
@@ -27,4 +28,4 @@ if __name__ == "__main__":
             datasets=by_state(study, inputs.datasets),
             receipts=by_state(study, inputs.receipts),
         )
-        collect(study, files, study.results, git_commit())
+        collect(study, files, study.results, git_commit(), reporting.of(study).collect)

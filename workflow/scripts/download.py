@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 from plfl.config.study import Study
-from plfl.data import source
+from plfl.data import sources
 from plfl.files import atomic
 from plfl.pipeline.jobs import job
 
 
 def download(study: Study, state: str, receipt: Path) -> None:
     """Fetch the files and write what was fetched, with checksums, to `receipt`."""
-    fetched = source.fetch(study.data, state)
+    fetched = sources.of(study.data).fetch(study.data, state)
     with atomic(receipt) as temporary:
         temporary.write_text(json.dumps(fetched, indent=1) + "\n", encoding="utf-8")
 

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from plfl.pipeline.jobs import git_commit, job
+from plfl.report import reporting
 from plfl.report.make import make
 from plfl.results.overview import gather
 
 if __name__ == "__main__":
     with job(snakemake) as study:
-        gather(study, study.results, git_commit())
+        gather(study, study.results, git_commit(), reporting.of(study).compared)
         make(study.results, study.figures, Path(snakemake.output.page))

@@ -1,17 +1,16 @@
-"""Cut the series of a state's clients into windows, or read the images."""
+"""Make the examples of a state's clients: cut their series into windows, or read images."""
 
 from pathlib import Path
 
 from plfl.config.study import Study
-from plfl.data import source
-from plfl.data.prepare import save_dataset
+from plfl.data import source, sources
 from plfl.pipeline.jobs import job
 
 
 def make_windows(study: Study, state: str, receipt: Path, dataset: Path) -> None:
     """Check that the files in `receipt` are unchanged, then write `dataset` from them."""
     source.verify(source.read_receipt(receipt))
-    save_dataset(study, state, dataset)
+    sources.of(study.data).save(study, state, dataset)
 
 
 if __name__ == "__main__":

@@ -26,11 +26,8 @@ def fingerprint(study: Study, cell: Cell) -> str:
 
 def reason_against(study: Study, cell: Cell) -> str | None:
     """Why a cell cannot be deployed; None if it can."""
-    if study.data.is_images:
-        return (
-            f"data.source: {study.data.source} is divided among clients in the simulator only; use "
-            "`plfl run`"
-        )
+    if reason := study.data.rules.simulation_only:
+        return f"data.source: {study.data.source}: {reason}; use `plfl run`"
     if reason := study.method(cell).simulation_only:
         return f"{cell.method} runs in the simulator only: {reason}"
     if study.federation.simulation != Simulation():

@@ -201,9 +201,7 @@ class Client:
 
     def _keep_model(self, f: Federation, received: Tensor | None, margins: Margins) -> None:
         """Save the models that were scored last, as `plfl forecast` reads them."""
-        dataset = self.trainer.dataset
-        if not isinstance(dataset, Dataset):  # there is no forecast of pictures
-            return
+        dataset = self.trainer.series
         rows = {} if received is None else {"global": received}
         if not f.method.mixes:  # what such clients forecast with is no model
             rows = {"local": f.own_models(received), **rows}

@@ -1,0 +1,66 @@
+"""What a configuration must know about a source of data, and how it names one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from plfl import registry
+from plfl.registry import Algorithm, Section
+
+PACKAGE = "plfl.data.sources"
+"""Holds the sources, one file each."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What data are, where they come from, and under which licence."""
+
+    label: str
+    """In a few words, as shown on the page and in MLflow."""
+    text: str
+    """In one phrase that says whether they were measured, simulated or generated."""
+    kind: str = "Others"
+    """How they were collected, in the words of Croissant's vocabulary for responsible AI."""
+    licence: str | None = None
+    """The address of their licence; None if only their owner knows it."""
+    citation: str | None = None
+
+
+CC_BY = "https://spdx.org/licenses/CC-BY-4.0"
+
+
+class SourceRules(Algorithm):
+    """The rules of a source. `plfl.data.sources.Source` adds what is fetched and read."""
+
+    examples: ClassVar[str] = "loads"
+    """What it gives, in one word. A task names what it needs in the same way."""
+    origin: ClassVar[Origin]
+    """What the data are."""
+    blocks: ClassVar[Mapping[str, type[Section]]] = {}
+    """Blocks of keys that a source of a plug-in adds to `data`, by name. Sources that share a block
+    name the same class."""
+    simulation_only: ClassVar[str | None] = None
+    """Why its data cannot be those of deployed clients (`plfl.deploy`); None if they can."""
+
+
+def available() -> dict[str, type[SourceRules]]:
+    """All sources by name."""
+    return registry.available(PACKAGE, SourceRules)
+
+
+def find(name: str) -> type[SourceRules]:
+    """The source with this name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return registry.find(PACKAGE, SourceRules, name)
+
+
+def added_blocks() -> dict[str, type[Section]]:
+    """The blocks of keys that the sources of plug-ins add to `data`, by name."""
+    added = registry.plugged(PACKAGE).values()
+    sources = (cls for cls in added if issubclass(cls, SourceRules))
+    return {name: block for cls in sources for name, block in cls.blocks.items()}

@@ -1,1 +1,0 @@
-"""Labelled images: where they come from, and how they are divided among clients."""

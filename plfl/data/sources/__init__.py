@@ -1,0 +1,127 @@
+"""Sources of data, one file per source: where the clients' examples come from.
+
+An example is what a model reads at once: a window of a series of loads, or whatever the source of a
+plug-in gives, such as an image. `fetch` brings the files of a state to this machine; it alone uses
+the network. `save` makes examples of them, and `read` reads these.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+
+from plfl.config import source_rules
+from plfl.config.sections import Data, Windows
+from plfl.config.source_rules import SourceRules
+from plfl.data import source
+from plfl.data.source import Receipt
+
+if TYPE_CHECKING:  # the workflow lists files and clients without reading any
+    from plfl.config.study import Study
+    from plfl.data.examples import Examples
+
+
+class Counts(NamedTuple):
+    """Windows of a client."""
+
+    train: int
+    held_out: int
+    """Those that its models are scored on."""
+
+
+class Source(SourceRules):
+    """A source of loads. Sources of other examples define all functions anew."""
+
+    module: ClassVar[str]
+    """The module that fetches and reads it: a change re-runs only the studies that use it."""
+    assumed: ClassVar[str] = "a year of data per client"
+    """What estimates of work assume of the data; empty if their amount is known."""
+
+    def settings(self, data: Data, state: str) -> dict[str, Any]:
+        """The part of the configuration that determines what `save` writes, but for `windows`.
+
+        Raises:
+            DataError: the clients of the state are not known.
+        """
+        return source.settings(data, state)
+
+    def own_files(self, data: Data, state: str) -> list[Path]:
+        """The user's own files about a state's clients.
+
+        Raises:
+            DataError: there are too few files.
+        """
+        return source.own_files(data, state)
+
+    def fetch(self, data: Data, state: str) -> Receipt:
+        """Bring the files of a state's clients to this machine: download, generate or find them.
+
+        Raises:
+            DataError: a file is missing, unreachable or damaged.
+            PlflError: the disk is full or the folder cannot be written.
+        """
+        return source.fetch(data, state)
+
+    def save(self, study: Study, state: str, path: Path) -> None:
+        """Write the examples of a state, from files that `fetch` has brought, for `read`.
+
+        Raises:
+            DataError: a file is missing or damaged, or its content cannot be used.
+            PlflError: `path` cannot be written.
+        """
+        from plfl.data import windows
+
+        windows.build(source.load(study.data, state), study.windows).save(path)
+
+    def read(self, study: Study, path: Path) -> Examples:
+        """The examples of a state as its clients hold them, from the file that `save` wrote.
+
+        Raises:
+            DataError: the file is missing or damaged.
+        """
+        from plfl.data.dataset import Dataset
+
+        return Dataset.load_file(path)
+
+    def examples_of(self, study: Study, state: str) -> Examples:
+        """The examples of a state, fetched and read at once, without a file between.
+
+        Raises:
+            DataError, PlflError: see `fetch` and `save`.
+        """
+        from plfl.data import windows
+
+        self.fetch(study.data, state)
+        return windows.build(source.load(study.data, state), study.windows)
+
+    def check_clients(self, data: Data, state: str) -> None:
+        """Check that a state has enough clients, if that is known before anything is fetched.
+
+        Raises:
+            DataError: it has too few.
+        """
+        if data.source != "meters":  # whose files may come later
+            source.buildings(data, state)
+
+    def counts(self, data: Data, windows: Windows) -> Counts:
+        """Windows of a client, as far as they are known before anything is read."""
+        from plfl.data.dataset import YEAR
+
+        rows = YEAR // data.interval
+        train = int(windows.split[0] * YEAR / data.interval)
+        return Counts(train, rows - train)
+
+    def noise(self, study: Study, clients: int = 1) -> Examples:
+        """Made-up examples of some clients, to measure how long a study takes or what it sends.
+
+        Raises:
+            ConfigError: a window is longer than a year.
+        """
+        from plfl.data.noise import noise
+
+        return noise(study, clients)
+
+
+def of(data: Data) -> Source:
+    """The source of a study's data; the configuration itself knows only the rules of sources."""
+    return cast(Source, source_rules.find(data.source)())

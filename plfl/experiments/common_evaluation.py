@@ -1,0 +1,76 @@
+"""Evaluates models on windows that all clients share, such as held-out images."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from plfl.data.dataset import EVALUATED
+from plfl.data.examples import Examples
+from plfl.experiments.evaluation import Evaluation
+from plfl.federated.federation import Federation
+from plfl.tasks import Task
+from plfl.training.task import Engine
+
+
+class CommonEvaluator:
+    """Scores models on the windows that all clients have in common.
+
+    A model that several clients hold is evaluated once: without personal parameters the server has
+    one model. The clients' local models are scored in the last round only, because that takes
+    longer than the training of a round.
+    """
+
+    def __init__(self, dataset: Examples, engine: Engine, task: Task):
+        self.engine, self.task = engine, task
+        self.starts = {split: dataset.starts(0, split) for split in EVALUATED}
+
+    def examine(self, f: Federation, received: torch.Tensor | None, is_last: bool) -> Evaluation:
+        """Score the models `received` (N, P), and in the last round the clients' own models.
+
+        Where nothing is shared (None) they are the same.
+        """
+        dataset = f.client_data.dataset
+        found = {}
+        if is_last or received is None:
+            found["local"] = self._scores(f.own_models(received), dataset)
+        found["global"] = found["local"] if received is None else self._scores(received, dataset)
+        tables = [table.assign(model=model) for model, table in found.items()]
+        return Evaluation(pd.concat(tables, ignore_index=True))
+
+    def _scores(self, rows: torch.Tensor, dataset: Examples) -> pd.DataFrame:
+        """One row per split and client of the models `rows` (N, P)."""
+        models, model_of = distinct(rows)
+        tables = []
+        for split, starts in self.starts.items():
+            given = [torch.from_numpy(starts).to(rows.device)] * len(models)
+            outputs = torch.stack(self.engine.predict(models, given))
+            scores = self.task.common_scores(dataset, split, starts, outputs, model_of)
+            scores.insert(0, "client", dataset.clients)
+            scores.insert(1, "split", split)
+            tables.append(scores)
+        return pd.concat(tables, ignore_index=True)
+
+
+def distinct(rows: torch.Tensor) -> tuple[torch.Tensor, NDArray[np.int64]]:
+    """The different ones (k, P) among the models `rows` (N, P), and the number (N,) of each one's.
+
+    A model that the server sends to all clients is one row in memory. Otherwise only rows whose
+    bits have the same sum are compared. Sorting the rows would need several times their memory.
+    """
+    if rows.stride(0) == 0:
+        return rows[:1], np.zeros(len(rows), np.int64)
+    bits = rows.view(torch.int32)
+    firsts: dict[int, list[int]] = {}
+    kept: list[int] = []
+    which = np.empty(len(rows), np.int64)
+    for i, total in enumerate(bits.sum(dim=1).tolist()):
+        alike = firsts.setdefault(total, [])
+        k = next((k for k in alike if torch.equal(bits[kept[k]], bits[i])), len(kept))
+        if k == len(kept):
+            alike.append(k)
+            kept.append(i)
+        which[i] = k
+    return rows if len(kept) == len(rows) else rows[kept], which

@@ -1,0 +1,129 @@
+"""What is made of the results of a study, one file for each kind of examples (`loads`).
+
+The workflow and the commands ask the reporting of a study for its baselines, tables, claims,
+figures and page, so that none of them knows what is predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from plfl import registry
+from plfl.config.study import Cell, Study
+from plfl.registry import Algorithm
+
+if TYPE_CHECKING:  # the workflow names files without reading or drawing any
+    import pandas as pd
+
+    from plfl.results.collect import JobFiles
+    from plfl.results.overview import Variant
+    from plfl.results.scores import Chosen
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdicts on the claims that a study can test."""
+
+    text: str
+    """For people."""
+    data: Any
+    """The same as JSON can hold it."""
+
+
+class Reporting(Algorithm):
+    """What is made of results. Its `name` is that of the examples that a task needs."""
+
+    modules: ClassVar[Mapping[str, Sequence[str]]]
+    """The modules that run for `baselines`, `collect`, `figures`, `page` and `overview`, so that a
+    change in one runs these again."""
+    further: ClassVar[Mapping[str, str]] = {}
+    """Tables that `compared` makes beside `best.csv` and `effects.csv`, by a short name."""
+    drawn: ClassVar[Sequence[str]] = ("overview",)
+    """Stems of the figures of a study with further axes."""
+
+    def divided(self, study: Study) -> Any:
+        """What determines the baselines beside the examples and the task."""
+        return None
+
+    def baselines(
+        self, study: Study, state: str, dataset: Path
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The scores of the baselines of a state, and forecasts of a part of the test set to show.
+
+        Args:
+            study: the study.
+            state: the state.
+            dataset: the file of its examples.
+        """
+        raise NotImplementedError
+
+    def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
+        """Write the tables of a study into `folder`, all but the summary, which is returned."""
+        raise NotImplementedError
+
+    def compared(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
+        """The tables that put variants side by side, by the names of their files."""
+        raise NotImplementedError
+
+    def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
+        """The test scores of a cell in a few words, given its records."""
+        raise NotImplementedError
+
+    def judged(self, results: Path, study: Study, chosen: Chosen) -> Judged:
+        """The verdicts on claims, given a results folder and the round that is scored.
+
+        Raises:
+            PlflError: the claims are about other rounds.
+            ResultsError: the results are incomplete or have another format.
+        """
+        raise NotImplementedError
+
+    def captions(self, study: Study) -> dict[str, str]:
+        """The figures of a study by name, with their captions."""
+        raise NotImplementedError
+
+    def stems(self, study: Study) -> list[str]:
+        """Stems of the files of all its figures."""
+        return list(self.captions(study))
+
+    def draw(self, results: Path, figures: Path) -> Iterator[str]:
+        """Draw all figures of a results folder into folder `figures`, as PDF, PNG and SVG.
+
+        Yields:
+            The name of each figure, when its files are written.
+
+        Raises:
+            PlflError: the folder cannot be written.
+            ResultsError: the results are incomplete or have another format.
+        """
+        raise NotImplementedError
+
+    def write(self, results: Path, figures: Path, page: Path) -> None:
+        """Write the page of a results folder, whose figures are drawn, to the file `page`.
+
+        Raises:
+            PlflError: the file cannot be written.
+            ResultsError: the results or the figures are incomplete or have another format.
+        """
+        raise NotImplementedError
+
+    def write_overview(self, results: Path, figures: Path, page: Path) -> None:
+        """Draw the figures of a study with further axes, and write its page to the file `page`.
+
+        Raises:
+            PlflError: a file cannot be written.
+            ResultsError: the results are incomplete.
+        """
+        raise NotImplementedError
+
+
+available = partial(registry.available, __name__, Reporting)
+
+
+def of(study: Study) -> Reporting:
+    """The reporting of a study."""
+    return registry.find(__name__, Reporting, study.task.examples)()

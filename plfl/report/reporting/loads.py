@@ -1,0 +1,111 @@
+"""What is made of the results of studies that forecast loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from plfl.config.study import Cell, Study
+from plfl.report import figures
+from plfl.report.reporting import Judged, Reporting
+
+if TYPE_CHECKING:  # the workflow names files without reading or drawing any
+    import pandas as pd
+
+    from plfl.results.collect import JobFiles
+    from plfl.results.overview import Variant
+    from plfl.results.scores import Chosen
+
+
+class Loads(Reporting):
+    """Forecasts of loads, whose score is MASE."""
+
+    name = "loads"
+    modules: ClassVar = {
+        "baselines": ["plfl.experiments.baselines"],
+        "collect": ["plfl.results.collect"],
+        "figures": ["plfl.report.figures"],
+        "page": ["plfl.report.page"],
+        "overview": ["plfl.results.overview", "plfl.report.overview"],
+    }
+
+    def baselines(
+        self, study: Study, state: str, dataset: Path
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        from plfl.baselines.trees import Boosting
+        from plfl.data.dataset import Dataset
+        from plfl.experiments.baselines import evaluate
+        from plfl.tasks import task_of
+
+        boosting = Boosting(**study.baselines.model_dump())
+        found = evaluate(state, Dataset.load_file(dataset), boosting, task_of(study))
+        return found.scores, found.forecasts
+
+    def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
+        from plfl.results.collect import collect_forecasts
+
+        return collect_forecasts(study, files, folder)
+
+    def compared(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
+        from plfl.results.overview import compared
+
+        return compared(study, variants)
+
+    def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
+        from plfl.results.summary import summarise
+
+        summary = summarise(records, study.data.source)
+        last = summary[summary["chosen"] == "last"].set_index("model")
+        crossed = (last["bytes_down"] + last["bytes_up"]).iloc[0] / 1e6
+        tuned = "".join(
+            f"\n{row['model']} model, chosen on validation from {row['trials']} trials: "
+            f"{row['hyperparameters']}"
+            for row in last.reset_index().to_dict("records")
+            if row["hyperparameters"]
+        )
+        return (
+            f"{cell}{study.data.sample_suffix}: test MASE {last['mase_mean']['local']:.3f} local, "
+            f"{last['mase_mean']['global']:.3f} global (mean of {last['mase_clients']['local']} "
+            f"clients, round {last['round']['local']}); {crossed:.1f} MB{tuned}"
+        )
+
+    def judged(self, results: Path, study: Study, chosen: Chosen) -> Judged:
+        from plfl.results import axis_claims, claims
+        from plfl.results.records import read_about
+        from plfl.results.tables import Tables
+
+        texts: list[str] = []
+        data: dict[str, Any] = {}
+        for label in read_about(results).get("variants", [""]):
+            tables = Tables(results / label)
+            found = claims.verdicts(tables, chosen)
+            data[label] = claims.as_json(tables, found, chosen)
+            texts.append(f"{label}\n" * bool(label) + claims.as_text(tables, found, chosen))
+        if axis_claims.asked(study):
+            of_variants = axis_claims.verdicts(results, study, chosen)
+            data["variants"] = axis_claims.as_json(study, of_variants, chosen)
+            texts.append(f"\n{axis_claims.as_text(study, of_variants)}")
+        return Judged("\n".join(texts), data.get("", data))
+
+    def captions(self, study: Study) -> dict[str, str]:
+        return {name: figures.caption(name, study) for name in figures.available(study)}
+
+    def stems(self, study: Study) -> list[str]:
+        return [stem for stems in figures.available(study).values() for stem in stems]
+
+    def draw(self, results: Path, figures: Path) -> Iterator[str]:
+        from plfl.report.figures import render_all
+
+        return render_all(results, figures)
+
+    def write(self, results: Path, figures: Path, page: Path) -> None:
+        from plfl.report.page import write
+
+        write(results, figures, page)
+
+    def write_overview(self, results: Path, figures: Path, page: Path) -> None:
+        from plfl.report import overview
+
+        overview.illustrate(results, figures)
+        overview.write(results, figures, page)

@@ -1,0 +1,70 @@
+"""Classifiers that need no federation, on the images of a study.
+
+- `majority`: the most frequent label of the client's own images;
+- `logistic_own`: a logistic regression on the client's own images, `majority` where they have one
+  label only;
+- `logistic_pooled`: a logistic regression on the images of all clients together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from plfl.data.dataset import EVALUATED
+from plfl_images.data.dataset import ImageDataset
+
+ITERATIONS = 200
+"""Most iterations of a regression."""
+Labels = NDArray[np.int64]
+
+
+def evaluate(state: str, dataset: ImageDataset, seeds: Iterable[int]) -> pd.DataFrame:
+    """Scores of the baselines: `state`, `baseline`, `seed`, `client`, `split`, `error`,
+    `own_error`; see `plfl_images.results.classification`.
+
+    The images are divided anew for every seed.
+    """
+    pooled = _answers(dataset, np.arange(dataset.pool.training))
+    parts = []
+    for seed in seeds:
+        own = dataset.of_seed(seed)
+        for i, client in enumerate(own.clients.tolist()):
+            labels = own.pool.labels[own.parts[i]]
+            majority = np.bincount(labels).argmax() if len(labels) else 0
+            every = {split: np.full(len(own.starts(i, split)), majority) for split in EVALUATED}
+            several = len(np.unique(labels)) > 1
+            found = {
+                "majority": every,
+                "logistic_own": _answers(own, own.parts[i]) if several else every,
+                "logistic_pooled": pooled,
+            }
+            about = {"state": state, "seed": seed, "client": client}
+            for baseline, answers in found.items():
+                for split in EVALUATED:
+                    truth = own.labels_of(own.starts(i, split))
+                    scores = _scores(truth, answers[split], own.label_shares[i])
+                    parts.append(about | {"baseline": baseline, "split": split} | scores)
+    return pd.DataFrame(parts)
+
+
+def _answers(dataset: ImageDataset, images: NDArray[np.int64]) -> dict[str, Labels]:
+    """What a regression on these images of the pool says of each held-out part."""
+    from sklearn.linear_model import LogisticRegression  # takes a second
+
+    pixels = dataset.features.reshape(len(dataset.pool.labels), -1)
+    fitted = LogisticRegression(max_iter=ITERATIONS).fit(
+        pixels[images], dataset.pool.labels[images]
+    )
+    parts = {"validation": dataset.validation, "test": dataset.test}
+    return {split: fitted.predict(pixels[own]) for split, own in parts.items()}
+
+
+def _scores(truth: Labels, answers: Labels, shares: NDArray[np.float64]) -> dict[str, float]:
+    wrong = (truth != answers).astype(float)
+    counts = np.bincount(truth, minlength=len(shares))
+    by_class = np.bincount(truth, wrong, minlength=len(shares)) / np.maximum(counts, 1)
+    return {"error": float(wrong.mean()), "own_error": float(by_class @ shares)}

@@ -1,0 +1,209 @@
+"""Classification: which of some classes an image belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, assert_never, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from plfl.config.sections import Data, Federation, Tuning, Windows
+from plfl.layout import WindowShape
+from plfl.rounding import drawn_of
+from plfl.tasks import (
+    CorrectedDistillation,
+    Distillation,
+    Floats,
+    NotTrueDistillation,
+    Objective,
+    Restriction,
+    Task,
+    Term,
+)
+from plfl_images import data as sources
+from plfl_images.data import skew_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import Tensor
+
+    from plfl.data.dataset import Split
+    from plfl.data.examples import Examples
+    from plfl_images.data.dataset import ImageDataset
+
+
+class Classify(Task):
+    """The label of an image, trained with the cross entropy.
+
+    A term of a method becomes a distribution over the classes, or a scale of each logit, beside the
+    label in a target; see `plfl_images.softmax`.
+    """
+
+    name = "classify"
+    examples = sources.EXAMPLES
+    own_loss = "the cross entropy"
+    forecasts = False
+    common_windows = True
+    has_labels = True
+    selection = "error"
+    own_selection = "error"
+    small: ClassVar = tuple(
+        {
+            "data": {"source": "digits", "clients": 5},
+            "task": {"name": "classify"},
+            "model": {"name": "cnn", "blocks": blocks, "hidden": hidden},
+            "sharing": {"all": ["*"]},
+        }
+        for blocks, hidden in (([[1], [1]], [2]), ([[1], [1]], [3]), ([[1], [2]], [3]))
+    )
+
+    target: float = Field(0.8, gt=0, lt=1)
+    """Test accuracy of the global models. The rounds and bytes needed to reach it are reported
+    (FedADC: 0.8)."""
+
+    def window_shape(self, data: Data, windows: Windows) -> WindowShape:
+        return _source_of(data).shape
+
+    def dealt(self, data: Data) -> dict[str, Any]:
+        return {"clients": [data.clients, skew_of(data).model_dump(mode="json")]}
+
+    def problems(
+        self, data: Data, windows: Windows, federation: Federation, tuning: Tuning
+    ) -> Iterator[str]:
+        source, skew = _source_of(data), skew_of(data)
+        if len(data.states) != 1:
+            yield (
+                f"data.states: {data.states} are {len(data.states)} federations, but {data.source} "
+                f"is one; give one name, such as [{data.source}]"
+            )
+        shards = data.clients * skew.s
+        if skew.split == "sort_and_partition" and shards % source.classes:
+            yield (
+                f"data.skew.s: {data.clients} clients (data.clients) with {skew.s} shards each are "
+                f"{shards} shards, no multiple of the {source.classes} classes of {data.source}; "
+                "change one of the two"
+            )
+        if windows != Windows():
+            keys = ", ".join(sorted(windows.model_fields_set))
+            yield f"windows: {keys} have no effect on images; remove them"
+        if federation.keep == "best":
+            yield (
+                "federation.keep: 'best' needs the local models after every evaluated round, but "
+                "those of classifiers are scored after the last round only; set it to last"
+            )
+        if tuning.halve_after:
+            yield (
+                "tuning.halve_after: needs the local models before the last round, but those of "
+                "classifiers are scored after the last round only; remove it"
+            )
+        labels = drawn_of(data.clients, federation.participation) * skew.s
+        aware = federation.selection == "data_aware" and skew.split == "sort_and_partition"
+        if aware and labels < source.classes:
+            yield (
+                f"federation.selection: 'data_aware' is impossible: {labels // skew.s} of "
+                f"{data.clients} clients (federation.participation) with at most {skew.s} labels "
+                f"each (data.skew.s) have at most {labels} of the {source.classes} classes of "
+                f"{data.source}; raise one of the two"
+            )
+
+    def refuses_teacher(self, loss: str) -> str | None:
+        return None
+
+    def objective(self, loss: str, term: Term | None = None) -> Objective:
+        """The loss; `federation.loss`, which is about forecasts, has no effect."""
+        from plfl_images import softmax
+
+        match term:
+            case None:
+                return Objective(softmax.CrossEntropy())
+            case Distillation(weight, T):
+                return Objective(softmax.Taught(1.0, weight * T * T, T))
+            case CorrectedDistillation(weight=weight, temperature=T):
+                return Objective(softmax.Taught(1 - weight, weight * T * T, T))
+            case NotTrueDistillation(label, weight, T):
+                return Objective(softmax.NotTrue(label, weight * T * T, T))
+            case Restriction():
+                return Objective(softmax.Restricted())
+            case _:
+                assert_never(term)
+
+    def taught(
+        self, term: Term, outputs: Tensor | None, targets: Tensor, clients: Tensor
+    ) -> Tensor:
+        """Targets (n, K, B, 1 + C): the label and what the term needs."""
+        import torch
+
+        from plfl_images import softmax
+
+        def of_clients(table: Tensor) -> Tensor:
+            return table[clients][:, None, None].expand(*targets.shape, -1)
+
+        if isinstance(term, Restriction):
+            scale = torch.where(of_clients(term.present), 1.0, term.alpha)
+            return softmax.packed(targets, scale.to(targets.dtype))
+        assert outputs is not None
+        match term:
+            case Distillation(_, T):
+                numbers = torch.softmax(outputs / T, -1)
+            case CorrectedDistillation(ratios=ratios, temperature=T):
+                numbers = softmax.corrected(outputs, targets, of_clients(ratios), T)
+            case NotTrueDistillation(_, _, T):
+                numbers = softmax.without_label(outputs, targets, T)
+            case _:
+                assert_never(term)
+        return softmax.packed(targets, numbers)
+
+    def agreed_bins(self, targets: Sequence[Tensor], bins: int) -> tuple[Tensor, Tensor]:
+        """No edges, and ρ (N, classes) of each client; `bins` has no effect."""
+        import torch
+
+        classes = 1 + int(max(own.max() for own in targets))
+        counts = torch.stack([torch.bincount(own.long(), minlength=classes) for own in targets])
+        return targets[0].new_empty(0), (counts / counts.amax(1, keepdim=True)).to(targets[0])
+
+    def histograms(self, targets: Sequence[Floats], bins: int) -> Floats:
+        """Shares (N, classes) of the labels of each client; `bins` has no effect."""
+        classes = 1 + int(max(own.max() for own in targets))
+        counts = [np.bincount(own.astype(np.int64), minlength=classes) for own in targets]
+        return np.stack([own / own.sum() for own in counts])
+
+    def common_scores(
+        self,
+        dataset: Examples,
+        split: Split,
+        starts: NDArray[np.int64],
+        outputs: Tensor,
+        model_of: NDArray[np.int64],
+    ) -> pd.DataFrame:
+        """`error` and `cross_entropy`, means over the held-out images; `own_error`, the mean over
+        classes of the share of errors, weighted by the client's shares of the labels."""
+        import pandas as pd
+        import torch
+
+        from plfl_images import softmax
+
+        images = cast("ImageDataset", dataset)
+        logits, labels = outputs.double(), torch.from_numpy(images.labels_of(starts))
+        labels = labels.to(logits.device)
+        entropy = softmax.cross_entropy(logits, labels.expand(len(logits), -1)).loss.mean(1)
+        wrong = (logits.argmax(-1) != labels).double()
+        # A model whose outputs are not finite has diverged.
+        wrong[~logits.isfinite().all(-1)] = torch.nan
+        classes = softmax.one_hot(labels, logits[0])
+        by_class = (wrong @ classes / classes.sum(0)).cpu().numpy()
+        return pd.DataFrame(
+            {
+                "error": wrong.mean(1).cpu().numpy()[model_of],
+                "own_error": (by_class[model_of] * images.label_shares).sum(1),
+                "cross_entropy": entropy.cpu().numpy()[model_of],
+            }
+        )
+
+
+def _source_of(data: Data) -> sources.Images:
+    """The source of a study that fits the task."""
+    source = data.rules()
+    assert isinstance(source, sources.Images)
+    return source

@@ -1,0 +1,192 @@
+"""Labelled images: where they come from, and how they are divided among clients."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from plfl.config.sections import Data, Windows
+from plfl.config.source_rules import CC_BY, Origin
+from plfl.data.source import Receipt, digests
+from plfl.data.sources import Counts, Source
+from plfl.layout import WindowShape
+from plfl.registry import Section
+
+if TYPE_CHECKING:  # the workflow lists files without reading any
+    from plfl.config.study import Study
+    from plfl_images.data.dataset import ImageDataset
+    from plfl_images.data.pool import ImagePool
+
+EXAMPLES = "images"
+"""What the sources give and the task needs."""
+
+
+class Skew(Section):
+    """How images are divided among clients, whose labels therefore differ; every seed of the grid
+    has a partition of its own."""
+
+    split: Literal["sort_and_partition", "dirichlet"] = "sort_and_partition"
+    """`sort_and_partition`: each class is divided into shards, and a client gets `s` shards
+    (FedADC). `dirichlet`: label proportions are drawn from a Dirichlet distribution."""
+    s: int = Field(2, ge=1)
+    """Shards of a client, and so the most labels that it can have (FedADC: 2, 3 or 4)."""
+    alpha: float = Field(0.5, gt=0)
+    """Concentration α of the Dirichlet distribution (FedADC: 0.5 or 0.1); a smaller one is more
+    skewed."""
+    sizes: Literal["equal", "by_class"] = "equal"
+    """With `dirichlet`: proportions are drawn for each client, and all have equally many images
+    (`equal`), or for each class, and clients differ in size (`by_class`)."""
+    validation: float = Field(1 / 3, gt=0, lt=1)
+    """Fraction of each class's held-out images used for validation; the others are the test set."""
+
+
+class Images(Source):
+    """A source of labelled images, which are divided among clients in the simulator."""
+
+    examples = EXAMPLES
+    blocks: ClassVar = {"skew": Skew}
+    simulation_only = "its images are divided among clients in the simulator only"
+    assumed = ""
+    module = __name__
+
+    classes: ClassVar[int]
+    """Number of classes."""
+    channels: ClassVar[int]
+    """Channels of an image."""
+    side: ClassVar[int]
+    """Pixels of each side of an image."""
+    sizes: ClassVar[Counts]
+    """Images to train on, and held out."""
+
+    @property
+    def shape(self) -> WindowShape:
+        """What a model reads of an image, and returns."""
+        return image_shape(self.classes, self.channels, self.side)
+
+    def pool(self, data: Data) -> ImagePool:
+        """The images before they are divided.
+
+        Raises:
+            DataError: the file is missing or damaged.
+        """
+        raise NotImplementedError
+
+    def archives(self, data: Data) -> list[Path]:
+        """The files of the images, which are downloaded if they are not there.
+
+        Raises:
+            DataError: one is missing and cannot be downloaded, or is not the published file.
+        """
+        return []
+
+    def settings(self, data: Data, state: str) -> dict[str, Any]:
+        return data.model_dump(mode="json", include={"source", "folder"})
+
+    def own_files(self, data: Data, state: str) -> list[Path]:
+        return []
+
+    def fetch(self, data: Data, state: str) -> Receipt:
+        return {"source": data.source, "files": digests(self.archives(data)), "clients": {}}
+
+    def save(self, study: Study, state: str, path: Path) -> None:
+        self.pool(study.data).save(path)
+
+    def read(self, study: Study, path: Path) -> ImageDataset:
+        from plfl_images.data.pool import ImagePool
+
+        return _dealt(study, ImagePool.load_file(path))
+
+    def examples_of(self, study: Study, state: str) -> ImageDataset:
+        return _dealt(study, self.pool(study.data))
+
+    def check_clients(self, data: Data, state: str) -> None:
+        """Any number of clients can share the images."""
+
+    def counts(self, data: Data, windows: Windows) -> Counts:
+        return self.sizes._replace(train=self.sizes.train // data.clients)
+
+    def noise(self, study: Study, clients: int = 1) -> ImageDataset:
+        from plfl_images.data.dataset import noise
+
+        return noise(self, clients)
+
+
+class Digits(Images):
+    """Handwritten digits, which scikit-learn contains; see `plfl_images.data.digits`."""
+
+    name = "digits"
+    origin = Origin(
+        "handwritten digits (scikit-learn)",
+        "measured: handwritten digits (scikit-learn)",
+        "Direct measurement",
+        CC_BY,
+        "https://doi.org/10.24432/C50P49",
+    )
+    classes, channels, side = 10, 1, 8
+    sizes = Counts(1200, 597)
+
+    def pool(self, data: Data) -> ImagePool:
+        from plfl_images.data import digits
+
+        return digits.read()
+
+
+CIFAR = Origin(
+    "CIFAR",
+    "measured: photographs of the Tiny Images collection with labels (CIFAR)",
+    "Secondary Data Analysis",
+    citation="https://www.cs.toronto.edu/~kriz/cifar.html",
+)
+
+
+class Cifar10(Images):
+    """Colour images of ten classes; see `plfl_images.data.cifar`."""
+
+    name = "cifar10"
+    origin = replace(CIFAR, label="CIFAR-10")
+    classes, channels, side = 10, 3, 32
+    sizes = Counts(50_000, 10_000)
+
+    def archives(self, data: Data) -> list[Path]:
+        from plfl_images.data import cifar
+
+        return [cifar.fetch(cifar.ARCHIVES[self.name], data.folder / "cifar")]
+
+    def pool(self, data: Data) -> ImagePool:
+        from plfl_images.data import cifar
+
+        (archive,) = self.archives(data)
+        return cifar.read(cifar.ARCHIVES[self.name], archive)
+
+
+class Cifar100(Cifar10):
+    """The same images in a hundred classes."""
+
+    name = "cifar100"
+    origin = replace(CIFAR, label="CIFAR-100")
+    classes = 100
+
+
+def image_shape(classes: int, channels: int, side: int) -> WindowShape:
+    """What a model reads of a square image and returns for it.
+
+    The rows of the window are the rows of the image; a row holds the pixels of all channels, one
+    channel after the other.
+    """
+    return WindowShape(channels * side, side, 0, classes)
+
+
+def skew_of(data: Data) -> Skew:
+    """How a study divides its images."""
+    skew = dict(data)["skew"]
+    assert isinstance(skew, Skew)
+    return skew
+
+
+def _dealt(study: Study, pool: ImagePool) -> ImageDataset:
+    from plfl_images.data.dataset import ImageDataset
+
+    return ImageDataset.of(pool, skew_of(study.data), study.data.clients, study.grid.seeds[0])

@@ -1,0 +1,140 @@
+"""A pool of images as the clients of one federation hold it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.data.dataset import Split
+from plfl.errors import DataError
+from plfl.layout import WindowShape
+from plfl_images.data import Images, Skew, image_shape, splits
+from plfl_images.data.pool import ImagePool
+
+NOISE = 20
+"""Held-out images that are made up to measure a study, beside those of each class."""
+
+
+@dataclass(frozen=True)
+class ImageDataset:
+    """Images divided among clients.
+
+    Clients have training images of their own. They share the held-out images: those to choose
+    hyperparameters on (`validation`) and those of the `test` part. A window is an image, see
+    `plfl_images.data.image_shape`.
+    """
+
+    pool: ImagePool
+    skew: Skew
+    clients: NDArray[np.str_]
+    """Names of the N clients."""
+    parts: list[NDArray[np.int64]]
+    """Rows of the pool that are each client's training images."""
+    validation: NDArray[np.int64]
+    """Rows of the pool that choose hyperparameters."""
+    test: NDArray[np.int64]
+    """Rows of the pool that are in the test set."""
+
+    relative: ClassVar[bool] = False
+    """No pixel is relative to another row of the image."""
+
+    @classmethod
+    def of(cls, pool: ImagePool, skew: Skew, clients: int, seed: int) -> ImageDataset:
+        """Deal a pool to so many clients; the `seed` says how, but not what is held out.
+
+        Raises:
+            DataError: the pool cannot be divided like this.
+        """
+        labels, random = pool.labels[: pool.training], np.random.default_rng([seed, clients])
+        try:
+            if skew.split == "sort_and_partition":
+                parts = splits.sort_and_partition(labels, clients, skew.s, random)
+            elif skew.sizes == "equal":
+                parts = splits.dirichlet_equal(labels, clients, skew.alpha, random)
+            else:
+                parts = splits.dirichlet_by_class(labels, clients, skew.alpha, random)
+        except ValueError as error:
+            raise DataError(f"data.skew: {error}; change data.clients or data.skew") from None
+        held_out = [pool.training + some for some in _held_out(pool, skew.validation)]
+        names = np.array([f"{i:0{len(str(clients - 1))}}" for i in range(clients)])
+        return cls(pool, skew, names, parts, *held_out)
+
+    def of_seed(self, seed: int) -> ImageDataset:
+        """The same images divided with another seed."""
+        return self.of(self.pool, self.skew, len(self.clients), seed)
+
+    @property
+    def features(self) -> NDArray[np.float32]:
+        """Rows (R · height, channels · width) of all images of the pool, as models read them."""
+        return self.pool.rows
+
+    @property
+    def context(self) -> NDArray[np.float32]:
+        """Further inputs (R · height, 0): there are none."""
+        return np.empty((len(self.features), 0), np.float32)
+
+    @property
+    def targets(self) -> NDArray[np.float32]:
+        """Class (R · height,) of the image that a row belongs to."""
+        return np.repeat(self.pool.labels, self.look_back).astype(np.float32)
+
+    @property
+    def look_back(self) -> int:
+        """Rows of an image."""
+        return self.pool.shape[1]
+
+    @property
+    def shape(self) -> WindowShape:
+        """What a model reads of an image, and returns."""
+        channels, side, _ = self.pool.shape
+        return image_shape(self.pool.classes, channels, side)
+
+    def starts(self, client: int, split: Split) -> NDArray[np.int64]:
+        """First rows of the images of one split of a client."""
+        if split == "train":
+            return self.parts[client] * self.look_back
+        return self.look_back * (self.validation if split == "validation" else self.test)
+
+    def labels_of(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Classes of the images that begin at rows `starts`."""
+        return self.pool.labels[starts // self.look_back]
+
+    @cached_property
+    def label_counts(self) -> NDArray[np.int64]:
+        """Training images (N, classes) of each client and class."""
+        labels, classes = self.pool.labels, self.pool.classes
+        return np.stack([np.bincount(labels[own], minlength=classes) for own in self.parts])
+
+    @property
+    def label_shares(self) -> NDArray[np.float64]:
+        """Share (N, classes) of each class among a client's training images; 0 without any."""
+        counts = self.label_counts
+        shares: NDArray[np.float64] = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+        return shares
+
+
+def noise(source: Images, clients: int) -> ImageDataset:
+    """Some random images of the classes of a source, divided among clients."""
+    random = np.random.default_rng(0)
+    classes, channels, side = source.classes, source.channels, source.side
+    count = NOISE + 2 * classes * clients
+    pixels = random.integers(0, 16, (count, channels, side, side), np.uint8)
+    labels, scale = np.arange(count) % classes, np.ones(channels)
+    pool = ImagePool(pixels, labels, classes * clients, 0 * scale, scale)
+    return ImageDataset.of(pool, Skew(split="dirichlet"), clients, seed=0)
+
+
+def _held_out(pool: ImagePool, share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of held-out images: a fraction of each class for validation, and the others."""
+    labels, random = pool.labels[pool.training :], np.random.default_rng(0)
+    first, rest = [], []
+    for c in range(pool.classes):
+        images = random.permutation(np.flatnonzero(labels == c))
+        cut = round(share * len(images))
+        first.append(images[:cut])
+        rest.append(images[cut:])
+    return np.sort(np.concatenate(first)), np.sort(np.concatenate(rest))

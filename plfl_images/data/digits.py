@@ -1,0 +1,37 @@
+"""Handwritten digits: 1,797 images of 8 × 8 pixels in ten classes, which scikit-learn contains.
+
+Source: E. Alpaydin and C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning
+Repository, 1998, doi:10.24432/C50P49. scikit-learn contains its test set.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plfl_images.data.pool import ImagePool
+
+PER_CLASS = 120
+"""Images of each class to train on; the other 597 are held out."""
+CLASSES = 10
+LEVELS = 16.0
+"""Value of the darkest pixel."""
+
+
+def read() -> ImagePool:
+    """The digits, scaled to [0, 1]; which of them are held out is fixed."""
+    from sklearn.datasets import load_digits  # takes a second
+
+    found = load_digits()
+    labels = found.target.astype(np.int64)
+    order = np.random.default_rng(0).permutation(len(labels))
+    of_class = [order[labels[order] == c] for c in range(CLASSES)]
+    chosen = np.concatenate(
+        [own[:PER_CLASS] for own in of_class] + [own[PER_CLASS:] for own in of_class]
+    )
+    return ImagePool(
+        pixels=found.images[chosen, None].astype(np.uint8),
+        labels=labels[chosen],
+        training=PER_CLASS * CLASSES,
+        offset=np.zeros(1),
+        scale=np.full(1, LEVELS),
+    )

@@ -1,0 +1,366 @@
+"""The page and the figures of a study of classifiers with further axes: its variants side by side.
+
+`plfl.report.overview` has the same for forecasters.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+import yaml
+from matplotlib.axes import Axes as Panel
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from plfl.baselines import BASELINE
+from plfl.config import axes
+from plfl.config.axes import Axis
+from plfl.config.study import Study
+from plfl.files import atomic
+from plfl.report.figures.style import PAGE, fit, panels, save, style
+from plfl.report.rendering import drawing, templates
+from plfl.results.overview import BEST, EFFECTS, Overview
+from plfl.results.statistics import ALPHA
+from plfl.results.tables import fitting
+from plfl_images.report.figures import grouped, look
+from plfl_images.report.page import judged, percent
+from plfl_images.report.tables import ABOUT_BASELINES, label
+from plfl_images.results.classification import GROUP, TAIL
+from plfl_images.results.label_claims import about
+from plfl_images.results.variants import CURVES, SCORES, trained
+
+CAPTIONS = {
+    "overview": f"Test accuracy of the global models, mean of the last {TAIL} evaluated rounds:"
+    " mean over seeds, with 95 % intervals over seeds (Student's t, cut off at 0 and 100 %).",
+    "curves": "Test accuracy of the global models against rounds: mean over seeds, ± standard"
+    " deviation.",
+}
+"""The figures by the stem of their files."""
+FILES = {
+    BEST: "accuracies of every row of the grid in every variant",
+    EFFECTS: "differences between variants",
+    CURVES: "test accuracy against rounds",
+    "summary.csv": "scores of every cell of every variant",
+    "records.parquet": "scores and bytes of every client and round of every variant",
+    "study.json": "configuration, versions and variants",
+}
+MOST = 12
+"""Rows of panels that the curves have at most; a study with more shows the first."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What is drawn: accuracies of the global models, by variant and row of the grid."""
+
+    found: Overview
+
+    @property
+    def study(self) -> Study:
+        """The study."""
+        return self.found.study
+
+    @property
+    def along(self) -> Axis:
+        """The axis with most values."""
+        return max(self.study.axes, key=lambda axis: len(axis.choices))
+
+    @property
+    def places(self) -> list[dict[str, str]]:
+        """The places on the other axes, by key."""
+        others = [axis for axis in self.study.axes if axis is not self.along]
+        return list(axes.variants(others).values()) if others else [{}]
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """The rows of the grid."""
+        return [
+            {str(column): str(value) for column, value in row.items()}
+            for row in self.found.table(CURVES)[GROUP].drop_duplicates().to_dict("records")
+        ]
+
+    def at(self, table: pd.DataFrame, place: dict[str, str]) -> pd.DataFrame:
+        """The part of a table at a place on some axes."""
+        columns = {axis.key: axis.column for axis in self.study.axes}
+        for key, value in place.items():
+            table = table[table[columns[key]] == value]
+        return table
+
+    def of(self, table: pd.DataFrame, row: dict[str, str]) -> pd.DataFrame:
+        """The part of a table that belongs to a row of the grid."""
+        return table[(table[GROUP] == [row[column] for column in GROUP]).all(axis=1)]
+
+    def title(self, place: dict[str, str]) -> str:
+        """A place in words, such as `s=2, participation=0.1`."""
+        text = axes.text(place, self.study.axes).replace(",", ", ")
+        return fit(text, 40, lines=2) if text else ""
+
+
+def illustrate(results: Path, figures: Path) -> list[Path]:
+    """Draw the figures of the study in folder `results` into folder `figures`.
+
+    Raises:
+        ResultsError: the results are incomplete.
+    """
+    lines = Lines(Overview(results))
+    files: list[Path] = []
+    for stem, draw in {"overview": ends, "curves": curves}.items():
+        with style(), fitting(results):
+            figure = draw(lines)
+        files += save(figure, figures / stem)
+    return files
+
+
+def ends(lines: Lines) -> Figure:
+    """Accuracy at the end along the axis with most values, one panel per place on the others."""
+    best = lines.found.best
+    shown = best[best["model"] == "global"]
+    groups, along = grouped(lines.rows), lines.along
+    drawn = list(itertools.product(lines.places, groups))
+    columns = min(3, len(drawn))
+    figure, cells = panels(
+        -(-len(drawn) // columns), columns, (PAGE, 2.6 * -(-len(drawn) // columns)), sharey=True
+    )
+    where, numeric = _positions(along)
+    span = max(where.values()) - min(where.values()) or 1.0
+    for panel, (place, group) in zip(cells.flat, drawn, strict=False):
+        part = lines.at(shown, place)
+        for i, row in enumerate(group):
+            line = lines.of(part, row)
+            centre = 100 * line["accuracy_tail"].to_numpy(float)
+            low, high = (100 * line[end].to_numpy(float) for end in ("low", "high"))
+            x = line[along.column].map(where).to_numpy(float)
+            panel.errorbar(
+                x + 0.012 * span * (i - (len(group) - 1) / 2),
+                centre,
+                yerr=np.abs([centre - low, high - centre]),
+                label=label(row, lines.rows),
+                elinewidth=0.6,
+                capsize=1.5,
+                **look(lines.rows.index(row)) | ({} if numeric else {"linestyle": "none"}),
+            )
+        panel.set_xticks(list(where.values()), list(where))
+        panel.xaxis.set_minor_locator(NullLocator())
+        panel.set_xlabel(along.key)
+        panel.set_title(lines.title(place), fontsize=7)
+        panel.grid(axis="y")
+        _legend(panel, 2)
+    for panel in cells.flat[len(drawn) :]:
+        panel.axis("off")
+    for panel in cells[:, 0]:
+        panel.set_ylabel("Test accuracy (%)")
+    return figure
+
+
+def curves(lines: Lines) -> Figure:
+    """Accuracy against rounds, one panel per variant; many rows of the grid take several.
+
+    In a study of one row of the grid, the lines of a panel are the values of the longest axis.
+    """
+    drawn = _panels(lines)[:MOST]
+    figure, cells = panels(
+        len(drawn), len(drawn[0]), (PAGE, 2.3 * len(drawn)), sharex=True, sharey=True
+    )
+    for row_of_panels, wanted in zip(cells, drawn, strict=True):
+        for panel, (place, group) in zip(row_of_panels, wanted, strict=True):
+            for k, curve, name in group:
+                _curve(panel, curve, name, look(k))
+            panel.set_title(lines.title(place), fontsize=7)
+            panel.grid(axis="y")
+        row_of_panels[0].set_ylabel("Test accuracy (%)")
+        _legend(row_of_panels[len(row_of_panels) // 2], 3 if len(row_of_panels) > 1 else 2)
+    for panel in cells[-1]:
+        panel.set_xlabel("Round")
+    cells[0, 0].set_ylim(0, 100)
+    return figure
+
+
+def _panels(
+    lines: Lines,
+) -> list[list[tuple[dict[str, str], list[tuple[int, pd.DataFrame, str]]]]]:
+    """Rows of panels, each with its place on the axes and its lines: number, points and name."""
+    found, along = lines.found.table(CURVES), lines.along
+    if len(lines.rows) == 1:
+        names = [(k, {along.key: v}, f"{along.short}={v}") for k, v in enumerate(along.choices)]
+        return [
+            [
+                (place, [(k, lines.at(found, place | at), name) for k, at, name in names])
+                for place in lines.places
+            ]
+        ]
+    places = [[place | {along.key: value} for value in along.choices] for place in lines.places]
+    return [
+        [
+            (
+                place,
+                [
+                    (lines.rows.index(r), lines.of(lines.at(found, place), r), label(r, lines.rows))
+                    for r in group
+                ],
+            )
+            for place in row
+        ]
+        for row, group in itertools.product(places, grouped(lines.rows))
+    ]
+
+
+def _curve(panel: Panel, curve: pd.DataFrame, name: str, drawn: dict[str, Any]) -> None:
+    mean, std = (100 * curve[column].to_numpy(float) for column in ("accuracy", "std"))
+    panel.plot(curve["round"], mean, label=name, markevery=4, **drawn)
+    panel.fill_between(
+        curve["round"], mean - std, mean + std, color=drawn["color"], alpha=0.12, lw=0
+    )
+
+
+def _legend(panel: Panel, columns: int) -> None:
+    """A legend below the panel, where it covers no curve."""
+    panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
+
+
+def _positions(along: Axis) -> tuple[dict[str, float], bool]:
+    """Where the values of an axis lie on the horizontal axis, and whether they are numbers."""
+    values = list(along.choices.values())
+    numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    at = values if numeric else range(len(values))
+    return dict(zip(along.choices, map(float, at), strict=True)), numeric
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the grid in all variants, as the page shows it: accuracies in per cent."""
+
+    name: str
+    baseline: bool
+    cells: list[tuple[str, str, str]]
+    """For each variant: mean ± standard deviation, the interval, and what was chosen."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """An effect, as the page shows it."""
+
+    axis: str
+    change: str
+    elsewhere: str
+    row: str
+    score: str
+    against: str
+    accuracy: str
+    difference: str
+    interval: str
+    p: str
+    decided: bool
+
+
+def write(results: Path, figures: Path, out: Path) -> None:
+    """Write the page of the study in folder `results`, with its figures, to file `out`.
+
+    Variants whose own pages exist are linked. The same results give the same bytes.
+
+    Raises:
+        ResultsError: the results or the figures are incomplete.
+    """
+    overview = Overview(results)
+    places = overview.about["variants"]
+    with fitting(results):
+        lines = Lines(overview)
+        text = (
+            templates("plfl_images.report")
+            .get_template("variants.html.jinja")
+            .render(
+                study=overview.study,
+                about=overview.about,
+                places=places,
+                links={name: _link(results, name) for name in places},
+                tables=[
+                    (title, list(_rows(lines, list(places), *about)))
+                    for title, *about in (
+                        ("Global models at the end", "global", "accuracy_tail"),
+                        ("Global models at a quarter of the rounds", "global", "accuracy_quarter"),
+                        ("Local models on the clients' own labels", "local", "own_accuracy"),
+                    )
+                ],
+                about_baselines=ABOUT_BASELINES,
+                claims=judged(trained(results)),
+                about_claims=about(overview.study),
+                effects=list(_changes(lines)),
+                drawings=[
+                    (drawing(figures / f"{stem}.svg", caption), caption)
+                    for stem, caption in CAPTIONS.items()
+                ],
+                configuration=yaml.safe_dump(
+                    overview.about["study"], sort_keys=False, allow_unicode=True, width=100
+                ),
+                files=FILES,
+            )
+        )
+    with atomic(out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _link(results: Path, label: str) -> str | None:
+    """Where the page of a variant lies, if it has one."""
+    return f"{quote(label)}/index.html" if (results / label / "index.html").is_file() else None
+
+
+def _rows(lines: Lines, labels: Sequence[str], model: str, score: str) -> Iterator[Row]:
+    """The rows of the grid, then the baselines; only the end has baselines and intervals."""
+    table = lines.found.best
+    of_model, is_end = table[table["model"] == model], score == "accuracy_tail"
+    for row in lines.rows:
+        cells = lines.of(of_model, row).set_index("variant")
+        yield Row(label(row, lines.rows), False, [_cell(cells.loc[name], score) for name in labels])
+    others = table[table["sharing"] == BASELINE]
+    for name in dict.fromkeys(others["method"]) if is_end else ():
+        cells = others[others["method"] == name].set_index("variant")
+        yield Row(str(name).replace("_", " "), True, [_cell(cells.loc[of], score) for of in labels])
+
+
+def _cell(row: Any, score: str) -> tuple[str, str, str]:
+    interval, chosen = "", ""
+    if score == "accuracy_tail":  # what was chosen is the same at a quarter of the rounds
+        chosen = row.get("hyperparameters")
+        if np.isfinite(row["low"]):
+            interval = f"[{100 * row['low']:.1f}, {100 * row['high']:.1f}]"
+    return (
+        percent(row[score], row[f"{score}_std"]),
+        interval,
+        _briefly(chosen) if isinstance(chosen, str) else "",
+    )
+
+
+def _briefly(chosen: str) -> str:
+    """Chosen hyperparameters with short names; a column of the table is narrow."""
+    values = dict(pair.split("=", 1) for pair in chosen.split(", ") if pair)
+    names = axes.short_names(values)
+    return ", ".join(map("=".join, zip(names, values.values(), strict=True)))
+
+
+def _changes(lines: Lines) -> Iterator[Change]:
+    for row in lines.found.effects.to_dict("records"):
+        elsewhere = [
+            f"{axis.short}={row[axis.column]}"
+            for axis in lines.study.axes
+            if axis.key != row["axis"]
+        ]
+        change, low, high = (100 * row[name] for name in ("difference", "low", "high"))
+        before, now = (percent(row[name], np.nan) for name in ("accuracy_against", "accuracy"))
+        yield Change(
+            row["axis"],
+            f"{row['value']} against {row['against']}",
+            ", ".join(elsewhere) or "–",
+            label({column: row[column] for column in GROUP}, lines.rows),
+            SCORES[row["score"]],
+            before,
+            now,
+            "–" if np.isnan(change) else f"{change:+.1f}",
+            "" if np.isnan(low) else f"[{low:+.1f}, {high:+.1f}]",
+            "–" if np.isnan(row["p"]) else f"{row['p']:.2g}",
+            bool(row["p"] < ALPHA),
+        )

@@ -1,0 +1,151 @@
+"""The page of a study of classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from plfl.files import atomic
+from plfl.report import reporting
+from plfl.report.forest import MARKS
+from plfl.report.rendering import drawing, templates
+from plfl.results.claims import estimate
+from plfl_images.report import paper
+from plfl_images.report.tables import ABOUT_BASELINES, Results
+from plfl_images.results import classification, label_claims
+from plfl_images.results.variants import Trained, trained
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One row of the grid, with accuracies in per cent."""
+
+    name: str
+    tuned: str
+    quarter: str
+    half: str
+    tail: str
+    own: str
+    rounds: str
+    megabytes: str
+    published: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A verdict on a claim."""
+
+    claim: str
+    where: str
+    effect: str
+    p: str
+    seeds: int
+    answer: str
+    mark: str
+    evidence: str
+
+
+def write(results: Path, figures: Path, out: Path) -> None:
+    """Write the page of a results folder, with the figures of folder `figures`, to `out`.
+
+    Raises:
+        PlflError: the file cannot be written.
+        ResultsError: the results folder is incomplete or has another format.
+    """
+    found = Results(results)
+    text = (
+        templates("plfl_images.report")
+        .get_template("page.html.jinja")
+        .render(
+            study=found.study,
+            about=found.tables.about,
+            column=paper.column_of(found.study),
+            standings=_standings(found, "global"),
+            local=_standings(found, "local"),
+            baselines=_baselines(found),
+            about_baselines=ABOUT_BASELINES,
+            claims=judged(trained(results)),
+            about_claims=label_claims.about(found.study),
+            tail=classification.TAIL,
+            drawings=[
+                (drawing(figures / f"{stem}.svg", caption), caption)
+                for stem, caption in reporting.of(found.study).captions(found.study).items()
+            ],
+            configuration=yaml.safe_dump(found.tables.about["study"], sort_keys=False),
+        )
+    )
+    with atomic(out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _standings(found: Results, model: str) -> list[Standing]:
+    table = classification.standings(found.summary[found.summary["model"] == model])
+    # The paper's numbers, and the way to a target, are those of the server's model.
+    column, rows = paper.column_of(found.study) if model == "global" else None, []
+    for row in table.to_dict("records"):
+        published = column and paper.accuracy(column, row["method"], row["server_opt"])
+        reached = row["reached"] if model == "global" else 0
+        price = row["bytes_to_target"]
+        rows.append(
+            Standing(
+                name=found.label({axis: row[axis] for axis in classification.GROUP}),
+                tuned=row.get("hyperparameters") or "–",
+                **{
+                    key: percent(row[score], row[f"{score}_std"])
+                    for key, score in (
+                        ("quarter", "accuracy_quarter"),
+                        ("half", "accuracy_half"),
+                        ("tail", "accuracy_tail"),
+                        ("own", "own_accuracy"),
+                    )
+                },
+                rounds=f"{row['rounds_to_target']:.0f} ({reached} of {row['seeds']})"
+                if reached
+                else "–",
+                megabytes=f"{price / 1e6:.1f}" if reached else "–",
+                published=f"{published[0]:.2f} ± {published[1]:.2f}" if published else "–",
+            )
+        )
+    return rows
+
+
+def _baselines(found: Results) -> list[tuple[str, str, str]]:
+    rows = classification.summarise_baselines(found.baselines).to_dict("records")
+    return [
+        (
+            row["baseline"].replace("_", " "),
+            percent(row["accuracy"], row["accuracy_std"]),
+            percent(row["own_accuracy"], row["own_accuracy_std"]),
+        )
+        for row in rows
+    ]
+
+
+def judged(found: Sequence[Trained]) -> list[Claim]:
+    """The verdicts on the claims that a study can answer."""
+    return [
+        Claim(
+            claim=f"{verdict.claim}: {verdict.text}",
+            where=verdict.where,
+            effect=estimate(verdict) if verdict.effect is not None else "–",
+            p="–" if verdict.p is None else f"{verdict.p:.2g}",
+            seeds=verdict.seeds,
+            answer=verdict.answer,
+            mark=MARKS[verdict.answer],
+            evidence=". ".join(filter(None, [verdict.reason, verdict.needed.rstrip(".")])),
+        )
+        for verdict in label_claims.verdicts(found)
+        if verdict.answer in MARKS
+    ]
+
+
+def percent(mean: float, spread: float) -> str:
+    """A share in per cent, with its standard deviation if it is known."""
+    if not np.isfinite(mean):
+        return "–"
+    text = f"{100 * mean:.1f}"
+    return f"{text} ± {100 * spread:.1f}" if np.isfinite(spread) else text

@@ -1,0 +1,112 @@
+"""What is made of the results of studies that classify images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from plfl.config.study import Cell, Study
+from plfl.errors import PlflError
+from plfl.report.reporting import Judged, Reporting
+from plfl_images.data import EXAMPLES, skew_of
+
+if TYPE_CHECKING:  # the workflow names files without reading or drawing any
+    import pandas as pd
+
+    from plfl.results.collect import JobFiles
+    from plfl.results.overview import Variant
+    from plfl.results.scores import Chosen
+    from plfl_images.data.dataset import ImageDataset
+
+_CAPTIONS = {
+    "accuracy": "Test accuracy of the global models against rounds: mean over seeds, ± standard"
+    " deviation. The first row of the grid is in every panel.",
+    "labels": "Who has which labels: training images of each client, first seed.",
+}
+
+
+class Images(Reporting):
+    """Classifiers of images, whose score is their accuracy."""
+
+    name = EXAMPLES
+    modules: ClassVar = {
+        "baselines": ["plfl_images.baselines"],
+        "collect": ["plfl_images.results.collect"],
+        "figures": ["plfl_images.report.figures"],
+        "page": ["plfl_images.report.page"],
+        "overview": ["plfl_images.results.variants", "plfl_images.report.overview"],
+    }
+    further: ClassVar = {"table_of_curves": "curves.csv"}
+    drawn: ClassVar = ("overview", "curves")
+
+    def divided(self, study: Study) -> Any:
+        return [study.data.clients, skew_of(study.data).model_dump(), study.grid.seeds]
+
+    def baselines(
+        self, study: Study, state: str, dataset: Path
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Their scores; classifiers have no forecasts."""
+        import pandas as pd
+
+        from plfl.data import sources
+        from plfl_images.baselines import evaluate
+
+        images = cast("ImageDataset", sources.of(study.data).read(study, dataset))
+        scores = evaluate(state, images, study.grid.seeds)
+        return scores, pd.DataFrame({"state": [], "baseline": []})
+
+    def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
+        from plfl_images.results.collect import collect
+
+        return collect(study, files, folder)
+
+    def compared(self, study: Study, variants: list[Variant]) -> dict[str, pd.DataFrame]:
+        from plfl_images.results.variants import compared
+
+        return compared(study, variants)
+
+    def sentence(self, study: Study, cell: Cell, records: pd.DataFrame) -> str:
+        from plfl_images.results import classification
+
+        found = classification.summarise(
+            records, study.data.source, classification.target_of(study)
+        )
+        (row,) = found.query("model == 'global'").to_dict("records")
+        tuned = row["hyperparameters"] and f"; chosen on validation: {row['hyperparameters']}"
+        return (
+            f"{cell}: test accuracy {row['accuracy']:.3f} at round {row['round']}, "
+            f"{row['accuracy_tail']:.3f} over the last {classification.TAIL} evaluated rounds"
+            f"{tuned}"
+        )
+
+    def judged(self, results: Path, study: Study, chosen: Chosen) -> Judged:
+        from plfl_images.results import label_claims
+        from plfl_images.results.variants import trained
+
+        if chosen != "last":
+            raise PlflError(
+                "--round: classifiers are compared at a quarter of the rounds and at the end; "
+                "leave it out"
+            )
+        found = label_claims.verdicts(trained(results))
+        return Judged(label_claims.as_text(study, found), label_claims.as_json(study, found))
+
+    def captions(self, study: Study) -> dict[str, str]:
+        return _CAPTIONS
+
+    def draw(self, results: Path, figures: Path) -> Iterator[str]:
+        from plfl_images.report.figures import render_all
+
+        return render_all(results, figures)
+
+    def write(self, results: Path, figures: Path, page: Path) -> None:
+        from plfl_images.report.page import write
+
+        write(results, figures, page)
+
+    def write_overview(self, results: Path, figures: Path, page: Path) -> None:
+        from plfl_images.report import overview
+
+        overview.illustrate(results, figures)
+        overview.write(results, figures, page)

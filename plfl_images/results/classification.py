@@ -1,0 +1,189 @@
+"""The tables of a study of classifiers: their summary, their standings, and paired comparisons.
+
+The records have the columns that `plfl.results.records` describes, with other scores: `error`, the
+fraction of wrong predictions on the held-out images, which all clients share; `own_error`, the same
+with each class weighted by its share among the client's training images; `cross_entropy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from plfl.config.study import Study
+from plfl.errors import ResultsError
+from plfl.results.records import CELL, DAMAGE
+from plfl.results.scores import Array
+from plfl_images.classify import Classify
+
+TAIL = 4
+"""Evaluated rounds at the end whose mean is the final accuracy: single rounds scatter widely when
+few clients take part."""
+GROUP = [column for column in CELL if column != "seed"]
+"""Columns that name a row of the standings: a cell without its seed."""
+_TRAINING = [*CELL, "model"]
+
+
+def target_of(study: Study) -> float:
+    """The test accuracy whose costs a study of classifiers reports."""
+    assert isinstance(study.task, Classify)
+    return study.task.target
+
+
+def curves(records: pd.DataFrame) -> pd.DataFrame:
+    """Mean scores over clients, one row per cell, model, split and evaluated round.
+
+    Columns: `accuracy`, `own_accuracy` and `cross_entropy`. A mean with a model whose outputs are
+    not finite is NaN.
+    """
+    scored = records[records["split"] != "train"]
+    groups = scored.groupby([*_TRAINING, "split", "round"], sort=False)
+    means = groups[["error", "own_error", "cross_entropy"]].agg(_mean)
+    found = means.assign(accuracy=1 - means["error"], own_accuracy=1 - means["own_error"])
+    return found.drop(columns=["error", "own_error"]).reset_index()
+
+
+def summarise(records: pd.DataFrame, source: str, target: float) -> pd.DataFrame:
+    """One row per cell and model, with its test scores.
+
+    Args:
+        records: the records of some cells.
+        source: the kind of data, `data.source`.
+        target: the accuracy to reach.
+
+    Returns:
+        The cell and `model`; `round`, the last one; `accuracy`, `own_accuracy` and `cross_entropy`
+        there; `accuracy_quarter` and `accuracy_half`, those of the evaluated rounds nearest to a
+        quarter and half of all rounds; `accuracy_tail`, the mean of the last `TAIL` evaluated
+        rounds; `validation_accuracy` at the last round; `rounds_to_target` and `bytes_to_target`,
+        both directions; `bytes_down`, `bytes_up`; what was tuned.
+    """
+    by_round = curves(records)
+    train = records[records["split"] == "train"]
+    given = ["lr", "server_lr", "hyperparameters", "trials"]
+    rows = []
+    for key, table in by_round.groupby(_TRAINING, sort=False):
+        own = train[(train[_TRAINING] == list(key)).all(axis=1)]
+        sent = (own["bytes_down"] + own["bytes_up"]).groupby(own["round"]).sum().cumsum()
+        test = table[table["split"] == "test"].set_index("round").sort_index()
+        validation = table[table["split"] == "validation"].set_index("round")
+        last = test.index[-1]
+        reached = test.index[test["accuracy"] >= target]
+        first = reached[0] if len(reached) else np.nan
+        rows.append(
+            dict(zip(_TRAINING, key, strict=True))
+            | {"round": last}
+            | test.loc[last, ["accuracy", "own_accuracy", "cross_entropy"]].to_dict()
+            | {"accuracy_quarter": _near(test, last / 4), "accuracy_half": _near(test, last / 2)}
+            | {"accuracy_tail": test["accuracy"].tail(TAIL).mean(skipna=False)}
+            | {"validation_accuracy": validation["accuracy"].get(last, np.nan)}
+            | {"rounds_to_target": first, "bytes_to_target": sent[sent.index <= first].max()}
+            | {name: own[name].sum() for name in ("bytes_down", "bytes_up")}
+            | {name: own[name].iloc[0] for name in given if name in own and len(own)}
+        )
+    return pd.DataFrame(rows).assign(data=source)
+
+
+def read_summary(folder: Path) -> pd.DataFrame:
+    """The summary in a results folder; see `summarise`.
+
+    Raises:
+        ResultsError: the file is missing or damaged.
+    """
+    path = folder / "summary.csv"
+    text: Any = dict.fromkeys([*GROUP, "model", "hyperparameters"], str)
+    try:
+        return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=text)
+    except DAMAGE as error:
+        raise ResultsError(f"{path}: cannot be read ({error}); run the study again") from None
+
+
+def _mean(values: pd.Series[float]) -> float:
+    """The mean, NaN if any value is."""
+    return float(values.mean(skipna=False))
+
+
+def _near(test: pd.DataFrame, t: float) -> float:
+    """Accuracy of the evaluated round nearest to `t`; NaN if only the last round was evaluated."""
+    if len(test) == 1:
+        return float("nan")
+    return float(test["accuracy"].iloc[int(np.abs(test.index.to_numpy() - t).argmin())])
+
+
+def standings(summary: pd.DataFrame) -> pd.DataFrame:
+    """Mean and standard deviation over seeds of the accuracies, best tail first.
+
+    One row per row of the grid and model, with the columns `seeds` and, of every accuracy, its name
+    and its name with `_std` (NaN for one seed); `low` and `high`, a 95 % interval of
+    `accuracy_tail` over seeds (Student's t). With few seeds this interval may extend beyond the
+    accuracies that are possible, so it is cut off at 0 and 1.
+    """
+    scores = ["accuracy_quarter", "accuracy_half", "accuracy_tail", "own_accuracy"]
+    groups = summary.groupby([*GROUP, "model"], sort=False)
+    means = groups[scores].agg(_mean)
+    spreads = groups[scores].std().add_suffix("_std")
+    about: dict[str, Any] = {
+        "rounds_to_target": ("rounds_to_target", "median"),
+        "reached": ("rounds_to_target", "count"),
+        "bytes_to_target": ("bytes_to_target", "median"),
+        "seeds": ("seed", "nunique"),
+    }
+    if "hyperparameters" in summary:
+        about["hyperparameters"] = ("hyperparameters", "first")
+    table = means.join(spreads).join(groups.agg(**about)).reset_index()
+    half = (
+        stats.t.ppf(0.975, table["seeds"] - 1) * table["accuracy_tail_std"] / table["seeds"] ** 0.5
+    )
+    low = (table["accuracy_tail"] - half).clip(lower=0)
+    high = (table["accuracy_tail"] + half).clip(upper=1)
+    table = table.assign(low=low, high=high)
+    return table.sort_values("accuracy_tail", ascending=False, kind="stable", ignore_index=True)
+
+
+def tested(change: Array) -> dict[str, float]:
+    """The mean of paired differences, one per seed.
+
+    Returns:
+        `difference`, its 95 % interval `low` to `high` by a t-test, `p`, and `seeds`; NaN where
+        there are fewer than two seeds.
+    """
+    test = {"difference": float(np.mean(change)) if len(change) else float("nan")}
+    test |= {"low": float("nan"), "high": float("nan"), "p": float("nan")}
+    if len(change) > 1 and np.ptp(change) == 0:
+        test |= {"low": test["difference"], "high": test["difference"]}
+        test |= {"p": float(test["difference"] == 0)}
+    elif len(change) > 1:
+        done = stats.ttest_1samp(change, 0.0)
+        interval = done.confidence_interval(0.95)
+        test |= {"low": interval.low, "high": interval.high, "p": float(done.pvalue)}
+    return test | {"seeds": len(change)}
+
+
+def summarise_baselines(baselines: pd.DataFrame) -> pd.DataFrame:
+    """Mean test accuracies of each baseline over clients, with their spread over seeds."""
+    test = baselines[baselines["split"] == "test"]
+    per_seed = test.groupby(["baseline", "seed"], sort=False)[["error", "own_error"]].mean()
+    accuracies = 1 - per_seed.groupby("baseline", sort=False).mean()
+    spread = per_seed.groupby("baseline", sort=False).std()
+    return pd.DataFrame(
+        {
+            "baseline": accuracies.index,
+            "accuracy": accuracies["error"].to_numpy(),
+            "accuracy_std": spread["error"].to_numpy(),
+            "own_accuracy": accuracies["own_error"].to_numpy(),
+            "own_accuracy_std": spread["own_error"].to_numpy(),
+        }
+    )
+
+
+def rows_of(summary: pd.DataFrame) -> Sequence[dict[str, str]]:
+    """Values on `GROUP` of the rows of the grid, in the order of the study."""
+    return [
+        {str(axis): str(value) for axis, value in row.items()}
+        for row in summary[GROUP].drop_duplicates().to_dict("records")
+    ]

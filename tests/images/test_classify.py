@@ -1,0 +1,239 @@
+"""The task `classify`: what terms of methods become, and what a study of it refuses."""
+
+import copy
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from plfl.config.study import Study
+from plfl.errors import ConfigError, DataError
+from plfl.experiments.common_evaluation import distinct
+from plfl.experiments.train import train
+from plfl.federated.checkpoint import Checkpoint
+from plfl.tasks import (
+    CorrectedDistillation,
+    Distillation,
+    NotTrueDistillation,
+    Restriction,
+)
+from plfl.training.stacked import Stacked
+from plfl_images import softmax
+from plfl_images.classify import Classify
+from plfl_images.data import skew_of
+from plfl_images.data.dataset import ImageDataset
+from plfl_images.data.pool import ImagePool
+
+RAW: dict[str, Any] = {
+    "data": {"source": "digits", "states": ["digits"], "clients": 10, "skew": {"s": 2}},
+    "task": {"name": "classify"},
+    "model": {"name": "cnn", "blocks": [[2], [3]], "hidden": [4]},
+    "sharing": {"all": ["*"]},
+    "grid": {
+        "method": ["fedopt"],
+        "client_opt": ["sgd"],
+        "server_opt": ["fedavg"],
+        "sharing": ["all"],
+        "seeds": [0],
+    },
+    "federation": {"rounds": 2, "local_steps": 2, "batch_size": 3, "participation": 0.3},
+    "hyperparameters": {"client_opt": {"sgd": {"lr": 0.1}}},
+}
+
+
+def study(**blocks: Any) -> Study:
+    """A tiny study of classifiers, with some keys of its blocks replaced."""
+    raw = copy.deepcopy(RAW)
+    for block, keys in blocks.items():
+        raw.setdefault(block, {}).update(keys)
+    return Study.parse(raw, "test")
+
+
+def images(of: Study) -> ImageDataset:
+    """Made-up images of ten classes, which differ in brightness."""
+    random, labels = np.random.default_rng(0), np.arange(300) % 10
+    pixels = 10 * labels[:, None, None, None] + random.integers(0, 30, (300, 1, 8, 8))
+    pool = ImagePool(pixels.astype(np.uint8), labels, 200, np.zeros(1), np.full(1, 128.0))
+    return ImageDataset.of(pool, skew_of(of.data), of.data.clients, seed=0)
+
+
+def trained(of: Study, checkpoint: Checkpoint | None = None) -> pd.DataFrame:
+    (result,) = train(of, of.cells, images(of), checkpoint=checkpoint).values()
+    return result.records
+
+
+def test_targets_and_losses_of_terms() -> None:
+    task, clients = Classify(), torch.tensor([1])
+    outputs = torch.tensor([[[[0.5, 1.5, -0.5, 0.5]]]])
+    labels, z = torch.zeros(1, 1, 1), torch.tensor([[[[2.0, 1.0, 0.0, -1.0]]]])
+    ratios = torch.tensor([[0.0] * 4, [1.0, 0.5, 0.5, 0.0]])
+    present = torch.tensor([[False] * 4, [True, True, True, False]])
+    for term, loss in (
+        (Distillation(0.1, 0.5), 0.4815101004),
+        (CorrectedDistillation(0.35, torch.empty(0), ratios), 0.3668014635),
+        (CorrectedDistillation(0.35, torch.empty(0), ratios, 4.0), 0.9251353434),
+        (NotTrueDistillation(0.7, 0.3, 1.0), 0.3545421584),
+        (Restriction(0.5, present), 0.4607734892),
+    ):
+        taught = None if isinstance(term, Restriction) else outputs
+        targets = task.taught(term, taught, labels, clients)
+        objective = task.objective("mse", term)
+        assert objective.scale == 1
+        assert objective.loss.mean(z, targets).item() == pytest.approx(loss, abs=1e-6)
+    assert task.objective("mse").loss.mean(z, labels).item() == pytest.approx(0.4401896986)
+    assert task.objective("mse").loss == softmax.CrossEntropy()
+
+
+def test_labels_are_counted() -> None:
+    targets = [torch.tensor([0.0, 0, 2, 2, 2]), torch.tensor([1.0, 1, 1, 1, 0])]
+    edges, ratios = Classify().agreed_bins(targets, bins=0)
+    assert edges.tolist() == []
+    assert ratios[0].tolist() == pytest.approx([2 / 3, 0, 1])
+    shares = Classify().histograms([own.double().numpy() for own in targets], bins=0)
+    assert shares.tolist() == [[0.4, 0, 0.6], [0.2, 0.8, 0]]
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "base"),
+    [
+        ("fedntd", {"beta": 0.0}, "fedopt"),
+        ("fedrs", {"alpha": 1.0}, "fedopt"),
+        ("fedgkd", {"lam": 0.0}, "fedopt"),
+        ("fedprox", {"mu": 0.0}, "fedopt"),
+        ("fedadc_plus", {"lam": 0.0}, "fedadc"),
+    ],
+)
+def test_without_its_term_a_method_is_the_one_below_it(
+    method: str, parameters: dict[str, float], base: str
+) -> None:
+    found, plain, other = (
+        trained(
+            study(
+                grid={"method": [name]},
+                hyperparameters={"client_opt": {"sgd": {"lr": 0.1}}, "method": {name: keys}},
+            )
+        )
+        for name, keys in ((method, parameters), (base, {}), (method, {}))
+    )
+    scores = ["cross_entropy", "error"]
+    assert found[scores].to_numpy() == pytest.approx(plain[scores].to_numpy(), nan_ok=True)
+    if method != "fedprox":  # its term is too weak to show in two rounds
+        assert not np.allclose(
+            other["cross_entropy"].dropna(), plain["cross_entropy"].dropna(), rtol=1e-7
+        )
+
+
+def test_the_stacked_engine_agrees_with_pytorch() -> None:
+    grid = {"method": ["fedadc_plus"]}
+    stacked, reference = (
+        trained(study(grid=grid, compute={"engine": engine})) for engine in ("stacked", "reference")
+    )
+    for column in ("loss", "cross_entropy"):
+        assert stacked[column].to_numpy() == pytest.approx(
+            reference[column].to_numpy(), rel=1e-4, nan_ok=True
+        )
+
+
+def test_seeds_have_partitions_of_their_own() -> None:
+    of = study(grid={"seeds": [0, 1]})
+    alone = study(grid={"seeds": [1]})
+    both = train(of, of.cells, images(of))
+    (one,) = train(alone, alone.cells, images(alone)).values()
+    pd.testing.assert_frame_equal(both[of.cells[1]].records, one.records)
+    own = one.records.query("split == 'test' and model == 'local'")
+    assert len(set(own["own_error"])) > 1
+    assert len(set(one.records.query("split == 'test' and model == 'global'")["error"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("blocks", "problem"),
+    [
+        ({"task": {"name": "forecast"}}, "task.name: 'forecast' needs loads"),
+        ({"data": {"states": ["a", "b"]}}, "digits is one; give one name"),
+        ({"data": {"skew": {"s": 1}, "clients": 7}}, "no multiple of the 10 classes"),
+        ({"windows": {"look_back": 4}}, "windows: look_back have no effect on images"),
+        ({"federation": {"keep": "best"}}, "federation.keep: 'best' needs the local models"),
+        ({"tuning": {"halve_after": [0.5]}}, "tuning.halve_after: needs the local models"),
+        ({"model": {"name": "lstm_mlp", "blocks": None}}, "model"),
+        (
+            {"federation": {"selection": "data_aware"}},
+            "3 of 10 clients (federation.participation) with at most 2 labels each",
+        ),
+        (
+            {
+                "federation": {"selection": "data_aware", "participation": 1.0},
+                "grid": {"method": ["fedsc"]},
+            },
+            "'fedsc' decides itself who takes part",
+        ),
+    ],
+)
+def test_impossible_studies(blocks: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        study(**blocks)
+    assert problem in str(error.value)
+
+
+def test_methods_for_classifiers_do_not_forecast() -> None:
+    with pytest.raises(ConfigError, match="'fedntd' is defined for the task classify"):
+        Study.parse({"grid": {"method": ["fedntd"]}}, "test")
+
+
+def test_loads_have_no_labels_to_select_by() -> None:
+    with pytest.raises(ConfigError, match="comstock does not have"):
+        Study.parse({"federation": {"selection": "data_aware"}}, "test")
+
+
+def test_too_few_images_for_a_minibatch() -> None:
+    with pytest.raises(DataError, match="fewer than"):
+        trained(study(federation={"batch_size": 30}))
+
+
+def test_data_aware_selection_knows_labels_that_were_sent() -> None:
+    share = {"participation": 0.6, "rounds": 4}
+    aware, plain = (
+        trained(study(federation=share | {"selection": rule})) for rule in ("data_aware", "uniform")
+    )
+    counts = images(study()).label_counts
+    steps = aware.query("split == 'train' and model == 'local'")
+    for _, some in steps[steps["steps"] > 0].groupby("round"):
+        assert len(some) == 6
+        assert counts[some["client"].astype(int)].any(0).all()
+    sent = [
+        records.query("model == 'local' and split == 'train'").groupby("round")["extras_up"].sum()
+        for records in (aware, plain)
+    ]
+    assert sent[0].tolist() == [10 * 10, 0, 0, 0]  # a byte for each label
+    assert not sent[1].any()
+
+
+def test_models_that_clients_share_are_known_without_sorting_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    predicted: list[int] = []
+    plain, unique = Stacked.predict, torch.unique
+
+    def refuse(rows: torch.Tensor, dim: int | None = None, **options: Any) -> Any:
+        assert dim is None, "sorting all models takes several times their memory"
+        return unique(rows, **options)
+
+    def count(engine: Stacked, rows: torch.Tensor, starts: list[torch.Tensor]) -> Any:
+        predicted.append(rows.untyped_storage().nbytes() // rows[0].nbytes)
+        return plain(engine, rows, starts)
+
+    monkeypatch.setattr(torch, "unique", refuse)
+    monkeypatch.setattr(Stacked, "predict", count)
+    trained(study(compute={"engine": "stacked", "device": "cpu"}))
+    # The server sends one model. In the end five clients have trained, the others have the first.
+    assert sorted(set(predicted)) == [1, 6]
+
+
+def test_equal_rows_are_found() -> None:
+    a, b, nan = torch.zeros(3), torch.tensor([1.0, 2.0, 3.0]), torch.full((3,), torch.nan)
+    models, which = distinct(torch.stack([b, a, b.flip(0), nan, b, nan]))
+    assert which.tolist() == [0, 1, 2, 3, 0, 3]
+    assert torch.equal(models[:3], torch.stack([b, a, b.flip(0)]))
+    shared, same = distinct(b.expand(4, -1))
+    assert (len(shared), same.tolist()) == (1, [0, 0, 0, 0])

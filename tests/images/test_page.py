@@ -1,0 +1,72 @@
+"""A small study of classifiers, from its cells to its tables, figures and page."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from plfl.experiments.train import train
+from plfl.files import atomic
+from plfl.report import reporting
+from plfl.results.collect import JobFiles, collect
+from plfl.results.records import write_table
+from plfl_images import baselines as of_images
+from plfl_images.report import page, paper
+from plfl_images.report.figures import render_all
+from tests.images.test_classify import images, study
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    of = study(grid={"method": ["fedopt", "fedadc"], "seeds": [0, 1]})
+    data = images(of)
+    data.pool.save(folder / "pool.npz")
+    cells = {}
+    for cell, result in train(of, of.cells, data).items():
+        cells[cell] = folder / f"{cell}.parquet", folder / f"{cell}.forecasts.parquet"
+        write_table(result.records, cells[cell][0], "digest")
+        write_table(result.forecasts, cells[cell][1], "digest")
+    baselines = folder / "baselines.of.parquet"
+    write_table(of_images.evaluate("digits", data, [0, 1]), baselines)
+    receipt = folder / "digits.files.json"
+    with atomic(receipt) as temporary:
+        temporary.write_text(json.dumps({"source": "digits", "files": {}, "clients": {}}))
+    pool = {"digits": folder / "pool.npz"}
+    files = JobFiles(cells, [(baselines, baselines)], pool, {"digits": receipt})
+    collect(of, files, folder, None, reporting.of(of).collect)
+    return folder
+
+
+def test_tables(folder: Path) -> None:
+    summary = pd.read_csv(folder / "summary.csv")
+    assert len(summary) == 2 * 2 * 2  # methods, seeds, models
+    assert summary["accuracy"].between(0, 1).all()
+    clients = pd.read_parquet(folder / "clients.parquet")
+    assert clients.groupby("seed")["images"].sum().tolist() == [200, 200]
+    baselines = pd.read_parquet(folder / "baselines.parquet")
+    majority = baselines.query("baseline == 'majority' and split == 'test'")
+    assert majority["error"].mean() == pytest.approx(0.9)
+    pooled = baselines.query("baseline == 'logistic_pooled' and split == 'test'")
+    assert pooled["error"].mean() < 0.9
+
+
+def test_the_page_shows_standings_claims_and_figures(folder: Path) -> None:
+    assert list(render_all(folder, folder)) == list(reporting.of(study()).captions(study()))
+    page.write(folder, folder, folder / "index.html")
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    for shown in ("FedADC", "FedAvg", "logistic pooled", "B1: FedADC reaches"):
+        assert shown in text
+    assert text.count("<svg") == 2
+    assert "MASE" not in text
+
+
+def test_the_column_of_the_paper() -> None:
+    column = paper.column_of(study(federation={"participation": 0.2}))
+    assert column is not None
+    assert column.title == "CIFAR-10, s = 2, C = 0.2"
+    assert paper.accuracy(column, "fedadc_plus", "fedavg") == (81.42, 0.35)
+    assert paper.accuracy(column, "fedadc_plus", "slowmo") is None
+    assert paper.column_of(study(federation={"participation": 0.3})) is None
+    assert {len(row) for row in paper.ACCURACY.values()} == {len(paper.COLUMNS)}
