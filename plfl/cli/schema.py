@@ -1,4 +1,4 @@
-"""`plfl schema`: the files that are generated from the typed configuration."""
+"""`plfl schema`: the files that are generated from the typed configuration and the claims."""
 
 import argparse
 from pathlib import Path
@@ -12,12 +12,13 @@ plfl schema                         # in the root of the repository
 
 def add(commands: Commands) -> None:
     """Add `schema` to the commands of `plfl`."""
-    about = "write the JSON schema and reference of the keys"
+    about = "write the JSON schema, the reference of the keys and the table of the claims"
     add_parser(commands, "schema", about, EXAMPLES, run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the generated files below the working directory and print their paths."""
     from plfl.config.generated import write
+    from plfl.results import claims_page
 
-    print("\n".join(map(str, write(Path()))))
+    print("\n".join(map(str, [*write(Path()), claims_page.write(Path())])))

@@ -14,7 +14,7 @@ from pydantic import (
 from plfl.config.method_rules import MethodRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.registry import Algorithm, Kind, Section, algorithms, extended, plugged
+from plfl.registry import Algorithm, Section, algorithms, extended, plugged
 
 PACKAGES = {
     "client_opt": "plfl.optimizers.client",
@@ -77,13 +77,6 @@ class Hyperparameters(Section):
         """The algorithm of a kind (`method`, `client_opt` or `server_opt`) with this name."""
         chosen = getattr(getattr(self, kind), name, None)
         return chosen or available(kind)[name]()  # a plug-in whose keys the study leaves out
-
-    def of_class(self, cls: type[Kind]) -> Kind:
-        """The algorithm of a class that is one of plfl's own."""
-        kind = next(k for k, package in PACKAGES.items() if cls.__module__.startswith(package))
-        algorithm = self.of(kind, cls.name)
-        assert isinstance(algorithm, cls)
-        return algorithm
 
     def of_method(self, name: str) -> MethodRules:
         """The method with this name."""

@@ -17,7 +17,6 @@ import numpy as np
 
 from plfl.config.axes import Axis
 from plfl.config.study import Study
-from plfl.methods.apfl import APFL
 from plfl.results.claims import listed
 from plfl.results.labels import method_label
 from plfl.results.method_claims import AVERAGING
@@ -42,6 +41,13 @@ CLAIMS = {
     "o18": "kNN-Per's lead over FedAvg grows with the history",
 }
 """The claims by name."""
+SOURCES = {
+    "o14": "arXiv 2202.10054, 2511.12695",
+    "o15": "arXiv 2012.04221",
+    "o16": "arXiv 2003.13461",
+    "o17": "arXiv 2003.13461",
+    "o18": "arXiv 2111.09360",
+}
 HISTORY = "windows.history"
 HEAD = "hyperparameters.method.fine_tuning.head_epochs"
 LAM = "hyperparameters.method.ditto.lam"
@@ -232,7 +238,8 @@ def _more_history(study: Study, placed: Sequence[Placed]) -> Evidence:
 
 
 def _share_is_fixed(study: Study) -> bool:
-    return study.hyperparameters.of_class(APFL).adapt_alpha == "never"
+    fixed: bool = study.hyperparameters.of("method", "apfl").adapt_alpha == "never"
+    return fixed
 
 
 _ABOUT: dict[str, Question] = {

@@ -12,17 +12,15 @@ on a quadratic and the recovery of constructed clusters.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from plfl.config.study import Study
-from plfl.methods.fedsc import FedSC
-from plfl.methods.fine_tuning import FineTuning
-from plfl.methods.ifca import Ifca
-from plfl.methods.per_fedavg import PerFedAvg
 from plfl.results.labels import method_label
 from plfl.results.paper_claims import scheme
 from plfl.results.records import CELL
@@ -37,186 +35,229 @@ from plfl.results.verdict import (
     shared_schemes,
 )
 
-CLAIMS = {
-    "g1": "FedADC beats SlowMo",
-    "g2": "SlowMo beats FedAvg",
-    "h1": "FedADC+ beats FedADC, FedDyn, FedGKD, MOON, FedProx and FedAvg",
-    "h2": "FedAvg beats FedProx and MOON",
-    "i": "FedSplit, whose fixed point is the optimum, beats FedAvg and FedProx",
-    "j1": "FedSC with several clusters beats FedAvg, which is FedSC with one cluster",
-    "j2": "FedCluster beats FedAvg after the same number of rounds",
-    "j3": "FedAC beats IFCA, one-shot clustering, FedCluster and FedSC",
-    "k": "CC-FedAdagrad, CC-FedAdam and CC-FedAMS beat FedAvg under partial participation",
-    "l1": "clients wait less under FedEff than under FedAvg",
-    "l2": "FedEff takes less time than FedAvg for the same number of rounds",
-    "m": "the downlink bytes of IFCA are those of FedAvg times its number of clusters",
-    "o1": "Ditto beats FedAvg",
-    "o2": "FedRep beats FedPer, the plain round with the same personal parameters",
-    "o3": "FedBABU beats FedAvg where both are fine-tuned",
-    "o4": "Per-FedAvg beats FedAvg",
-    "o5": "pFedMe beats Per-FedAvg",
-    "o6": "FedALA beats FedAvg",
-    "o7": "fine-tuning beats Ditto, APFL and pFedMe",
-    "o8": "Ditto and APFL beat local training",
-    "o9": "FedAMP and FedFomo beat FedAvg",
-    "o10": "kNN-Per beats FedAvg",
-    "o11": "FedPer beats LG-FedAvg, which shares the head instead of the body",
-    "o12": "one step on the own data makes Per-FedAvg's model better than FedAvg's",
-    "o13": "Ditto's MASE differs less between clients than FedAvg's and local training's",
-}
-"""The claims by name."""
 AVERAGING = "fedopt"
 """The plain round; with the ServerOpt `fedavg` it is FedAvg."""
-CC = ["cc_fedadagrad", "cc_fedadam", "cc_fedams"]
 
 
-def _rivals(pairs: Sequence[tuple[str, str]], servers: Sequence[str] = ()) -> Question:
-    """Pairs of methods, each (better, worse); `servers` are their ServerOpts, default `fedavg`."""
-    ours, theirs = servers or ("fedavg", "fedavg")
+class Side(NamedTuple):
+    """Cells that a claim compares."""
 
-    def evidence(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-        _need_methods(study, [method for pair in pairs for method in pair])
-        _need_servers(study, [ours, theirs])
-        contests = [
-            (shared, pair)
-            for shared, pair in itertools.product(shared_schemes(study), pairs)
-            if not any((method, shared) in study.unshareable for method in pair)
-        ]
-        if not contests:
-            raise NotInStudyError("the methods do not work with any sharing scheme of the grid")
-        return _all(
-            contest(
-                of_states,
-                {"sharing": shared, "method": better, "server_opt": ours},
-                {"sharing": shared, "method": worse, "server_opt": theirs},
-            )
-            for shared, (better, worse) in contests
-        )
-
-    return evidence
+    method: str = AVERAGING
+    server: str = "fedavg"
+    role: str | None = None
+    """What its cells share, one of `SHARED`; None: each scheme that shares anything."""
 
 
-def _against_local(methods: Sequence[str]) -> Question:
-    """(o8): methods, in every sharing scheme that shares something, against local training."""
-
-    def evidence(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-        schemes, alone = shared_schemes(study), scheme(study, "local training")
-        _need_methods(study, [*methods, AVERAGING])
-        _need_servers(study, ["fedavg"])
-        local = {"sharing": alone, "method": AVERAGING, "server_opt": "fedavg"}
-        return _all(
-            contest(of_states, local | {"sharing": shared, "method": method}, local)
-            for shared, method in itertools.product(schemes, methods)
-            if (method, shared) not in study.unshareable
-        )
-
-    return evidence
+SHARED = {"local training": [], "PL-FL": ["body"], "LG-FedAvg": ["head"]}
+"""The patterns of parameters that cells in a role share."""
+Contrast = tuple[Side, Side]
+"""The side that the claim calls better, and the other."""
+Reason = Callable[[Study], str | None]
+"""Why a study cannot test a claim, which it otherwise could; None if it can."""
 
 
-def _evenly(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-    """(o13): Ditto against FedAvg and local training, by the distance of each client's MASE from
-    the median over clients, as in the test of Brown and Forsythe."""
-
-    def apart(of_state: Scores) -> Scores:
-        scored = np.isfinite(of_state.mase).any(axis=(0, 1))
-        median = np.median(of_state.mase[..., scored], axis=-1, keepdims=True)
-        return replace(of_state, mase=np.abs(of_state.mase - median))
-
-    _need_methods(study, ["ditto", AVERAGING])
-    distances = {state: apart(of_state) for state, of_state in of_states.items()}
-    return _all(
-        question(study, distances)
-        for question in (_rivals([("ditto", AVERAGING)]), _against_local(["ditto"]))
-    )
+def beats(better: str, *worse: str) -> tuple[Contrast, ...]:
+    """A method against each of others."""
+    return tuple((Side(better), Side(other)) for other in worse)
 
 
-def _one_step(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-    """(o12): Per-FedAvg against fine-tuned FedAvg, both after a single step."""
-    _need_methods(study, ["per_fedavg", "fine_tuning"])
-    tuned = study.hyperparameters.of_class(FineTuning)
-    meta = study.hyperparameters.of_class(PerFedAvg)
-    single = meta.adapt_steps == tuned.most_steps == 1 and tuned.epochs > tuned.head_epochs == 0
-    searched = {"fine_tuning.head_epochs", "fine_tuning.epochs", "fine_tuning.most_steps"}
-    searched |= {"per_fedavg.adapt_steps"}
-    if not single or any(f"method.{key}" in study.tuning.search for key in searched):
-        raise NotInStudyError(
-            "it needs per_fedavg: {adapt_steps: 1} and fine_tuning: {most_steps: 1}, without "
-            "head_epochs, in hyperparameters.method"
-        )
-    return _rivals([("per_fedavg", "fine_tuning")])(study, of_states)
-
-
-def _layers(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-    """(o11): the plain round where the body is shared against that where the head is."""
-    _need_methods(study, [AVERAGING])
-    _need_servers(study, ["fedavg"])
-    shared_schemes(study)  # its reason, if there is none, is that of the other claims
-    plain = {"method": AVERAGING, "server_opt": "fedavg"}
-    body, head = scheme(study, "PL-FL"), scheme(study, "LG-FedAvg", ["head"])
-    return contest(of_states, plain | {"sharing": body}, plain | {"sharing": head})
-
-
-def _all(evidences: Iterable[Evidence]) -> Evidence:
-    """The evidence of several contests, all of which a claim is about."""
-    evidences = list(evidences)
-    return Evidence(
-        [comparison for one in evidences for comparison in one.comparisons],
-        tuple(cell for one in evidences for cell in one.blocking),
-        tuple(cell for one in evidences for cell in one.excused),
-    )
-
-
-def _more_clusters(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-    """(j1): FedSC with several clusters against the plain round, which is FedSC with one."""
-    if study.hyperparameters.of_class(FedSC).clusters == 1:
-        raise NotInStudyError("with hyperparameters.method.fedsc.clusters: 1, FedSC is FedAvg")
-    return _rivals([("fedsc", AVERAGING)])(study, of_states)
-
-
-def _partly(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-    """(k): the client-centric methods against the plain round, under partial participation."""
+def _everyone_takes_part(study: Study) -> str | None:
     share, simulation = study.federation.participation, study.federation.simulation
     everyone = share == simulation.availability == 1 and not simulation.dropout
     if everyone and simulation.trace is None:
-        raise NotInStudyError("every client takes part in every round (federation.participation)")
-    return _rivals([(method, AVERAGING) for method in CC])(study, of_states)
+        return "every client takes part in every round (federation.participation)"
+    return None
+
+
+def _one_cluster(study: Study) -> str | None:
+    if study.hyperparameters.of("method", "fedsc").clusters == 1:
+        return "with hyperparameters.method.fedsc.clusters: 1, FedSC is FedAvg"
+    return None
+
+
+def _several_steps(study: Study) -> str | None:
+    tuned, meta = (study.hyperparameters.of("method", m) for m in ("fine_tuning", "per_fedavg"))
+    single = meta.adapt_steps == tuned.most_steps == 1 and tuned.epochs > tuned.head_epochs == 0
+    searched = {f"method.fine_tuning.{key}" for key in ("head_epochs", "epochs", "most_steps")}
+    if single and not {*searched, "method.per_fedavg.adapt_steps"} & set(study.tuning.search):
+        return None
+    return (
+        "it needs per_fedavg: {adapt_steps: 1} and fine_tuning: {most_steps: 1}, without "
+        "head_epochs, in hyperparameters.method"
+    )
+
+
+def _apart(of_state: Scores) -> Scores:
+    """The distance of each client's MASE from the median over clients, as in the test of Brown and
+    Forsythe."""
+    scored = np.isfinite(of_state.mase).any(axis=(0, 1))
+    median = np.median(of_state.mase[..., scored], axis=-1, keepdims=True)
+    return replace(of_state, mase=np.abs(of_state.mase - median))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper: contrasts all of which must come out in its favour."""
+
+    text: str
+    source: str
+    contrasts: tuple[Contrast, ...] = ()
+    """Empty for claims about what is counted."""
+    lacks: Reason = lambda study: None
+    score: Callable[[Scores], Scores] = lambda of_state: of_state
+    """What is compared, made of the scores of a state; smaller is better."""
+
+
+_LOCAL, _SLOWMO = Side(role="local training"), Side(server="slowmo")
+_FEDADC, _LI = "arXiv 2012.09102", "arXiv 2012.04221"
+ALL = {
+    "g1": Claim("FedADC beats SlowMo", _FEDADC, ((Side("fedadc"), _SLOWMO),)),
+    "g2": Claim("SlowMo beats FedAvg", _FEDADC, ((_SLOWMO, Side()),)),
+    "h1": Claim(
+        "FedADC+ beats FedADC, FedDyn, FedGKD, MOON, FedProx and FedAvg",
+        f"{_FEDADC}, Table I",
+        beats("fedadc_plus", "fedadc", "feddyn", "fedgkd", "moon", "fedprox", AVERAGING),
+    ),
+    "h2": Claim(
+        "FedAvg beats FedProx and MOON",
+        f"{_FEDADC}, Table I",
+        beats(AVERAGING, "fedprox", "moon"),
+    ),
+    "i": Claim(
+        "FedSplit, whose fixed point is the optimum, beats FedAvg and FedProx",
+        "Pathak and Wainwright 2020",
+        beats("fedsplit", AVERAGING, "fedprox"),
+    ),
+    "j1": Claim(
+        "FedSC with several clusters beats FedAvg, which is FedSC with one cluster",
+        "doi 10.3934/era.2023266",
+        beats("fedsc", AVERAGING),
+        _one_cluster,
+    ),
+    "j2": Claim(
+        "FedCluster beats FedAvg after the same number of rounds",
+        "Chen et al. 2020",
+        beats("fedcluster", AVERAGING),
+    ),
+    "j3": Claim(
+        "FedAC beats IFCA, one-shot clustering, FedCluster and FedSC",
+        "arXiv 2403.16460",
+        beats("fedac", "ifca", "one_shot", "fedcluster", "fedsc"),
+    ),
+    "k": Claim(
+        "CC-FedAdagrad, CC-FedAdam and CC-FedAMS beat FedAvg under partial participation",
+        "arXiv 2501.09946",
+        tuple((Side(name), Side()) for name in ("cc_fedadagrad", "cc_fedadam", "cc_fedams")),
+        _everyone_takes_part,
+    ),
+    "l1": Claim("clients wait less under FedEff than under FedAvg", "its authors' slides"),
+    "l2": Claim(
+        "FedEff takes less time than FedAvg for the same number of rounds", "its authors' slides"
+    ),
+    "m": Claim(
+        "the downlink bytes of IFCA are those of FedAvg times its number of clusters",
+        "its Algorithm 2",
+    ),
+    "o1": Claim("Ditto beats FedAvg", _LI, beats("ditto", AVERAGING)),
+    "o2": Claim(
+        "FedRep beats FedPer, the plain round with the same personal parameters",
+        "arXiv 2102.07078",
+        beats("fedrep", AVERAGING),
+    ),
+    "o3": Claim(
+        "FedBABU beats FedAvg where both are fine-tuned",
+        "arXiv 2106.06042",
+        beats("fedbabu", "fine_tuning"),
+    ),
+    "o4": Claim("Per-FedAvg beats FedAvg", "arXiv 2002.07948", beats("per_fedavg", AVERAGING)),
+    "o5": Claim("pFedMe beats Per-FedAvg", "arXiv 2006.08848", beats("pfedme", "per_fedavg")),
+    "o6": Claim("FedALA beats FedAvg", "arXiv 2212.01197", beats("fedala", AVERAGING)),
+    "o7": Claim(
+        "fine-tuning beats Ditto, APFL and pFedMe",
+        "arXiv 2108.07313",
+        beats("fine_tuning", "ditto", "apfl", "pfedme"),
+    ),
+    "o8": Claim(
+        "Ditto and APFL beat local training",
+        f"{_LI}, 2003.13461",
+        ((Side("ditto"), _LOCAL), (Side("apfl"), _LOCAL)),
+    ),
+    "o9": Claim(
+        "FedAMP and FedFomo beat FedAvg",
+        "arXiv 2007.03797, 2012.08565",
+        (*beats("fedamp", AVERAGING), *beats("fedfomo", AVERAGING)),
+    ),
+    "o10": Claim("kNN-Per beats FedAvg", "arXiv 2111.09360", beats("knn_per", AVERAGING)),
+    "o11": Claim(
+        "FedPer beats LG-FedAvg, which shares the head instead of the body",
+        "arXiv 1912.00818, 2001.01523",
+        ((Side(role="PL-FL"), Side(role="LG-FedAvg")),),
+    ),
+    "o12": Claim(
+        "one step on the own data makes Per-FedAvg's model better than FedAvg's",
+        "arXiv 2002.07948",
+        beats("per_fedavg", "fine_tuning"),
+        _several_steps,
+    ),
+    "o13": Claim(
+        "Ditto's MASE differs less between clients than FedAvg's and local training's",
+        _LI,
+        ((Side("ditto"), Side()), (Side("ditto"), _LOCAL)),
+        score=_apart,
+    ),
+}
+"""The claims by name."""
+CLAIMS = {name: claim.text for name, claim in ALL.items()}
+
+
+def evidence(claim: Claim, study: Study, of_states: Mapping[str, Scores]) -> Evidence:
+    """The best cells of each side of a claim's contrasts, over all states, in each sharing scheme.
+
+    Raises:
+        NotInStudyError: the study lacks a side, or cannot test the claim.
+    """
+    sides = [side for contrast in claim.contrasts for side in contrast]
+    schemes = shared_schemes(study)
+    named = {side: scheme(study, side.role, SHARED[side.role]) for side in sides if side.role}
+    _need_methods(study, [side.method for side in sides])
+    _need_servers(study, [side.server for side in sides])
+    if reason := claim.lacks(study):
+        raise NotInStudyError(reason)
+    scored = {state: claim.score(of_state) for state, of_state in of_states.items()}
+    found = []
+    for shared, contrast in itertools.product(schemes, claim.contrasts):
+        if all(side.role for side in contrast) and shared != schemes[0]:
+            continue  # it is the same in every scheme
+        placed = [(side, named.get(side, shared)) for side in contrast]
+        if any((side.method, sharing) in study.unshareable for side, sharing in placed):
+            continue
+        found.append(
+            contest(
+                scored,
+                *(
+                    {"sharing": sharing, "method": side.method, "server_opt": side.server}
+                    for side, sharing in placed
+                ),
+            )
+        )
+    if not found:
+        raise NotInStudyError("the methods do not work with any sharing scheme of the grid")
+    return Evidence(
+        [comparison for one in found for comparison in one.comparisons],
+        tuple(cell for one in found for cell in one.blocking),
+        tuple(cell for one in found for cell in one.excused),
+    )
 
 
 ABOUT_SCORES: dict[str, Question] = {
-    "g1": _rivals([("fedadc", AVERAGING)], servers=("fedavg", "slowmo")),
-    "g2": _rivals([(AVERAGING, AVERAGING)], servers=("slowmo", "fedavg")),
-    "h1": _rivals(
-        [
-            ("fedadc_plus", other)
-            for other in ("fedadc", "feddyn", "fedgkd", "moon", "fedprox", AVERAGING)
-        ]
-    ),
-    "h2": _rivals([(AVERAGING, "fedprox"), (AVERAGING, "moon")]),
-    "i": _rivals([("fedsplit", AVERAGING), ("fedsplit", "fedprox")]),
-    "j1": _more_clusters,
-    "j2": _rivals([("fedcluster", AVERAGING)]),
-    "j3": _rivals([("fedac", other) for other in ("ifca", "one_shot", "fedcluster", "fedsc")]),
-    "k": _partly,
-    "o1": _rivals([("ditto", AVERAGING)]),
-    "o2": _rivals([("fedrep", AVERAGING)]),
-    "o3": _rivals([("fedbabu", "fine_tuning")]),
-    "o4": _rivals([("per_fedavg", AVERAGING)]),
-    "o5": _rivals([("pfedme", "per_fedavg")]),
-    "o6": _rivals([("fedala", AVERAGING)]),
-    "o7": _rivals([("fine_tuning", other) for other in ("ditto", "apfl", "pfedme")]),
-    "o8": _against_local(["ditto", "apfl"]),
-    "o9": _rivals([("fedamp", AVERAGING), ("fedfomo", AVERAGING)]),
-    "o10": _rivals([("knn_per", AVERAGING)]),
-    "o11": _layers,
-    "o12": _one_step,
-    "o13": _evenly,
+    name: partial(evidence, claim) for name, claim in ALL.items() if claim.contrasts
 }
 """The evidence for each claim about scores, from the study and the scores of its states."""
 
 
 def about_tables(tables: Tables) -> list[Verdict]:
     """The claims about simulated time (l) and bytes (m)."""
-    clusters = tables.study.hyperparameters.of_class(Ifca).clusters
+    clusters = tables.study.hyperparameters.of("method", "ifca").clusters
     return [
         _counted(tables, "l1", "fedeff", _waiting, lambda share: share < 1),
         _counted(tables, "l2", "fedeff", _duration, lambda share: share < 1),
