@@ -12,7 +12,7 @@ plfl schema                         # in the root of the repository
 
 def add(commands: Commands) -> None:
     """Add `schema` to the commands of `plfl`."""
-    about = "write the JSON schema, the reference of the keys and the table of the claims"
+    about = "write the JSON schema and the generated pages"
     add_parser(commands, "schema", about, EXAMPLES, run)
 
 
