@@ -1,5 +1,6 @@
 """Claims about classifiers, on synthetic results in which it is known what holds."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -192,3 +193,9 @@ def test_sides_with_identical_results(judge: Judge) -> None:
     verdict = found["A1", END]
     assert (verdict.answer, verdict.p) == ("undecided", None)
     assert verdict.reason == "both sides have identical results"
+
+
+def test_the_page_lists_the_claims_as_they_are_judged() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "label-skew.md"
+    rows = re.findall(r"^\| ([A-Z]\d?) \| ([^|]+) \|", page.read_text("utf-8"), re.MULTILINE)
+    assert dict(rows) == label_claims.CLAIMS
