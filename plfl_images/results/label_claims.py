@@ -11,45 +11,27 @@ corrected by Holm's method over all verdicts of the study.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from plfl.config.study import Study
 from plfl.files import digest
 from plfl.results.claims import listed
 from plfl.results.labels import method_label
 from plfl.results.statistics import ALPHA
-from plfl.results.verdict import NotInStudyError, Verdict, finite_or_none, settle
+from plfl.results.verdict import Verdict, finite_or_none, settle
 from plfl_images.data import skew_of
 from plfl_images.results.classification import target_of
 from plfl_images.results.paired import Pair, judge
 from plfl_images.results.variants import SCORES, Trained, side
 
-CLAIMS = {
-    "A1": "SlowMo is more accurate than FedAvg",
-    "A2": "FedADC is more accurate than SlowMo",
-    "A3": "the fewer labels clients have, the further FedADC is ahead of SlowMo",
-    "B1": "FedADC reaches the target accuracy, however few labels clients have",
-    "B2": "the fewer labels clients have, the more rounds FedADC needs to the target accuracy",
-    "C": "where clients have fewest labels, FedADC is more accurate with Nesterov than with"
-    " heavy-ball momentum",
-    "D": "FedADC+ is more accurate than every other method",
-    "E": "FedADC+ is more accurate than FedDyn with any number of clients and local epochs",
-    "F": "calibrating the head makes models more accurate on the clients' own labels",
-    "G": "selecting participants whose labels cover all classes makes models more accurate than"
-    " selecting them uniformly",
-    "Q": "FedCluster is more accurate than FedAvg after a quarter of the rounds",
-    "R": "the clients' models of FedAC are more accurate on their own labels than those of IFCA,"
-    " one-shot clustering, FedCluster and FedSC",
-    "S1": "FedSC is more accurate than FedAvg, FedProx and FedCluster",
-    "S2": "the more clusters FedSC has, the more accurate it is",
-}
-"""The claims by name."""
 _SKEW = {"data.skew.s": "s", "data.skew.alpha": "α"}
 """Axes along which clients have fewer or more labels, and their symbols."""
-
-
+Row = tuple[str, str]
+"""A method and a ServerOpt."""
+_SLOWMO, _FEDAVG = ("fedopt", "slowmo"), ("fedopt", "fedavg")
+_NAMES = {_SLOWMO: "SlowMo", _FEDAVG: "FedAvg"}
 Where = tuple[str, list[Pair]]
 """What a verdict is about, such as the variant and the score, and its comparisons."""
 Question = Callable[[Sequence[Trained]], Iterator[Where]]
@@ -66,18 +48,15 @@ def verdicts(variants: Sequence[Trained]) -> list[Verdict]:
         ResultsError: a table is missing or damaged.
     """
     judged: list[Verdict] = []
-    for claim, text in CLAIMS.items():
-        unit = "rounds" if claim == "B2" else "points"
-        blank = Verdict(claim, None, unit=unit, text=text)
-        if claim == "B1":
-            judged += [replace(verdict, text=text) for verdict in _reached(variants)]
-            continue
-        try:
-            judged += [
-                judge(replace(blank, where=w), pairs) for w, pairs in _ASKED[claim](variants)
-            ]
-        except NotInStudyError as lacking:
-            judged.append(replace(blank, answer="not in this study", reason=str(lacking)))
+    for name, claim in ALL.items():
+        blank = Verdict(name, None, unit=claim.unit, text=claim.text)
+        if claim.ask is None:
+            found = list(_reached(blank, variants))
+        else:
+            asked = ((where, pairs) for where, pairs in claim.ask(variants) if pairs)
+            found = [judge(replace(blank, where=where), pairs) for where, pairs in asked]
+        lacking = replace(blank, answer="not in this study", reason=f"the grid lacks {claim.needs}")
+        judged += found or [lacking]
     return settle(judged)
 
 
@@ -109,15 +88,12 @@ def about(study: Study) -> str:
     )
 
 
-def _reached(variants: Sequence[Trained]) -> Iterator[Verdict]:
+def _reached(blank: Verdict, variants: Sequence[Trained]) -> Iterator[Verdict]:
     """(B1): the rounds to the target, which need no test."""
-    blank = Verdict("B1", None, unit="rounds")
-    some = False
     for one in variants:
         for row in _rows(one, "fedadc"):
             rounds = side(one, row, "rounds_to_target")
-            some, count = True, int(rounds.notna().sum())
-            target = 100 * target_of(one.study)
+            count, target = int(rounds.notna().sum()), 100 * target_of(one.study)
             yield replace(
                 blank,
                 where=one.label,
@@ -129,9 +105,6 @@ def _reached(variants: Sequence[Trained]) -> Iterator[Verdict]:
                 reason=f"{count} of {len(rounds)} seeds reach {target:g} %; the range over seeds "
                 "is in brackets; no test",
             )
-    if not some:
-        reason = "the grid has no FedADC with the ServerOpt fedavg"
-        yield replace(blank, answer="not in this study", reason=reason)
 
 
 def _rows(one: Trained, method: str, server: str = "fedavg") -> list[dict[str, str]]:
@@ -139,18 +112,14 @@ def _rows(one: Trained, method: str, server: str = "fedavg") -> list[dict[str, s
     return [row for row in one.rows if (row["method"], row["server_opt"]) == (method, server)]
 
 
-_SLOWMO, _FEDAVG = ("fedopt", "slowmo"), ("fedopt", "fedavg")
-_NAMES = {_SLOWMO: "SlowMo", _FEDAVG: "FedAvg"}
-
-
-def _name(key: tuple[str, str]) -> str:
-    return _NAMES.get(key) or method_label(key[0])
+def _name(row: Row) -> str:
+    return _NAMES.get(row) or method_label(row[0])
 
 
 def _ahead(
     one: Trained,
-    better: tuple[str, str],
-    worse: Sequence[tuple[str, str]],
+    better: Row,
+    worse: Sequence[Row],
     score: str,
     model: str = "global",
 ) -> list[Pair]:
@@ -166,7 +135,10 @@ def _ahead(
 
 
 def _within(
-    better: tuple[str, str], *worse: tuple[str, str], scores: Sequence[str] = ()
+    better: Row,
+    *worse: Row,
+    scores: Sequence[str] = tuple(SCORES),
+    model: str = "global",
 ) -> Question:
     """A question per variant and score: is a row of the grid more accurate than others?
 
@@ -174,20 +146,43 @@ def _within(
     """
 
     def ask(variants: Sequence[Trained]) -> Iterator[Where]:
-        asked = False
-        keys = dict.fromkeys(
-            (row["method"], row["server_opt"]) for one in variants for row in one.rows
-        )
-        others = worse or [key for key in keys if key != better]
-        for (label, one), score in itertools.product(
-            _distinct(variants, [better, *others]), scores or SCORES
-        ):
-            if pairs := _ahead(one, better, others, score):
-                asked = True
-                yield _where(label, SCORES[score]), pairs
-        if not asked:
-            others_named = " and ".join(map(_name, worse)) or "another method"
-            raise NotInStudyError(f"the grid lacks {_name(better)} or {others_named}")
+        rows = ((row["method"], row["server_opt"]) for one in variants for row in one.rows)
+        others = worse or [row for row in dict.fromkeys(rows) if row != better]
+        for label, one in _distinct(variants, [better, *others]):
+            for score in scores:
+                pairs = _ahead(one, better, others, score, model)
+                yield _where(label, SCORES.get(score, "")), pairs
+
+    return ask
+
+
+def _values(
+    key: str, better: str, worse: str, method: str | None = None, fewest: bool = False
+) -> Question:
+    """A question per score: is one value of an axis better than another?
+
+    In all rows of the grid, or of one `method`; everywhere, or where labels are `fewest`.
+    """
+
+    def ask(variants: Sequence[Trained]) -> Iterator[Where]:
+        lines = list(_along(variants, [key]))
+        least = min((_labels(line[0]) for _, _, line in lines), default=0.0)
+        for (_, rest, line), score in itertools.product(lines, SCORES):
+            both = {one.place[key]: one for one in line}
+            if not {better, worse} <= set(both) or (fewest and _labels(line[0]) > least):
+                continue
+            ours, theirs = both[better], both[worse]
+            names = [name.replace("_", "-") for name in (better, worse)]
+            yield (
+                _where(rest, SCORES[score]),
+                [
+                    Pair(
+                        (f"{_name((row['method'], row['server_opt']))}, {names[0]}", names[1]),
+                        100 * (side(ours, row, score) - side(theirs, row, score)),
+                    )
+                    for row in (_rows(ours, method) if method else ours.rows)
+                ],
+            )
 
     return ask
 
@@ -240,61 +235,32 @@ def _along(
 
 def _ends(variants: Sequence[Trained]) -> Iterator[tuple[str, Trained, Trained]]:
     """Variants with fewest and with most labels per client that are equal otherwise."""
-    some = False
     for key, rest, line in _along(variants, list(_SKEW)):
         line = sorted(line, key=lambda one: float(one.place[key]))
-        some, (few, many) = True, (line[0], line[-1])
+        few, many = line[0], line[-1]
         change = f"{_SKEW[key]} = {few.place[key]} against {many.place[key]}"
         yield _where(rest, change), few, many
-    if not some:
-        raise NotInStudyError(f"the grid has no axis {' or '.join(_SKEW)}")
 
 
 def _widens(variants: Sequence[Trained]) -> Iterator[Where]:
     """(A3): FedADC's lead over SlowMo with few labels, less its lead with many."""
-    asked = False
-    for where, few, many in _ends(variants):
-        for score in SCORES:
-            leads = [_ahead(one, ("fedadc", "fedavg"), [_SLOWMO], score) for one in (few, many)]
-            if pairs := [
+    for (where, few, many), score in itertools.product(_ends(variants), SCORES):
+        leads = [_ahead(one, ("fedadc", "fedavg"), [_SLOWMO], score) for one in (few, many)]
+        yield (
+            _where(where, SCORES[score]),
+            [
                 Pair(("the lead with few labels", "that with many"), a.ahead - b.ahead, a.lost)
                 for a, b in zip(*leads, strict=True)
-            ]:
-                asked = True
-                yield _where(where, SCORES[score]), pairs
-    if not asked:
-        raise NotInStudyError("the grid lacks FedADC or SlowMo")
+            ],
+        )
 
 
 def _slower(variants: Sequence[Trained]) -> Iterator[Where]:
     """(B2): rounds of FedADC to the target with few labels, less those with many."""
-    asked = False
     for where, few, many in _ends(variants):
         for row in _rows(few, "fedadc"):
             rounds = [side(one, row, "rounds_to_target") for one in (few, many)]
-            asked = True
             yield f"{where}, rounds", [Pair(("few labels", "many"), rounds[0] - rounds[1])]
-    if not asked:
-        raise NotInStudyError("the grid lacks FedADC")
-
-
-def _red(variants: Sequence[Trained]) -> Iterator[Where]:
-    """(C): FedADC with Nesterov momentum against heavy ball, where labels are fewest."""
-    key = "hyperparameters.method.fedadc.variant"
-    lines = list(_along(variants, [key]))
-    if not lines:
-        raise NotInStudyError(f"the grid has no axis {key}")
-    fewest = min(_labels(line[0]) for _, _, line in lines)
-    for (_, rest, line), score in itertools.product(lines, SCORES):
-        both = {one.place[key]: one for one in line}
-        if _labels(line[0]) > fewest or set(both) != {"heavy_ball", "nesterov"}:
-            continue
-        for row in _rows(line[0], "fedadc"):
-            nesterov, heavy = (side(both[name], row, score) for name in ("nesterov", "heavy_ball"))
-            yield (
-                _where(rest, SCORES[score]),
-                [Pair(("Nesterov", "heavy ball"), 100 * (nesterov - heavy))],
-            )
 
 
 def _labels(one: Trained) -> float:
@@ -305,97 +271,137 @@ def _labels(one: Trained) -> float:
 
 def _many_clients(variants: Sequence[Trained]) -> Iterator[Where]:
     """(E): FedADC+ against FedDyn in all variants at once."""
-    keys = ("data.clients", "federation.local_epochs")
-    if not any(key in one.place for one in variants for key in keys):
-        raise NotInStudyError(f"the grid has no axis {' or '.join(keys)}")
+    keys = {"data.clients", "federation.local_epochs"}
+    if not any(keys & set(one.place) for one in variants):
+        return
     for score in SCORES:
-        pairs = [
-            Pair((f"FedADC+ ({one.label})", "FedDyn"), pair.ahead, pair.lost)
-            for one in variants
-            for pair in _ahead(one, ("fedadc_plus", "fedavg"), [("feddyn", "fedavg")], score)
-        ]
-        if not pairs:
-            raise NotInStudyError("the grid lacks FedADC+ or FedDyn")
-        yield SCORES[score], pairs
+        yield (
+            SCORES[score],
+            [
+                Pair((f"FedADC+ ({one.label})", "FedDyn"), pair.ahead, pair.lost)
+                for one in variants
+                for pair in _ahead(one, ("fedadc_plus", "fedavg"), [("feddyn", "fedavg")], score)
+            ],
+        )
 
 
 def _calibrated(variants: Sequence[Trained]) -> Iterator[Where]:
     """(F): the calibrated local models against the global ones, in every row of the grid."""
-    calibrated = [one for one in variants if one.study.federation.calibration.epochs]
-    if not calibrated:
-        raise NotInStudyError("no variant calibrates (federation.calibration.epochs)")
-    for one in calibrated:
-        pairs = []
-        for row in one.rows:
-            own, served = (side(one, row, "own_accuracy", m) for m in ("local", "global"))
-            name = _name((row["method"], row["server_opt"]))
-            pairs.append(Pair((f"{name}, calibrated", "the server's model"), 100 * (own - served)))
-        yield one.label, pairs
-
-
-def _covering(variants: Sequence[Trained]) -> Iterator[Where]:
-    """(G): data-aware against uniform selection, in every row of the grid."""
-    key = "federation.selection"
-    lines = [
-        (rest, {one.place[key]: one for one in line}) for _, rest, line in _along(variants, [key])
-    ]
-    both = [(rest, line) for rest, line in lines if set(line) >= {"uniform", "data_aware"}]
-    if not both:
-        raise NotInStudyError(f"the grid has no axis {key} with uniform and data_aware")
-    for (rest, line), score in itertools.product(both, SCORES):
-        aware, uniform = line["data_aware"], line["uniform"]
-        pairs = [
-            Pair(
-                (f"{_name((row['method'], row['server_opt']))}, data-aware", "uniform"),
-                100 * (side(aware, row, score) - side(uniform, row, score)),
-            )
-            for row in aware.rows
-        ]
-        yield _where(rest, SCORES[score]), pairs
+    for one in variants:
+        if one.study.federation.calibration.epochs:
+            pairs = []
+            for row in one.rows:
+                own, served = (side(one, row, "own_accuracy", m) for m in ("local", "global"))
+                name = f"{_name((row['method'], row['server_opt']))}, calibrated"
+                pairs.append(Pair((name, "the server's model"), 100 * (own - served)))
+            yield one.label, pairs
 
 
 def _clusters(variants: Sequence[Trained]) -> Iterator[Where]:
     """(S2): FedSC with each number of clusters against the next smaller one."""
     key = "hyperparameters.method.fedsc.clusters"
-    lines = list(_along(variants, [key]))
-    if not lines:
-        raise NotInStudyError(f"the grid has no axis {key}")
-    for (_, rest, line), score in itertools.product(lines, SCORES):
+    for (_, rest, line), score in itertools.product(list(_along(variants, [key])), SCORES):
         line = sorted(line, key=lambda one: float(one.place[key]))
-        pairs = []
-        for fewer, more in itertools.pairwise(line):
-            for row in _rows(more, "fedsc"):
-                ours, theirs = side(more, row, score), side(fewer, row, score)
-                names = (f"{more.place[key]} clusters", fewer.place[key])
-                pairs.append(Pair(names, 100 * (ours - theirs)))
+        pairs = [
+            Pair(
+                (f"{more.place[key]} clusters", fewer.place[key]),
+                100 * (side(more, row, score) - side(fewer, row, score)),
+            )
+            for fewer, more in itertools.pairwise(line)
+            for row in _rows(more, "fedsc")
+        ]
         yield _where(rest, SCORES[score]), pairs
 
 
-def _personal(variants: Sequence[Trained]) -> Iterator[Where]:
-    """(R): the local models of FedAC against those of other clustered methods."""
-    others = [(method, "fedavg") for method in ("ifca", "one_shot", "fedcluster", "fedsc")]
-    asked = False
-    for label, one in _distinct(variants, [("fedac", "fedavg"), *others]):
-        if pairs := _ahead(one, ("fedac", "fedavg"), others, "own_accuracy", "local"):
-            asked = True
-            yield label, pairs
-    if not asked:
-        raise NotInStudyError("the grid lacks FedAC or the methods that it is compared with")
+class Claim(NamedTuple):
+    """A claim of a paper."""
+
+    text: str
+    ask: Question | None
+    """Finds what is compared; None: the claim is counted (`_reached`)."""
+    needs: str
+    """What a study needs to test it."""
+    unit: str = "points"
 
 
-_PLAIN = {name: (name, "fedavg") for name in ("fedadc", "fedadc_plus", "fedsc", "fedcluster")}
-_ASKED: Mapping[str, Question] = {
-    "A1": _within(_SLOWMO, _FEDAVG),
-    "A2": _within(_PLAIN["fedadc"], _SLOWMO),
-    "A3": _widens,
-    "B2": _slower,
-    "C": _red,
-    "D": _within(_PLAIN["fedadc_plus"]),
-    "E": _many_clients,
-    "F": _calibrated,
-    "G": _covering,
-    "Q": _within(_PLAIN["fedcluster"], _FEDAVG, scores=["accuracy_quarter"]),
-    "R": _personal,
-    "S1": _within(_PLAIN["fedsc"], _FEDAVG, ("fedprox", "fedavg"), _PLAIN["fedcluster"]),
-    "S2": _clusters,
+_PLAIN = {
+    name: (name, "fedavg")
+    for name in ("fedadc", "fedadc_plus", "fedprox", "fedsc", "fedcluster", "fedac")
 }
+_CLUSTERED = [(method, "fedavg") for method in ("ifca", "one_shot", "fedcluster", "fedsc")]
+_FEW = "FedADC, or an axis data.skew.s or data.skew.alpha"
+ALL = {
+    "A1": Claim("SlowMo is more accurate than FedAvg", _within(_SLOWMO, _FEDAVG), "SlowMo"),
+    "A2": Claim(
+        "FedADC is more accurate than SlowMo",
+        _within(_PLAIN["fedadc"], _SLOWMO),
+        "FedADC or SlowMo",
+    ),
+    "A3": Claim(
+        "the fewer labels clients have, the further FedADC is ahead of SlowMo",
+        _widens,
+        f"SlowMo, {_FEW}",
+    ),
+    "B1": Claim(
+        "FedADC reaches the target accuracy, however few labels clients have",
+        None,
+        "FedADC with the ServerOpt fedavg",
+        "rounds",
+    ),
+    "B2": Claim(
+        "the fewer labels clients have, the more rounds FedADC needs to the target accuracy",
+        _slower,
+        _FEW,
+        "rounds",
+    ),
+    "C": Claim(
+        "where clients have fewest labels, FedADC is more accurate with Nesterov than with"
+        " heavy-ball momentum",
+        _values("hyperparameters.method.fedadc.variant", "nesterov", "heavy_ball", "fedadc", True),
+        "FedADC, or an axis hyperparameters.method.fedadc.variant with both momenta",
+    ),
+    "D": Claim(
+        "FedADC+ is more accurate than every other method",
+        _within(_PLAIN["fedadc_plus"]),
+        "FedADC+ or another method",
+    ),
+    "E": Claim(
+        "FedADC+ is more accurate than FedDyn with any number of clients and local epochs",
+        _many_clients,
+        "FedADC+, FedDyn, or an axis data.clients or federation.local_epochs",
+    ),
+    "F": Claim(
+        "calibrating the head makes models more accurate on the clients' own labels",
+        _calibrated,
+        "a variant that calibrates (federation.calibration.epochs)",
+    ),
+    "G": Claim(
+        "selecting participants whose labels cover all classes makes models more accurate than"
+        " selecting them uniformly",
+        _values("federation.selection", "data_aware", "uniform"),
+        "an axis federation.selection with uniform and data_aware",
+    ),
+    "Q": Claim(
+        "FedCluster is more accurate than FedAvg after a quarter of the rounds",
+        _within(_PLAIN["fedcluster"], _FEDAVG, scores=["accuracy_quarter"]),
+        "FedCluster or FedAvg",
+    ),
+    "R": Claim(
+        "the clients' models of FedAC are more accurate on their own labels than those of IFCA,"
+        " one-shot clustering, FedCluster and FedSC",
+        _within(_PLAIN["fedac"], *_CLUSTERED, scores=["own_accuracy"], model="local"),
+        "FedAC or the methods that it is compared with",
+    ),
+    "S1": Claim(
+        "FedSC is more accurate than FedAvg, FedProx and FedCluster",
+        _within(_PLAIN["fedsc"], _FEDAVG, _PLAIN["fedprox"], _PLAIN["fedcluster"]),
+        "FedSC or the methods that it is compared with",
+    ),
+    "S2": Claim(
+        "the more clusters FedSC has, the more accurate it is",
+        _clusters,
+        "FedSC, or an axis hyperparameters.method.fedsc.clusters",
+    ),
+}
+"""The claims by name."""
+CLAIMS = {name: claim.text for name, claim in ALL.items()}
