@@ -1,9 +1,9 @@
 # plfl with its compiled kernel and a CPU build of PyTorch:
 #
 #   docker build -t plfl .
-#   docker run --rm -v "$PWD:/work" plfl init demo
-#   docker run --rm -v "$PWD:/work" plfl study demo.yaml
-FROM python:3.12-slim
+#   docker run --rm --user "$(id -u)" -v "$PWD:/work" plfl init demo
+#   docker run --rm --user "$(id -u)" -v "$PWD:/work" plfl study demo.yaml
+FROM python:3.12.11-slim-bookworm
 # Versions are not pinned: Debian removes older ones.
 # hadolint ignore=DL3008
 RUN apt-get update \
@@ -19,4 +19,5 @@ COPY . .
 RUN pip install --no-cache-dir --no-deps .
 ENV HOME=/tmp
 WORKDIR /work
+USER 1000
 ENTRYPOINT ["plfl"]

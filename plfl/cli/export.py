@@ -1,4 +1,4 @@
-"""`plfl export`: a trained model as a program that needs PyTorch only."""
+"""`plfl export`: a trained model as a program that needs no plfl."""
 
 import argparse
 from pathlib import Path
@@ -6,20 +6,21 @@ from pathlib import Path
 from plfl.cli.common import Commands, add_parser, add_trust
 
 EXAMPLES = """
-plfl export results/own/models/all-P2.safetensors --client school --to school.pt
+plfl export results/own/models/all-P2.safetensors --client school --to school.pt2
+plfl export results/own/models/all-P2.safetensors --client school --to school.onnx
 """
 
 
 def add(commands: Commands) -> None:
     """Add `export` to the commands of `plfl`."""
-    about = "write a trained model as a TorchScript program"
+    about = "write a trained model as a program for PyTorch or as ONNX"
     parser = add_parser(commands, "export", about, EXAMPLES, run)
     add_trust(parser)
     parser.add_argument(
         "file", type=Path, metavar="MODEL", help="a file of results/NAME/models/*.safetensors"
     )
     parser.add_argument(
-        "--to", type=Path, required=True, metavar="FILE", help="file to write, such as school.pt"
+        "--to", type=Path, required=True, metavar="FILE", help="file to write: .pt2 or .onnx"
     )
     parser.add_argument("--client", help="name of the meter; not needed if there is only one")
     parser.add_argument(
@@ -35,4 +36,5 @@ def run(options: argparse.Namespace) -> None:
     from plfl.forecast.model import load
 
     load(options.file).export(options.to, options.client, options.model)
-    print(f"wrote {options.to}; read it with torch.jit.load")
+    reader = "an ONNX runtime" if options.to.suffix == ".onnx" else "torch.export.load"
+    print(f"wrote {options.to}; read it with {reader}")

@@ -1,14 +1,14 @@
-"""A client's model as a TorchScript program, which Python and C++ run with PyTorch alone.
+"""A client's model as a program that needs no plfl: for PyTorch (.pt2) or as ONNX (.onnx).
 
 The program reads windows in the units of the data, scales them, forecasts, and returns loads. A
-description inside the file says what the windows are. (`torch.export` would fix the number of
-windows of an LSTM.)
+description inside the file says what the windows are.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from plfl import __version__
 from plfl.config.study import Study
 from plfl.data.windows import Scaling
-from plfl.errors import ConfigError
+from plfl.errors import ConfigError, PlflError
 from plfl.experiments.trainer import network_of
 from plfl.files import atomic
 from plfl.layout import WindowShape
@@ -88,10 +88,10 @@ def export(
     margins: NDArray[np.float64] | None,
     about: dict[str, Any],
 ) -> None:
-    """Write a model that `torch.jit.load` reads.
+    """Write a model that `torch.export.load` reads, or an ONNX runtime if `path` ends in .onnx.
 
     Args:
-        path: the file.
+        path: the file, .pt2 or .onnx.
         study: the study of the model.
         shape: what it reads of a window.
         row: its parameters (P,).
@@ -101,7 +101,10 @@ def export(
 
     Raises:
         ConfigError: the model is not one that PyTorch can export.
+        PlflError: the file has another suffix, or packages for ONNX are missing.
     """
+    if path.suffix not in (".pt2", ".onnx"):
+        raise PlflError(f"{path}: name a file that ends in .pt2 (for PyTorch) or .onnx")
     module = network_of(study, shape).module()
     nn.utils.vector_to_parameters(row.clone(), module.parameters())
     relative, task = study.windows.is_relative, task_of(study)
@@ -112,17 +115,38 @@ def export(
         "context": ["windows", shape.context],
         **about,
     }
+    exported, text = traced(program, shape, study.model.summary), json.dumps(described, indent=1)
+    with atomic(path) as temporary:
+        if path.suffix == ".onnx":
+            _write_onnx(temporary, exported, text)
+        else:
+            torch.export.save(exported, temporary, extra_files={ABOUT: text})
+
+
+def _write_onnx(path: Path, program: torch.export.ExportedProgram, about: str) -> None:
+    if not all(map(find_spec, ("onnx", "onnxscript"))):
+        raise PlflError('ONNX needs further packages; install them with pip install "plfl[onnx]"')
+    # ONNX refuses to squeeze a dimension that is not 1; PyTorch leaves it as it is.
+    for node in list(program.graph.nodes):
+        if node.target is torch.ops.aten.squeeze.dim:
+            given, dimension = node.args
+            if given.meta["val"].shape[dimension] != 1:
+                node.replace_all_uses_with(given)
+                program.graph.erase_node(node)
     with torch.no_grad(), warnings.catch_warnings():
-        # PyTorch recommends torch.export instead, and warns of checks that a trace leaves out.
-        warnings.simplefilter("ignore")
-        script = traced(program, shape, study.model.summary)
-        with atomic(path) as temporary:
-            extra = {ABOUT: json.dumps(described, indent=1)}
-            torch.jit.save(script, temporary, _extra_files=extra)
+        warnings.simplefilter("ignore")  # of operators that the model does not have
+        made = torch.onnx.export(program, dynamo=True, verbose=False)
+    assert made is not None
+    made.model.metadata_props[ABOUT] = about
+    made.save(path)
 
 
-def traced(program: Forecasting, shape: WindowShape, name: str) -> torch.jit.ScriptModule:
-    """The program as TorchScript, which gives the same forecasts for other numbers of windows."""
+def traced(program: Forecasting, shape: WindowShape, name: str) -> torch.export.ExportedProgram:
+    """The program without plfl, which gives the same forecasts for any number of windows.
+
+    Raises:
+        ConfigError: PyTorch cannot export the model called `name`.
+    """
     random = torch.Generator().manual_seed(0)
 
     def windows(number: int) -> tuple[Tensor, Tensor]:
@@ -133,12 +157,18 @@ def traced(program: Forecasting, shape: WindowShape, name: str) -> torch.jit.Scr
         return readings, torch.rand(number, shape.context, generator=random)
 
     try:
-        script: torch.jit.ScriptModule = torch.jit.trace(program, windows(2), check_trace=False)
-        for number in (1, 3):
-            given = windows(number)
-            near = 1e-5 * float(program.scale[0])  # single precision
-            torch.testing.assert_close(script(*given), program(*given), rtol=1e-5, atol=near)
-        return script
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the tracing
+            any_number = {0: torch.export.Dim("windows")}
+            exported = torch.export.export(
+                program, windows(3), dynamic_shapes=(any_number, any_number), strict=False
+            )
+            called = exported.module()
+            for number in (1, 5):
+                given = windows(number)
+                near = 1e-5 * float(program.scale[0])  # single precision
+                torch.testing.assert_close(called(*given), program(*given), rtol=1e-5, atol=near)
+        return exported
     except Exception as error:  # what cannot be traced fails in as many ways as there are models
         first = next(iter(str(error).strip().splitlines()), "")
         problem = (

@@ -235,21 +235,22 @@ class ForecastModel:
     def export(
         self, path: str | PathLike[str], client: str | None = None, model: Model = "local"
     ) -> None:
-        """Write the model of a client as a program that needs PyTorch only.
+        """Write the model of a client as a program for PyTorch (.pt2) or as ONNX (.onnx).
 
-        `torch.jit.load(path)` is a function of the windows' rows and context, see `inputs`, that
-        returns loads in kWh per interval, quantiles in order and with their margins, and point
-        forecasts with margins between the ends of their intervals. Its extra
-        file `about.json` says what they are.
+        The program is a function of the windows' rows and context, see `inputs`. It returns loads
+        in kWh per interval: quantiles in order and with their margins, and point forecasts with
+        margins between the ends of their intervals. `about.json`, an extra file of a .pt2 and a
+        property of the metadata of an .onnx, says what they are.
 
         Args:
-            path: the file.
+            path: the file; `torch.export.load` reads a .pt2.
             client: the client; not needed if there is only one.
             model: `local`, or `global` with the shared parameters as the server sends them.
 
         Raises:
             DataError: no such client or model.
             ConfigError: PyTorch cannot export a model of the user's own.
+            PlflError: the file has another suffix, or packages for ONNX are missing.
         """
         from plfl.forecast.export import export
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime  # type: ignore[import-untyped]
 import pytest
 import torch
 from torch import Tensor, nn
 
 from plfl.data.windows import Scaling
-from plfl.errors import ConfigError
+from plfl.errors import ConfigError, PlflError
 from plfl.forecast.export import Forecasting, traced
 from plfl.forecast.model import load
 from plfl.layout import WindowShape
@@ -26,7 +27,7 @@ ALONE = """
 import sys
 import numpy as np, torch
 given = np.load("windows.npz")
-model = torch.jit.load("a.pt")
+model = torch.export.load("a.pt2").module()
 loads = model(torch.from_numpy(given["readings"]), torch.from_numpy(given["context"]))
 np.save("loads.npy", loads.detach().numpy())
 assert not any(name.startswith("plfl") for name in sys.modules)
@@ -55,7 +56,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
     train_to(study_of(**blocks), Path("m.safetensors"))
     model = load("m.safetensors")
-    model.export("a.pt", "a")
+    model.export("a.pt2", "a")
     readings = model.read(Path("meters/a.csv"))[-1000:]
     expected = model.predict(readings, "a")
     rows, context, stamps = model.inputs(readings, "a")
@@ -67,7 +68,7 @@ def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
     shape += (len(kept),) * (len(kept) > 1)
     forecasts = expected[kept].to_numpy().reshape(len(rows), -1)
     files = {"about.json": ""}
-    program = torch.jit.load("a.pt", _extra_files=files)
+    program = torch.export.load("a.pt2", extra_files=files).module()
     about = json.loads(files["about.json"])
     assert about["client"] == "a" and about["columns"] == model.columns
     assert about["readings"] == ["windows", *rows.shape[1:]]
@@ -83,11 +84,14 @@ def test_its_forecasts_are_the_same(blocks: dict[str, Any]) -> None:
 def test_adaptive_intervals_are_those_before_the_first_later_load(task: dict[str, Any]) -> None:
     train_to(study_of(model=MLP, task=task | {"conformal": "adaptive"}), Path("m.safetensors"))
     model = load("m.safetensors")
-    model.export("a.pt", "a")
+    model.export("a.pt2", "a")
     readings = model.read(Path("meters/a.csv"))
     rows, context, _ = model.inputs(readings, "a")
     found = (
-        torch.jit.load("a.pt")(torch.from_numpy(rows), torch.from_numpy(context)).detach().numpy()
+        torch.export.load("a.pt2")
+        .module()(torch.from_numpy(rows), torch.from_numpy(context))
+        .detach()
+        .numpy()
     )
     forecasts = model.predict(readings, "a")
     known = (forecasts["made_at"] <= model.scalings["a"].known).to_numpy()
@@ -96,10 +100,31 @@ def test_adaptive_intervals_are_those_before_the_first_later_load(task: dict[str
     assert not np.allclose(found[~known][:, 0, [0, -1]], ends[~known], rtol=1e-5)
 
 
+@pytest.mark.parametrize("blocks", [{}, {"windows": {"horizons": 3}, "task": QUANTILES}])
+def test_onnx_gives_the_same_forecasts(blocks: dict[str, Any]) -> None:
+    train_to(study_of(**blocks), Path("m.safetensors"))
+    model = load("m.safetensors")
+    model.export("a.pt2", "a")
+    model.export("a.onnx", "a")
+    rows, context, _ = model.inputs(model.read(Path("meters/a.csv"))[-200:], "a")
+    expected = torch.export.load("a.pt2").module()(
+        torch.from_numpy(rows), torch.from_numpy(context)
+    )
+    session = onnxruntime.InferenceSession("a.onnx")
+    about = json.loads(session.get_modelmeta().custom_metadata_map["about.json"])
+    assert about["columns"] == model.columns
+    arrays = {"readings": rows, "context": context}
+    given = {node.name: arrays[node.name] for node in session.get_inputs()}
+    (found,) = session.run(None, given)
+    np.testing.assert_allclose(found, expected.detach().numpy(), rtol=1e-5)
+    with pytest.raises(PlflError, match=r"\.onnx"):
+        model.export("a.pt", "a")
+
+
 def test_it_needs_pytorch_only() -> None:
     train_to(study_of(), Path("m.safetensors"))
     model = load("m.safetensors")
-    model.export("a.pt", "a", "global")
+    model.export("a.pt2", "a", "global")
     readings = model.read(Path("meters/a.csv"))
     rows, context, _ = model.inputs(readings, "a")
     np.savez("windows.npz", readings=rows, context=context)
@@ -120,7 +145,7 @@ def test_every_model_can_be_exported(name: str, relative: bool) -> None:
     program = Forecasting(module, Scaling(one, 2 * one, one, one, []), relative, Forecast()).eval()
     readings, context = torch.rand(4, 24, 2).double(), torch.rand(4, shape.context)
     expected = program(readings, context)
-    found = traced(program, shape, name)(readings, context)
+    found = traced(program, shape, name).module()(readings, context)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
