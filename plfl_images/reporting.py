@@ -81,6 +81,7 @@ class Images(Reporting):
         )
 
     def judged(self, results: Path, study: Study, chosen: Chosen) -> Judged:
+        from plfl.results.claims import as_json
         from plfl_images.results import label_claims
         from plfl_images.results.variants import trained
 
@@ -90,7 +91,8 @@ class Images(Reporting):
                 "leave it out"
             )
         found = label_claims.verdicts(trained(results))
-        return Judged(label_claims.as_text(study, found), label_claims.as_json(study, found))
+        data = as_json(study, found, about=label_claims.about(study))
+        return Judged(label_claims.as_text(study, found), data)
 
     def captions(self, study: Study) -> dict[str, str]:
         return _CAPTIONS

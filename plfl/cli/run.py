@@ -69,7 +69,8 @@ def run(options: argparse.Namespace) -> None:
         result = train(study, study.with_all_seeds([cell]), dataset, advance)[cell]
     if options.records:
         write_table(result.records, options.records)
-    if options.models and isinstance(dataset, Dataset):
+    if options.models:
+        assert isinstance(dataset, Dataset)
         _write_models(options.models, study, cell, result, dataset)
     if options.forecasts:
         from plfl.experiments.trainer import Trainer

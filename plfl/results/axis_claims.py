@@ -9,7 +9,7 @@ axes. P values are corrected by Holm's method over these claims.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from plfl.results.labels import method_label
 from plfl.results.method_claims import AVERAGING
 from plfl.results.overview import comparable
 from plfl.results.scores import Array, Chosen, Scores, scores
-from plfl.results.statistics import ALPHA, DRAWS, Comparison
+from plfl.results.statistics import DRAWS, Comparison
 from plfl.results.tables import Tables, fitting
 from plfl.results.verdict import (
     Evidence,
@@ -140,16 +140,6 @@ def as_text(study: Study, judgements: Sequence[Verdict]) -> str:
     return "\n".join(
         [f"{study.name}{study.data.sample_suffix}: claims about variants", *listed(judgements)]
     )
-
-
-def as_json(study: Study, judgements: Sequence[Verdict], chosen: Chosen) -> dict[str, Any]:
-    """The verdicts as data that JSON can hold."""
-    return {
-        "study": study.name,
-        "round": chosen,
-        "alpha": ALPHA,
-        "verdicts": [asdict(verdict) for verdict in judgements],
-    }
 
 
 def _better_value(

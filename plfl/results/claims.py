@@ -103,12 +103,12 @@ def about_scores(
     return judge(blank, evidence, draws)
 
 
-def as_json(tables: Tables, judgements: Sequence[Verdict], chosen: Chosen) -> dict[str, Any]:
-    """The verdicts as data that JSON can hold."""
+def as_json(study: Study, judgements: Sequence[Verdict], **about: str) -> dict[str, Any]:
+    """The verdicts as data that JSON can hold, with what else is said `about` them."""
     return {
-        "study": tables.study.name,
-        "sample_data": tables.is_sample,
-        "round": chosen,
+        "study": study.name,
+        "sample_data": study.data.is_sample,
+        **about,
         "alpha": ALPHA,
         "verdicts": [asdict(verdict) for verdict in judgements],
     }

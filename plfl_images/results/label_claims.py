@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 from plfl.config.study import Study
 from plfl.files import digest
 from plfl.results.claims import listed
 from plfl.results.labels import method_label
-from plfl.results.statistics import ALPHA
 from plfl.results.verdict import Verdict, finite_or_none, settle
 from plfl_images.data import skew_of
 from plfl_images.results.classification import target_of
@@ -63,16 +62,6 @@ def verdicts(variants: Sequence[Trained]) -> list[Verdict]:
 def as_text(study: Study, judgements: Sequence[Verdict]) -> str:
     """The verdicts as text: each claim, and below it the evidence."""
     return "\n".join([f"{study.name}: claims about classifiers", about(study), *listed(judgements)])
-
-
-def as_json(study: Study, judgements: Sequence[Verdict]) -> dict[str, Any]:
-    """The verdicts as data that JSON can hold."""
-    return {
-        "study": study.name,
-        "alpha": ALPHA,
-        "about": about(study),
-        "verdicts": [asdict(verdict) for verdict in judgements],
-    }
 
 
 def about(study: Study) -> str:

@@ -70,7 +70,7 @@ def test_they_stand_first_in_text_and_json(folder: Tables) -> None:
         in (text)
     )
     assert "  NY, global: DOES NOT HOLD" in text
-    assert claims.as_json(folder, found, "last")["verdicts"][0]["state"] == "CA"
+    assert claims.as_json(folder.study, found, round="last")["verdicts"][0]["state"] == "CA"
 
 
 def test_both_sides_are_chosen_on_validation(tmp_path: Path) -> None:

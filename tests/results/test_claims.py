@@ -260,7 +260,7 @@ def test_text_and_json_say_the_same(good: Tables) -> None:
     found = verdicts(good)
     text = claims.as_text(good, found, "last")
     assert text.startswith("constructed (sample data): claims at the last round\n")
-    data = claims.as_json(good, found, "last")
+    data = claims.as_json(good.study, found, round="last")
     assert data["sample_data"] is True
     assert data["round"] == "last"
     for entry, verdict in zip(data["verdicts"], found, strict=True):

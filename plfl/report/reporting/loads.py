@@ -80,11 +80,11 @@ class Loads(Reporting):
         for label in read_about(results).get("variants", [""]):
             tables = Tables(results / label)
             found = claims.verdicts(tables, chosen)
-            data[label] = claims.as_json(tables, found, chosen)
+            data[label] = claims.as_json(tables.study, found, round=chosen)
             texts.append(f"{label}\n" * bool(label) + claims.as_text(tables, found, chosen))
         if axis_claims.asked(study):
             of_variants = axis_claims.verdicts(results, study, chosen)
-            data["variants"] = axis_claims.as_json(study, of_variants, chosen)
+            data["variants"] = claims.as_json(study, of_variants, round=chosen)
             texts.append(f"\n{axis_claims.as_text(study, of_variants)}")
         return Judged("\n".join(texts), data.get("", data))
 
