@@ -29,6 +29,7 @@ from plfl.config.sections import (
 from plfl.config.task_rules import TaskRules
 from plfl.errors import did_you_mean
 from plfl.layout import GROUPS, ParameterLayout
+from plfl.optimizers.server import ServerOpt
 from plfl.registry import Algorithm
 
 Refused = Mapping[tuple[str, str, str], str]
@@ -368,6 +369,18 @@ def of_methods(
     for name, method in methods.items():
         for reason in method.unfit(model, task, federation):
             yield f"grid.method: {name!r} {reason}"
+
+
+def of_rates(algorithms: Iterable[tuple[str, Algorithm]], federation: Federation) -> Iterator[str]:
+    """Report algorithms that need a constant rate of the local steps where it is not."""
+    for kind, algorithm in algorithms:
+        reads = isinstance(algorithm, MethodRules | ServerOpt) and algorithm.reads_rate
+        if reads and not federation.has_constant_rate:
+            yield (
+                f"grid.{kind}: {algorithm.name!r} needs a constant learning rate of the local "
+                f"optimiser; remove the {kind}, or federation.schedule, federation.warm_up and "
+                "federation.decay"
+            )
 
 
 def of_simulation(simulation: Simulation, clients: int) -> Iterator[str]:

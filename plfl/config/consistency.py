@@ -104,6 +104,7 @@ def _of_data(study: Checked, doubts: _Doubts) -> Iterator[str]:
 def _of_training(study: Checked, doubts: _Doubts) -> Iterator[str]:
     """The rounds, and the methods with the task."""
     yield from checks.of_local_work(study.federation)
+    yield from checks.of_rates(study.combinations.algorithms, study.federation)
     if not doubts.of("task.name"):
         yield from checks.of_loss(study.federation.loss, study.task)
         yield from checks.of_calibration(study.federation, study.task)

@@ -35,8 +35,6 @@ class Training(Protocol):
     def ema(self) -> float | None: ...
     @property
     def keep(self) -> str: ...
-    @property
-    def has_constant_rate(self) -> bool: ...
 
 
 class MethodRules(Algorithm):
@@ -117,11 +115,6 @@ class MethodRules(Algorithm):
             yield (
                 "decides itself who takes part in a round; remove the method, or set "
                 "federation.selection to uniform"
-            )
-        if self.reads_rate and not federation.has_constant_rate:
-            yield (
-                "needs a constant learning rate of the local optimiser; remove the method, or "
-                "federation.schedule, federation.warm_up and federation.decay"
             )
         if self.own_steps and (federation.opt_state != "reset" or federation.ema is not None):
             yield (

@@ -125,7 +125,14 @@ class Session:
         return task.rows, anchor.rows
 
     def train_mixed(
-        self, rows: Tensor, mixed: Tensor, share: Tensor, steps: int, *, learns: int, rate: float
+        self,
+        rows: Tensor,
+        mixed: Tensor,
+        share: Tensor,
+        steps: int,
+        *,
+        learns: int,
+        rate: float | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Local steps of two models per client, on the first minibatches, with fresh moments.
 
@@ -135,17 +142,19 @@ class Session:
             share: α (n,) of v in the mixture. `rows`, `mixed` and `share` are not modified.
             steps: number of steps.
             learns: first steps in which α is learned.
-            rate: learning rate of α.
+            rate: learning rate of α; None: that of the ClientOpt in the first step.
 
         Returns:
             y, v and α after the steps, see `plfl.training.task.Mixture`.
         """
         f = self.f
+        rates = schedule.factors(f.settings, self.t, 0, steps)
+        if rate is None:
+            rate = f.client_opt.lr * (rates[0] if rates else 1.0)
         mixture = Mixture(
             mixed.clone(), f.client_opt.init(mixed), share.clone(), rate, min(learns, steps)
         )
         task = self._task(rows, self._batches[:, :steps], f.client_opt, self._keys[:, :steps])
-        rates = schedule.factors(f.settings, self.t, 0, steps)
         if steps:
             self._run(replace(task, mixture=mixture, rates=rates), steps)
         return task.rows, mixture.rows, mixture.share

@@ -60,7 +60,8 @@ class APFL(FedOpt):
     adapt_alpha: Literal["never", "round", "step"] = "round"
     """When a client learns its weight α: never, in the first step of a round, or in every step."""
     alpha_lr: float | None = Field(None, gt=0)
-    """Learning rate η_α of the weight; null: that of the ClientOpt."""
+    """Learning rate η_α of the weight; null: that of the ClientOpt in the first
+    step of a round."""
     steps: int | None = Field(None, ge=0)
     """Steps K of a round, each with two gradients; null: `federation.local_steps`."""
 
@@ -70,13 +71,17 @@ class APFL(FedOpt):
     def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
         instructions = super().broadcast(f, state, t, clients)
         K = f.client_data.local_steps if self.steps is None else self.steps
-        rate = f.client_opt.lr if self.alpha_lr is None else self.alpha_lr
 
         def run(session: Session) -> Trained:
             clients = session.clients
             learns = {"never": 0, "round": 1, "step": K}[self.adapt_alpha]
             w, v, share = session.train_mixed(
-                session.start, state.v[clients], state.share[clients], K, learns=learns, rate=rate
+                session.start,
+                state.v[clients],
+                state.share[clients],
+                K,
+                learns=learns,
+                rate=self.alpha_lr,
             )
             return Trained(w, kept={"v": v, "share": share})
 

@@ -20,7 +20,9 @@ server: x̄ ← x + D̄;  m ← mean m_i;  v ← mean v_i;  x ← x̄ − η A�
 η is the rate of `sgd`.
 
 Deviations: when this file was written only the abstract of the paper was available. The defaults,
-the initial m and v, and the plain steps −η g of personal parameters are ours. Each step computes
+the initial m and v, and the plain steps −η g of personal parameters are ours. A published program
+starts from v = mean g_i² and takes its first step without A⁻¹, x − η m; which of the two the paper
+has is not known here. Each step computes
 two gradients but counts as one: on the simulated clock it takes twice as long, and a training can
 reach at most half the client-steps per second of other methods.
 
@@ -90,6 +92,8 @@ class FaFed(FedOpt):
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         if type(client_opt) is not Sgd:
             return "its clients have their own local steps; use sgd, whose lr is η"
+        if client_opt.weight_decay:
+            return "its momentum has no weight decay; set that of sgd to 0"
         return super().refuses(client_opt, server_opt)
 
     @property

@@ -12,7 +12,8 @@ distances d between their φ and that of the window to forecast, with targets y_
     y_k = Σ_j κ(d_j) y_j / Σ_j κ(d_j);  forecast λ_i y_k + (1 − λ_i) ŷ
     `scaled`: κ = e^(−d² / (dim φ · scale));  `plain`: κ = e^(−d)
 
-Each client chooses its λ_i from 0, 0.01, …, 1 by its mean absolute error on validation. `global` is
+Each client chooses its λ_i from 0, 0.01, …, 1 by its mean absolute error on validation. Several
+horizons have the same neighbours, κ and λ_i. `global` is
 ŷ, `local` is the mixed forecast. The store is rebuilt whenever the client forecasts, and nothing
 of it is sent. Where nothing is shared, the model is the one that the client has trained alone.
 
@@ -104,8 +105,9 @@ def neighbours_mean(
     k: int,
     exponents: Callable[[Numbers, int], Numbers],
 ) -> Numbers:
-    """Weighted means (m,) of the `targets` (n,) of the `k` points of `store` (n, d) nearest to each
-    of `queries` (m, d)."""
+    """Weighted means (m, ...) of the `targets` (n, ...) of the `k` points of `store` (n, d) nearest
+    to each of `queries` (m, d); all numbers of a target, such as horizons, have the same weights.
+    """
     from sklearn.neighbors import NearestNeighbors
 
     nearest = NearestNeighbors(n_neighbors=min(k, len(store)), algorithm="brute").fit(store)
@@ -113,6 +115,7 @@ def neighbours_mean(
     powers = exponents(distances, store.shape[1])
     # The least exponent cancels; without it, all weights could be too small for a number.
     weights = np.exp(powers.min(1, keepdims=True) - powers)
+    weights = weights.reshape(*weights.shape, *[1] * (targets.ndim - 1))
     means: Numbers = (weights * targets[which]).sum(1) / weights.sum(1)
     return means
 

@@ -37,3 +37,22 @@ def test_every_step_has_the_minibatches_that_it_should() -> None:
     session.train_near(rows, 2, 3, pull=1.0, rate=0.1)
     assert torch.equal(tasks[-1].batches, drawn[:, [0, 0, 0, 1, 1, 1]])
     assert session.steps.tolist() == [4 + 1 + 6 + 6, 4 + 1 + 1 + 6 + 6]
+
+
+def test_without_a_rate_of_its_own_a_share_is_learned_with_that_of_the_steps() -> None:
+    """The rate of round 3 with a decay of one half."""
+    tasks: list[Any] = []
+
+    def keep(task: Any) -> torch.Tensor:
+        tasks.append(task)
+        return torch.zeros(len(task.rows))
+
+    settings = TWO.settings.model_copy(update={"decay": 0.5})
+    f: Any = SimpleNamespace(
+        client_data=TWO, settings=settings, client_opt=Sgd(lr=0.4), shared=head(TWO)
+    )
+    rows = models(TWO)
+    session = Session(f, SimpleNamespace(train=keep), 3, torch.arange(2), rows, 2)  # type: ignore[arg-type]
+    for rate, expected in ((None, 0.1), (0.7, 0.7)):
+        session.train_mixed(rows, rows, rows[:, 0], 2, learns=1, rate=rate)
+        assert tasks[-1].mixture.rate == expected

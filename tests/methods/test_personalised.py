@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
+from plfl.data.windows import build
 from plfl.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.methods import Method
@@ -648,6 +649,16 @@ def test_each_client_chooses_its_share_of_memory_by_the_absolute_error():
     squared = ((mixed - loads) ** 2).mean(1)
     assert (squared.argmin(), squared.min()) == (44, near(0.0074765375))
     assert reference.best_share(close, outputs, loads) == near(0.4396161037)
+
+
+def test_all_horizons_have_the_same_neighbours_and_weights():
+    query = np.array([[0.25, 0.5]])
+    both = np.stack([FOLLOWED, 10 * FOLLOWED + 1], 1)
+    (found,) = neighbours_mean(STORE, both, query, 3, KnnPer()._exponents)
+    assert found.tolist() == pytest.approx([1.8769070891, 19.769070891], rel=1e-9)
+    study = study_of("knn_per", windows={"horizons": 3})
+    for result in train(study, study.cells, build(tiny.tables(), study.windows)).values():
+        assert np.isfinite(result.records.query("split == 'test'")["mae"]).all()
 
 
 def test_a_memory_that_is_worse_has_no_share_of_the_forecast():

@@ -8,7 +8,7 @@ parameters. If nothing is shared (P3), the server is never called.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from plfl import registry
 from plfl.registry import Algorithm
@@ -25,6 +25,8 @@ class ServerOpt(Algorithm):
     """A server optimiser. Subclasses define its hyperparameters and its step."""
 
     lr: float
+    reads_rate: ClassVar[bool] = False
+    """Whether its equations have the rate of the local steps, which must then be constant."""
 
     def init(self, x: Tensor, clients: int) -> dict[str, Tensor]:
         """The state before round 1, for shared parameters `x` (d_s,) and a number of clients."""

@@ -3,8 +3,8 @@
 As published, with the clients' learning rate η:   m ← β m − D̄/η;  x ← x − α η m
 Here m is multiplied by −η:                        m ← β m + D̄;  x ← x + α m
 
-Both are equal as long as η is constant, as it is in every study; with a schedule for η they would
-differ. In this form it equals `fedavgm` with variant `heavy_ball` and η_g = α.
+Both are equal as long as η is constant. A study whose η is not is refused: it may use `fedavgm`
+with variant `heavy_ball` and η_g = α, which is this form.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class SlowMo(ServerOpt):
     """FedAvg with slow momentum."""
 
     name = "slowmo"
+    reads_rate = True
 
     lr: float = Field(1.0, gt=0)
     """Slow learning rate α (Wang et al.: 1)."""
