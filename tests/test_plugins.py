@@ -3,7 +3,9 @@
 import re
 import sys
 import textwrap
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -278,6 +280,13 @@ def test_a_figure_that_cannot_be_drawn_is_the_fault_of_its_plugin(
     tables = cast(Tables, SimpleNamespace(study=study, folder=project.folder, is_sample=False))
     with pytest.raises(PlflError, match=re.escape(message)):
         figures.draw("mine", tables)
+
+
+def test_the_plugins_of_plfl_itself_are_installed() -> None:
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    listed = about["project"]["entry-points"][plugins.GROUP]
+    found = {point.name: point.value for point in entry_points(group=plugins.GROUP)}
+    assert listed.items() <= found.items(), "install again: make setup, or pip install -e ."
 
 
 def test_installed_packages_bring_plugins(

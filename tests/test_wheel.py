@@ -116,7 +116,8 @@ def test_it_has_every_file_that_the_product_needs(installed: Installed) -> None:
     shipped = [file for file in tracked(*SHIPPED) if not file.startswith(("docs/images/",))]
     shipped = [file for file in shipped if not re.match(r"docs/.*\.py", file)]
     wanted = {package / "shipped" / file for file in shipped}
-    wanted |= {package.parent / file for file in tracked("plfl") if not BUILDS.search(file)}
+    own = tracked("plfl", "plfl_images")
+    wanted |= {package.parent / file for file in own if not BUILDS.search(file)}
     assert {path for path in wanted if not path.is_file()} == set()
 
 
@@ -143,6 +144,11 @@ def test_a_ready_study_can_run_in_an_empty_folder(installed: Installed) -> None:
     assert "total" in planned
     left = {path.name for path in installed.work.iterdir()}
     assert left == {"click.py", "smoke.yaml", ".snakemake"}
+
+
+def test_images_can_be_classified(installed: Installed) -> None:
+    installed.plfl("init", "label-skew")
+    assert "digits-all-fedadc-sgd-fedavg" in installed.plfl("cells", "--list", "label-skew.yaml")
 
 
 def test_the_workflow_knows_plugins_beside_the_study(installed: Installed) -> None:
