@@ -3,13 +3,18 @@
 import difflib
 from collections.abc import Iterable
 
+from plfl.text import visible
+
 
 class PlflError(Exception):
     """Base class of every error that the user's input or environment causes.
 
     The command line and the scripts of the workflow print its message without a traceback and exit
-    with status 2.
+    with status 2. Control characters in it, from names in the user's files, are written out.
     """
+
+    def __str__(self) -> str:
+        return visible(super().__str__())
 
 
 class ConfigError(PlflError):

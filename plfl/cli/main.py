@@ -4,6 +4,8 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from typing import TextIO, cast
 
 from plfl import __version__
 from plfl.cli import (
@@ -28,6 +30,7 @@ from plfl.cli import (
 )
 from plfl.errors import PlflError
 from plfl.plugins import trust
+from plfl.text import Visible
 
 SUBCOMMANDS = (
     *(init, cells, study, run, data, forecast, export),
@@ -42,8 +45,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status.
 
     The status is 0 after success, 2 after an error that the user can fix (its message is printed
-    without a traceback), 130 after Ctrl-C and 1 if the reader of the output has gone.
+    without a traceback), 130 after Ctrl-C and 1 if the reader of the output has gone. Control
+    characters in what it prints, such as those in the name of a meter, are written out.
     """
+    out, err = (cast(TextIO, Visible(stream)) for stream in (sys.stdout, sys.stderr))
+    with redirect_stdout(out), redirect_stderr(err):
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     parser = _parser()
     if not (sys.argv[1:] if arguments is None else arguments):
         parser.print_help(sys.stderr)

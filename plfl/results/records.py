@@ -45,6 +45,7 @@ from plfl import __version__
 from plfl.config.study import FORMAT
 from plfl.errors import ResultsError
 from plfl.files import atomic
+from plfl.text import harmless
 
 Model = Literal["local", "global"]
 MODELS: tuple[Model, Model] = ("local", "global")
@@ -110,13 +111,16 @@ def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV with six significant digits.
+    """Write a table as CSV with six significant digits, and texts as `plfl.text.harmless` has them.
 
     Raises:
         PlflError: the disk is full or the folder cannot be written.
     """
+    safe = table.rename(columns=harmless)
+    for column in safe.select_dtypes(["object", "string", "category"]):
+        safe[column] = safe[column].map(harmless)
     with atomic(path) as temporary:
-        table.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
+        safe.to_csv(temporary, index=False, float_format="%.6g", lineterminator="\n")
 
 
 def read_table(path: Path) -> pd.DataFrame:

@@ -1,0 +1,43 @@
+"""Text from other people's files, made safe for terminals and spreadsheets."""
+
+import re
+from typing import Any, TextIO
+
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys instead of showing: controls but tab and line ends, and marks
+that change the direction of writing."""
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of a text that spreadsheets evaluate."""
+
+
+def visible(text: str) -> str:
+    r"""The text with its control characters written out.
+
+    >>> visible("meter\x1b[2J")
+    'meter\\x1b[2J'
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def harmless(value: Any) -> Any:
+    """A value for a CSV file: a text that a spreadsheet would evaluate begins with an apostrophe.
+
+    >>> harmless("=1+1"), harmless(-1.0)
+    ("'=1+1", -1.0)
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
+
+
+class Visible:
+    """A stream that writes control characters out, see `visible`; otherwise the stream it wraps."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text to the stream, and return its length."""
+        self._stream.write(visible(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
