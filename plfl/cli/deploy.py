@@ -242,6 +242,8 @@ def _serve(options: argparse.Namespace) -> None:
     def tell(summary: RoundSummary) -> None:
         silent = sorted(set(summary.asked) - set(summary.took_part))
         missing = f"; no answer from {', '.join(silent)}" if silent else ""
+        refused = [f"{name} ({'; '.join(why)})" for name, why in summary.refused.items()]
+        missing += f"; refused: {', '.join(refused)}" if refused else ""
         _say(
             f"round {summary.t} of {rounds}: {len(summary.took_part)} of {len(summary.asked)} "
             f"clients took part, {summary.seconds:.1f} s{missing}"

@@ -95,7 +95,7 @@ def _read_own(path: Path, data: Data) -> pd.DataFrame:
             "remove it from data.features on all hosts, or delete the file to use the series of "
             f"data.source {data.source}"
         )
-    return table[[name for name in data.features if name in table]]
+    return table[data.inputs]
 
 
 def _from_source(study: Study, cell: Cell, building: str) -> pd.DataFrame:

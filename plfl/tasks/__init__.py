@@ -142,6 +142,11 @@ class Task(TaskRules):
         """What a model predicts for W windows of a client, as it is scored, given its outputs."""
         raise NotImplementedError
 
+    @property
+    def fewest_windows(self) -> int:
+        """Validation windows that a client needs for margins."""
+        return 1
+
     def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
         """Clients with too few validation windows for margins, a line for each."""
         return iter(())

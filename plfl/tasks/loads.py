@@ -67,11 +67,15 @@ class Loads(Task):
         found = [np.searchsorted(edges, some, side="right").ravel() for some in targets]
         return np.stack([np.bincount(which, minlength=bins) / len(which) for which in found])
 
+    @property
+    def fewest_windows(self) -> int:
+        widest = next(iter(self.shares.values()), 0.0)
+        return 1 if self.margins == "none" else conformal.least(widest)
+
     def uncalibrated(self, dataset: Dataset) -> Iterator[str]:
         if self.margins == "none":
             return
-        percent, share = next(iter(self.shares.items()))
-        needed = conformal.least(share)
+        percent, needed = next(iter(self.shares)), self.fewest_windows
         for i, name in enumerate(dataset.clients.tolist()):
             if (windows := len(dataset.starts(i, "validation"))) < needed:
                 yield (

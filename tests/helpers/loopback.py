@@ -11,6 +11,7 @@ from plfl.data.dataset import Dataset
 from plfl.data.windows import build
 from plfl.deploy.protocol.client import Client
 from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
+from plfl.deploy.protocol.replay import replay
 from plfl.deploy.protocol.server import Server
 from plfl.deploy.protocol.wire import Message
 from tests.helpers import tiny
@@ -23,6 +24,7 @@ MEASURED = ["wire_down", "wire_up"]
 def study(**blocks) -> Study:
     """The tiny study with clients that have numbers for names, as buildings have."""
     data = {"clients": len(NAMES), "buildings": {"XX": [int(name) for name in NAMES]}}
+    data["features"] = ["load", "temperature"]
     grid = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
     blocks["data"] = data | blocks.get("data", {})
     blocks["grid"] = grid | blocks.get("grid", {})
@@ -41,6 +43,7 @@ class Loopback:
     """Hands every message to a client in this process, and keeps all bytes that cross.
 
     What `lost` says yes to is answered, but nobody hears it; who is `absent` is not there at all.
+    `forged` returns what a client sends instead of its answer.
     """
 
     def __init__(self, clients: Mapping[str, Client]):
@@ -50,7 +53,7 @@ class Loopback:
         self.absent: set[str] = set()
         self.proved: dict[str, str] = {}
         self.lost: Callable[[str, Message], bool] = lambda name, message: False
-        self.spoilt: dict[str, bytes] = {}
+        self.forged: Callable[[str, Message, bytes], bytes] = lambda name, message, answer: answer
 
     def nodes(self) -> list[int]:
         there = {number: name for name, number in self.numbers.items() if name not in self.absent}
@@ -66,8 +69,9 @@ class Loopback:
                 continue
             answer = self.clients[name].answer(message)
             self.crossed += [message, answer]
-            if not self.lost(name, Message.unpack(message)):
-                answers[node] = self.spoilt.get(name, answer)
+            opened = Message.unpack(message)
+            if not self.lost(name, opened):
+                answers[node] = self.forged(name, opened, answer)
         return answers
 
 
@@ -93,6 +97,13 @@ class Deployment:
 
     def run(self, tell: Callable[[RoundSummary], None] = lambda summary: None) -> pd.DataFrame:
         return self.server.run(tell).records.drop(columns=MEASURED)
+
+
+def replayed(deployed: Deployment, history: list[RoundSummary] | None = None) -> pd.DataFrame:
+    """The records of a simulation with the participation of a deployment."""
+    of = deployed.study
+    history = history or deployed.server.history
+    return replay(of, deployed.cell, dataset(of), history)[0].records
 
 
 def by_split(of: Study) -> dict[str, Cell]:

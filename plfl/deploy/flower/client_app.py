@@ -27,8 +27,7 @@ def carry(message: Message, context: Context) -> Message:
 
 
 def message_in(message: Message) -> bytes:
-    """The bytes of plfl in a message of Flower."""
-    data = message.content.config_records[RECORD][FIELD]
-    if not isinstance(data, bytes):
-        raise TypeError(f"{RECORD}.{FIELD}: expected bytes, found {type(data).__name__}")
-    return data
+    """The bytes of plfl in a message of Flower; empty if it has none, which is no message."""
+    record = message.content.config_records.get(RECORD)
+    data = None if record is None else record.get(FIELD)
+    return data if isinstance(data, bytes) else b""

@@ -120,9 +120,13 @@ class FlowerGrid:
         answers: dict[Node, bytes] = {}
         while sent and time.monotonic() < end:
             for reply in self.grid.pull_messages(list(sent)):
-                node = sent.pop(reply.metadata.reply_to_message_id)
+                node, number = reply.metadata.src_node_id, reply.metadata.reply_to_message_id
+                if sent.get(number) != node:
+                    log.warning("node %s sent an answer twice, or that of another node", node)
+                    continue
+                del sent[number]
                 if reply.has_error():
-                    log.warning("node %s: %s", node, reply.error.reason)
+                    log.warning("node %s: %.500r", node, reply.error.reason)
                 else:
                     answers[node] = message_in(reply)
             if sent:

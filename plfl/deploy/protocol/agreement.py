@@ -11,7 +11,7 @@ from plfl.experiments.recorder import Recorder
 from plfl.files import digest
 from plfl.results.records import MODELS, CellResult
 
-VERSION = 3
+VERSION = 4
 """Version of the messages. Both sides must have the same."""
 SUFFIX = "-flower"
 """End of the names of deployed studies."""

@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -47,6 +47,8 @@ from plfl.results.records import MODELS, Margins, Models
 
 log = logging.getLogger(__name__)
 
+Reply: TypeAlias = tuple[dict[str, Any], dict[str, Tensor]]
+"""The facts and the arrays of an answer; `Client.answer` adds which message it answers."""
 MODEL = "model.safetensors"
 """File of a client's run: the models that were scored last, for `plfl forecast`."""
 LATEST = "latest.json"
@@ -103,7 +105,9 @@ class Client:
             if kind not in kinds:
                 raise WireError(f"unknown kind of message {kind!r}")
             self._admit(message.about)
-            return kinds[kind](message).pack()
+            facts, arrays = kinds[kind](message)
+            about = {"request": message.about["request"], "name": self.name}
+            return Message(about | facts, arrays).pack()
         except PlflError as error:
             log.error("%s", error)
             return Message({"error": f"client {self.name}: {error}"}).pack()
@@ -131,19 +135,16 @@ class Client:
             with private(self._latest) as temporary:
                 temporary.write_text(json.dumps(run), encoding="utf-8")
 
-    def _join(self, message: Message) -> Message:
+    def _join(self, message: Message) -> Reply:
         own = build(self.windows, self.study.windows)
         (about,) = describe_clients(self.cell.state, own).to_dict("records")
-        return Message(
-            {
-                "name": self.name,
-                "windows": len(own.starts(0, "train")),
-                "columns": own.columns.tolist(),
-                "interval": own.interval,
-                "describes": about,
-            },
-            self._own_limits(),
-        )
+        facts = {
+            "windows": len(own.starts(0, "train")),
+            "columns": own.columns.tolist(),
+            "interval": own.interval,
+            "describes": about,
+        }
+        return facts, self._own_limits()
 
     def _own_limits(self) -> dict[str, Tensor]:
         """Minimum and maximum of each feature, which the server needs for `pooled` scaling."""
@@ -152,7 +153,7 @@ class Client:
         low, high = limits_of(self.name, self.table, self.study.windows)
         return {"low": torch.from_numpy(low), "high": torch.from_numpy(high)}
 
-    def _train(self, message: Message) -> Message:
+    def _train(self, message: Message) -> Reply:
         t, before = int(message.about["round"]), int(message.about["from"])
         f = self._at(message)
         inbox = self._channel(f).inbox = arrays_as_rows(message.arrays)
@@ -171,26 +172,26 @@ class Client:
         except ClientSent as sent:
             rows = sent.rows
         self._keep(f, t, before)
-        about = {"round": t, "loss": float(cohort.losses[0]), "steps": float(cohort.taken[0])}
-        return Message(about | calibration, rows_as_arrays(rows))
+        facts = {"loss": float(cohort.losses[0]), "steps": float(cohort.taken[0])}
+        return facts | calibration, rows_as_arrays(rows)
 
-    def _margins(self, message: Message) -> Message:
+    def _margins(self, message: Message) -> Reply:
         """The client's margins of its models, of which the server chooses those for all."""
         f = self._at(message)
         received, _ = self._received(f, message)
         try:
             self.trainer.evaluator.score(f, received, self._channel(f))
         except ClientSent as sent:
-            return Message({"margins": len(sent.rows)}, rows_as_arrays(sent.rows))
+            return {}, rows_as_arrays(sent.rows)
         raise WireError("the server requests margins, but this study shares none")
 
-    def _evaluate(self, message: Message) -> Message:
+    def _evaluate(self, message: Message) -> Reply:
         f = self._at(message)
         received, margins = self._received(f, message)
         answered = AnsweredChannel(margins) if margins else None
         evaluation = self.trainer.evaluator.score(f, received, answered)
         self._keep_model(f, received, evaluation.margins)
-        return Message({"scores": evaluation.scores.to_dict("records")})
+        return {"scores": evaluation.scores.to_dict("records")}, {}
 
     def _received(self, f: Federation, message: Message) -> tuple[Tensor | None, Rows]:
         """The model (1, P) that the server would send now, and the further rows of a message."""

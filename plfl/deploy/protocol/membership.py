@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
 import pandas as pd
 import torch
 from torch import Tensor
 
+from plfl.config.study import Cell, Study
+from plfl.deploy.protocol import agreement
+from plfl.deploy.protocol.answers import Answer, Answers, Joined, outliers
 from plfl.deploy.protocol.policy import RoundPolicy
-from plfl.deploy.protocol.wire import Message, WireError, answer_in
+from plfl.deploy.protocol.wire import Message, WireError
 from plfl.errors import PlflError
 
 log = logging.getLogger(__name__)
@@ -28,6 +31,8 @@ PAUSE = 0.25
 """Seconds between two checks for connected clients."""
 RETRY = 5.0
 """Seconds until a client that could not join is asked again."""
+LONGEST_REASON = 500
+"""Characters of a reason in the log; it may contain text of a client."""
 
 
 class Transport(Protocol):
@@ -51,21 +56,20 @@ class Transport(Protocol):
         """
 
 
-@dataclass
-class _Joined:
-    """A client that has joined, and what it sent to do so."""
+@dataclass(frozen=True)
+class _Member:
+    """A client that has joined."""
 
     node: Node
-    description: dict[str, Any]
-    """Its row of `clients.parquet`."""
-    limits: dict[str, Tensor] = field(default_factory=dict)
+    answer: Answer[Joined]
 
 
 class Membership:
     """The clients that have joined.
 
     Args:
-        names: names of all clients of the study.
+        study: the study.
+        cell: the cell, whose clients may join.
         transport: connects the server to them.
         policy: how many of them must be connected, and how long the server waits for them.
 
@@ -73,24 +77,26 @@ class Membership:
         PlflError: `policy.minimum` is not a possible number of clients.
     """
 
-    def __init__(self, names: Sequence[str], transport: Transport, policy: RoundPolicy):
+    def __init__(self, study: Study, cell: Cell, transport: Transport, policy: RoundPolicy):
+        names = agreement.roster(study, cell)
         if not 1 <= policy.minimum <= len(names):
             raise PlflError(
                 f"--minimum {policy.minimum}: the study has {len(names)} clients; use a "
                 f"value from 1 to {len(names)}"
             )
         self.names, self.transport, self.policy = names, transport, policy
+        self.answers = Answers(study, cell)
         self.windows: dict[str, int] = {}
         """Numbers of training windows of the clients that have ever joined."""
-        self.columns: list[str] = []
-        """The inputs of the models, then the interval of the series; all clients have the same."""
         self.limits: dict[str, Tensor] = {}
         """The limits by which all clients scale; empty before round 1, or if each has its own."""
         self.has_limits: set[str] = set()
         """Clients that have received the limits."""
         self.joining_bytes: dict[str, tuple[int, int]] = {}
         """Bytes to and from clients for joining, which no round has recorded yet."""
-        self._joined: dict[str, _Joined] = {}
+        self.refused: dict[str, list[str]] = {}
+        """Reasons why answers were refused, by client, which no round has recorded yet."""
+        self._joined: dict[str, _Member] = {}
         # When an address that has not joined is asked again (monotonic seconds).
         self._retry_at: dict[Node, float] = {}
         self._retired: set[Node] = set()
@@ -99,7 +105,7 @@ class Membership:
     def descriptions(self) -> pd.DataFrame:
         """The clients' descriptions of their series, as in `clients.parquet`."""
         joined = [self._joined[name] for name in self.names if name in self._joined]
-        table = pd.DataFrame([one.description for one in joined])
+        table = pd.DataFrame([one.answer.facts.describes.model_dump() for one in joined])
         return table.assign(order=[self.names.index(name) for name in table["client"]])
 
     def gather(self, invitation: Message) -> None:
@@ -137,42 +143,58 @@ class Membership:
             sent = invitation.pack()
             answers = self.transport.exchange(dict.fromkeys(new, sent), timeout, "query")
             for node in new:
-                self._join(node, answers.get(node), proved[node], len(sent))
+                self._retry_at[node] = time.monotonic() + RETRY
+                if node in answers:
+                    request = str(invitation.about["request"])
+                    self._join(node, answers[node], request, proved[node], len(sent))
+            self._leave_out_outliers()
         return [n for n in self.names if n in self._joined and self._joined[n].node in nodes]
 
-    def _join(self, node: Node, data: bytes | None, proved: str, sent: int) -> None:
+    def _join(self, node: Node, data: bytes, request: str, proved: str, sent: int) -> None:
         """Let the client at `node` join if its answer `data` to an invitation of `sent` bytes is
-        valid; log the reason if not."""
-        self._retry_at[node] = time.monotonic() + RETRY
-        if data is None:
-            return
+        accepted."""
         try:
-            answer = answer_in(data)
-            about, limits = answer.about, dict(answer.arrays)
-            name = str(about["name"])
-            if proved and name != proved:
-                raise WireError(f"the client with the key of {proved} claims to be {name}: refused")
-            if name not in self.names:
-                raise WireError(f"client {name!r} is not part of this study: refused")
-            columns = [*about["columns"], about["interval"]]
-            self.columns = self.columns or columns
-            if columns != self.columns:
-                raise WireError(
-                    f"client {name} has inputs {columns}, others have {self.columns}: refused"
-                )
-        except (PlflError, KeyError, TypeError) as error:
-            log.warning("%s", error)
+            answer = self.answers.joined(data, request, proved, self.names)
+        except WireError as error:
+            self.refuse(proved or f"node {node}", error)
             return
+        name = answer.facts.name
         log.info("client %s has joined", name)
         if name in self._joined:
             # A transport may report the old address for another minute.
             self._retired.add(self._joined[name].node)
-        self._joined[name] = _Joined(node, dict(about["describes"]), limits)
+        self._joined[name] = _Member(node, answer)
         down, up = self.joining_bytes.get(name, (0, 0))
         self.joining_bytes[name] = down + sent, up + len(data)
-        self.windows[name] = int(about["windows"])
+        self.windows[name] = answer.facts.windows
         # It may be a new process with an empty folder.
         self.has_limits.discard(name)
+
+    def scored_windows(self, name: str) -> int:
+        """Windows of a client that has joined, in all its sets."""
+        return self._joined[name].answer.facts.describes.windows
+
+    def refuse(self, name: str, reason: object) -> None:
+        """Note why an answer of the client `name` is refused, in the log and for the summary."""
+        line = str(reason)[:LONGEST_REASON]
+        line = line if line.isprintable() else ascii(line)
+        log.warning("the answer of client %s is refused: %s", name, line)
+        reasons = self.refused.setdefault(name, [])
+        if line not in reasons:
+            reasons.append(line)
+
+    def _leave_out_outliers(self) -> None:
+        """Undo the joining of clients whose limits must not be pooled with those of the others."""
+        if self.limits:
+            return
+        sizes = {
+            name: torch.stack([*one.answer.arrays.values()]).abs().amax(0).tolist()
+            for name, one in self._joined.items()
+            if one.answer.arrays
+        }
+        for name, reason in outliers(sizes).items():
+            self.refuse(name, f"the limits of its features: {reason}; see windows.scaling")
+            del self._joined[name], self.windows[name]
 
     def pool_limits(self) -> None:
         """Set the limits by which all clients scale, unless they are set.
@@ -181,7 +203,7 @@ class Membership:
         """
         if self.limits:
             return
-        joined = [one.limits for one in self._joined.values()]
+        joined = [one.answer.arrays for one in self._joined.values()]
         self.limits = {
             "low": torch.stack([limits["low"] for limits in joined]).amin(0),
             "high": torch.stack([limits["high"] for limits in joined]).amax(0),

@@ -23,7 +23,7 @@ class RoundSummary:
     asked: list[str]
     """Clients to which the server sent a message."""
     took_part: list[str]
-    """Clients whose answer arrived in time."""
+    """Clients whose answer arrived in time and was accepted."""
     seconds: float
     """From the first message to the end of the server's step."""
     calibrated: dict[str, int] = field(default_factory=dict)
@@ -32,3 +32,5 @@ class RoundSummary:
     """Clients that have joined by then: the server knows how many training windows they have."""
     margins: list[str] = field(default_factory=list)
     """Clients that sent the margins from which the server chose (`task.conformal: shared`)."""
+    refused: dict[str, list[str]] = field(default_factory=dict)
+    """Clients with answers that the server refused, and the reasons; see `protocol.answers`."""

@@ -7,6 +7,7 @@ that do not answer are not counted as participants.
 
 from __future__ import annotations
 
+import copy
 import logging
 import secrets
 import time
@@ -25,25 +26,25 @@ from torch import Tensor
 
 from plfl.config.study import Cell, Study
 from plfl.deploy.protocol import agreement
+from plfl.deploy.protocol.answers import Answer, F, MarginsSent, Trained, outliers
 from plfl.deploy.protocol.endpoints import (
     PartlyHeard,
     Roster,
     Rows,
     ServerChannel,
-    arrays_as_rows,
     as_server,
+    awaited,
     rows_as_arrays,
     unknown_result,
 )
 from plfl.deploy.protocol.membership import Membership, Transport
 from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
-from plfl.deploy.protocol.wire import Message, WireError, answer_in
-from plfl.errors import PlflError
+from plfl.deploy.protocol.wire import Message, WireError
 from plfl.experiments.evaluation import Evaluation, agree
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.train import clusters_of
 from plfl.experiments.trainer import federation_of, network_of
-from plfl.federated.channel import Traffic, total
+from plfl.federated.channel import Channel, Traffic, total
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
@@ -85,8 +86,9 @@ class Server:
         self, study: Study, cell: Cell, transport: Transport, folder: Path, policy: RoundPolicy
     ) -> None:
         self.study, self.cell = study, cell
-        self.names = agreement.roster(study, cell)
-        self.members = Membership(self.names, transport, policy)
+        self.members = Membership(study, cell, transport, policy)
+        self.names = self.members.names
+        self.answers = self.members.answers
         self.agreement = agreement.fingerprint(study, cell)
         self.checkpoint = Checkpoint(folder, self.agreement, every=0)
         unknown = np.full(len(self.names), np.nan)
@@ -108,7 +110,6 @@ class Server:
 
         Raises:
             PlflError: fewer clients than `policy.minimum` joined in time.
-            WireError: an answer does not fit the method.
         """
         self._resume()
         self.gather()
@@ -141,9 +142,8 @@ class Server:
     def _federation(self) -> Federation:
         study, cell = self.study, self.cell
         client_data = Roster(self.names, study.federation, cell.seed)
-        shape = study.window_shape._replace(inputs=len(self.members.columns) - 1)
-        rates = agreement.candidate(study, cell)
-        f = as_server(federation_of(study, cell, rates, network_of(study, shape), client_data))
+        rates, network = agreement.candidate(study, cell), network_of(study, study.window_shape)
+        f = as_server(federation_of(study, cell, rates, network, client_data))
         f.clock = Reachable(study.federation.simulation, client_data.names, cell.seed)
         return f
 
@@ -180,7 +180,8 @@ class Server:
             traffic = total(traffic, f.channel.close_round())  # shared margins of intervals
             if is_last:
                 wire = total(wire, shared)
-        self.history.append(summary)
+        self.history.append(replace(summary, refused=self.members.refused))
+        self.members.refused = {}
         rows = [trained[i] for i in numbers.tolist()]
         losses, steps = np.array(rows, dtype=np.float64).reshape(-1, 2).T
         # A client that did not answer has a row without a loss: it was sent a message.
@@ -188,7 +189,7 @@ class Server:
         if evaluation is not None:
             self.recorder.evaluate(t, evaluation, traffic, clusters_of(f))
         self._wire_bytes = self._no_bytes()
-        progress(summary)
+        progress(self.history[-1])
 
     def _train(self, f: Federation, t: int, clients: Tensor) -> dict[int, tuple[float, float]]:
         """Let `clients` train and the server step; mean loss and steps of each that answered."""
@@ -205,20 +206,38 @@ class Server:
             self.names[i]: self._message("train", self.names[i], rows, round=t)
             for i, rows in outbox.items()
         }
-        answers = self._ask(messages, "train", "loss")
-        arrived = [i for i in clients.tolist() if self.names[i] in answers]
+
+        def aggregate(f: Federation, clients: Tensor) -> None:
+            f.aggregate(t, clients, unknown_result(f, clients, instructions))
+
+        def attempt(end: Channel) -> None:
+            copied = copy.deepcopy(f)
+            copied.channel = end
+            aggregate(copied, clients)
+
+        shared = f.channel.shared
+        expected = awaited(attempt, shared, len(self.names))
+
+        def read(data: bytes, request: str, name: str) -> Answer[Trained]:
+            is_first = bool(shared) and t > 1 and not self.accepted[name]
+            return self.answers.trained(data, request, name, expected, is_first)
+
+        answers = self._ask(messages, "train", read)
+        sizes = {name: _sizes(answer.rows) for name, answer in answers.items()}
+        for name, reason in outliers(sizes).items():
+            self.members.refuse(name, reason)
+            del answers[name]
+        arrived = {i: answers[self.names[i]] for i in clients.tolist() if self.names[i] in answers}
         if not arrived:
             return {}
         if f.channel.shared:
-            channel.inbox = {i: arrays_as_rows(answers[self.names[i]].arrays) for i in arrived}
-            kept = torch.tensor(arrived)
-            f.aggregate(t, kept, unknown_result(f, kept, instructions))
+            channel.inbox = {i: answer.rows for i, answer in arrived.items()}
+            aggregate(f, torch.tensor([*arrived]))
         for name in (self.names[i] for i in arrived):
             self.accepted[name] = t
-            if epochs := answers[name].about.get("calibrated"):
-                self._calibrated[name] = int(epochs)
-        facts = {i: answers[self.names[i]].about for i in arrived}
-        return {i: (float(about["loss"]), float(about["steps"])) for i, about in facts.items()}
+            if epochs := answers[name].facts.calibrated:
+                self._calibrated[name] = epochs
+        return {i: (answer.facts.loss, answer.facts.steps) for i, answer in arrived.items()}
 
     def _evaluate(self, f: Federation, is_last: bool) -> tuple[Evaluation, list[str], Traffic]:
         """Let all connected clients score their models.
@@ -238,7 +257,7 @@ class Server:
         heard: list[str] = []
         if self.study.task.margins == "shared" and f.has_global:
             # The margins are exchanged once; before the last round, they are only scored.
-            channel = _channel(f) if is_last else ServerChannel(0, self.names)
+            channel = _channel(f) if is_last else ServerChannel(0, len(self.names))
             margins, heard = self._margins(sent, channel)
         added = self._wire_bytes
         self._wire_bytes = self._no_bytes()
@@ -250,10 +269,10 @@ class Server:
                 without = self._message("evaluate", name, sent[name])
                 size = len(messages[name].pack()) - len(without.pack())
                 added["wire_down"][self.names.index(name)] += size
-        answers = self._ask(messages, "query", "scores")
-        rows = [row for answer in answers.values() for row in answer.about["scores"]]
-        names = rows[0] if rows else ("client", "split", "model")
-        scores = pd.DataFrame(rows, columns=[*names])
+        answers = self._ask(messages, "query", self.answers.scored)
+        rows = [row for answer in answers.values() for row in answer.facts.scores]
+        names = ["client", "split", "model", *(self.answers.scores if rows else [])]
+        scores = pd.DataFrame(rows, columns=names)
         # The order of a simulation: by model, then by split, then by client.
         orders = {
             "model": ["local", "global"],
@@ -277,20 +296,27 @@ class Server:
             sent: the shared parameters that each connected client receives.
             channel: carries the margins.
         """
+        task, clients = task_of(self.study), [i for i, n in enumerate(self.names) if n in sent]
+        shape = len(clients), *task.margins_shape(self.study.windows.horizons)
+        unknown: Margins = dict.fromkeys(MODELS, np.full(shape, np.nan))
+        windows, asked = torch.full((len(clients),), -1, dtype=torch.int32), torch.tensor(clients)
+        expected = awaited(
+            lambda end: agree(task, unknown, windows, asked, end), 0, len(self.names)
+        )
+
+        def read(data: bytes, request: str, name: str) -> Answer[MarginsSent]:
+            own = self.members.scored_windows(name)
+            return self.answers.margins(data, request, name, expected, own)
+
         messages = {name: self._message("margins", name, own) for name, own in sent.items()}
-        answers = self._ask(messages, "query", "margins")
+        answers = self._ask(messages, "query", read)
         heard = [i for i, name in enumerate(self.names) if name in answers]
         if not heard:
             log.warning("no client sent its margins, so this round has no scores")
             return {}, []
-        clients = [i for i, name in enumerate(self.names) if name in sent]
         channel.outbox.clear()
-        channel.inbox = {i: arrays_as_rows(answers[self.names[i]].arrays) for i in heard}
-        task = task_of(self.study)
-        shape = len(clients), *task.margins_shape(self.study.windows.horizons)
-        unknown: Margins = dict.fromkeys(MODELS, np.full(shape, np.nan))
-        windows = torch.full((len(clients),), -1, dtype=torch.int32)
-        agree(task, unknown, windows, torch.tensor(clients), PartlyHeard(channel, heard))
+        channel.inbox = {i: answers[self.names[i]].rows for i in heard}
+        agree(task, unknown, windows, asked, PartlyHeard(channel, heard))
         shared = {self.names[i]: channel.outbox[i] for i in clients}
         return shared, [self.names[i] for i in heard]
 
@@ -300,6 +326,7 @@ class Server:
         self, kind: str, name: str | None = None, rows: list[Tensor] | None = None, **about: Any
     ) -> Message:
         about |= {"kind": kind, "run": self.run_id, "epoch": self.epoch}
+        about["request"] = secrets.token_hex(8)
         about["agreement"] = self.agreement
         arrays = rows_as_arrays(rows or [])
         if name is not None:
@@ -309,8 +336,19 @@ class Server:
                 arrays |= self.members.limits
         return Message(about, arrays)
 
-    def _ask(self, messages: Mapping[str, Message], kind: str, fact: str) -> dict[str, Message]:
-        """Send messages; the answers, by name, that arrived in time and contain `fact`."""
+    def _ask(
+        self,
+        messages: Mapping[str, Message],
+        kind: str,
+        read: Callable[[bytes, str, str], Answer[F]],
+    ) -> dict[str, Answer[F]]:
+        """Send messages; the answers, by name, that arrived in time and were accepted.
+
+        Args:
+            messages: message of each client.
+            kind: kind of the messages, as in `Transport.exchange`.
+            read: reads an answer, given also the number of the message and the client's name.
+        """
         packed = {name: message.pack() for name, message in messages.items()}
         arrived = self.members.exchange(packed, kind)
         answers = {}
@@ -322,14 +360,11 @@ class Server:
                 continue
             self._wire_bytes["wire_up"][i] += len(arrived[name])
             try:
-                answer = answer_in(arrived[name])
-                if fact not in answer.about:
-                    raise WireError(f"it lacks {fact!r}")
-            except PlflError as error:
-                log.warning("the answer of client %s is ignored: %s", name, error)
-                continue
-            answers[name] = answer
-            self.members.has_limits.add(name)
+                answers[name] = read(arrived[name], str(messages[name].about["request"]), name)
+            except WireError as error:
+                self.members.refuse(name, error)
+            else:
+                self.members.has_limits.add(name)
         return answers
 
     def _count_joining(self) -> None:
@@ -352,7 +387,6 @@ class Server:
             "epoch": self.epoch,
             "accepted": self.accepted,
             "windows": self.members.windows,
-            "columns": self.members.columns,
             "limits": {name: limit.tolist() for name, limit in self.members.limits.items()},
             "history": [vars(summary) for summary in self.history],
         }
@@ -368,10 +402,16 @@ class Server:
         self.run_id, self.epoch = note["run"], note["epoch"] + 1
         self.accepted |= note["accepted"]
         self.members.windows = note.get("windows", {})
-        self.members.columns = note["columns"]
         limits = note["limits"].items()
         self.members.limits = {n: torch.tensor(v, dtype=torch.float64) for n, v in limits}
         self.history = [RoundSummary(**summary) for summary in note["history"]]
+
+
+def _sizes(rows: Rows) -> list[float]:
+    """The largest size of the numbers in each row; 0 for whole numbers, which are no quantities."""
+    return [
+        float(row.abs().amax()) if row.is_floating_point() and row.numel() else 0.0 for row in rows
+    ]
 
 
 def _channel(f: Federation) -> ServerChannel:

@@ -11,12 +11,12 @@ import torch
 from plfl.deploy.flower import results
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.replay import replay
-from plfl.deploy.protocol.wire import Message, WireError
+from plfl.deploy.protocol.wire import Message
 from plfl.errors import ConfigError, PlflError
 from plfl.results.tables import Tables
 from plfl.tracking.content import runs
 from tests.helpers import loopback
-from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, study
+from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, replayed, study
 
 FEDERATION = {"rounds": 5, "local_steps": 3, "evaluate_every": 5}
 SHARED = {"conformal": "shared", "level": 0.8}
@@ -26,12 +26,6 @@ SHARED = {"conformal": "shared", "level": 0.8}
 def deployed(request, tmp_path):
     of = study(grid={"method": [request.param]}, federation=FEDERATION)
     return Deployment(of, by_split(of)["P2"], tmp_path)
-
-
-def replayed(deployed, history=None):
-    of = deployed.study
-    history = history or deployed.server.history
-    return replay(of, deployed.cell, dataset(of), history)[0].records
 
 
 def test_an_answer_that_is_lost_leaves_no_trace(deployed):
@@ -113,17 +107,6 @@ def test_without_any_margins_there_are_no_scores(tmp_path, caplog):
     deployed.loopback.lost = lambda name, message: message.about["kind"] == "margins"
     assert set(deployed.run()["split"]) == {"train"}
     assert "no client sent its margins" in caplog.text
-
-
-def test_an_answer_that_means_nothing_counts_as_none(deployed):
-    deployed.minimum = 3
-
-    def spoil(summary):
-        deployed.loopback.spoilt = {"103": b"?" * 40} if summary.t == 2 else {}
-
-    found = deployed.run(spoil)
-    assert deployed.server.history[2].took_part == ["101", "102", "104"]
-    pd.testing.assert_frame_equal(found, replayed(deployed), check_exact=True)
 
 
 def test_a_client_that_crashed_returns_with_its_own_state(deployed):
@@ -321,12 +304,3 @@ def test_the_first_deployable_cell_is_taken():
     assert agreement.deployable(of, None, "").method == "fedopt"
     with pytest.raises(ConfigError, match="no cell 'XX'"):
         agreement.deployable(of, "XX", "")
-
-
-def test_what_does_not_fit_the_method_is_refused_by_name(deployed):
-    def spoil(summary):
-        wrong = Message({"round": 2, "loss": 0.0}, {})
-        deployed.loopback.spoilt = {"103": wrong.pack()}
-
-    with pytest.raises(WireError, match="the message of client 103 does not fit the method"):
-        deployed.run(spoil)

@@ -1,0 +1,303 @@
+"""What an answer must be before the server uses any part of it.
+
+A client with a valid key may be faulty or hostile. The server therefore reads answers only through
+`Answers`, which checks each of them whole: that it answers the message that was sent, that it comes
+from the client that was asked, its types and shapes, and that its numbers are finite and plausible.
+The server counts a client whose answer is refused as absent.
+
+These checks find what cannot be true. A false answer of a plausible form looks like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import Annotated, Generic, TypeVar
+
+import numpy as np
+import pandas as pd
+import torch
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from torch import Tensor
+
+from plfl.config.study import Cell, Study
+from plfl.data.dataset import EVALUATED
+from plfl.data.windows import build
+from plfl.deploy.protocol.endpoints import Rows, arrays_as_rows, rows_as_arrays
+from plfl.deploy.protocol.wire import Message, WireError
+from plfl.results.records import MODELS
+from plfl.tasks import task_of
+
+LARGEST = 1e9
+"""Largest size of a number that a client sends."""
+LARGEST_READING = 1e6
+"""Largest size of a reading: a load in kWh per interval, or another feature in its own unit."""
+CENTURY = 100 * 366 * 24 * 60
+"""Minutes; no series is longer."""
+FACTOR = 1000.0
+"""A client's numbers are implausible if they exceed the median of all clients by this factor."""
+FEWEST = 3
+"""Clients that such a median needs, so that a single one cannot determine it."""
+ROOM = 1 << 20
+"""Bytes of an answer beside its arrays."""
+
+
+def _not_infinite(score: float) -> float:
+    if abs(score) > LARGEST:
+        raise ValueError("is implausible")
+    return score
+
+
+Count = Annotated[int, Field(ge=0, le=CENTURY)]
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+Reading = Annotated[float, Field(ge=-LARGEST_READING, le=LARGEST_READING)]
+Score = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_not_infinite)]
+"""It is not a number where a score is undefined, such as a MASE if persistence has no error."""
+
+
+class Facts(BaseModel):
+    """What every answer says."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True)
+
+    request: str
+    """Number of the message that it answers."""
+    name: str
+    """Name of the client."""
+
+
+class Description(BaseModel):
+    """The client's row of `clients.parquet`, see `plfl.results.collect.describe_clients`."""
+
+    model_config = Facts.model_config
+
+    state: str
+    client: str
+    order: Count
+    mean: Reading
+    std: Reading
+    rows: Count
+    interval: Count
+    windows: Count
+    skipped: Count
+    persistence_mae_validation: Reading
+    naive_day_mase_validation: Score
+    naive_week_mase_validation: Score
+    persistence_mae_test: Reading
+    naive_day_mase_test: Score
+    naive_week_mase_test: Score
+
+
+class Joined(Facts):
+    """The answer to an invitation."""
+
+    windows: Annotated[int, Field(ge=1, le=CENTURY)]
+    """Number of training windows."""
+    columns: list[str]
+    """Names of the features."""
+    interval: Count
+    """Minutes between the rows of the series."""
+    describes: Description
+
+
+class Trained(Facts):
+    """The answer of a client that has trained."""
+
+    loss: Number
+    """Mean minibatch loss."""
+    steps: Annotated[float, Field(ge=0, le=LARGEST)]
+    """Local steps that it took."""
+    calibrated: Annotated[int, Field(ge=1, le=LARGEST)] | None = None
+    """Passes over its own data by which it prepared its personal part, if it joined late."""
+
+
+class MarginsSent(Facts):
+    """The answer of a client that sends the margins of its intervals, as arrays."""
+
+
+class Scored(Facts):
+    """The answer of a client that has scored its models."""
+
+    scores: list[dict[str, str | Score]]
+    """A row for each model and split."""
+
+
+F = TypeVar("F", bound=Facts)
+
+
+@dataclass(frozen=True)
+class Answer(Generic[F]):
+    """An answer that has passed all checks."""
+
+    facts: F
+    arrays: Mapping[str, Tensor]
+
+    @property
+    def rows(self) -> Rows:
+        """What crossed the channel."""
+        return arrays_as_rows(self.arrays)
+
+
+class Answers:
+    """Reads the answers of the clients of a cell.
+
+    Every method raises `WireError` for an answer that is refused, with the reason.
+    """
+
+    def __init__(self, study: Study, cell: Cell):
+        self.study, self.cell = study, cell
+
+    def joined(self, data: bytes, request: str, proved: str, names: list[str]) -> Answer[Joined]:
+        """The answer of a client that joins.
+
+        Args:
+            data: the answer.
+            request: number of the invitation.
+            proved: name of the client as proved by its key; empty without authentication.
+            names: names of all clients of the cell.
+        """
+        inputs, limits = self.study.data.inputs, {}
+        if self.study.windows.scaling == "pooled":
+            limits = dict.fromkeys(("low", "high"), torch.empty(len(inputs), dtype=torch.float64))
+        answer = _read(data, Joined, request, proved, limits)
+        facts, about = answer.facts, answer.facts.describes
+        _require(facts.name in names, f"{facts.name!r} is no client of this study")
+        found = facts.columns, facts.interval, about.interval, about.state, about.client
+        interval = self.study.data.interval
+        wanted = inputs, interval, interval, self.cell.state, facts.name
+        _require(found == wanted, f"it describes {found}, expected {wanted}")
+        fits = facts.windows <= about.windows <= about.rows <= CENTURY // interval
+        _require(fits, f"{facts.windows} of {about.windows} windows in {about.rows} rows")
+        if limits:
+            low, high = answer.arrays["low"], answer.arrays["high"]
+            ends = torch.stack([low, high]).abs().amax()
+            is_plausible = bool((low <= high).all()) and float(ends) <= LARGEST_READING
+            _require(is_plausible, "the limits of its features are implausible")
+        return answer
+
+    def trained(
+        self, data: bytes, request: str, name: str, rows: Rows, is_first: bool
+    ) -> Answer[Trained]:
+        """The answer of a client that has trained.
+
+        Args:
+            data: the answer.
+            request: number of the message.
+            name: name of the client that was asked.
+            rows: what the method expects from the client: shapes and types.
+            is_first: whether it joined late and takes part for the first time.
+        """
+        answer = _read(data, Trained, request, name, rows_as_arrays(rows))
+        _require(
+            is_first or answer.facts.calibrated is None, "it did not just join, but calibrates"
+        )
+        return answer
+
+    def margins(
+        self, data: bytes, request: str, name: str, rows: Rows, windows: int
+    ) -> Answer[MarginsSent]:
+        """The answer of a client that shares margins.
+
+        Args:
+            data: the answer.
+            request: number of the message.
+            name: name of the client that was asked.
+            rows: its margins and the number of their windows, for each model: shapes and types.
+            windows: windows of the client in all.
+        """
+        answer = _read(data, MarginsSent, request, name, rows_as_arrays(rows))
+        fewest = task_of(self.study).fewest_windows
+        for count in answer.rows[1::2]:
+            _require(fewest <= int(count) <= windows, f"margins of {int(count)} windows")
+        return answer
+
+    def scored(self, data: bytes, request: str, name: str) -> Answer[Scored]:
+        """The answer of a client that has scored its models."""
+        answer = _read(data, Scored, request, name, {})
+        wanted = {(name, split, model) for split in EVALUATED for model in MODELS}
+        rows = answer.facts.scores
+        found = [tuple(row.get(key) for key in ("client", "split", "model")) for row in rows]
+        _require(len(found) == len(wanted) and set(found) == wanted, f"it scores {found}")
+        for row in rows:
+            own = {key for key, value in row.items() if isinstance(value, float)}
+            _require(own == set(self.scores), f"it has the scores {sorted(own)}")
+            _require(len(row) == len(own) + 3, "a score is not a number")
+        return answer
+
+    @cached_property
+    def scores(self) -> list[str]:
+        """Names of the scores of the study's task, which are the same for every series."""
+        study, task = self.study, task_of(self.study)
+        windows = study.windows.model_copy(update={"context": [], "history": None})
+        rows = task.fewest_windows + 2 * (windows.look_back + windows.farthest)
+        stamps = pd.date_range(
+            "2018", periods=round(rows / min(windows.split)), freq=f"{study.data.interval}min"
+        )
+        values = np.random.default_rng(0).random((len(stamps), len(study.data.inputs)))
+        dataset = build({"": pd.DataFrame(values, stamps, study.data.inputs)}, windows)
+        starts, outputs = dataset.starts(0, "validation"), task.outputs(windows.horizons)
+        shape = (len(starts), outputs) if outputs > 1 else (len(starts),)
+        found = task.predictions(dataset, 0, starts, np.zeros(shape))
+        if task.margins != "none":
+            found = task.with_margins(dataset, 0, starts, found, task.margins_of(dataset, 0, found))
+        return [*task.scores(dataset, 0, "validation", found)]
+
+
+def outliers(sizes: Mapping[str, Sequence[float]]) -> dict[str, str]:
+    """Clients whose numbers are implausibly large beside those of the others, and why.
+
+    Args:
+        sizes: the sizes of each client's numbers, by name; all clients have as many.
+    """
+    if len(sizes) < FEWEST:
+        return {}
+    medians = [median(some) for some in zip(*sizes.values(), strict=True)]
+    factors = {
+        name: max(
+            (one / usual for one, usual in zip(own, medians, strict=True) if usual), default=0
+        )
+        for name, own in sizes.items()
+    }
+    return {
+        name: f"its numbers are {factor:.3g} times as large as those of the median client"
+        for name, factor in factors.items()
+        if factor > FACTOR
+    }
+
+
+def _read(
+    data: bytes, kind: type[F], request: str, name: str, expected: Mapping[str, Tensor]
+) -> Answer[F]:
+    """An answer with facts of some kind and arrays as the `expected` ones.
+
+    Raises:
+        WireError: it is something else.
+    """
+    most = ROOM + sum(array.nbytes for array in expected.values())
+    _require(len(data) <= most, f"it has {len(data)} bytes, expected at most {most}")
+    message = Message.unpack(data)
+    _require("error" not in message.about, str(message.about.get("error")))
+    try:
+        facts = kind.model_validate(message.about)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise WireError(f"{place}: {first['msg']}") from None
+    _require(facts.request == request, "it answers another message")
+    _require(facts.name == name or not name, f"it is that of client {facts.name!r}")
+    found, wanted = (
+        {n: (tuple(a.shape), a.dtype) for n, a in arrays.items()}
+        for arrays in (message.arrays, expected)
+    )
+    _require(found == wanted, f"it has the arrays {found}, expected {wanted}")
+    for n, array in message.arrays.items():
+        sound = array.isfinite().all() and (array.double().abs() <= LARGEST).all()
+        _require(bool(sound), f"array {n} has numbers that are not finite or implausible")
+    return Answer(facts, message.arrays)
+
+
+def _require(is_so: bool, problem: str) -> None:
+    if not is_so:
+        raise WireError(problem)

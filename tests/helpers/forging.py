@@ -1,0 +1,191 @@
+"""Answers that a faulty or hostile client may send instead of its own, by the kind of message."""
+
+import json
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plfl.deploy.protocol.wire import Message
+
+Forge = Callable[[dict[str, Any], dict[str, Tensor]], bytes]
+"""Makes an answer of the facts and arrays of the true one."""
+
+
+def headed(header: bytes) -> bytes:
+    """A message that has nothing but a header."""
+    return struct.pack("<Q", len(header)) + header
+
+
+def packed(facts: str) -> bytes:
+    """A message whose facts are any text."""
+    return headed(json.dumps({"__metadata__": {"plfl": facts}}).encode())
+
+
+def facts(**changed: object) -> Forge:
+    """The true answer with other facts."""
+    return lambda about, arrays: Message(about | changed, arrays).pack()
+
+
+def without(name: str) -> Forge:
+    """The true answer without a fact."""
+    return lambda about, arrays: Message(
+        {key: value for key, value in about.items() if key != name}, arrays
+    ).pack()
+
+
+def array(name: str, change: Callable[[Tensor], Tensor]) -> Forge:
+    """The true answer with another array."""
+    return lambda about, arrays: Message(
+        about, arrays | {name: change(arrays.get(name, torch.zeros(3)))}
+    ).pack()
+
+
+def replaced(**arrays: Tensor) -> Forge:
+    """The facts of the true answer with other arrays."""
+    return lambda about, _: Message(about, arrays).pack()
+
+
+def bytes_of(data: bytes) -> Forge:
+    """Bytes that do not depend on the true answer."""
+    return lambda about, arrays: data
+
+
+def row(**changed: object) -> Forge:
+    """True scores but for the first row."""
+
+    def forge(about: dict[str, Any], arrays: dict[str, Tensor]) -> bytes:
+        first, *others = about["scores"]
+        return Message(about | {"scores": [first | changed, *others]}, arrays).pack()
+
+    return forge
+
+
+def description(**changed: object) -> Forge:
+    """A true join but for the description of the series."""
+    return lambda about, arrays: Message(
+        about | {"describes": about["describes"] | changed}, arrays
+    ).pack()
+
+
+def full(value: float) -> Callable[[Tensor], Tensor]:
+    """Arrays of a single value."""
+    return lambda x: torch.full_like(x, value)
+
+
+NAN, INF = float("nan"), float("inf")
+ANY: dict[str, Forge] = {
+    "nothing": bytes_of(b""),
+    "noise": bytes_of(b"?" * 40),
+    "header longer than the message": bytes_of(struct.pack("<Q", 1 << 60) + b"{}"),
+    "nested facts": bytes_of(packed("[" * 100_000)),
+    "nested header": bytes_of(headed(b"[" * 200_000)),
+    "facts that are a list": bytes_of(packed("[1]")),
+    "facts that are no JSON": bytes_of(packed("{")),
+    "number of 5,000 digits": bytes_of(packed('{"request": ' + "9" * 5000 + "}")),
+    "array of 2^62 numbers": bytes_of(
+        headed(b'{"0":{"dtype":"F32","shape":[4611686018427387904,0],"data_offsets":[0,0]}}')
+    ),
+    "three megabytes": facts(note="x" * 3_000_000),
+    "error of many lines": facts(error="\x1b[2J\n" * 500),
+    "error that is a list": facts(error=[[]]),
+    "another message's answer": facts(request="0" * 16),
+    "no request": without("request"),
+    "request that is a number": facts(request=7),
+    "another client's name": facts(name="103"),
+    "no name": without("name"),
+    "unknown fact": facts(more=1),
+}
+TRAIN: dict[str, Forge] = ANY | {
+    "loss that is a text": facts(loss="abc"),
+    "loss that is true": facts(loss=True),
+    "loss that is a list": facts(loss=[0.5]),
+    "no loss": without("loss"),
+    "loss nan": facts(loss=NAN),
+    "loss inf": facts(loss=INF),
+    "loss 1e300": facts(loss=1e300),
+    "no steps": without("steps"),
+    "negative steps": facts(steps=-3),
+    "steps that are an object": facts(steps={}),
+    "steps nan": facts(steps=NAN),
+    "steps 10^400": facts(steps=10**400),
+    "calibrated though not late": facts(calibrated=2),
+    "no arrays": replaced(),
+    "one array of two": lambda about, arrays: Message(about, {"0": arrays["0"]}).pack(),
+    "one array too many": array("2", torch.clone),
+    "array of another name": array("low", torch.clone),
+    "array too long": array("0", lambda x: torch.cat([x, x])),
+    "array too short": array("0", lambda x: x[:-1]),
+    "array with one dimension more": array("0", lambda x: x[None]),
+    "array that is a number": array("0", lambda x: x.sum()),
+    "array of doubles": array("0", Tensor.double),
+    "array of halves": array("0", Tensor.half),
+    "array of whole numbers": array("0", Tensor.int),
+    "second array misshapen": array("1", lambda x: x[1:]),
+    "update nan": array("0", full(NAN)),
+    "update with one nan": array("0", lambda x: torch.cat([x[:-1], torch.tensor([NAN])])),
+    "update inf": array("0", full(-INF)),
+    "update 1e30": array("0", full(1e30)),
+    "update a million times as large": array("0", lambda x: 1e6 * x.abs() + 1e6),
+    "second array nan": array("1", full(NAN)),
+}
+MARGINS: dict[str, Forge] = ANY | {
+    "no arrays": replaced(),
+    "margins misshapen": array("0", lambda x: x[..., None]),
+    "margins nan": array("0", full(NAN)),
+    "margins 1e30": array("0", full(1e30)),
+    "margins of no window": array("1", full(0)),
+    "margins of -1 windows": array("3", full(-1)),
+    "margins of two billion windows": array("1", full(2**31 - 1)),
+    "scores instead": facts(scores=[]),
+}
+EVALUATE: dict[str, Forge] = ANY | {
+    "no scores": without("scores"),
+    "scores that are a text": facts(scores="abc"),
+    "scores without rows": facts(scores=[]),
+    "scores that are numbers": facts(scores=[1, 2, 3, 4]),
+    "row of another client": row(client="103"),
+    "row twice": row(split="test"),
+    "row of the training set": row(split="train"),
+    "row of another model": row(model="best"),
+    "model that is a list": row(model=["local"]),
+    "score that is a text": row(mae="small"),
+    "score that is null": row(mae=None),
+    "score that is true": row(mae=True),
+    "score inf": row(mae=-INF),
+    "score 1e300": row(mase=1e300),
+    "unknown score": row(fame=1.0),
+    "no score": lambda about, arrays: Message(
+        about
+        | {"scores": [{k: v for k, v in one.items() if k != "mae"} for one in about["scores"]]}
+    ).pack(),
+    "arrays too": array("0", full(0)),
+}
+JOIN: dict[str, Forge] = ANY | {
+    "unknown client": facts(name="999"),
+    "name that is a list": facts(name=["102"]),
+    "no windows": without("windows"),
+    "windows 0": facts(windows=0),
+    "windows that are a text": facts(windows="many"),
+    "more windows than rows": facts(windows=300),
+    "series of a thousand years": description(rows=10**9, windows=10**9),
+    "other columns": facts(columns=["load", "humidity"]),
+    "columns that are numbers": facts(columns=[1, 2]),
+    "other interval": facts(interval=30),
+    "no description": without("describes"),
+    "description that is a text": facts(describes="small"),
+    "description of another client": description(client="103"),
+    "description of another state": description(state="NY"),
+    "description with a further column": description(address="Main Street 1"),
+    "mean load nan": description(mean=NAN),
+    "mean load 1e300": description(mean=1e300),
+    "limits missing": replaced(),
+    "limits misshapen": array("low", lambda x: x[:1]),
+    "limits of another type": array("high", Tensor.float),
+    "limits nan": array("low", full(NAN)),
+    "limits 1e30": array("high", full(1e30)),
+    "limits the wrong way round": array("low", full(1e3)),
+    "limits ten thousand times those of the others": array("high", lambda x: 1e4 * x),
+}
