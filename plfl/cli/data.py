@@ -82,11 +82,11 @@ def run(options: argparse.Namespace) -> None:
 
 def _refused(study: Study, tables: Mapping[str, pd.DataFrame]) -> str:
     """Why the study cannot make windows of these clients, or margins; empty if it can."""
-    from plfl.data.windows import build
+    from plfl.data.sources import windows_of
     from plfl.tasks import task_of
 
     try:
-        dataset = build(tables, study.windows)
+        dataset = windows_of(study, tables)
     except DataError as error:
         return str(error)
     return "\n".join(task_of(study).uncalibrated(dataset))

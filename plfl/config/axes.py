@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, get_origin
 
 from plfl.config.messages import RENAMED, allowed, blocks_at
-from plfl.config.sections import Grid, Tuning
+from plfl.config.sections import Data, Grid, Tuning
 from plfl.errors import did_you_mean
 from plfl.registry import Section
 
@@ -30,6 +30,7 @@ FIXED = {
     "tracking": "does not affect the results",
     "compute": "does not affect the results",
     "data.states": "is an axis already; list the states there",
+    "data.origins": "is an axis already; list the dates there",
     "data.source": "says what the data of the whole study are",
     "data.folder": "does not affect the results",
 }
@@ -61,9 +62,11 @@ class Axis:
         return self.key.split(".")[0] in OF_DATA
 
 
-def axes(grid: Grid) -> list[Axis]:
-    """The axes of a grid without `problems`, in its order."""
-    further = grid.model_extra or {}
+def axes(grid: Grid, data: Data) -> list[Axis]:
+    """The axes of a grid without `problems`, in its order, and the origins if there are several."""
+    further = dict(grid.model_extra or {})
+    if len(data.cuts) > 1:
+        further["data.origins"] = {str(cut): [str(cut)] for cut in data.cuts}
     return [
         Axis(key, short, _labelled(values))
         for (key, values), short in zip(further.items(), short_names(further), strict=True)
@@ -102,14 +105,15 @@ def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict
     """
     whole = study.model_dump(mode="json", exclude_unset=True)
     for axis in chosen:
-        whole["grid"].pop(axis.key)
+        whole["grid"].pop(axis.key, None)
         *blocks, key = axis.key.split(".")
         block, defaults = whole, study.model_dump(mode="json")
-        for depth, name in enumerate(blocks, 1):
+        at: Any = study
+        for name in blocks:
             defaults = defaults.get(name, {})
-            is_section = blocks_at(blocks[:depth], type(study))
+            at = getattr(at, name, None)
             # A mapping with keys of the user's own, such as `sharing`, has no defaults by key.
-            block = block.setdefault(name, {} if is_section else defaults)
+            block = block.setdefault(name, defaults if isinstance(at, dict) else {})
         block[key] = copy.deepcopy(axis.choices[place[axis.key]])
     return whole
 

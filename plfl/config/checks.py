@@ -14,6 +14,7 @@ from plfl.config.sections import (
     BASELINE,
     EXPORT_KEYS,
     EXPORT_ROLES,
+    ROUNDS,
     Ahead,
     Calendar,
     Compute,
@@ -22,6 +23,7 @@ from plfl.config.sections import (
     Grid,
     Lags,
     Meters,
+    Scheme,
     Simulation,
     Tuning,
     Windows,
@@ -275,6 +277,58 @@ def of_windows(windows: Windows) -> Iterator[str]:
         yield f"windows.split: {list(windows.split)} must add up to 1, but adds up to {total:.6g}"
 
 
+def of_history(
+    in_history: bool, data: Data, task: TaskRules, federation: Federation, tuning: Tuning
+) -> Iterator[str]:
+    """Report what cannot be chosen within the history of a client, and origins without one."""
+    yield from duplicates("data.origins", data.cuts)
+    if data.rules.examples != "loads" and (data.cuts or data.federations):
+        key = "origins" if data.cuts else "federations"
+        yield f"data.{key}: is for series of loads, but data.source is {data.source}; remove it"
+    if tuning.rounds and (most := tuning.rounds[-1]) > federation.rounds:
+        yield (
+            f"tuning.search.{ROUNDS}: {most} is more than federation.rounds {federation.rounds}, "
+            "which the training has; raise that, or remove it here"
+        )
+    retrains = "windows.history" if in_history else f"tuning.search.{ROUNDS}"
+    if (in_history or tuning.rounds) and federation.keep == "best":
+        yield (
+            f"federation.keep: 'best' is another choice of rounds than {retrains}; set it to last "
+            f"and list numbers of rounds under tuning.search.{ROUNDS}"
+        )
+    if in_history and task.margins != "none":
+        yield (
+            f"task.conformal: {task.margins!r} needs a validation set that the models do not train "
+            "on, but windows.history and data.origins have none; set it to none, or remove them"
+        )
+
+
+def of_joining(
+    schemes: Mapping[str, Scheme], data: Data, windows: Windows, federation: Federation
+) -> Iterator[str]:
+    """Report schemes of sharing, and several federations, that do not work with other keys."""
+    apart = [f"sharing.{name}" for name in schemes]
+    apart += ["data.federations"] if data.federations else []
+    for key, value in federation.simulation if apart else ():
+        if isinstance(value, list):
+            yield (
+                f"federation.simulation.{key}: has a number for each client, which works in a "
+                f"single federation only, but not with {apart[0]}; give one number for all"
+            )
+    for name, scheme in schemes.items():
+        if scheme.join == "late" and windows.scaling == "pooled":
+            yield (
+                "windows.scaling: 'pooled' would tell a federation the limits of clients that join "
+                f"later (sharing.{name}); set it to per_client"
+            )
+        if federation.calibrates or federation.ema is not None:
+            yield (
+                f"sharing.{name}: clients that do not train in the rounds have no average and no "
+                "calibration; use the method fine_tuning, or remove federation.ema and "
+                "federation.calibration"
+            )
+
+
 def of_context(windows: Windows, data: Data) -> Iterator[str]:
     """Report lags that lie after the last input row, and features that are not known ahead."""
     for i, transform in enumerate(windows.context):
@@ -305,13 +359,11 @@ def _of_lags(where: str, lags: Lags, farthest: int, interval: int) -> Iterator[s
     for rows in lags.rows:
         if rows % per_day == 0 and (days := rows // per_day) in lags.days:
             yield f"{where}.rows: {rows} rows are {days} days, which are in days, too; remove one"
-    given = [("days", n, per_day) for n in lags.days] + [("rows", n, 1) for n in lags.rows]
-    for unit, count, each in given:
-        if count * each < least:
+    for rows in lags.rows:
+        if rows < least:
             yield (
-                f"{where}.{unit}: {count} {unit} before the target and {lags.around} rows after "
-                f"that is after the last input row, {farthest} rows before the target; use at "
-                f"least {-(-least // each)} {unit}"
+                f"{where}.rows: {rows} rows before the target and {lags.around} rows after that is "
+                f"after the last input row, {farthest} rows before the target; use at least {least}"
             )
 
 
@@ -425,7 +477,10 @@ def of_paths(tuning: Tuning, grid: Grid, unsure: Container[str] = ()) -> Iterato
             used[kind] = available(kind)
     for key in ("search", "alone"):
         for path, values in getattr(tuning, key).items():
-            if key == "alone" and not path.startswith("client_opt."):
+            if path == ROUNDS and key == "search":
+                if not all(type(n) is int and n > 0 for n in values):
+                    yield f"tuning.{key}.{path}: {values} are not all whole numbers above 0"
+            elif key == "alone" and not path.startswith("client_opt."):
                 yield (
                     f"tuning.alone: {path!r} has no effect without a server; only paths of "
                     "client_opt can be tuned here"

@@ -121,10 +121,11 @@ class Combinations:
         return search.candidates(untuned, wanted, self.tuning.trials)
 
     def trials(self, sharing: str, method: str, client_opt: str, server_opt: str) -> int:
-        """The number of `candidates` of a combination."""
+        """The number of choices of a combination: `candidates`, each with all numbers of rounds."""
         untuned = self.untuned(sharing, method, client_opt, server_opt)
         wanted = self.tuning.of(self.trains_alone(sharing, method))
-        return self.tuning.trials or search.count(untuned, wanted)
+        each = self.tuning.trials or search.count(untuned, wanted)
+        return each * max(1, len(self.tuning.rounds))
 
 
 def _are_known(method: str, client_opt: str, server_opt: str) -> bool:

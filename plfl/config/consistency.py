@@ -14,7 +14,7 @@ from plfl.config import checks
 from plfl.config.combinations import Combinations
 from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
-from plfl.config.sections import Compute, Data, Federation, Grid, Tuning, Windows
+from plfl.config.sections import Compute, Data, Federation, Grid, Scheme, Tuning, Windows
 from plfl.config.task_rules import TaskRules
 from plfl.layout import ParameterLayout, WindowShape
 
@@ -37,7 +37,13 @@ class Checked(Protocol):
     @property
     def model(self) -> ModelRules: ...
     @property
-    def sharing(self) -> Mapping[str, list[str]]: ...
+    def sharing(self) -> Mapping[str, object]: ...
+    @property
+    def shared(self) -> Mapping[str, list[str]]: ...
+    @property
+    def schemes(self) -> Mapping[str, Scheme]: ...
+    @property
+    def chooses_in_history(self) -> bool: ...
     @property
     def grid(self) -> Grid: ...
     @property
@@ -69,6 +75,10 @@ def problems(study: Checked, unsure: Unsure) -> Iterator[str]:
     yield from checks.of_context(study.windows, study.data)
     yield from checks.of_sharing_names(study.sharing)
     yield from _of_model(study, doubts)
+    yield from checks.of_history(
+        study.chooses_in_history, study.data, study.task, study.federation, study.tuning
+    )
+    yield from checks.of_joining(study.schemes, study.data, study.windows, study.federation)
     yield from checks.of_simulation(study.federation.simulation, study.data.clients)
     yield from _of_grid(study, doubts)
 
@@ -123,7 +133,7 @@ def _of_model(study: Checked, doubts: _Doubts) -> Iterator[str]:
     broken = study.model.problems(study.window_shape)
     yield from broken
     if not broken:
-        yield from checks.of_sharing(study.sharing, study.layout)
+        yield from checks.of_sharing(study.shared, study.layout)
         if not doubts.of("grid.refused"):
             yield from checks.of_schemes(study.grid, study.unshareable)
 

@@ -8,7 +8,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import yaml
 
@@ -34,10 +34,13 @@ that the key belongs to; *authors' code* is the program of its authors; *ours* m
 choice that the source does not give.
 """
 
+AnySection = TypeVar("AnySection", bound=Section)
 GUIDES = {
     "task": "`name` selects a task ([guide](tasks.md)).",
     "model": "`name` selects a model, `module` one of your own ([guide](models.md)).",
     "windows.context": "A list of transforms, each with its `name` ([guide](inputs.md)).",
+    "data.origins": "A list of dates, or this block ([guide](map.md)).",
+    "sharing": "By scheme: patterns, or this block ([guide](map.md)).",
     "hyperparameters.method": "By method. `plfl methods` describes the algorithms.",
     "hyperparameters.client_opt": "By local optimiser.",
     "hyperparameters.server_opt": "By server optimiser.",
@@ -119,8 +122,15 @@ def _reference(block: Section, path: str) -> Iterator[str]:
         elif isinstance(value, Section):
             yield from _reference(value, where)
         elif choices := sections_in(fields[key].annotation):
-            named = {get_args(c.model_fields["name"].annotation)[0]: c for c in choices}
-            yield from _choices(where, {n: c.model_validate({"name": n}) for n, c in named.items()})
+            yield from _choices(where, dict(_selected(c) for c in choices))
+
+
+def _selected(choice: type[Section]) -> tuple[str, Section]:
+    """A block of keys that a key may have, with the name that selects it."""
+    if "name" not in choice.model_fields:
+        return "block", _example(choice)
+    (name,) = get_args(choice.model_fields["name"].annotation)
+    return name, choice.model_validate({"name": name})
 
 
 def _choices(where: str, blocks: dict[str, Section]) -> Iterator[str]:
@@ -142,8 +152,8 @@ def _shown(model: str) -> str:
     return "module" if model == OWN else model
 
 
-def _example(cls: type[ModelRules]) -> ModelRules:
-    """A model with its defaults, and without a value of the keys that a study has to give."""
+def _example(cls: type[AnySection]) -> AnySection:
+    """A block with its defaults, and without a value of the keys that a study has to give."""
     required = [key for key, field in cls.model_fields.items() if field.is_required()]
     return cls.model_construct(**dict.fromkeys(required))
 

@@ -148,6 +148,11 @@ class MethodRules(Algorithm):
                 "remove the method, or federation.keep and federation.ema"
             )
 
+    def in_rounds(self) -> MethodRules:
+        """The method that trains the same in the rounds, without what this one does before a client
+        forecasts; cells that agree in it train together."""
+        return self
+
     @property
     def simulation_only(self) -> str | None:
         """Why the method cannot be deployed (`plfl.deploy`); None if it can."""

@@ -7,7 +7,7 @@ together.
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -147,6 +147,26 @@ class Sample(Section):
     """Seed of the generator."""
 
 
+TESTED = 4
+"""Weeks behind an origin that are its test set."""
+
+
+class Rolling(Section):
+    """Origins at equal distances, the last one first."""
+
+    last: date
+    """The latest origin."""
+    count: int = Field(ge=1)
+    """Number of origins."""
+    step: int = Field(13, ge=1)
+    """Weeks between two of them."""
+
+    @property
+    def dates(self) -> list[date]:
+        """The origins, the earliest first."""
+        return [self.last - k * timedelta(weeks=self.step) for k in reversed(range(self.count))]
+
+
 class Data(Section):
     """The source of the clients' series or images."""
 
@@ -172,6 +192,14 @@ class Data(Section):
     resample: Literal[30, 60] | None = None
     """Minutes between rows, if longer than between readings; loads are summed, other values
     averaged. null: a row per reading."""
+    origins: list[date] | Rolling = []
+    """Dates that cut the calendar (rolling origins): a list, or `{last: 2017-12-03, count: 4, step:
+    13}` with the weeks between two of them. The test set is the four weeks from such a date on,
+    and only readings before it train (docs/map.md). Several dates are an axis: each is a variant.
+    Empty: `windows.split` says what the test set is."""
+    federations: int | None = Field(None, ge=2)
+    """Clients of a federation: those of a state are divided at random, always in the same way, into
+    federations of about this size. null: a state is one federation."""
     comstock: Comstock = Comstock()
     meters: Meters = Meters()
     sample: Sample = Sample()
@@ -192,6 +220,16 @@ class Data(Section):
     def rules(self) -> type[SourceRules]:
         """The rules of the source."""
         return source_rules.find(self.source)
+
+    @property
+    def cuts(self) -> list[date]:
+        """The dates of `origins`."""
+        return self.origins if isinstance(self.origins, list) else self.origins.dates
+
+    @property
+    def cut(self) -> date | None:
+        """The origin of a variant."""
+        return self.cuts[0] if self.cuts else None
 
     @property
     def origin(self) -> str:
@@ -228,8 +266,10 @@ class Data(Section):
 
 
 class Lags(Section):
-    """Loads around earlier times, at fixed distances from each target. A load before the client's
-    first row is replaced by that of the last input row."""
+    """Loads around earlier times, at fixed distances from each target. A load that is not known yet
+    is replaced by that of the same time a day earlier, and so on, so that the same transform serves
+    an hour and a day ahead. A load before the client's first row is replaced by that of the last
+    input row."""
 
     name: Literal["lags"]
     """Selects this transform."""
@@ -320,9 +360,12 @@ class Windows(Section):
     horizons: int = Field(1, ge=1)
     """Targets per window, in successive rows (paper: 1)."""
     split: tuple[float, float, float] = (0.8, 0.1, 0.1)
-    """Fractions of training, validation and test, in the order of time (paper: 0.8, 0.1, 0.1)."""
+    """Fractions of training, validation and test, in the order of time (paper: 0.8, 0.1, 0.1).
+    `data.origins` takes their place."""
     history: int | None = Field(None, ge=1)
-    """Use only the last weeks of the training set, this many. null: all of it."""
+    """Weeks that a client knows before the test set; null: all. With a number, or with
+    `data.origins`, everything is chosen on the last fifth of this history, at least a day, and then
+    trained again on all of it; `split` only says where the test set begins."""
     scaling: Literal["pooled", "per_client", "z_score"] = "pooled"
     """Min-max scaling by the training sets of all clients of a state together (`pooled`, authors'
     code) or of each client (`per_client`), or each client's mean and standard deviation
@@ -359,6 +402,21 @@ class Windows(Section):
     def context_width(self) -> int:
         """G, number of columns of the context."""
         return sum(transform.width(self.horizons) for transform in self.context)
+
+
+class Scheme(Section):
+    """A way of sharing in which clients take part without training in the rounds."""
+
+    join: Literal["late", "raw"]
+    """`late`: a client joins after the rounds. It receives the model of a federation of others,
+    who train on all that they know before the test set, and uses it as received or as the method
+    adapts it (`fine_tuning`: after steps of its own). Each client is late once. `raw`: clients send
+    their raw data; one model is trained on the windows of all, with as many steps as all of them
+    take, and every client receives it."""
+    share: list[str] = ["*"]
+    """Patterns of the shared parameters, as of other schemes."""
+    turns: int = Field(4, ge=2)
+    """With `late`: groups of clients, which are late in turn."""
 
 
 _AXIS = r"^(data|windows|task|model|sharing|federation|hyperparameters)(\.|$)"
@@ -542,6 +600,10 @@ class Federation(Section):
         return t % every == 0 or t == self.rounds
 
 
+ROUNDS = "federation.rounds"
+"""The path of the number of rounds in a search."""
+
+
 class Tuning(Section):
     """Hyperparameter search on the validation set, with equally many trials for every cell.
 
@@ -552,7 +614,8 @@ class Tuning(Section):
 
     search: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
     """Values to try, by path: `server_opt.*.lr: [0.01, 0.1, 1]`. A cell tries every combination of
-    the values whose paths match its algorithms."""
+    the values whose paths match its algorithms. Numbers of
+    `federation.rounds` are tried along one training; what was best is trained again."""
     alone: dict[str, Annotated[list[Value], Field(min_length=1)]] = {}
     """The same for cells without a server (P3), which must try equally many combinations. Empty:
     the `client_opt` paths of `search`."""
@@ -563,6 +626,11 @@ class Tuning(Section):
     """Fractions of the rounds after which the worse half of each cell's trials is dropped
     (successive halving, Jamieson and Talwalkar 2016), which may drop the one that would have been
     best. Empty: none is dropped."""
+
+    @property
+    def rounds(self) -> list[int]:
+        """The numbers of rounds to try; empty: `federation.rounds` alone."""
+        return sorted(n for n in self.search.get(ROUNDS, []) if isinstance(n, int))
 
     def of(self, alone: bool) -> dict[str, list[Value]]:
         """The search of cells without a server (`alone`) or of all other cells."""

@@ -39,6 +39,7 @@ from plfl.config.sections import (
     Federation,
     Grid,
     Scarcity,
+    Scheme,
     Tracking,
     Tuning,
     Windows,
@@ -53,7 +54,7 @@ from plfl.registry import Algorithm, Section
 
 FORMAT = 3
 """Version of the configuration and of the tables, stored in every results folder."""
-PAPER_SCHEMES = {"P1": ["*"], "P2": ["body"], "P3": []}
+PAPER_SCHEMES: dict[str, list[str] | Scheme] = {"P1": ["*"], "P2": ["body"], "P3": []}
 """The paper's sharing schemes: share everything, the body of the model (its LSTM), nothing."""
 LONGEST_NAME = 100
 """Maximum length of a study's name, in characters."""
@@ -97,10 +98,13 @@ class Study(Section):
     windows: Windows = Windows()
     task: ChosenTask = Field(default_factory=task_rules.find(task_rules.DEFAULT))
     model: ChosenModel = Field(default_factory=find(DEFAULT))
-    sharing: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")], list[str]] = PAPER_SCHEMES
+    sharing: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")], list[str] | Scheme] = (
+        PAPER_SCHEMES
+    )
     """Sharing schemes: patterns of the names of the parameters that go through the server; all
     others are personal. `body` and `head` are parts of the model, in the paper LSTM and MLP. P1 is
-    federated learning, P2 PL-FL, P3 local training."""
+    federated learning, P2 PL-FL, P3 local training. With a block such as `{join: late}`, clients
+    join after the rounds (docs/map.md)."""
     grid: Grid = Grid()
     federation: Federation = Federation()
     tuning: Tuning = Tuning()
@@ -202,7 +206,7 @@ class Study(Section):
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> Self:
         unsure: Unsure = (info.context or {}).get("unsure", frozenset())
-        further = self.grid.model_extra
+        further = self.grid.model_extra or len(self.data.cuts) > 1
         found = list(
             self._problems_of_axes(unsure) if further else consistency.problems(self, unsure)
         )
@@ -243,7 +247,7 @@ class Study(Section):
     @cached_property
     def axes(self) -> list[Axis]:
         """The axes beside those that every grid has."""
-        return axes.axes(self.grid)
+        return axes.axes(self.grid, self.data)
 
     @cached_property
     def places(self) -> dict[str, dict[str, str]]:
@@ -331,7 +335,34 @@ class Study(Section):
     @cached_property
     def combinations(self) -> Combinations:
         """The combinations of the grid."""
-        return Combinations(self.grid, self.hyperparameters, self.tuning, self.sharing)
+        return Combinations(self.grid, self.hyperparameters, self.tuning, self.shared)
+
+    @cached_property
+    def shared(self) -> dict[str, list[str]]:
+        """The patterns of the shared parameters of each sharing scheme."""
+        blocks = self.sharing.items()
+        return {name: b.share if isinstance(b, Scheme) else b for name, b in blocks}
+
+    @cached_property
+    def schemes(self) -> dict[str, Scheme]:
+        """The sharing schemes in which clients take part without training in the rounds."""
+        return {name: block for name, block in self.sharing.items() if isinstance(block, Scheme)}
+
+    @property
+    def lends(self) -> bool:
+        """Whether clients that join late get models of others with all that these know."""
+        schemes = [self.schemes.get(name) for name in self.grid.sharing]
+        return any(scheme is not None and scheme.join == "late" for scheme in schemes)
+
+    @property
+    def chooses_in_history(self) -> bool:
+        """Whether everything is chosen on a part of the history, see `windows.history`."""
+        return self.windows.history is not None or self.data.cut is not None
+
+    @property
+    def retrains(self) -> bool:
+        """Whether what was chosen is trained again: on all of the history, or for fewer rounds."""
+        return self.chooses_in_history or bool(self.tuning.rounds)
 
     @cached_property
     def unshareable(self) -> dict[tuple[str, str], str]:
@@ -342,8 +373,8 @@ class Study(Section):
             return {}
         layout, reasons = self.layout, {}
         for method, scheme in itertools.product(choosy, self.grid.sharing):
-            if self.sharing.get(scheme):
-                shared = layout.mask(self.sharing[scheme])
+            if self.shared.get(scheme):
+                shared = layout.mask(self.shared[scheme])
                 if reason := rules[method].unshareable(shared, layout):
                     reasons[method, scheme] = reason
         return reasons
@@ -443,7 +474,7 @@ class Study(Section):
         """
         settings = {
             "cell": [cell.state, cell.seed],
-            "shared": self.parameters(self.sharing[cell.sharing]),
+            "shared": self.parameters(self.shared[cell.sharing]),
             "client_opt": [cell.client_opt, self.client_optimiser(cell).model_dump(mode="json")],
             "model": self.model.settings,
             "federation": self.federation.model_dump(mode="json"),
@@ -453,6 +484,10 @@ class Study(Section):
         if self.task.name != task_rules.DEFAULT or self.task.margins != "none":
             settings["task"] = self.task.settings
         settings |= self.task.dealt(self.data)
+        if scheme := self.schemes.get(cell.sharing):
+            settings["scheme"] = scheme.model_dump(mode="json")
+        if self.tuning.rounds:
+            settings["rounds"] = self.tuning.rounds
         alone = self.is_alone(cell)
         if self.trials(cell) > 1:
             settings["tuning"] = [self.tuning.of(alone), self.tuning.trials, self.grid.seeds]

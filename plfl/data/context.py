@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.config.sections import Ahead, Calendar, Encoding, Lags, Level, Transform
+from plfl.data.dataset import WEEK
 from plfl.data.features import time_of_day, weekday
 from plfl.data.units import Unit, known
 from plfl.errors import DataError
@@ -37,7 +38,7 @@ class Series:
     stamps: NDArray[np.datetime64]
     """End of each row's interval (R,)."""
     training: slice
-    """Rows of the training set. Those before it are left out by `windows.history`."""
+    """Rows of the training set. Those before it are left out."""
     offset: float
     """Load in kWh at which the scaled load is 0."""
     scale: float
@@ -125,7 +126,8 @@ def _columns(
 ) -> Floats | NDArray[np.float32]:
     match transform:
         case Lags():
-            return lags(series, transform.distances(series.interval), transform.around)
+            day = WEEK // 7 // series.interval
+            return lags(series, transform.distances(series.interval), transform.around, day)
         case Level():
             return level(series, Unit(*estimated.tolist()))
         case Calendar():
@@ -138,14 +140,16 @@ def _columns(
             assert_never(transform)
 
 
-def lags(series: Series, distances: Sequence[int], around: int) -> Floats:
+def lags(series: Series, distances: Sequence[int], around: int, day: int) -> Floats:
     """Loads y_(g−d+j), j = −around … H − 1 + around, of each number of rows d before the target g.
 
-    They are scaled as the loads of the look-back are. A load that is unknown counts as y_l: one
-    before the client's first row, or after row l.
+    They are scaled as the loads of the look-back are. A load after row l is replaced by the latest
+    one at the same time of the day, `day` rows or a multiple of it before; one before the client's
+    first row counts as y_l.
     """
     rows = range(-around, series.horizons + around)
     steps = [d - series.look_ahead - j for d in distances for j in rows]
+    steps = [n if n >= 0 else n % day for n in steps]
     loads = np.stack([series.back(n) for n in steps], axis=1)
     zero = series.load[:, None] if series.relative else series.offset
     return np.asarray((loads - zero) / series.scale, float)

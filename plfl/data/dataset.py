@@ -11,10 +11,10 @@ its context or its target, is left out of every set.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,21 @@ YEAR = 365 * 24 * 60
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 EVALUATED = SPLITS[1:]
 """Those that models are scored on."""
+
+
+_OF_CLIENTS = (
+    *("clients", "bounds", "load_offset", "load_scale", "held", "federation"),
+    *("whole_bounds", "whole_offset", "whole_scale"),
+)
+"""Fields with an entry for each client."""
+
+
+def _nobody() -> NDArray[np.int64]:
+    return np.empty(0, np.int64)
+
+
+def _nothing() -> NDArray[np.float64]:
+    return np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -53,7 +68,7 @@ class Dataset:
     """End of each row's interval (R,)."""
     bounds: NDArray[np.int64]
     """Rows (N, 4) at which a client's training, validation and test sets start, and its end. Rows
-    before the training set are left out by `windows.history`."""
+    before the training set are left out."""
     load_offset: NDArray[np.float64]
     """Load (N,) in kWh at which the scaled load is 0."""
     load_scale: NDArray[np.float64]
@@ -70,6 +85,57 @@ class Dataset:
     """Minutes between rows."""
     horizons: int = 1
     """H, targets of a window."""
+    held: NDArray[np.int64] = field(default_factory=_nobody)
+    """Where everything is chosen within the history: the number of rows (N,) at its end on which.
+    A window is for validation if its targets lie there. Otherwise empty."""
+    federation: NDArray[np.int64] = field(default_factory=_nobody)
+    """Number (N,) of the federation of each client; empty: they are one."""
+    whole_bounds: NDArray[np.int64] = field(default_factory=_nobody)
+    """`bounds` of the same clients with all that they know before the test set, not only the latest
+    weeks; empty where that is the same. These rows are a copy with a scale of their own."""
+    whole_offset: NDArray[np.float64] = field(default_factory=_nothing)
+    """`load_offset` of these rows."""
+    whole_scale: NDArray[np.float64] = field(default_factory=_nothing)
+    """`load_scale` of these rows."""
+
+    def of(self, clients: NDArray[np.int64]) -> Dataset:
+        """Some of the clients; the rows of the others stay, unused."""
+        return replace(
+            self, **{n: rows[clients] for n in _OF_CLIENTS if len(rows := getattr(self, n))}
+        )
+
+    @property
+    def is_rehearsal(self) -> bool:
+        """Whether the end of the history is held out to choose on; `refit` trains on it, too."""
+        return len(self.held) > 0 and bool((self.bounds[:, 1] < self.bounds[:, 2]).all())
+
+    def refit(self) -> Dataset:
+        """The same windows, of which those that were held out are for training, too."""
+        if not self.is_rehearsal:
+            return self
+        bounds, whole = self.bounds.copy(), self.whole_bounds.copy()
+        for edges in (bounds, whole):
+            if len(edges):
+                edges[:, 1] = edges[:, 2]
+        return replace(self, bounds=bounds, whole_bounds=whole)
+
+    @property
+    def whole(self) -> Dataset:
+        """The same clients with all that they know before the test set."""
+        if not len(self.whole_bounds):
+            return self
+        return replace(
+            self,
+            bounds=self.whole_bounds,
+            load_offset=self.whole_offset,
+            load_scale=self.whole_scale,
+        )
+
+    def federations(self) -> list[NDArray[np.int64]]:
+        """The clients of each federation."""
+        if not len(self.federation):
+            return [np.arange(len(self.clients))]
+        return [np.flatnonzero(self.federation == k) for k in np.unique(self.federation)]
 
     def starts(self, client: int, split: Split) -> NDArray[np.int64]:
         """Start rows of all windows that lie entirely in one split of a client.
@@ -107,6 +173,10 @@ class Dataset:
         return starts[kept]
 
     def _every(self, client: int, split: Split) -> NDArray[np.int64]:
+        if split == "validation" and len(self.held):
+            end = int(self.bounds[client, 2])
+            first = end - int(self.held[client]) - self.look_back - self.look_ahead + 1
+            return np.arange(first, end - self.length + 1)
         first, end = self.bounds[client, SPLITS.index(split) :][:2]
         return np.arange(first, end - self.length + 1)
 
@@ -171,7 +241,7 @@ class Dataset:
         level = last if self.relative else self.load_offset[client]
         return np.asarray(level + self.load_scale[client] * outputs, float)
 
-    def of_seed(self, seed: int) -> Dataset:
+    def of_seed(self, seed: int) -> Self:
         """The data as the federation of a seed holds them: the same for all."""
         return self
 

@@ -1,5 +1,7 @@
 """The dataset of a study's federation, from its source to its windows, in one call."""
 
+from __future__ import annotations
+
 from plfl.config.study import Study
 from plfl.data import sources
 from plfl.data.dataset import Dataset

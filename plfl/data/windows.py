@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.config.sections import Windows
+from plfl.config.sections import TESTED, Windows
 from plfl.data import context
 from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.data.units import Unit, known
 from plfl.errors import DataError
+from plfl.files import digest
 
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Minimum and maximum of each feature."""
 
 
 def build(
-    tables: Mapping[str, pd.DataFrame], windows: Windows, limits: Limits | None = None
+    tables: Mapping[str, pd.DataFrame],
+    windows: Windows,
+    limits: Limits | None = None,
+    *,
+    origin: date | None = None,
+    lends: bool = False,
+    size: int | None = None,
 ) -> Dataset:
     """Split and scale the clients' tables, in their order.
 
@@ -31,20 +40,73 @@ def build(
         tables: one table per client, see `plfl.data.features.assemble`; the load comes first.
         windows: split, scaling, look-back and look-ahead.
         limits: minimum and maximum (F,) to scale by instead, as deployed clients agree on them.
+        origin: the date at which the test set begins, see `data.origins`.
+        lends: whether clients lend all that they know to others, as where some join late.
+        size: clients of a federation; None: they are one.
 
     Raises:
         DataError: the clients differ in their features or interval, or a set of a client has no
             window, because it is too short or has too many gaps.
     """
-    interval = _common_interval(tables)
-    edges = _edges(tables, windows, interval)
-    raw = [table.to_numpy(float) for table in tables.values()]
-    offset, scale = _scales(raw, edges, windows, limits)
-    parts = _series(tables, windows, _training(raw, edges), offset, scale)
-    columns = [context.compute(part, windows.context) for part in parts]
-    dataset = _dataset(tables, windows, parts, columns, edges)
+    cut = cut_of(tables, windows, origin)
+    dataset = _built(cut, windows, limits)
+    if size is not None:
+        dataset = replace(dataset, federation=federations_of(list(tables), size))
+    if len(cut.held):
+        dataset = replace(dataset, held=cut.held, bounds=_held_out(dataset.bounds, cut.held))
     _check_windows(dataset, windows)
+    if lends and windows.history is not None:
+        everything = windows.model_copy(update={"history": None})
+        whole = _built(cut_of(tables, everything, origin), everything, limits)
+        dataset = _with_whole(dataset, whole)
     return dataset
+
+
+def _built(cut: Cut, windows: Windows, limits: Limits | None) -> Dataset:
+    raw = [table.to_numpy(float) for table in cut.tables.values()]
+    offset, scale = _scales(raw, cut.edges, windows, limits)
+    parts = _series(cut.tables, windows, _training(raw, cut.edges), offset, scale)
+    columns = [context.compute(part, windows.context) for part in parts]
+    return _dataset(cut.tables, windows, parts, columns, cut.edges)
+
+
+def _held_out(bounds: NDArray[np.int64], held: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Bounds whose training sets end where the rows that are held out begin."""
+    found = bounds.copy()
+    found[:, 1] = found[:, 2] - held
+    return found
+
+
+def _with_whole(dataset: Dataset, whole: Dataset) -> Dataset:
+    """`dataset` with the rows of `whole` behind its own."""
+
+    def both(name: str) -> Any:
+        return np.concatenate([getattr(dataset, name), getattr(whole, name)])
+
+    return replace(
+        dataset,
+        features=both("features"),
+        context=both("context"),
+        targets=both("targets"),
+        load=both("load"),
+        stamps=both("stamps"),
+        whole_bounds=_held_out(whole.bounds, dataset.held) + len(dataset.load),
+        whole_offset=whole.load_offset,
+        whole_scale=whole.load_scale,
+    )
+
+
+def federations_of(names: Sequence[str], size: int) -> NDArray[np.int64]:
+    """Numbers (N,) of the federations of about `size` clients into which they are divided.
+
+    The clients are put in the order of the digests of their names, so that the division depends on
+    nothing else.
+    """
+    order = sorted(range(len(names)), key=lambda i: digest(names[i]))
+    count = max(1, round(len(names) / size))
+    found = np.empty(len(names), np.int64)
+    found[order] = np.arange(len(names)) % count
+    return found
 
 
 def _check_windows(dataset: Dataset, windows: Windows) -> None:
@@ -89,10 +151,14 @@ class Scaling:
 
 
 def scalings(
-    tables: Mapping[str, pd.DataFrame], windows: Windows, limits: Limits | None = None
+    tables: Mapping[str, pd.DataFrame],
+    windows: Windows,
+    limits: Limits | None = None,
+    origin: date | None = None,
 ) -> list[Scaling]:
     """What `build` estimates for each of the clients, given the same. Raises the same errors."""
-    edges = _edges(tables, windows, _common_interval(tables))
+    cut = cut_of(tables, windows, origin)
+    tables, edges = cut.tables, cut.edges
     raw = [table.to_numpy(float) for table in tables.values()]
     offset, scale = _scales(raw, edges, windows, limits)
     low, high = _limits(raw, edges, "per_client")
@@ -241,14 +307,15 @@ def _dataset(
     )
 
 
-def limits_of(name: str, table: pd.DataFrame, windows: Windows) -> Limits:
+def limits_of(
+    name: str, table: pd.DataFrame, windows: Windows, origin: date | None = None
+) -> Limits:
     """Minimum and maximum (F,) of each feature in the training set of one client.
 
     Those of a load that is not scaled by them are left at 0, because clients send them.
     """
-    tables = {name: table}
-    edges = _edges(tables, windows, _common_interval(tables))
-    low, high = _limits([table.to_numpy(float)], edges, "per_client")
+    cut = cut_of({name: table}, windows, origin)
+    low, high = _limits([cut.tables[name].to_numpy(float)], cut.edges, "per_client")
     if windows.target == "change":
         low[0, 0] = high[0, 0] = 0
     return low[0], high[0]
@@ -272,20 +339,73 @@ def _target(series: context.Series, steps: int) -> NDArray[np.float32]:
     return target
 
 
-def _edges(
-    tables: Mapping[str, pd.DataFrame], windows: Windows, interval: int
-) -> NDArray[np.int64]:
-    """`Dataset.bounds` of the tables, which have the same columns."""
+@dataclass(frozen=True)
+class Cut:
+    """The clients' tables, cut by time."""
+
+    tables: Mapping[str, pd.DataFrame]
+    edges: NDArray[np.int64]
+    """`Dataset.bounds` of these tables."""
+    held: NDArray[np.int64]
+    """`Dataset.held`; the training sets of `edges` then are the whole histories."""
+
+
+def cut_of(tables: Mapping[str, pd.DataFrame], windows: Windows, origin: date | None) -> Cut:
+    """Cut tables with the same columns by `windows.split`, or into a history and a test set.
+
+    Raises:
+        DataError: see `build`.
+    """
+    interval = _common_interval(tables)
     _common_columns(tables)
-    bounds, first = [], 0
+    lies_within = windows.history is not None or origin is not None
+    kept, bounds, held, before = {}, [], [], 0
     for name, table in tables.items():
-        bounds.append(first + _cuts(name, len(table), windows))
-        first += len(table)
-    edges = np.array(bounds)
-    if windows.history is not None:
-        kept = windows.history * WEEK // interval
-        edges[:, 0] = np.maximum(edges[:, 0], edges[:, 1] - kept)
-    return edges
+        if lies_within:
+            first, test, end = _history(name, table, windows, origin, interval)
+            kept[name] = table.iloc[first:end]
+            cuts = np.array([0, test - first, test - first, end - first])
+            held.append(max((test - first) // 5, WEEK // 7 // interval))
+            _check_history(name, test - first, held[-1], end - test, windows)
+        else:
+            kept[name], cuts = table, _cuts(name, len(table), windows)
+        bounds.append(before + cuts)
+        before += int(cuts[3])
+    return Cut(kept, np.array(bounds), np.array(held, np.int64))
+
+
+def _history(
+    name: str, table: pd.DataFrame, windows: Windows, origin: date | None, interval: int
+) -> tuple[int, int, int]:
+    """The first row of a client's history, and the first and the last, exclusive, of its test."""
+    if origin is None:
+        _, _, test, end = _cuts(name, len(table), windows).tolist()
+    else:
+        begins, ends = pd.Timestamp(origin), pd.Timestamp(origin) + pd.Timedelta(weeks=TESTED)
+        test, end = table.index.searchsorted([begins, ends], side="right").tolist()
+        if not len(table) or table.index[-1] < ends or not test:
+            raise DataError(
+                f"client {name}: its readings, from {table.index.min()} to {table.index.max()}, do "
+                f"not reach from before {origin} to {ends}, the end of the test set; change "
+                "data.origins, or leave this client out"
+            )
+    weeks = windows.history
+    return (0 if weeks is None else max(0, test - weeks * WEEK // interval)), test, end
+
+
+def _check_history(name: str, rows: int, held: int, tested: int, windows: Windows) -> None:
+    needed = windows.look_back + windows.farthest
+    parts = {
+        "history, less what is held out to choose on,": (rows - held, needed),
+        "part of its history that is held out to choose on": (held, windows.horizons),
+        "test set": (tested, needed),
+    }
+    for part, (there, least) in parts.items():
+        if there < least:
+            raise DataError(
+                f"client {name}: the {part} has {there} rows, but {least} are needed for a window; "
+                "raise windows.history, use a longer series or a shorter window"
+            )
 
 
 def _common_columns(tables: Mapping[str, pd.DataFrame]) -> list[str]:

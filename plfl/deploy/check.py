@@ -15,7 +15,7 @@ import torch
 import yaml
 
 from plfl.config.study import Study
-from plfl.data import source, windows
+from plfl.data.prepare import load_dataset
 from plfl.deploy.folders import CellFolders
 from plfl.deploy.launch import federate
 from plfl.deploy.protocol import agreement
@@ -71,12 +71,11 @@ def check(clients: int, rounds: int, tell: Callable[[str], None]) -> None:
     config = here / "check.yaml"
     config.write_text(yaml.safe_dump(raw), encoding="utf-8")
     folders = CellFolders(study, study.cells[0], here)
-    source.fetch(study.data, folders.cell.state)
     begun = time.monotonic()
+    dataset = load_dataset(study, folders.cell.state).refit()
     policy = RoundPolicy(clients, patience=PATIENCE)
     federate(config, folders, agreement.roster(study, folders.cell), policy, tell=tell)
     deployed = time.monotonic() - begun
-    dataset = windows.build(source.load(study.data, folders.cell.state), study.windows)
     begun = time.monotonic()
     result, f = replay(study, folders.cell, dataset, folders.history)
     tell(f"{deployed:.1f} s with Flower, {time.monotonic() - begun:.1f} s in the simulator")

@@ -85,7 +85,7 @@ def evaluate(
     levels = task.levels if isinstance(task, Quantiles) else ()
     rows, weeks, trained = [], [], fits(boosting, levels)
     for name, baseline in catalogue(context=dataset.context.shape[1] > 0).items():
-        predict = trained[name](dataset)
+        predict = _fitted(trained[name], dataset)
         if task.margins != "none":
             predict = _with_margins(dataset, predict, task)
         sent = raw_bytes(dataset) if baseline.pooled else [0] * len(dataset.clients)
@@ -97,6 +97,26 @@ def evaluate(
     order = ["state", "baseline", "client", "stamp", "forecast"]
     further = [column for column in week if column not in order]
     return Evaluation(pd.DataFrame(rows), week[[*order, *further]])
+
+
+def _fitted(fit: Fit, dataset: Dataset) -> Predict:
+    """A baseline fitted to the training sets.
+
+    Where these are a part of the history, it is fitted again, to all of it, for the test sets.
+    """
+    rehearsed = fit(dataset)
+    if not dataset.is_rehearsal:
+        return rehearsed
+    again = fit(dataset.refit())
+
+    def predict(client: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
+        test = starts >= dataset.bounds[client, 2]
+        if test.all():
+            return again(client, starts)
+        assert not test.any(), "windows of one set at a time"
+        return rehearsed(client, starts)
+
+    return predict
 
 
 def raw_bytes(dataset: Dataset) -> list[int]:

@@ -1,5 +1,6 @@
 """Records the scores and costs of a training for the tables."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -33,6 +34,23 @@ class Recorder:
         """An empty one for the clients of a dataset."""
         windows = [len(dataset.starts(i, "train")) for i in range(len(dataset.clients))]
         return cls(dataset.clients, federation.batch_size / np.array(windows, dtype=np.float64))
+
+    @classmethod
+    def joined(cls, recorders: Sequence[Self]) -> Self:
+        """What several have recorded, of other clients each, as one."""
+        if len(recorders) == 1:
+            return recorders[0]
+        return cls(
+            np.concatenate([one.clients for one in recorders]),
+            np.concatenate([one.epoch for one in recorders]),
+            [part for one in recorders for part in one.parts],
+            pd.concat([one.week for one in recorders], ignore_index=True),
+        )
+
+    def join(self, t: int, traffic: Traffic) -> None:
+        """One row for each client that joins after round `t`, with what it exchanges."""
+        nobody, nothing = np.empty(0, np.int64), np.empty(0)
+        self.train(t, nobody, nothing, nothing, traffic, None)
 
     def train(
         self,
@@ -75,6 +93,14 @@ class Recorder:
         part = examined.scores.assign(**{name: counts[i] for name, counts in traffic.items()})
         part.insert(0, "round", t)
         self.parts.append(part if clusters is None else part.assign(cluster=clusters[i]))
+
+    def take_validation(self, chosen: Self, t: int, last: int) -> None:
+        """Take the validation scores that another one has of round `t` as those of round `last`."""
+        kept = [part[part["split"] != "validation"] for part in self.parts]
+        scored = [
+            part[(part["split"] == "validation") & (part["round"] == t)] for part in chosen.parts
+        ]
+        self.parts = [*kept, *(part.assign(round=last) for part in scored if len(part))]
 
     def validation(self, t: int, model: Model, task: Task) -> float:
         """Mean validation score of the models after round `t`, the one by which the task selects; ∞

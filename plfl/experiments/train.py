@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +12,15 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from plfl.config.search import Candidate, Values
+from plfl.config.search import Candidate
+from plfl.config.sections import ROUNDS
 from plfl.config.study import Cell, Study
+from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
+from plfl.experiments.parts import Part, Plan, plans
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.trainer import Trainer
-from plfl.experiments.trials import Trial, best_groups, chosen_values, halved
+from plfl.experiments.trials import Choice, Trial, best_groups, choices, halved
 from plfl.federated.availability import takes_time
 from plfl.federated.channel import total
 from plfl.federated.checkpoint import Checkpoint
@@ -61,32 +64,98 @@ def train(
     twins: dict[str, list[Cell]] = {}
     for cell in cells:
         twins.setdefault(digest(study.settings(cell)), []).append(cell)
-    job = _Job(trainer, _trials(trainer, list(twins.values())), progress, checkpoint)
-    finished, last = job.run(), study.federation.rounds
-    kept = chosen_values(finished, last)
-    best = best_groups(finished, kept, last)
+    makes = _Trials(trainer)
+    tried = [trial for same in twins.values() for trial in makes.of(same)]
+    finished = _Job(trainer, tried, progress, checkpoint).run()
+    last = study.federation.rounds
+    kept = choices(finished, study.tuning.rounds or [last])
+    best = best_groups(finished, kept)
+    trained = _trained_again(study, finished, kept, checkpoint) if study.retrains else finished
     results: dict[Cell, CellResult] = {}
     for same in twins.values():
-        own = [trial for trial in job.trials if trial.cells is same]
-        results |= _results(study, own, kept[own[0].group], own[0].group in best)
+        own = [trial for trial in tried if trial.cells is same]
+        chosen = {
+            model: _of_choice(choice, [trial for trial in trained if trial.cells is same])
+            for model, choice in kept[own[0].group].items()
+        }
+        results |= _results(study, own, chosen, own[0].group in best)
     return results
 
 
-def _trials(trainer: Trainer, twins: list[list[Cell]]) -> list[Trial]:
-    """Every candidate of the `twins`, which are cells with the same settings."""
-    study = trainer.study
-    client_data = {seed: trainer.client_data(seed) for seed in study.grid.seeds}
-    return [
-        Trial(
-            same,
-            digest(study.settings(same[0]) | {"cell": None}),
+def _of_choice(choice: Choice, trials: Iterable[Trial]) -> Trial:
+    wanted = (t for t in trials if (t.candidate.tuned, t.until) == (choice.tuned, choice.rounds))
+    return next(wanted)
+
+
+class _Trials:
+    """Makes the trials of cells; what trains the same in the rounds is one part of all of them."""
+
+    def __init__(self, trainer: Trainer):
+        self.trainer, self.study = trainer, trainer.study
+        self._plans: dict[str, list[Plan]] = {}
+        self._parts: dict[str, list[Part]] = {}
+
+    def of(self, twins: list[Cell]) -> list[Trial]:
+        """Every candidate of the `twins`, which are cells with the same settings."""
+        rounds = self.study.federation.rounds
+        return [self.one(twins, one, rounds) for one in self.study.candidates(twins[0])]
+
+    def one(self, twins: list[Cell], candidate: Candidate, until: int) -> Trial:
+        """A trial of a candidate of the `twins`."""
+        cell, study = twins[0], self.study
+        alike = candidate
+        # What is kept of a federation between scores is the method's own.
+        if candidate.method and study.federation.keep == "last" and study.task.margins == "none":
+            alike = replace(candidate, method=candidate.method.in_rounds())
+        alone = study.is_alone(cell)
+        plan = f"{cell.sharing} {alone}"
+        if plan not in self._plans:
+            self._plans[plan] = list(plans(self.trainer, cell))
+        key = repr((plan, cell.seed, until, replace(alike, tuned=())))
+        if key not in self._parts:
+            self._parts[key] = [Part(cell, alike, one) for one in self._plans[plan]]
+        parts = self._parts[key]
+        return Trial(
+            twins,
+            digest(study.settings(cell) | {"cell": None}),
             candidate,
-            trainer.federation(same[0], candidate, client_data[same[0].seed]),
-            Recorder.of(client_data[same[0].seed].dataset, study.federation),
+            parts,
+            [Recorder.of(part.dataset, study.federation) for part in parts],
+            until,
         )
-        for same in twins
-        for candidate in study.candidates(same[0])
-    ]
+
+
+def _trained_again(
+    study: Study,
+    finished: list[Trial],
+    kept: Mapping[str, Mapping[Model, Choice]],
+    checkpoint: Checkpoint | None,
+) -> list[Trial]:
+    """What was chosen, trained on all of the history and for the chosen number of rounds.
+
+    Its scores count as those of the last round. On validation, they are those by which it was
+    chosen.
+    """
+    trainer = finished[0].parts[0].plan.trainer
+    makes = _Trials(replace(trainer, dataset=_refit(trainer.dataset)))
+    again: dict[tuple[str, int, Choice], Trial] = {}
+    before: dict[Trial, Trial] = {}
+    for trial in finished:
+        for choice in kept[trial.group].values():
+            key = (str(trial.cells[0]), trial.cells[0].seed, choice)
+            if trial.candidate.tuned == choice.tuned and key not in again:
+                again[key] = makes.one(trial.cells, trial.candidate, choice.rounds)
+                before[again[key]] = trial
+    trials = list(again.values())
+    _Job(makes.trainer, trials, lambda t: None, checkpoint, is_final=True).run()
+    for trial in trials:
+        for own, chosen in zip(trial.recorders, before[trial].recorders, strict=True):
+            own.take_validation(chosen, trial.until, study.federation.rounds)
+    return trials
+
+
+def _refit(dataset: Examples) -> Examples:
+    return dataset.refit() if isinstance(dataset, Dataset) else dataset
 
 
 class _Job:
@@ -98,104 +167,140 @@ class _Job:
         trials: list[Trial],
         progress: Callable[[int], None],
         checkpoint: Checkpoint | None,
+        is_final: bool = False,
     ):
+        """Prepare a job.
+
+        Args:
+            trainer: the model and the engine.
+            trials: what is trained.
+            progress: called with the number of every finished round.
+            checkpoint: where an interrupted training goes on.
+            is_final: whether it trains again what was chosen, each trial to its own last round. It
+                has no checkpoint of its own: it goes on from the one of the choice.
+        """
         self.trainer, self.trials, self.running = trainer, trials, trials
-        self.settings = trainer.study.federation
-        self.progress, self.checkpoint = progress, checkpoint
-        self.evaluator = trainer.examiner
+        self.study, self.settings = trainer.study, trainer.study.federation
+        self.progress, self.checkpoint, self.is_final = progress, checkpoint, is_final
+        chooses = self.study.retrains and not is_final
+        self.tried = self.study.tuning.rounds if chooses else []
 
     def run(self) -> list[Trial]:
         """Train from round 1 or from the checkpoint on; the trials that reach the last round."""
-        after = self._resume()
-        for end in self.trainer.study.rungs:
+        after = 0 if self.is_final else self._resume()
+        rungs = self.study.rungs
+        if self.is_final:
+            rungs = sorted({trial.until for trial in self.trials})
+        for end in rungs:
+            if self.is_final:
+                self.running = [trial for trial in self.trials if trial.until >= end]
             if after < end:
-                federations = [trial.federation for trial in self.running]
                 rounds = range(after + 1, end + 1)
-                run(federations, self.trainer.engine, rounds, self._report)
+                run(self._federations, self.trainer.engine, rounds, self._report)
                 after = end
-            if end < self.settings.rounds:
+            if end < self.settings.rounds and not self.is_final:
                 self.running = halved(self.running, end)
         return self.running
+
+    @property
+    def _parts(self) -> list[Part]:
+        """The parts that train, each once."""
+        return list(dict.fromkeys(part for trial in self.running for part in trial.parts))
+
+    @property
+    def _federations(self) -> list[Federation]:
+        return [part.federation for part in self._parts]
+
+    def _recorded(self) -> tuple[list[Federation], list[list[pd.DataFrame]], list[Recorder]]:
+        """The federation, the records and the recorder of each part of each trial."""
+        pairs = [pair for t in self.trials for pair in zip(t.parts, t.recorders, strict=True)]
+        return (
+            [part.federation for part, _ in pairs],
+            [recorder.parts for _, recorder in pairs],
+            [recorder for _, recorder in pairs],
+        )
 
     def _resume(self) -> int:
         """Take up the checkpoint; the round that it was saved after, or 0."""
         if self.checkpoint is None:
             return 0
-        after, saved = self.checkpoint.load([trial.federation for trial in self.trials])
-        for trial, parts in zip(self.trials, saved, strict=after > 0):
+        federations, _, recorders = self._recorded()
+        after, saved = self.checkpoint.load(federations)
+        for f, recorder, parts in zip(federations, recorders, saved, strict=after > 0):
             # They were saved as one table, in which each has the columns of all others.
-            foreign = ["cluster"] if clusters_of(trial.federation) is None else []
-            trial.recorder.parts = [part.drop(columns=foreign, errors="ignore") for part in parts]
+            foreign = ["cluster"] if clusters_of(f) is None else []
+            recorder.parts = [part.drop(columns=foreign, errors="ignore") for part in parts]
         return after
 
     def _report(self, finished: list[Round]) -> None:
         """Record a finished round, and save it if that is due."""
-        for trial, own in zip(self.running, finished, strict=True):
-            self._record(trial, own)
+        rounds = dict(zip(self._parts, finished, strict=True))
+        for trial in self.running:
+            for part, recorder in zip(trial.parts, trial.recorders, strict=True):
+                self._record(trial, part, recorder, rounds[part])
         t = finished[0].t
         self.progress(t)
         checkpoint = self.checkpoint
-        if checkpoint and t < self.settings.rounds and checkpoint.is_due():
-            checkpoint.save(
-                t,
-                [trial.federation for trial in self.trials],
-                [trial.recorder.parts for trial in self.trials],
-            )
+        if checkpoint and self.is_final and checkpoint.interrupted:
+            raise KeyboardInterrupt
+        if checkpoint and not self.is_final and t < self.settings.rounds and checkpoint.is_due():
+            federations, records, _ = self._recorded()
+            checkpoint.save(t, federations, records)
 
-    def _record(self, trial: Trial, finished: Round) -> None:
-        """Record a finished round of `trial`."""
-        f, t, traffic = trial.federation, finished.t, finished.traffic
-        examined = None
-        if self.settings.evaluates(t) or t in self.trainer.study.rungs:
-            received = f.global_models if f.has_global else None
-            examined = self.evaluator.examine(f, received, t == self.settings.rounds)
+    def _scores(self, trial: Trial, t: int) -> bool:
+        """Whether the models of a trial are scored after round `t`."""
+        if self.is_final:
+            return t == trial.until
+        if self.tried:
+            return t in self.tried or t in self.study.rungs
+        return self.settings.evaluates(t) or t in self.study.rungs
+
+    def _record(self, trial: Trial, part: Part, recorder: Recorder, finished: Round) -> None:
+        """Record a finished round of a part of a `trial`."""
+        t, traffic, last = finished.t, finished.traffic, self.settings.rounds
+        scored_as = last if self.is_final else t
+        f, crossed, examined = part.federation, part.crossed(), None
+        if self._scores(trial, t):
+            examined = part.examine(trial.method, scored_as == last)
             traffic = total(traffic, f.channel.close_round())  # shared margins of intervals
-        times = finished.times if takes_time(self.settings.simulation) else None
-        trial.recorder.train(t, finished.present, finished.losses, finished.steps, traffic, times)
+        if crossed is None:
+            times = finished.times if takes_time(self.settings.simulation) else None
+            recorder.train(t, finished.present, finished.losses, finished.steps, traffic, times)
+        elif examined is not None:
+            traffic = crossed
+            if scored_as == last:
+                recorder.join(last, traffic)
         if examined is not None:
-            trial.recorder.evaluate(t, examined, traffic, clusters_of(f))
-            if t == self.settings.rounds:
-                trial.recorder.week = examined.week()
+            clusters = clusters_of(f) if crossed is None else None
+            recorder.evaluate(scored_as, examined, traffic, clusters)
+            if scored_as == last:
+                recorder.week = examined.week()
 
 
 def _results(
-    study: Study, own: list[Trial], chosen: Mapping[Model, Values], keeps: bool
+    study: Study, own: list[Trial], chosen: Mapping[Model, Trial], keeps: bool
 ) -> dict[Cell, CellResult]:
-    """The tables of the cells that the trials `own` belong to, given the values chosen for them.
+    """The tables of the cells that the trials `own` belong to, given the chosen ones of each model.
 
     If it `keeps` them, the first of these cells has the models, too.
     """
-    cells = own[0].cells
-    of_models = {
-        model: next(trial for trial in own if trial.candidate.tuned == values)
-        for model, values in chosen.items()
-    }
-    if len(own) > 1:
-        for model, trial in of_models.items():
-            log.info("%s, %s models: %s", cells[0], model, trial.candidate.text)
-    trained = {model: (trial.candidate, trial.recorder) for model, trial in of_models.items()}
+    cells, rounds = own[0].cells, study.tuning.rounds
+    described: dict[Model, tuple[Candidate, Recorder]] = {}
+    for model, trial in chosen.items():
+        candidate = trial.candidate
+        if rounds:
+            candidate = replace(candidate, tuned=(*candidate.tuned, (ROUNDS, trial.until)))
+        if candidate.tuned:
+            log.info("%s, %s models: %s", cells[0], model, candidate.text)
+        described[model] = candidate, trial.recorder
     steps = sum(trial.recorder.steps for trial in own)
-    alone = study.is_alone(cells[0])
-    results = {cell: tables(cell, trained, alone, len(own), steps) for cell in cells}
+    alone, tried = study.is_alone(cells[0]), len(own) * max(1, len(rounds))
+    results = {cell: tables(cell, described, alone, tried, steps) for cell in cells}
     if keeps:
-        federations = {model: trial.federation for model, trial in of_models.items()}
-        results[cells[0]] = replace(results[cells[0]], models=_models(federations))
+        of = {model: trial.models() for model, trial in chosen.items()}
+        models: Models = {model: of[model][model] for model in MODELS if model in of[model]}
+        results[cells[0]] = replace(results[cells[0]], models=models)
     return results
-
-
-def _models(federations: Mapping[Model, Federation]) -> Models:
-    """The models that were scored in the last round, as their users get them."""
-    own, received = (federations[model] for model in MODELS)
-    rows = {}
-    if not own.method.mixes:  # what such clients forecast with is no model
-        rows["local"] = own.best.rows if own.best else own.own_models()
-    if received.has_global:
-        rows["global"] = received.global_models
-    return {
-        model: rows[model].cpu().numpy().astype(np.float32, order="C")
-        for model in MODELS
-        if model in rows
-    }
 
 
 def tables(

@@ -8,6 +8,7 @@ from typing import cast
 import torch
 
 from plfl.config.search import Candidate
+from plfl.config.sections import Federation as Settings
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
@@ -39,10 +40,16 @@ class Trainer:
         network = network_of(study, dataset.shape)
         return cls(study, dataset, network, make_engine(study.compute, network, dataset))
 
-    def client_data(self, seed: int) -> ClientData:
-        """The clients' data, with the minibatches of a seed."""
-        dataset = self.dataset.of_seed(seed)
-        return ClientData(dataset, self.engine, self.study.federation, seed, self.task)
+    def client_data(
+        self, seed: int, dataset: Examples | None = None, settings: Settings | None = None
+    ) -> ClientData:
+        """The clients' data, with the minibatches of a seed.
+
+        They are those of the study, unless a `dataset` on the same rows has some of them, or other
+        sets of windows, or `settings` say otherwise how they train.
+        """
+        data = (self.dataset if dataset is None else dataset).of_seed(seed)
+        return ClientData(data, self.engine, settings or self.study.federation, seed, self.task)
 
     @property
     def task(self) -> Task:
@@ -60,12 +67,11 @@ class Trainer:
         """Scores forecasters on the series."""
         return Evaluator(self.series, self.engine, self.task)
 
-    @property
-    def examiner(self) -> Evaluator | CommonEvaluator:
-        """Scores the models of a round, as the task says."""
+    def evaluator_of(self, dataset: Examples) -> Evaluator | CommonEvaluator:
+        """Scores the models of a round on the windows of some clients, as the task says."""
         if self.task.common_windows:
-            return CommonEvaluator(self.dataset, self.engine, self.task)
-        return self.evaluator
+            return CommonEvaluator(dataset, self.engine, self.task)
+        return Evaluator(cast(Dataset, dataset), self.engine, self.task)
 
     def federation(
         self, cell: Cell, candidate: Candidate, client_data: ClientData | None = None
@@ -85,7 +91,7 @@ def federation_of(
     study: Study, cell: Cell, candidate: Candidate, network: Network, client_data: ClientData
 ) -> Federation:
     """A cell of the study before its first round, trained with the rates of a candidate."""
-    mask = network.layout.mask(study.sharing[cell.sharing])
+    mask = network.layout.mask(study.shared[cell.sharing])
     return Federation(
         method=cast(Method, candidate.method or Method()),
         client_opt=candidate.client_opt,

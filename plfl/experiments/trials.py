@@ -2,33 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from plfl.config.search import Candidate, Values
 from plfl.config.study import Cell
 from plfl.experiments import tuning
+from plfl.experiments.parts import Part
 from plfl.experiments.recorder import Recorder
-from plfl.federated.federation import Federation
-from plfl.results.records import MODELS, Model
+from plfl.methods import Method
+from plfl.results.records import MODELS, Model, Models
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for a model."""
+
+    tuned: Values
+    """The hyperparameters, among those that were tried."""
+    rounds: int
+    """After how many rounds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One candidate of the cells that differ in nothing that matters."""
+    """One candidate of cells with the same settings."""
 
     cells: list[Cell]
     group: str
     """The same for all seeds of these cells."""
     candidate: Candidate
-    federation: Federation
-    recorder: Recorder
+    parts: list[Part]
+    """The parts of the cells. Trials that train the same in the rounds have them in common."""
+    recorders: list[Recorder]
+    """One for each part."""
+    until: int
+    """The last round."""
+
+    @property
+    def method(self) -> Method:
+        """The method as which the clients forecast."""
+        return cast(Method, self.candidate.method or self.parts[0].federation.method)
+
+    @property
+    def recorder(self) -> Recorder:
+        """What was recorded of all parts."""
+        return Recorder.joined(self.recorders)
 
     def validation(self, t: int, model: Model) -> float:
-        """See `Recorder.validation`."""
-        return self.recorder.validation(t, model, self.federation.client_data.task)
+        """Mean validation score over all clients after round `t`, see `Recorder.validation`."""
+        task = self.parts[0].federation.client_data.task
+        scores = [recorder.validation(t, model, task) for recorder in self.recorders]
+        if len(scores) == 1:
+            return scores[0]
+        return float(np.average(scores, weights=[len(r.clients) for r in self.recorders]))
+
+    def models(self) -> Models:
+        """The models of all clients, as their users get them."""
+        found = [part.models(self.method) for part in self.parts]
+        order = [part.plan.numbers for part in self.parts]
+        if len(found) == 1:
+            return found[0]
+        place = np.argsort(np.concatenate([some for some in order if some is not None]))
+        return {
+            model: np.concatenate([of[model] for of in found])[place]
+            for model in MODELS
+            if all(model in of for of in found)
+        }
 
 
 def halved(trials: list[Trial], t: int) -> list[Trial]:
@@ -42,30 +85,31 @@ def halved(trials: list[Trial], t: int) -> list[Trial]:
     return kept
 
 
-def chosen_values(trials: list[Trial], t: int) -> dict[str, dict[Model, Values]]:
-    """What each group keeps for each model after round `t`, of what it has tried."""
-    return {
-        group: {model: list(tried)[tuning.least(_validation(tried, t, model))] for model in MODELS}
-        for group, tried in _groups(trials).items()
-    }
+def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[Model, Choice]]:
+    """What each group keeps for each model, of the candidates and numbers of `rounds` it tried."""
+    found: dict[str, dict[Model, Choice]] = {}
+    for group, tried in _groups(trials).items():
+        every = [Choice(values, t) for t in rounds for values in tried]
+        for model in MODELS:
+            scores = [score for t in rounds for score in _validation(tried, t, model)]
+            found.setdefault(group, {})[model] = every[tuning.least(scores)]
+    return found
 
 
-def best_groups(
-    trials: list[Trial], kept: Mapping[str, Mapping[Model, Values]], t: int
-) -> set[str]:
-    """The group of each sharing scheme whose local models are best on validation after round `t`.
+def best_groups(trials: list[Trial], kept: Mapping[str, Mapping[Model, Choice]]) -> set[str]:
+    """The group of each sharing scheme whose local models are best on validation.
 
     Schemes in which nothing scored a finite error have none.
 
     Args:
         trials: those that were trained to the end.
-        kept: see `chosen_values`.
-        t: the round.
+        kept: see `choices`.
     """
     least: dict[str, tuple[float, str]] = {}
     for group, tried in _groups(trials).items():
-        values = kept[group]["local"]
-        (error,) = _validation({values: tried[values]}, t, "local")
+        chosen = kept[group]["local"]
+        values = chosen.tuned
+        (error,) = _validation({values: tried[values]}, chosen.rounds, "local")
         sharing = tried[values][0].cells[0].sharing
         if np.isfinite(error) and error < least.get(sharing, (np.inf, ""))[0]:
             least[sharing] = error, group

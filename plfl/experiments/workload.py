@@ -48,7 +48,7 @@ def workload(study: Study) -> pd.DataFrame:
             distinct = {digest(study.settings(cell)): cell for cell in cells}
             tried = [study.trials(cell) for cell in distinct.values()]
             rounds, scored = np.sum([_rounds(study, trials) for trials in tried], axis=0).tolist()
-            shared = int(layout.mask(study.sharing[scheme]).sum())
+            shared = int(layout.mask(study.shared[scheme]).sum())
             crossings = 2 * clients * rounds
             models = 1 if study.combinations.shares_nothing(scheme) else 2
             evaluations = models * scored * study.data.clients

@@ -91,7 +91,9 @@ def describe(
         interval: minutes between their rows.
         margins: those of the models, see `plfl.experiments.evaluation.Evaluator.margins`.
     """
-    scalings = dict(zip(tables, windows.scalings(tables, study.windows), strict=True))
+    scalings = dict(
+        zip(tables, windows.scalings(tables, study.windows, origin=study.data.cut), strict=True)
+    )
     columns = [str(column) for column in next(iter(tables.values()))]
     return describe_scaled(study, cell, columns, interval, scalings, margins)
 

@@ -26,7 +26,7 @@ from plfl.results.records import Models
 
 def personal_part(study: Study, cell: Cell) -> NDArray[np.bool_]:
     """Parameters (P,) that a new meter trains."""
-    shared = study.layout.mask(study.sharing[cell.sharing])
+    shared = study.layout.mask(study.shared[cell.sharing])
     return head_mask(study.layout, study.scarcity.head) if shared.all() else ~shared
 
 

@@ -55,6 +55,9 @@ class FineTuning(FedOpt):
     most_steps: int | None = Field(None, ge=1)
     """Steps after which a client stops, in each of the two phases; null: no limit."""
 
+    def in_rounds(self) -> FedOpt:
+        return FedOpt() if self.steps is None else type(self)(steps=self.steps)
+
     def broadcast(
         self, f: Federation, state: MethodState, t: int, clients: Tensor
     ) -> TrainInstructions:

@@ -91,7 +91,9 @@ def scheme(study: Study, role: str, shares: Sequence[str] | None = None) -> str:
     """
     patterns = SCHEMES[role] if shares is None else shares
     for name in study.grid.sharing:
-        if study.parameters(study.sharing[name]) == study.parameters(patterns):
+        if name not in study.schemes and study.parameters(study.shared[name]) == study.parameters(
+            patterns
+        ):
             return name
     shared = ", ".join(patterns) or "nothing"
     raise NotInStudyError(f"the grid has no sharing scheme for {role} (shares {shared})")

@@ -351,7 +351,9 @@ class Tables:
 
     def scheme_label(self, sharing: str) -> str:
         """What a sharing scheme shares, in a few words."""
-        patterns = self.study.sharing[sharing]
+        if scheme := self.study.schemes.get(sharing):
+            return "raw data sent" if scheme.join == "raw" else "joins late"
+        patterns = self.study.shared[sharing]
         if not patterns:
             return "nothing shared"
         listed = ", ".join(patterns)

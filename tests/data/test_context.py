@@ -42,7 +42,7 @@ def recipe(t: pd.DataFrame, w: Windows, s: int, minutes: int) -> list[float]:
     y, stamps = t["load"].tolist(), t.index
     T, L, n = w.look_back, w.look_ahead, len(t)
     per_day = 24 * 60 // minutes
-    end = int(np.round(w.split[0] * n))
+    end = int(np.round((w.split[0] if w.history is None else 1 - w.split[2]) * n))
     first = 0 if w.history is None else max(0, end - w.history * 7 * per_day)
     train = y[first:end]
     unit = float(np.mean([abs(b - a) for a, b in zip(train, train[L:], strict=False)]))
@@ -97,9 +97,11 @@ def test_the_recipes_inputs_are_those_of_its_formulas(
     w = windows(look_back=look_back, look_ahead=look_ahead, history=history)
     tables = {"a": table(seed, 900, minutes, step), "b": table(seed + 1, 1000, minutes, step)}
     data = build({name: t[["load"]] for name, t in tables.items()}, w)
-    assert data.context.shape == (1900, w.context_width)
+    assert data.context.shape[1] == w.context_width
     for client, t in enumerate(tables.values()):
-        before = 900 * client
+        end = round((0.8 if history is None else 0.9) * len(t))
+        kept = len(t) if history is None else history * 7 * 24 * 60 // minutes
+        before = int(data.bounds[client, 0]) - max(0, end - kept)
         for split in SPLITS:
             starts = data.starts(client, split)
             for start in (starts[0], starts[len(starts) // 2], starts[-1]):

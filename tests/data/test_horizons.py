@@ -1,6 +1,7 @@
 """Windows with several targets."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from plfl.config.sections import Windows
@@ -82,7 +83,25 @@ def test_a_part_shorter_than_its_targets_is_an_error():
         build(TABLES, windows(horizons=90))
 
 
-def test_lags_after_the_last_input_row_are_an_error():
-    raw = {"windows": {"horizons": 96, "context": [{"name": "lags", "days": [1]}]}}
-    with pytest.raises(ConfigError, match="use at least 2 days"):
+def test_lags_in_rows_after_the_last_input_row_are_an_error():
+    raw = {"windows": {"horizons": 96, "context": [{"name": "lags", "days": [], "rows": [96]}]}}
+    with pytest.raises(ConfigError, match="use at least 101"):
         Study.parse(raw, "study.yaml")
+
+
+def test_lags_in_days_are_the_latest_known_at_that_time_of_day():
+    w = windows(look_back=6, horizons=30, context=[{"name": "lags", "days": [1], "around": 1}])
+    hourly = {
+        name: t.set_axis(pd.date_range("2018", periods=len(t), freq="h"))
+        for name, t in TABLES.items()
+    }
+    data = build(hourly, w)
+    start = data.bounds[0, 0] + 100
+    last = start + 5
+    targets = [last + w.look_ahead + j for j in range(-1, 31)]
+    known = [next(row for row in range(g - 24, 0, -24) if row <= last) for g in targets]
+    scale = data.load_scale[0]
+    wanted = (
+        data.load[known] - (data.load[last] if data.relative else data.load_offset[0])
+    ) / scale
+    np.testing.assert_allclose(data.context[last], wanted, rtol=1e-5, atol=1e-6)

@@ -157,14 +157,19 @@ def test_what_cannot_be_windowed(
         build(tables, windows)
 
 
-def test_history_keeps_the_latest_weeks_of_training_and_scales_by_them() -> None:
+def test_a_history_ends_at_the_test_set_and_scales_by_all_of_itself() -> None:
     rows = 10 * 7 * 96
     full = build({"a": table(rows), "b": table(rows, 9.0)}, Windows())
-    short = build({"a": table(rows), "b": table(rows, 9.0)}, Windows(history=2))
-    assert (short.bounds[:, 1:] == full.bounds[:, 1:]).all()
-    assert (short.bounds[:, 1] - short.bounds[:, 0]).tolist() == [2 * 7 * 96] * 2
-    np.testing.assert_array_equal(short.load, full.load)
-    np.testing.assert_array_equal(short.starts(0, "test"), full.starts(0, "test"))
-    assert short.load_offset[0] == short.load[short.bounds[0, 0]]
-    everything = build({"a": table(rows), "b": table(rows, 9.0)}, Windows(history=500))
-    np.testing.assert_array_equal(everything.bounds, full.bounds)
+    windows = Windows(history=2, scaling="per_client")
+    short = build({"a": table(rows), "b": table(rows, 9.0)}, windows)
+    week = 7 * 96
+    assert (short.bounds[0] - short.bounds[0, 0]).tolist() == [
+        *(0, 2 * week - 2 * week // 5, 2 * week, 2 * week + rows // 10)
+    ]
+    for i in range(2):
+        for one, other in ((short, full), (short.refit(), full)):
+            np.testing.assert_array_equal(
+                one.truth(one.starts(i, "test")), other.truth(other.starts(i, "test"))
+            )
+    history = short.load[: 2 * week]
+    assert (short.load_offset[0], short.load_scale[0]) == (history.min(), np.ptp(history))

@@ -7,6 +7,7 @@ the network. `save` makes examples of them, and `read` reads these.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
@@ -17,8 +18,12 @@ from plfl.data import source
 from plfl.data.source import Receipt
 
 if TYPE_CHECKING:  # the workflow lists files and clients without reading any
+    import pandas as pd
+
     from plfl.config.study import Study
+    from plfl.data.dataset import Dataset
     from plfl.data.examples import Examples
+    from plfl.data.windows import Limits
 
 
 class Counts(NamedTuple):
@@ -69,9 +74,7 @@ class Source(SourceRules):
             DataError: a file is missing or damaged, or its content cannot be used.
             PlflError: `path` cannot be written.
         """
-        from plfl.data import windows
-
-        windows.build(source.load(study.data, state), study.windows).save(path)
+        windows_of(study, source.load(study.data, state)).save(path)
 
     def read(self, study: Study, path: Path) -> Examples:
         """The examples of a state as its clients hold them, from the file that `save` wrote.
@@ -89,10 +92,8 @@ class Source(SourceRules):
         Raises:
             DataError, PlflError: see `fetch` and `save`.
         """
-        from plfl.data import windows
-
         self.fetch(study.data, state)
-        return windows.build(source.load(study.data, state), study.windows)
+        return windows_of(study, source.load(study.data, state))
 
     def check_clients(self, data: Data, state: str) -> None:
         """Check that a state has enough clients, if that is known before anything is fetched.
@@ -120,6 +121,22 @@ class Source(SourceRules):
         from plfl.data.noise import noise
 
         return noise(study, clients)
+
+
+def windows_of(
+    study: Study, tables: Mapping[str, pd.DataFrame], limits: Limits | None = None
+) -> Dataset:
+    """The windows of a study's clients, given their tables; see `plfl.data.windows.build`."""
+    from plfl.data import windows
+
+    return windows.build(
+        tables,
+        study.windows,
+        limits,
+        origin=study.data.cut,
+        lends=study.lends,
+        size=study.data.federations,
+    )
 
 
 def of(data: Data) -> Source:

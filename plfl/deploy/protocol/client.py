@@ -21,7 +21,8 @@ from torch import Tensor
 
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
-from plfl.data.windows import Limits, build, limits_of, scalings
+from plfl.data.sources import windows_of
+from plfl.data.windows import Limits, limits_of, scalings
 from plfl.deploy.hosts.private import private, private_folder
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.endpoints import (
@@ -136,7 +137,7 @@ class Client:
                 temporary.write_text(json.dumps(run), encoding="utf-8")
 
     def _join(self, message: Message) -> Reply:
-        own = build(self.windows, self.study.windows)
+        own = windows_of(self.study, self.windows).refit()
         (about,) = describe_clients(self.cell.state, own).to_dict("records")
         facts = {
             "windows": len(own.starts(0, "train")),
@@ -150,7 +151,7 @@ class Client:
         """Minimum and maximum of each feature, which the server needs for `pooled` scaling."""
         if self.study.windows.scaling != "pooled":
             return {}
-        low, high = limits_of(self.name, self.table, self.study.windows)
+        low, high = limits_of(self.name, self.table, self.study.windows, self.study.data.cut)
         return {"low": torch.from_numpy(low), "high": torch.from_numpy(high)}
 
     def _train(self, message: Message) -> Reply:
@@ -211,7 +212,7 @@ class Client:
         models: Models = {
             model: rows[model].cpu().numpy().astype(np.float32) for model in MODELS if model in rows
         }
-        (scaling,) = scalings(self.windows, self.study.windows, self._limits)
+        (scaling,) = scalings(self.windows, self.study.windows, self._limits, self.study.data.cut)
         about = describe_scaled(
             *(self.study, self.cell, dataset.columns.tolist(), dataset.interval),
             {self.name: scaling},
@@ -263,7 +264,7 @@ class Client:
                     "scale their features; restore the folder, or start a new run"
                 ) from None
             self._limits = limits["low"].numpy(), limits["high"].numpy()
-        return build(self.windows, self.study.windows, self._limits)
+        return windows_of(self.study, self.windows, self._limits).refit()
 
     def _store_limits(self, message: Message) -> None:
         """Adopt and save the limits of the features, if the message contains them."""

@@ -1,0 +1,198 @@
+"""The parts of a cell: federations of some clients, and whom their models are for.
+
+In most cells there is one part: all clients train together, for themselves. `data.federations`
+divides them into several federations. With a scheme of sharing by which clients join late, each
+part has the clients that join as a group; the others train for them. With one by which raw data are
+sent, one model is trained on the windows of all.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from plfl.config.search import Candidate
+from plfl.config.sections import Federation as Settings
+from plfl.config.sections import Scheme, Simulation
+from plfl.config.study import Cell
+from plfl.data.dataset import Dataset, Split
+from plfl.data.examples import Examples
+from plfl.experiments.baselines import raw_bytes
+from plfl.experiments.common_evaluation import CommonEvaluator
+from plfl.experiments.evaluation import Evaluation, Evaluator
+from plfl.experiments.trainer import Trainer
+from plfl.federated.channel import Traffic
+from plfl.federated.client_data import ClientData
+from plfl.federated.federation import Federation
+from plfl.methods import Method
+from plfl.methods.fedopt import FedOpt
+from plfl.optimizers.server.fedavg import FedAvg
+from plfl.results.records import Models
+
+
+@dataclass(frozen=True)
+class Pooled(Dataset):
+    """The windows of all clients as those of a single one."""
+
+    def starts(self, client: int, split: Split) -> NDArray[np.int64]:
+        """Start rows of the windows of all clients in one split."""
+        return np.concatenate(
+            [super(Pooled, self).starts(i, split) for i in range(len(self.bounds))]
+        )
+
+    @classmethod
+    def all_of(cls, dataset: Dataset) -> Pooled:
+        """The clients of a dataset as one, called `all`."""
+        fields = {field.name: getattr(dataset, field.name) for field in dataclasses.fields(dataset)}
+        return cls(**fields | {"clients": np.array(["all"])})
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Who trains in a part of a cell, and for whom."""
+
+    trainer: Trainer
+
+    members: Examples
+    """The clients that train."""
+    scored: Examples
+    """The clients that forecast with what was trained."""
+    scheme: Scheme | None = None
+    """How those who are scored take part, if they do not train as members."""
+    numbers: NDArray[np.int64] | None = None
+    """Their numbers among all clients; None: they are all."""
+    _data: dict[int, tuple[ClientData, ClientData]] = field(default_factory=dict)
+
+    @cached_property
+    def evaluator(self) -> Evaluator | CommonEvaluator:
+        """Scores those who forecast."""
+        return self.trainer.evaluator_of(self.scored)
+
+    def data(self, seed: int) -> tuple[ClientData, ClientData]:
+        """The data of the members and of those who forecast, with the random numbers of a seed."""
+        if seed not in self._data:
+            own = self.trainer.client_data(seed, self.scored)
+            if self.scheme is None:
+                self._data[seed] = own, own
+            else:
+                settings = self.trainer.study.federation
+                if self.scheme.join == "raw":
+                    settings = _of_all(settings, len(self.scored.clients))
+                self._data[seed] = self.trainer.client_data(seed, self.members, settings), own
+        return self._data[seed]
+
+
+def _of_all(settings: Settings, clients: int) -> Settings:
+    """The rounds of a single client that takes the steps of all; its optimiser is never reset."""
+    steps = settings.local_steps
+    changes = {"local_steps": steps and steps * clients, "opt_state": "keep", "participation": 1.0}
+    return settings.model_copy(update=changes | {"simulation": Simulation()})
+
+
+def plans(trainer: Trainer, cell: Cell) -> Iterator[Plan]:
+    """The parts of a cell."""
+    study, dataset, plan = trainer.study, trainer.dataset, partial(Plan, trainer)
+    if not isinstance(dataset, Dataset) or study.is_alone(cell):
+        yield plan(dataset, dataset)
+        return
+    scheme = study.schemes.get(cell.sharing)
+    federations = dataset.federations()
+    if scheme is None and len(federations) == 1:
+        yield plan(dataset, dataset)
+        return
+    for some in federations:
+        if scheme is None:
+            yield plan(dataset.of(some), dataset.of(some), numbers=some)
+        elif scheme.join == "raw":
+            yield plan(Pooled.all_of(dataset.of(some)), dataset.of(some), scheme, some)
+        else:
+            for late in turns_of(some, scheme.turns):
+                others = np.setdiff1d(some, late)
+                yield plan(dataset.whole.of(others), dataset.of(late), scheme, late)
+
+
+def turns_of(clients: NDArray[np.int64], turns: int) -> list[NDArray[np.int64]]:
+    """The clients in groups that are late by turns, so that each of them is late once."""
+    groups = min(turns, len(clients))
+    return [clients[first::groups] for first in range(groups)]
+
+
+class Part:
+    """A part of a cell while it trains: the federation of its members, and those who join it."""
+
+    def __init__(self, cell: Cell, candidate: Candidate, plan: Plan):
+        """Prepare the federation for its first round."""
+        self.plan = plan
+        self._joiner: Federation | None = None
+        members, own = plan.data(cell.seed)
+        self.dataset, federation = own.dataset, partial(plan.trainer.federation, cell)
+        if plan.scheme is not None:
+            alone = replace(candidate, server_opt=FedAvg(), method=FedOpt())
+            self._joiner = federation(alone, own)
+            candidate = alone if plan.scheme.join == "raw" else candidate
+        self.federation = federation(candidate, members)
+
+    def examine(self, method: Method, is_last: bool) -> Evaluation:
+        """Score those who forecast with the model, as clients of a `method`."""
+        f = self._seen(method)
+        if self._joiner is None:
+            received = f.global_models if f.has_global else None
+            return self.plan.evaluator.examine(f, received, is_last)
+        assert isinstance(self.plan.evaluator, Evaluator)
+        return self.plan.evaluator.evaluate(*self._joined(method))
+
+    def models(self, method: Method) -> Models:
+        """The models that were scored, as their users get them."""
+        if self._joiner is not None:
+            local, received = self._joined(method)
+            return {"local": _numbers(local), "global": _numbers(received)}
+        f, found = self._seen(method), Models()
+        if not method.mixes:  # what such clients forecast with is no model
+            found["local"] = _numbers(f.best.rows if f.best else f.own_models())
+        if f.has_global:
+            found["global"] = _numbers(f.global_models)
+        return found
+
+    def crossed(self) -> Traffic | None:
+        """What those who join send and receive, once; None where there are none."""
+        if self._joiner is None or self.plan.scheme is None:
+            return None
+        f, clients = self._joiner, len(self.plan.scored.clients)
+        f.channel.send("down", f.everyone, f.x0.expand(clients, -1))
+        traffic = f.channel.close_round()
+        if self.plan.scheme.join == "raw":
+            assert isinstance(self.plan.scored, Dataset)
+            sent = np.array(raw_bytes(self.plan.scored))
+            return traffic | {"bytes_up": sent, "extras_up": sent}
+        return traffic
+
+    def _seen(self, method: Method) -> Federation:
+        """The federation with the method as which its clients forecast."""
+        if self.federation.method is method:
+            return self.federation
+        seen = copy.copy(self.federation)
+        seen.method = method
+        return seen
+
+    def _joined(self, method: Method) -> tuple[Tensor, Tensor]:
+        """Models (n, P) of those who join: after steps of their own, and as received.
+
+        What they receive of a server that has a model for each member is the mean.
+        """
+        f = self._joiner
+        assert f is not None
+        shared = self.federation.global_models.mean(dim=0, keepdim=True)[:, f.columns]
+        rows = f.models(f.everyone, shared.expand(len(f.local), -1))
+        adapted = method.adapt(f, f.state, rows)
+        return (rows if adapted is None else adapted), rows
+
+
+def _numbers(rows: Tensor) -> NDArray[np.float32]:
+    return rows.cpu().numpy().astype(np.float32, order="C")

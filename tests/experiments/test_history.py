@@ -1,0 +1,184 @@
+"""What is chosen within the history, and who trains for whom, against trainings done by hand."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl import train
+from plfl.config.study import Cell, Study
+from plfl.data.dataset import Dataset
+from plfl.data.sources import windows_of
+from plfl.errors import ConfigError
+from plfl.experiments.trainer import Trainer
+from plfl.results.records import CellResult
+from plfl.tasks import metrics
+from tests.helpers import tiny
+
+ORIGIN = {"data": {"origins": ["2018-02-05"]}}
+ONE = {"client_opt": ["adam"], "server_opt": ["fedavg"], "seeds": [1, 2]}
+STEPS = {"rounds": 6, "local_steps": 5, "batch_size": 8, "evaluate_every": 1}
+SCHEMES = {"P1": ["*"], "P3": [], "late": {"join": "late", "turns": 2}, "raw": {"join": "raw"}}
+
+
+def study(**blocks: Any) -> Study:
+    raw: dict[str, Any] = {
+        "windows": {"history": 2, "scaling": "per_client", "look_back": 4, "look_ahead": 1},
+        "federation": STEPS,
+        "sharing": SCHEMES,
+    }
+    for name, block in blocks.items():
+        raw[name] = {**raw.get(name, {}), **block}
+    raw["data"] = {
+        "source": "meters",
+        "clients": 4,
+        "features": ["load"],
+        "meters": {"interval": 60},
+    } | raw.get("data", ORIGIN["data"])
+    raw["grid"] = ONE | raw.get("grid", {})
+    return tiny.study(**raw)
+
+
+def tables() -> dict[str, pd.DataFrame]:
+    random = np.random.default_rng(2)
+    hours = pd.date_range("2018-01-01 01:00", periods=24 * 70, freq="h")
+    day = np.sin(np.arange(len(hours)) * 2 * np.pi / 24)
+    loads = {n: 3 + k + (1 + k) * day + random.random(len(hours)) for k, n in enumerate("abcd")}
+    return {name: pd.DataFrame({"load": load}, hours) for name, load in loads.items()}
+
+
+def trained(of: Study) -> tuple[Dataset, dict[Cell, CellResult]]:
+    data = windows_of(of, tables())
+    return data, train(of, of.cells, data)
+
+
+def last(result: CellResult, split: str, model: str = "local") -> dict[str, float]:
+    table = result.records
+    rows = table[(table["split"] == split) & (table["model"] == model) & (table["round"] == 6)]
+    return rows.set_index("client")["mase"].to_dict()
+
+
+def plain(
+    of: Study, data: Dataset, rounds: int, seeds: list[int], sharing: str
+) -> list[CellResult]:
+    """The same study trained on given sets, with nothing chosen."""
+    settings = of.federation.model_copy(update={"rounds": rounds})
+    fixed = of.windows.model_copy(update={"history": None})
+    grid = of.grid.model_copy(update={"sharing": [sharing], "seeds": seeds})
+    uncut = of.data.model_copy(update={"origins": [], "federations": None})
+    alike = of.model_copy(
+        update={
+            "federation": settings,
+            "windows": fixed,
+            "grid": grid,
+            "data": uncut,
+            "tuning": Study().tuning,
+        }
+    )
+    return list(train(alike, alike.cells, data).values())
+
+
+@pytest.mark.parametrize("sharing", ["P1", "P3"])
+def test_rounds_are_chosen_at_the_end_of_the_history_and_trained_again_on_all_of_it(
+    sharing: str,
+) -> None:
+    rounds = [1, 3, 6]
+    of = study(grid={"sharing": [sharing]}, tuning={"search": {"federation.rounds": rounds}})
+    data, results = trained(of)
+    errors = []
+    for n in rounds:
+        both = plain(of, data, n, [1, 2], sharing)
+        scored = [
+            r.records[(r.records["round"] == n) & (r.records["model"] == "local")] for r in both
+        ]
+        errors.append(np.mean([t[t["split"] == "validation"]["mase"].mean() for t in scored]))
+    best = rounds[int(np.argmin(errors))]
+    again = plain(of, data.refit(), best, [1, 2], sharing)
+    for found, wanted in zip(results.values(), again, strict=True):
+        table = wanted.records
+        test = table[
+            (table["split"] == "test") & (table["model"] == "local") & (table["round"] == best)
+        ]
+        assert last(found, "test") == test.set_index("client")["mase"].to_dict()
+        local = found.records[found.records["model"] == "local"]
+        assert set(local["hyperparameters"]) == {f"federation.rounds={best}"}
+        assert local.loc[local["split"] == "train", "round"].max() == best
+    mean = np.mean([list(last(r, "validation").values()) for r in results.values()])
+    assert mean == pytest.approx(min(errors), rel=1e-12)
+
+
+def test_a_late_client_uses_the_model_of_others_who_know_more() -> None:
+    of = study(grid={"sharing": ["late"], "seeds": [1]})
+    data, results = trained(of)
+    (found,) = results.values()
+    whole = data.whole.refit()
+    for late in ([0, 2], [1, 3]):
+        others = np.setdiff1d(np.arange(4), late)
+        p1 = study(grid={"sharing": ["P1"], "seeds": [1]})
+        (members,) = plain(p1, whole.of(others), 6, [1], "P1")
+        assert members.models is not None
+        evaluator = Trainer.of(of, data.refit()).evaluator
+        row = members.models["global"][:1].repeat(4, axis=0)
+        forecasts = evaluator.test_forecasts({"local": row})
+        for i in late:
+            mine = forecasts[forecasts["client"] == str(data.clients[i])]
+            wanted = metrics.mase(
+                *(mine[c].to_numpy(float) for c in ("truth", "local", "persistence"))
+            )
+            assert last(found, "test")[str(data.clients[i])] == pytest.approx(wanted, rel=1e-5)
+    assert last(found, "test") == last(found, "test", "global")
+    own = found.records[(found.records["split"] == "train") & (found.records["model"] == "local")]
+    assert own["client"].tolist() == ["a", "c", "b", "d"]
+    assert found.models is not None
+    assert set(own["bytes_down"]) == {4 * found.models["global"].shape[1]}
+    assert not own["bytes_up"].any()
+
+
+def test_own_steps_of_late_clients_train_no_second_federation() -> None:
+    search = {"federation.rounds": [2, 6], "method.fine_tuning.most_steps": [1, 8]}
+    of = study(
+        grid={"sharing": ["late"], "method": ["fine_tuning"], "seeds": [1]},
+        method={"fine_tuning": {"epochs": 20}},
+        tuning={"search": search},
+    )
+    _, results = trained(of)
+    (found,) = results.values()
+    assert last(found, "test") != last(found, "test", "global")
+    assert set(found.records["trials"]) == {4}
+
+
+def test_raw_data_train_one_model_for_all() -> None:
+    of = study(grid={"sharing": ["raw"], "seeds": [1]})
+    _, results = trained(of)
+    (found,) = results.values()
+    assert last(found, "test") == last(found, "test", "global")
+    own = found.records[(found.records["split"] == "train") & (found.records["model"] == "local")]
+    assert own["extras_up"].tolist() == [4 * 2 * 168] * 4
+
+
+def test_federations_of_a_size_do_not_hear_of_each_other() -> None:
+    of = study(data=ORIGIN["data"] | {"federations": 2}, grid={"sharing": ["P1"], "seeds": [1]})
+    data, results = trained(of)
+    (found,) = results.values()
+    assert found.models is not None
+    for some in data.federations():
+        alone = plain(of, data.refit().of(some), 6, [1], "P1")[0]
+        names = data.clients[some].tolist()
+        assert alone.models is not None
+        np.testing.assert_array_equal(found.models["local"][some], alone.models["local"])
+        wanted = alone.records[(alone.records["split"] == "test") & (alone.records["round"] == 6)]
+        wanted = wanted[wanted["model"] == "local"].set_index("client")["mase"]
+        assert {n: last(found, "test")[n] for n in names} == wanted.to_dict()
+    assert len(np.unique(found.models["global"], axis=0)) == 2
+
+
+def test_what_cannot_be_chosen_within_a_history_is_refused() -> None:
+    for blocks, word in (
+        ({"federation": STEPS | {"keep": "best"}}, "keep"),
+        ({"windows": {"scaling": "pooled"}, "grid": {"sharing": ["late"]}}, "scaling"),
+        ({"tuning": {"search": {"federation.rounds": [7]}}}, "rounds"),
+        ({"task": {"name": "forecast", "conformal": "client"}}, "conformal"),
+    ):
+        with pytest.raises(ConfigError, match=word):
+            study(**blocks)
