@@ -8,7 +8,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import yaml
 
@@ -34,7 +34,6 @@ that the key belongs to; *authors' code* is the program of its authors; *ours* m
 choice that the source does not give.
 """
 
-AnySection = TypeVar("AnySection", bound=Section)
 GUIDES = {
     "task": "`name` selects a task ([guide](tasks.md)).",
     "model": "`name` selects a model, `module` one of your own ([guide](models.md)).",
@@ -152,7 +151,7 @@ def _shown(model: str) -> str:
     return "module" if model == OWN else model
 
 
-def _example(cls: type[AnySection]) -> AnySection:
+def _example(cls: type[Section]) -> Section:
     """A block with its defaults, and without a value of the keys that a study has to give."""
     required = [key for key, field in cls.model_fields.items() if field.is_required()]
     return cls.model_construct(**dict.fromkeys(required))

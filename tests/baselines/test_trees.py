@@ -16,7 +16,7 @@ Frame = pd.DataFrame
 
 def scale(w: Windowed) -> float:
     """Mean absolute change over the look-ahead in the training set."""
-    load = w.truth[: round(0.8 * len(w.table))].dropna()
+    load = w.truth[: round((0.9 if w.first else 0.8) * len(w.table))].dropna()
     return float(load.diff(w.ahead).abs().mean())
 
 
@@ -28,7 +28,7 @@ def own_inputs(w: Windowed) -> Frame:
 
 
 def relative(w: Windowed) -> Frame:
-    load = w.truth[: round(0.8 * len(w.table))].dropna()
+    load = w.truth[: round((0.9 if w.first else 0.8) * len(w.table))].dropna()
     lags = pd.concat([w.lags(), w.season_lags()], axis=1).sub(w.last, axis=0) / scale(w)
     level = Frame(
         {

@@ -74,8 +74,7 @@ def test_pooled_data_are_counted_in_bytes(found: Evaluation) -> None:
     sent = found.scores.groupby("baseline")["bytes"].agg(["min", "max"])
     assert (sent.loc["lightgbm_pooled"] == by_hand).all()
     assert (sent.drop("lightgbm_pooled") == 0).all(axis=None)
-    # With a week of training history: four days of validation besides.
-    assert raw_bytes(dataset(history=1)) == [4 * (2 * (672 + 384) + 1)] * 2
+    assert raw_bytes(dataset(history=1)) == [4 * (2 * 672 + 1)] * 2
 
 
 def test_a_client_without_persistence_error_has_no_mase() -> None:

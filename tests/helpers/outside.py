@@ -62,7 +62,9 @@ class Windowed:
     def part(self, split: str) -> "pd.Index[int]":
         """Target rows of the windows that lie in a part, as the paper cuts a series."""
         n = len(self.table)
-        cuts = {"train": (0, 0.8), "validation": (0.8, 0.9), "test": (0.9, 1.0)}
+        # A history that does not begin with the series ends where the test set begins.
+        cuts = {"train": (0, 0.9 if self.first else 0.8)}
+        cuts |= {"validation": (0.8, 0.9), "test": (0.9, 1.0)}
         begin, end = (round(share * n) for share in cuts[split])
         return pd.RangeIndex(max(begin, self.first) + 11 + self.ahead, end)
 

@@ -73,7 +73,7 @@ def measure(
             what = f"{state}, {in_weeks([weeks])}"
             windows = study.windows.model_copy(update={"history": weeks})
             of_history = study.model_copy(update={"windows": windows})
-            dataset = datasets[weeks] = load(of_history, state)
+            dataset = datasets[weeks] = load(of_history, state).refit()
             trainings = [
                 partial(_federated, of_history, cells, dataset),
                 *(partial(_centralised, of_history, cells[0], s, dataset) for s in seeds),
