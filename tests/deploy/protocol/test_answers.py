@@ -135,7 +135,7 @@ def test_a_replayed_answer_counts_as_none(source, tmp_path):
         {},
         {"task": SHARED},
         {"windows": {"horizons": 3}, "model": {"name": "mlp", "hidden": [4]}},
-        {"task": {"name": "quantiles", "conformal": "adaptive"}, "windows": {"history": 1}},
+        {"task": {"name": "quantiles", "conformal": "adaptive"}},
     ],
 )
 def test_the_server_knows_which_scores_clients_send(blocks):
