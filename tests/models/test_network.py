@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from plfl.models.images import ImageModel
+from plfl_images.models import ImageModel
 from torch import Tensor, nn
 
 from plfl.config.model_rules import DEFAULT, OWN, available

@@ -111,7 +111,7 @@ def test_a_teacher_is_refused():
             r"- task\.levels: .* must increase; sort",
         ),
         ({"name": "quantiles", "levels": [0.1, 0.9]}, r"- task\.levels: .* lack 0\.5, the median"),
-        ({"name": "classify"}, r"task\.name: 'classify' needs labelled images"),
+        ({"name": "classify"}, r"task\.name: 'classify' needs images"),
         ({"levels": [0.5]}, "the task quantiles has it: add `name: quantiles`"),
         ({"name": "quantiles", "levels": [0, 0.5]}, "task.levels"),
         ({"name": "quantiles", "level": [0.5]}, "level: unknown key of the task quantiles"),
