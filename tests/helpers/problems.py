@@ -180,7 +180,7 @@ def _snapshot(f: Federation, report: Round | None) -> SimpleNamespace:
         state=state,
         local=f.local.clone(),
         moments={name: rows.clone() for name, rows in f.moments.rows.items()},
-        global_models=f.global_models,
+        global_models=f.global_models.clone(),
         scored=f.own_models().clone(),
         report=report,
     )
