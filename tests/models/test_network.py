@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from plfl_images.models import ImageModel
 from torch import Tensor, nn
 
 from plfl.config.model_rules import DEFAULT, OWN, available
@@ -12,6 +11,7 @@ from plfl.layout import WindowShape
 from plfl.models import Model
 from plfl.models.network import ModuleNetwork
 from plfl.models.traced import Traced
+from plfl_images.models import ImageModel
 
 SHAPE = WindowShape(inputs=3, look_back=6, context=2)
 MODELS: list[Any] = [

@@ -361,7 +361,7 @@ def test_results_of_another_configuration_are_refused(tmp_path):
         track(tmp_path)
     edit_about(tmp_path, lambda about: about["study"].pop("tempo"))
     edit_about(tmp_path, lambda about: about["study"].update(plugins=["gone.py"]))
-    with pytest.raises(ResultsError, match="gone.py"):
+    with pytest.raises(ResultsError, match=r"gone\.py"):
         track(tmp_path)
     assert not (tmp_path / "mlflow.db").exists()
 
