@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from plfl import __version__
@@ -48,7 +49,8 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
             "std": load.std(),
             "rows": len(load),
             "interval": dataset.interval,
-            "windows": sum(len(dataset.starts(i, split)) for split in SPLITS),
+            # A model that is trained again trains on the windows that it was chosen on.
+            "windows": len(np.unique(np.concatenate([dataset.starts(i, s) for s in SPLITS]))),
             "skipped": sum(dataset.skipped(i, split) for split in SPLITS),
         }
         for split in SPLITS[1:]:
