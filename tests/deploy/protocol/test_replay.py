@@ -152,7 +152,7 @@ def test_servers(server, tmp_path):
 @pytest.mark.parametrize(
     ("method", "client_opt", "blocks"),
     [
-        ("fedopt", "prox", {"windows": {"scaling": "per_client", "history": 1}}),
+        ("fedopt", "prox", {"windows": {"scaling": "per_client"}}),
         ("fedopt", "adam", {"federation": {**SOME, "opt_state": "keep"}}),
         ("fedopt", "adam", {"federation": {**SOME, "opt_state": "keep_personal"}}),
         ("fedopt", "adam", {"federation": {**SOME, **PACED}}),
