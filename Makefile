@@ -35,7 +35,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m plfl.training.fused
 	@touch $@
 
-demo: $(READY) ## run the complete study on sample data; four minutes on two cores
+demo: $(READY) ## run a short study on sample data; a minute on two cores
 	$(SNAKEMAKE) --configfile config/demo.yaml
 	@echo "The report of the study: $(CURDIR)/results/demo/index.html"
 

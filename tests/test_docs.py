@@ -110,6 +110,11 @@ def test_keys_exist(page: Path) -> None:
         assert not is_key or EXAMPLES.search(name) or name in keys, name
 
 
+@pytest.mark.parametrize(("name", "most"), [("README.md", 700), ("docs/configuration.md", 7500)])
+def test_pages_stay_short(name: str, most: int) -> None:
+    assert len((ROOT / name).read_text(encoding="utf-8").split()) <= most
+
+
 def navigation() -> dict[str, list[str]]:
     """The pages of the site by their group, in order."""
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
