@@ -8,7 +8,7 @@ from typing import Any
 
 from plfl import methods, plugins
 from plfl.config.algorithms import Hyperparameters
-from plfl.config.generated import flow
+from plfl.config.messages import flow
 from plfl.config.method_rules import MethodRules
 from plfl.config.sections import Calibration
 from plfl.config.study import Study

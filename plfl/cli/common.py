@@ -103,11 +103,11 @@ def renew_page(study: Study) -> None:
 
 
 @contextmanager
-def progress_bar(name: str) -> Iterator[Progress]:
-    """A bar on the terminal, and the function that advances it."""
+def progress_bar(name: str, unit: str = "round") -> Iterator[Progress]:
+    """A bar on the terminal that counts units, and the function that advances it."""
     from tqdm import tqdm
 
-    with tqdm(desc=name, unit="round", leave=False) as bar:
+    with tqdm(desc=name, unit=unit, leave=False, disable=None) as bar:
 
         def advance(what: str, done: int, total: int) -> None:
             bar.total = total

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
 
-from plfl.cli.common import Commands, add_parser
-from plfl.errors import DataError
+import yaml
+
+from plfl.cli.common import Commands, add_parser, progress_bar
+from plfl.config.sections import NOT_INPUTS, Data, Meters
+from plfl.config.study import Study
+from plfl.errors import ConfigError, DataError
 
 EXAMPLES = """
 plfl data import export.csv --to meters --timezone America/New_York
 plfl data import *.xlsx --to meters --timezone Etc/GMT+7 --stamp start --unit kW
-plfl data import long.csv --to meters --name meter --load value --missing -9999 --cut
+plfl data import long.csv --to meters --columns meter=id --columns load=value --missing -9999
 """
+NOT_OPTIONS = ("folder", "exports", "about")
+"""Keys of `data.meters` that are not about the content of files."""
+NO_DEFAULT = ("timezone", "interval")
+"""Keys whose defaults are those of a study only."""
 
 
 def add(commands: Commands) -> None:
-    """Add `import` to the commands of `plfl data`."""
+    """Add `import` to the commands of `plfl data`, with an option for each key of `data.meters`."""
     about = "turn raw exports of meters into the folder of a study"
     parser = add_parser(commands, "import", about, EXAMPLES, run)
     parser.add_argument(
@@ -28,162 +39,70 @@ def add(commands: Commands) -> None:
         "per meter) or long (a column of names)",
     )
     parser.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="folder to create")
-    _add_time(parser.add_argument_group("time"))
-    _add_readings(parser.add_argument_group("readings"))
-    _add_inputs(parser.add_argument_group("further inputs of the model"))
-    _add_layout(parser.add_argument_group("layout, where it is not detected"))
     parser.add_argument(
         "--format", choices=["csv", "parquet"], default="csv", help="format to write; default: csv"
     )
+    keys = parser.add_argument_group(
+        "options", "the keys of data.meters; lists and mappings are given once per entry"
+    )
+    for key, meaning in Meters.meanings().items():
+        if key not in NOT_OPTIONS:
+            _add_option(keys, key, " ".join(meaning.split()))
 
 
-def _add_time(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--timezone",
-        action="append",
-        default=[],
-        metavar="[METER=]ZONE",
-        help="IANA zone of timestamps without a UTC offset; METER, with wildcards, limits it to "
-        "some meters; repeatable",
-    )
-    group.add_argument(
-        "--stamp",
-        choices=["end", "start"],
-        default="end",
-        help="whether a timestamp marks the end or the start of its interval; default: %(default)s",
-    )
-    group.add_argument(
-        "--interval",
-        type=int,
-        choices=[15, 30, 60],
-        help="length of the intervals to write, in minutes; shorter ones are summed",
-    )
-    group.add_argument("--from", dest="since", metavar="TIME", help="leave earlier intervals out")
-    group.add_argument("--until", metavar="TIME", help="leave later intervals out")
-    group.add_argument(
-        "--date-format", metavar="FORMAT", help="of the timestamps, such as '%%d/%%m/%%Y %%H:%%M'"
-    )
+def _add_option(group: argparse._ArgumentGroup, key: str, meaning: str) -> None:
+    """Add the option of a key of `data.meters`."""
+    field = Meters.model_fields[key]
+    if key not in NO_DEFAULT and field.default not in (None, False, [], {}):
+        meaning += f" Default: {field.default}."
+    known: dict[str, Any] = {"default": argparse.SUPPRESS, "help": meaning.replace("%", "%%")}
+    if isinstance(field.default, bool):
+        known["action"] = "store_true"
+    elif isinstance(field.default, dict):
+        known |= {"action": "append", "type": _pair, "metavar": "NAME=VALUE"}
+    elif isinstance(field.default, list):
+        known |= {"action": "append", "metavar": "VALUE"}
+    elif choices := _choices(field.annotation):
+        known |= {"choices": choices, "type": type(choices[0])}
+    else:
+        known["metavar"] = "VALUE"
+    group.add_argument(f"--{key.replace('_', '-')}", **known)
 
 
-def _add_readings(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--unit",
-        choices=["kWh", "Wh", "kW", "W"],
-        default="kWh",
-        help="energy in the interval or mean power; default: %(default)s",
-    )
-    group.add_argument(
-        "--register", action="store_true", help="cumulative readings: take their differences"
-    )
-    group.add_argument("--decimal", choices=[".", ","], help="decimal separator")
-    group.add_argument(
-        "--missing",
-        action="append",
-        default=[],
-        metavar="VALUE",
-        help="a number that stands for a missing reading, such as -9999; repeatable",
-    )
-    group.add_argument(
-        "--zero-run", type=float, metavar="HOURS", help="zeros for this long or longer become a gap"
-    )
-    group.add_argument(
-        "--max-jump",
-        type=float,
-        metavar="FACTOR",
-        help="a load becomes a gap if it differs from the median of the five readings before it by "
-        "more than FACTOR times the meter's median load",
-    )
-    group.add_argument(
-        "--duplicates",
-        choices=["first", "last", "mean"],
-        help="which of several different readings for the same time to keep; default: an error",
-    )
-    group.add_argument("--allow-negative", action="store_true", help="accept negative load")
-    group.add_argument(
-        "--max-gap",
-        type=int,
-        default=60,
-        metavar="MINUTES",
-        help="longest gap that the study fills; longer gaps stay; default: %(default)s",
-    )
-    group.add_argument(
-        "--cut",
-        action="store_true",
-        help="keep only the longest part without a gap above --max-gap",
-    )
+def _choices(kind: object) -> tuple[Any, ...]:
+    """The values that a type allows, if it lists them."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return next(filter(None, map(_choices, get_args(kind))), ())
 
 
-def _add_inputs(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--input",
-        dest="inputs",
-        action="append",
-        default=[],
-        metavar="NAME=COLUMN",
-        help="an input and its column in every file, such as temperature=Ta; repeatable",
-    )
-    group.add_argument(
-        "--input-unit",
-        dest="units",
-        action="append",
-        default=[],
-        metavar="NAME=UNIT",
-        help="unit of an input, such as temperature=°F; units of names of your own, such as "
-        "radiation=W/m², are noted, not converted; repeatable",
-    )
-
-
-def _add_layout(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--header", type=int, metavar="LINE", help="line of the header")
-    group.add_argument(
-        "--time",
-        action="append",
-        default=[],
-        metavar="COLUMN",
-        help="column of the timestamps; give it twice for date and time",
-    )
-    group.add_argument(
-        "--name", metavar="COLUMN", help="column of the meters' names, in a long file"
-    )
-    group.add_argument("--load", metavar="COLUMN", help="column of the readings")
-    group.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        metavar="METER",
-        help="import only these meters; wildcards; repeatable",
-    )
-    group.add_argument(
-        "--leave-out",
-        action="append",
-        default=[],
-        metavar="METER",
-        help="skip these meters; wildcards; repeatable",
-    )
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if not (name and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
 
 
 def run(options: argparse.Namespace) -> None:
-    """Import raw exports, and print what was done and the configuration of the folder."""
-    from plfl.data.importing import Options, import_meters
+    """Import raw exports, and print what was done and the configuration of the folder.
 
-    given = {key: value for key, value in vars(options).items() if key in Options.__annotations__}
-    zones = [zone for zone in given.pop("timezone") if "=" not in zone]
-    if len(zones) > 1:
-        raise DataError(f"--timezone: {' and '.join(zones)} for all meters; name the meters of one")
-    given["timezone"] = zones[0] if zones else None
-    given["timezones"] = [zone for zone in options.timezone if "=" in zone]
-    for key, option in (("timezones", "timezone"), ("inputs", "input"), ("units", "input-unit")):
-        given[key] = [_pair(option, text) for text in given[key]]
-    given = {key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
-    imported = import_meters(options.raw, options.to, Options(**given))
+    Raises:
+        DataError: an option is wrong, or something in the files is wrong or not certain.
+    """
+    from plfl.data.meters.imported import import_meters
+
+    try:
+        meters = _meters(options)
+        with progress_bar("import", "step") as progress:
+            imported = import_meters(options.raw, options.to, meters, options.format, progress)
+    except ConfigError as error:
+        raise DataError("\n".join(map(as_options, error.problems))) from None
+    except DataError as error:
+        raise DataError(as_options(str(error))) from None
     for source in imported.sources:
         print(f"{source['file']}: {source['form']}, {source['layout']}, stamps {source['stamps']}")
     for name, meter in imported.meters.items():
-        span = f"{meter.load.index[0]:%Y-%m-%d} to {meter.load.index[-1]:%Y-%m-%d}"
-        done = [f"{what}: {number}" for what, number in meter.done.items()]
-        if meter.longest:
-            done.append(f"longest gap: {meter.longest} min")
-        print(f"{name}: {len(meter.load)} readings, {span}; {', '.join(done) or 'nothing changed'}")
+        print(f"{name}: {as_options(meter.summary)}")
     print(f"\nwritten to {options.to}, with import.json (the receipt) and data.yaml; check with")
     print(
         f"  plfl data check {options.to / 'data.yaml'}\n\n"
@@ -192,13 +111,42 @@ def run(options: argparse.Namespace) -> None:
     )
 
 
-def _pair(option: str, text: str) -> tuple[str, str]:
-    """The two parts of `NAME=VALUE`.
+def _meters(options: argparse.Namespace) -> Meters:
+    """The keys of `data.meters` that the options give.
 
     Raises:
-        DataError: there are no two.
+        ConfigError: they are not valid; the checks are those of a study.
     """
-    name, _, value = text.rpartition("=") if option == "timezone" else text.partition("=")
-    if not (name and value):
-        raise DataError(f"--{option}: {text!r} is not NAME=VALUE")
-    return name, value
+    given: dict[str, Any] = {k: v for k, v in vars(options).items() if k in Meters.model_fields}
+    for key, value in given.items():
+        if isinstance(Meters.model_fields[key].default, dict):
+            names = [name for name, _ in value]
+            if twice := [name for name in names if names.count(name) > 1]:
+                raise ConfigError("", [f"data.meters.{key}.{twice[0]}: is given twice"])
+            given[key] = dict(value)
+    inputs = [role for role in given.get("columns", {}) if role not in NOT_INPUTS]
+    features = list(dict.fromkeys([*Data.model_fields["features"].default, *inputs]))
+    data = {"source": "meters", "states": ["all"], "features": features, "meters": given}
+    return Study.parse({"data": data}, "plfl data import").data.meters
+
+
+def as_options(message: str) -> str:
+    """A message with options instead of the keys of a study."""
+
+    def option(found: re.Match[str]) -> str:
+        flag = f"--{found['key'].replace('_', '-')}"
+        if found["role"]:
+            return f"{flag} {found['role']}=…"
+        if not found["value"]:
+            return flag
+        # All values stay the texts that they are.
+        value = yaml.load(found["value"], yaml.BaseLoader)
+        if isinstance(value, dict):
+            value = [f"{name}={entry}" for name, entry in value.items()]
+        if isinstance(value, list):
+            return " ".join(f"{flag} {shlex.quote(str(entry))}" for entry in value)
+        return flag if value == "true" else f"{flag} {found['value']}"
+
+    value = r"\[.*?\]|\{.*?\}|true"
+    key = rf"data\.meters\.(?P<key>[a-z_]+)(?:\.(?P<role>\w+)|: (?P<value>{value}))?"
+    return re.sub(key, option, message)

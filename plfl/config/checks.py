@@ -1,6 +1,7 @@
 """Checks that involve several keys of a study. Each yields one line per problem."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from zoneinfo import ZoneInfo, available_timezones
 
 from plfl.config import search, source_rules, task_rules
@@ -12,8 +13,7 @@ from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
 from plfl.config.sections import (
     BASELINE,
-    EXPORT_KEYS,
-    EXPORT_ROLES,
+    METER_ROLES,
     ROUNDS,
     Ahead,
     Calendar,
@@ -113,11 +113,6 @@ def of_data(data: Data) -> Iterator[str]:
         yield from of_zone("data.meters.timezone", data.meters.timezone)
         for meters, zone in data.meters.timezones.items():
             yield from of_zone(f"data.meters.timezones.{meters}", zone)
-    if data.meters.cumulative and data.meters.unit in ("kW", "W"):
-        yield (
-            f"data.meters.cumulative: a register counts energy, but data.meters.unit is "
-            f"{data.meters.unit}; use kWh or Wh, or remove data.meters.cumulative"
-        )
 
 
 def of_zone(key: str, name: str) -> Iterator[str]:
@@ -145,9 +140,8 @@ def _of_features(data: Data) -> Iterator[str]:
 
 
 def _of_columns(meters: Meters, features: list[str]) -> Iterator[str]:
-    columns, raw = meters.columns, bool(meters.exports)
-    mappable = ["timestamp", *(name for name in FEATURES if name not in CALENDAR)]
-    mappable += EXPORT_ROLES if raw else ()
+    columns = meters.columns
+    mappable = [*METER_ROLES, *(name for name in FEATURES if name not in CALENDAR)]
     for role, column in columns.items():
         if role not in mappable and (role in CALENDAR or role not in features):
             yield (
@@ -159,10 +153,7 @@ def _of_columns(meters: Meters, features: list[str]) -> Iterator[str]:
                 f"data.meters.columns: {first!r} and {role!r} are both {column!r}; name different "
                 "columns, or remove one"
             )
-    for role in () if raw else ("timestamp", "load"):
-        if role not in columns:
-            yield f"data.meters.columns: {role!r} is missing; add the name of its column"
-    if raw and "time_of_day" in columns and "timestamp" not in columns:
+    if "time_of_day" in columns and "timestamp" not in columns:
         yield (
             "data.meters.columns: 'time_of_day' is a column beside one of dates; add that as "
             "'timestamp'"
@@ -249,24 +240,42 @@ def _of_units(meters: Meters) -> Iterator[str]:
 
 
 def _of_exports(data: Data) -> Iterator[str]:
-    """Report options of raw exports without exports, and exports that do not fit the study."""
+    """Report exports that do not fit the study, and options that exclude each other."""
     meters = data.meters
-    if not meters.exports:
-        given = [f"data.meters.{key}" for key in EXPORT_KEYS if getattr(meters, key)]
-        if given:
-            yield f"{', '.join(given)}: only for raw exports; set data.meters.exports, or remove it"
-        return
     chosen = [*map(str, meters.exports), *meters.only]
-    if len(data.states) > 1 and not any("{state}" in text for text in chosen):
+    if meters.exports and len(data.states) > 1 and not any("{state}" in text for text in chosen):
         yield (
             f"data.meters.exports: the {len(data.states)} states would have the same meters; "
             "write {state} into a path, or into a pattern of data.meters.only"
         )
+    if meters.cumulative and meters.unit in ("kW", "W"):
+        yield (
+            f"data.meters.cumulative: a register counts energy, but data.meters.unit is "
+            f"{meters.unit}; use kWh or Wh, or remove data.meters.cumulative"
+        )
     if meters.cumulative and meters.stamp == "start":
         yield (
-            "data.meters.cumulative: the reading of a register in exports belongs to the end of "
-            "its interval; set data.meters.stamp to end"
+            "data.meters.cumulative: the reading of a register belongs to the end of its "
+            "interval; set data.meters.stamp: end"
         )
+    for key in ("since", "until"):
+        if (time := getattr(meters, key)) is not None and not _is_time(time):
+            yield f"data.meters.{key}: {time!r} is not a time; write 2017-01-31 or 2017-01-31T06:00"
+    try:
+        b"    ".decode(meters.encoding, "replace")
+    except (LookupError, ValueError):
+        yield (
+            f"data.meters.encoding: {meters.encoding!r} is unknown; write utf-8, cp1252, utf-16 or "
+            "another encoding of Python"
+        )
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def of_windows(windows: Windows) -> Iterator[str]:

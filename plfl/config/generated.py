@@ -10,11 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
-
 from plfl.config import task_rules
 from plfl.config.algorithms import Block
-from plfl.config.messages import sections_in
+from plfl.config.messages import flow, sections_in
 from plfl.config.model_rules import DEFAULT, OWN, ModelRules, available
 from plfl.config.sections import Data
 from plfl.config.study import Study
@@ -86,15 +84,6 @@ def _named(name: str, model: dict[str, Any]) -> dict[str, Any]:
     given = {"const": name, "type": "string", "description": "This one."}
     required = {} if name in (DEFAULT, task_rules.DEFAULT) else {"required": ["name"]}
     return model | {"properties": {"name": given, **model["properties"]}} | required
-
-
-def flow(plain: object) -> str:
-    """A value of plain types in one line of YAML, as a study would write it."""
-    return (
-        yaml.safe_dump(plain, default_flow_style=True, width=1000, sort_keys=False)
-        .removesuffix("...\n")
-        .strip()
-    )
 
 
 def _text(text: str) -> str:

@@ -7,6 +7,7 @@ import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
+import yaml
 from pydantic import ValidationError
 
 from plfl.errors import did_you_mean
@@ -63,6 +64,20 @@ def allowed(value: str, known: Iterable[str], where: str = "") -> str:
     """
     known = list(known)
     return f"allowed{where}: {', '.join(known)}{did_you_mean(value, known)}"
+
+
+def flow(plain: object) -> str:
+    """A value of plain types in one line of YAML, as a study would write it."""
+    return (
+        yaml.safe_dump(plain, default_flow_style=True, width=1000, sort_keys=False)
+        .removesuffix("...\n")
+        .strip()
+    )
+
+
+def typed(text: str) -> str:
+    """A value of a file as a user would type it in a list in YAML: numbers have no quotes."""
+    return text if re.fullmatch(r"[+-]?\d+(\.\d*)?", text) else flow(text)
 
 
 def without(raw: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:

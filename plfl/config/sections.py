@@ -40,94 +40,101 @@ class Comstock(Section):
     off by one hour in IL and three in CA, or `utc`, by true time."""
 
 
-EXPORT_ROLES = ("time_of_day", "meter")
-"""Roles that only columns of raw exports of meters have."""
-NOT_INPUTS = ("timestamp", "load", *EXPORT_ROLES)
+METER_ROLES = ("timestamp", "time_of_day", "meter")
+"""Roles of columns of meters that say when and where a reading was taken."""
+NOT_INPUTS = ("load", *METER_ROLES)
 """Roles of columns of meters that are no inputs beside the load."""
-EXPORT_KEYS = ("only", "leave_out", "since", "until", "decimal", "duplicates", "cut")
-"""Keys of `Meters` that mean something for raw exports only."""
 _TIME = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?$"
 
 
 class Meters(Section):
-    """Your own meters: a folder with one CSV or Parquet file per meter, named after the client, or
-    raw exports."""
+    """Your own meters: a folder with one file per meter, named after the client, or raw exports.
+    Only what cannot be detected in the files needs a key. `plfl data import` has an option for each
+    key that is about the content of files, such as `--max-gap` for `max_gap`."""
 
     folder: Path = Path("meters")
     """Folder of the files. With several states, each state has a sub-folder of its name."""
     exports: list[Path] = []
-    """Raw exports to read instead of `folder`, as `plfl data import` does: files (CSV, Parquet,
-    XLSX) or folders, with a file or a column per meter or a column of names. `{state}` stands for
+    """Raw exports to read instead of `folder`: CSV, Parquet or XLSX files, or folders of them, with
+    one file per meter, a column per meter or a column of names. `{state}` stands for the name of
     the state."""
-    columns: dict[str, str] = {"timestamp": "timestamp", "load": "load"}
-    """Columns of the files, by role: `timestamp` and `load` (with `exports`, detected), and
-    optionally `temperature` (°C), `wind_speed` (m/s), `floor_area` (ft²), `wall_area`,
-    `window_area` (m²) and names of your own, which `data.features` then lists. With `exports`, also
-    `time_of_day` beside a column of dates, and `meter`, a column of names."""
-    only: list[str] = []
-    """With `exports`: names of the meters to use, with the wildcards `*` and `?`; `{state}` stands
-    for the state. Empty: all."""
-    leave_out: list[str] = []
-    """With `exports`: names of meters to leave out, with the same wildcards."""
-    since: str | None = Field(None, pattern=_TIME)
-    """With `exports`: leave out intervals that end by this local time, such as 2017-01-01."""
-    until: str | None = Field(None, pattern=_TIME)
-    """With `exports`: leave out intervals that end after this local time."""
-    header: int | None = Field(None, ge=1)
-    """Line of the header in CSV files. null: the first; with `exports`, it is detected."""
-    decimal: Literal[".", ","] | None = None
-    """With `exports`: the decimal separator. null: it is detected."""
-    date_format: str | None = Field(None, pattern="%")
-    """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: ISO, `2018-01-31 23:45`; with
-    `exports`, it is detected."""
-    duplicates: Literal["first", "last", "mean"] | None = None
-    """With `exports`: which of several different readings for one time counts. null: an error."""
+    columns: dict[str, str] = {}
+    """Columns of the files, by role. `timestamp` and `load`, and in exports `meter` (a column of
+    the meters' names) are detected if they are not named; `time_of_day` is a column of times beside
+    a `timestamp` of dates. Inputs of the model: `temperature` (°C), `wind_speed` (m/s),
+    `floor_area` (ft²), `wall_area` and `window_area` (m²), and other numbers under names of your
+    own, such as a weather forecast, which `data.features` lists, too."""
+    units: dict[str, str] = {}
+    """Units of these inputs, by role, where they are not those of `columns`: `temperature` may be
+    in `°F` or `K`, `wind_speed` in `km/h`, `mph` or `kn`, areas in `m²` or `ft²`. They are
+    converted. The unit of an input of your own is only noted."""
     timezone: str = "UTC"
-    """IANA zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed one
-    (`Etc/GMT+5`) for meters without daylight saving time."""
-    interval: Literal[15, 30, 60] = 15
-    """Minutes between readings."""
+    """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
+    zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time. `plfl data import` has no
+    default for such timestamps."""
+    timezones: dict[str, str] = {}
+    """Zones of single meters, by name (`*` and `?` are wildcards), where they are not `timezone`.
+    The first one that fits counts."""
+    date_format: str | None = Field(None, pattern="%")
+    """Format of the timestamps, such as `%d/%m/%Y %H:%M`. null: detected."""
     stamp: Literal["end", "start"] = "end"
-    """Whether a timestamp marks the `end` or the `start` of its interval."""
+    """Whether a timestamp marks the end or the start of its interval."""
+    interval: Literal[15, 30, 60] = 15
+    """Minutes between the rows of a series. Shorter intervals are summed; one with a missing
+    reading is a gap. `plfl data import` keeps the interval of the files if this is not given."""
+    since: str | None = Field(None, pattern=_TIME)
+    """Intervals that end by this local time, such as 2017-01-01, are left out."""
+    until: str | None = Field(None, pattern=_TIME)
+    """Intervals that end after this local time are left out."""
     unit: Literal["kWh", "Wh", "kW", "W"] = "kWh"
-    """Unit of the load: energy in the interval (`kWh`, `Wh`) or its mean power (`kW`, `W`)."""
+    """Unit of the readings: energy in the interval (`kWh`, `Wh`) or mean power during it (`kW`,
+    `W`)."""
     cumulative: bool = False
-    """The load column is a cumulative register, whose differences are the load; where it decreases,
-    there is a gap."""
-    max_gap: int = Field(60, ge=0)
-    """Longest gap, in minutes, that is filled with the reading before it, in every column. Windows
-    that touch a longer gap are left out."""
-    allow_negative: bool = False
-    """Accept negative loads, as of a meter with generation behind it."""
+    """The readings are those of a cumulative register: the load is the difference between them,
+    and there is a gap where the register decreases."""
+    decimal: Literal[".", ","] | None = None
+    """Decimal separator. null: detected."""
     missing: list[float | str] = []
     """Values that stand for a missing reading, such as -9999 or `fault`."""
     zero_run: float | None = Field(None, gt=0)
     """Zero load for this many hours or longer is an outage: a gap. null: zeros are readings."""
     max_jump: float | None = Field(None, gt=0)
-    """A load that differs from the median of the five readings before it by more than this multiple
-    of the meter's median load is a gap. null: every load is a reading."""
-    units: dict[str, str] = {}
-    """Units of other columns, by role, where they are not those of `columns`: `°F` or `K`; `km/h`,
-    `mph` or `kn`; `m²` or `ft²`. They are converted. The unit of a column of your own is only
-    named."""
-    timezones: dict[str, str] = {}
-    """Zones of single meters that are not `timezone`, by name (`*` and `?` are wildcards); the
-    first that fits counts."""
+    """A load that differs by more than this multiple of the meter's median load from the median of
+    the five readings before it is a fault: a gap. null: every load is a reading."""
+    duplicates: Literal["first", "last", "mean"] | None = None
+    """Which of several different readings for the same time counts. null: they are an error."""
+    allow_negative: bool = False
+    """Accept negative loads, for example of a meter with generation behind it."""
+    max_gap: int = Field(60, ge=0)
+    """Longest gap that is filled, in minutes. The last reading before the gap is carried forward,
+    in the load and in every other column, so that no forecast uses a later reading. Windows that
+    touch a longer gap are left out."""
     cut: bool = False
-    """With `exports`: keep a meter's longest part without a gap above `max_gap`."""
+    """Keep only the longest part of a meter without a gap above `max_gap`."""
+    only: list[str] = []
+    """Names of the meters that take part (`*` and `?` are wildcards); `{state}` stands for the name
+    of the state. Empty: all."""
+    leave_out: list[str] = []
+    """Names of meters that do not take part (`*` and `?` are wildcards)."""
+    join_files: bool = False
+    """Several exports hold parts of the same meters, such as one file per month. Otherwise, a meter
+    that is in two files is an error."""
+    header: int | None = Field(None, ge=1)
+    """Line of the header. null: the one before the first lines with a date."""
+    encoding: str = "utf-8"
+    """Encoding of text files, such as `cp1252` or `utf-16`."""
+    max_size: float = Field(300, gt=0)
+    """Largest size of a file in MB, decompressed. Larger ones are refused: reading one needs about
+    ten times as much memory."""
     about: Path | None = None
     """CSV file about the meters: a column `client` and columns of your own. Figures use `building
     type` and `climate zone`. null: no file."""
 
-    @model_validator(mode="before")
+    @field_validator("since", "until", mode="before")
     @classmethod
-    def _exports_are_detected(cls, raw: Any) -> Any:
-        if not isinstance(raw, Mapping):
-            return raw
-        detected: dict[str, Any] = {"columns": {}} if raw.get("exports") else {}
-        # YAML reads 2017-01-01 as a date.
-        times = {key: str(raw[key]) for key in ("since", "until") if isinstance(raw.get(key), date)}
-        return {**detected, **raw, **times}
+    def _as_text(cls, value: object) -> object:
+        """YAML reads 2017-01-01 as a date."""
+        return str(value) if isinstance(value, date) else value
 
     @property
     def inputs(self) -> dict[str, str]:

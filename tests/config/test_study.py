@@ -77,7 +77,6 @@ def test_schemes_that_cannot_be_read_are_not_missed_in_the_grid(sharing: object)
         ([1], "the top level must be a block of keys"),
         ({"data": {"states": ["CA", "CA"]}}, "data.states: duplicate 'CA'; list it once"),
         ({"data": {"features": ["weekday", "load"]}}, "must start with 'load'"),
-        ({"data": {"meters": {"columns": {"load": "kWh"}}}}, "'timestamp' is missing"),
         ({"data": {"buildings": {"TX": [1]}}}, "data.buildings.TX: not one of data.states"),
         ({"data": {"comstock": {"release": "../../etc"}}}, "data.comstock.release"),
         ({"data": {"states": ["../x"]}}, "data.states.0"),
@@ -128,7 +127,7 @@ def test_schemes_that_cannot_be_read_are_not_missed_in_the_grid(sharing: object)
         ),
         (
             {"data": {"meters": {"columns": {"timestamp": "t", "load": "kWh", "temprature": "T"}}}},
-            "'temprature' is unknown; allowed: timestamp, load, temperature",
+            "'temprature' is unknown; allowed: timestamp, time_of_day, meter, load, temperature",
         ),
         (
             {"data": {"meters": {"cumulative": True, "unit": "kW"}}},

@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 import yaml
 
+from plfl.config.sections import Meters
 from plfl.config.study import Study
 from plfl.data import meters, source, windows
-from plfl.data.importing import Options, import_meters
+from plfl.data.meters.imported import import_meters
 from plfl.errors import ConfigError, DataError
 from plfl.files import sha256
 
@@ -55,19 +56,10 @@ def single(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("write", "options", "keys"),
+    ("write", "keys"),
     [
         (
             wide,
-            {
-                "missing": ("-9999",),
-                "zero_run": 6.0,
-                "inputs": (("temperature", "weather"), ("floor_area", "area")),
-                "units": (("temperature", "°F"),),
-                "timezones": (("b*", "Etc/GMT+5"),),
-                "since": "2020-02-02",
-                "until": "2020-03-05T06:00",
-            },
             {
                 "missing": [-9999],
                 "zero_run": 6,
@@ -80,7 +72,6 @@ def single(folder: Path) -> None:
         ),
         (
             long,
-            {"unit": "W", "duplicates": "mean", "name": "meter", "load": "W", "stamp": "start"},
             {
                 "unit": "W",
                 "duplicates": "mean",
@@ -88,17 +79,17 @@ def single(folder: Path) -> None:
                 "stamp": "start",
             },
         ),
-        (single, {"register": True, "cut": True}, {"cumulative": True, "cut": True}),
+        (single, {"cumulative": True, "cut": True}),
     ],
     ids=["wide", "long", "one file per meter"],
 )
 def test_a_raw_export_gives_the_windows_of_its_import(
-    tmp_path: Path, write: Any, options: dict[str, Any], keys: dict[str, Any]
+    tmp_path: Path, write: Any, keys: dict[str, Any]
 ) -> None:
     (exports := tmp_path / "raw").mkdir()
     write(exports)
-    given = Options(**{"timezone": "UTC", "format": "parquet"} | options)
-    imported = import_meters([exports], tmp_path / "meters", given)
+    given = Meters.model_validate({"timezone": "UTC"} | keys)
+    imported = import_meters([exports], tmp_path / "meters", given, "parquet")
     folder = Study.parse(yaml.safe_load(imported.block), "import")
     direct = study(exports, **keys)
     expected, found = meters.read(folder.data, "all"), meters.read(direct.data, "all")
@@ -161,7 +152,7 @@ def test_a_meter_is_read_from_a_later_export(tmp_path: Path) -> None:
         ({"columns": {"rain": "mm"}, "features": ["load", "rain"]}, r"data.meters.columns.rain\)"),
         (
             {"only": ["c*"]},
-            r"^data.meters.only c\*: there is no such meter; there are 'b 1', 'a/2'",
+            r"data.meters.only: there is no meter 'c\*'; there are 'b 1', 'a/2'",
         ),
         ({"leave_out": ["*"]}, "data.meters.only and data.meters.leave_out leave no meter"),
         ({"clients": 3}, r"all has 2 of 3 meters \(data.clients\); add exports, or lower"),
@@ -169,7 +160,10 @@ def test_a_meter_is_read_from_a_later_export(tmp_path: Path) -> None:
             {"interval": 15},
             "60 minutes apart, data.meters.interval is 15; set data.meters.interval",
         ),
-        ({"missing": [1.5]}, "set data.meters.allow_negative, data.meters.missing VALUE, or"),
+        (
+            {"missing": [1.5]},
+            r"set data.meters.allow_negative: true, data.meters.missing: \[-1.0\], or",
+        ),
     ],
 )
 def test_a_message_names_the_keys(tmp_path: Path, keys: dict[str, Any], message: str) -> None:
@@ -194,11 +188,7 @@ def test_an_export_that_does_not_exist(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        (
-            {"exports": [], "only": ["a"], "cut": True},
-            "data.meters.only, data.meters.cut: only for",
-        ),
-        ({"cumulative": True, "stamp": "start"}, "set data.meters.stamp to end"),
+        ({"cumulative": True, "stamp": "start"}, "set data.meters.stamp: end"),
         ({"columns": {"time_of_day": "t"}}, "add that as 'timestamp'"),
         ({"columns": {"rain": "mm"}}, "'rain' is unknown"),
         ({"until": "tomorrow"}, "write it as 2017-01-31"),

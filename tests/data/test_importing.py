@@ -15,9 +15,10 @@ import pytest
 import yaml
 
 from plfl.cli.main import main
+from plfl.config.sections import Meters
 from plfl.config.study import Study
 from plfl.data import meters, source
-from plfl.data.importing import Imported, Options, import_meters
+from plfl.data.meters.imported import Imported, import_meters
 from plfl.errors import DataError
 from plfl.files import sha256
 
@@ -48,7 +49,10 @@ def bring(tmp_path: Path) -> Callable[..., Imported]:
         raw = tmp_path / "raw"
         raw.mkdir(exist_ok=True)
         (raw / file).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return import_meters([raw], tmp_path / "meters", Options(**{"timezone": "UTC"} | options))
+        form = options.pop("form", "csv")
+        keys = {"timezone": "UTC"} | options
+        given = Meters.model_validate({k: v for k, v in keys.items() if v is not None})
+        return import_meters([raw], tmp_path / "meters", given, form)
 
     return call
 
@@ -70,7 +74,7 @@ def test_the_folder_is_read_by_a_study(tmp_path: Path, format: Any) -> None:
     raw = tmp_path / "raw.csv"
     raw.write_text("\n".join(["when,A 1,b/c", *text(hours(), loads(), loads(seed=1))]))
     to = tmp_path / "deep" / "meters"
-    imported = import_meters([raw], to, Options(timezone="America/Phoenix", format=format))
+    imported = import_meters([raw], to, Meters(timezone="America/Phoenix"), format)
     assert sorted(path.name for path in to.iterdir()) == [
         *(f"A 1.{format}", f"b-c.{format}", "data.yaml", "import.json")
     ]
@@ -86,7 +90,7 @@ def test_the_folder_is_read_by_a_study(tmp_path: Path, format: Any) -> None:
 def test_the_receipt_tells_where_everything_comes_from(tmp_path: Path) -> None:
     raw = tmp_path / "a.csv"
     raw.write_text("\n".join(["time,kWh,note", *text(hours(), loads(), ["x"] * ROWS)]))
-    import_meters([raw], tmp_path / "m", Options(timezone="UTC", unit="Wh"))
+    import_meters([raw], tmp_path / "m", Meters(timezone="UTC", unit="Wh"))
     receipt = json.loads((tmp_path / "m" / "import.json").read_text())
     (source,) = receipt["sources"]
     assert source["sha256"] == sha256(raw)
@@ -110,11 +114,11 @@ def test_a_long_file_has_a_column_of_names(bring: Callable[..., Imported]) -> No
 def test_a_column_of_numbers_can_name_the_meters(bring: Callable[..., Imported]) -> None:
     stamps = hours().repeat(2)
     lines = ["t,id,value,t2", *text(stamps, [7, 8] * ROWS, loads(2 * ROWS), loads(2 * ROWS))]
-    with pytest.raises(DataError, match="set it with --name: 'id', 'value', 't2'"):
+    with pytest.raises(DataError, match=r"data\.meters\.columns.meter: 'id', 'value', 't2'"):
         bring("all.csv", lines)
-    with pytest.raises(DataError, match="with --load: 'value', 't2'"):
-        bring("all.csv", lines, name="id")
-    imported = bring("all.csv", lines, name="id", load="value")
+    with pytest.raises(DataError, match=r"data\.meters\.columns.load: 'value', 't2'"):
+        bring("all.csv", lines, columns={"meter": "id"})
+    imported = bring("all.csv", lines, columns={"meter": "id", "load": "value"})
     same(load(imported, "8"), hours(), loads(2 * ROWS)[1::2])
 
 
@@ -125,7 +129,7 @@ def test_parts_of_a_meter_in_several_files_are_joined(
     (tmp_path / "raw").mkdir()
     # February 1 to 21, and an overlap of a day.
     (tmp_path / "raw" / "a1.csv").write_text("\n".join(["t,x,y", *lines[:500]]))
-    imported = bring("a0.csv", ["t,x,y", *lines[476:]])
+    imported = bring("a0.csv", ["t,x,y", *lines[476:]], join_files=True)
     same(load(imported, "y"), hours(), loads(seed=1))
     assert imported.meters["x"].done == {"equal duplicates dropped": 24}
 
@@ -136,7 +140,7 @@ def test_parquet_with_and_without_zone(tmp_path: Path) -> None:
     frame = frame.rename(columns={"x": "u", "y": "v"}).tz_localize("Etc/GMT+5")
     frame.rename_axis("timestamp").to_parquet(tmp_path / "aware.parquet")
     raw = [tmp_path / "naive.parquet", tmp_path / "aware.parquet"]
-    imported = import_meters(raw, tmp_path / "m", Options(timezone="UTC"))
+    imported = import_meters(raw, tmp_path / "m", Meters(timezone="UTC"))
     same(load(imported, "x"), hours(), loads())
     same(load(imported, "v"), hours() + pd.Timedelta(hours=5), loads(seed=1))
 
@@ -144,18 +148,18 @@ def test_parquet_with_and_without_zone(tmp_path: Path) -> None:
 def test_spreadsheets(tmp_path: Path) -> None:
     frame = pd.DataFrame({"Zeit": hours(), "x": loads(), "y": loads(seed=1)})
     frame.to_excel(tmp_path / "a.xlsx", index=False, startrow=3)
-    imported = import_meters([tmp_path / "a.xlsx"], tmp_path / "m", Options(timezone="UTC"))
+    imported = import_meters([tmp_path / "a.xlsx"], tmp_path / "m", Meters(timezone="UTC"))
     same(load(imported, "y"), hours(), loads(seed=1))
     assert imported.sources[0]["form"] == "XLSX, header in row 4"
 
 
 def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.xlsx").touch()
-    monkeypatch.setattr("plfl.data.importing.tables.find_spec", lambda name: None)
+    (tmp_path / "a.xlsx").write_bytes(b"PK\3\4")
+    monkeypatch.setattr("plfl.data.meters.tables.find_spec", lambda name: None)
     with pytest.raises(
         DataError, match=r"a.xlsx: XLSX files need openpyxl; pip install plfl\[xlsx\]"
     ):
-        import_meters([tmp_path / "a.xlsx"], tmp_path / "m", Options())
+        import_meters([tmp_path / "a.xlsx"], tmp_path / "m", Meters())
 
 
 # -- text ----------------------------------------------------------------------------------------
@@ -176,7 +180,7 @@ def test_compressed_text_with_a_line_of_units(tmp_path: Path) -> None:
     lines = ["stamp,load", "-,kWh", *text(hours(), loads())]
     with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
         file.write("\n".join(lines))
-    options = Options(timezone="UTC", header=1)
+    options = Meters(timezone="UTC", header=1)
     same(load(import_meters([tmp_path / "a.csv.gz"], tmp_path / "m", options)), hours(), loads())
 
 
@@ -216,7 +220,7 @@ def test_decimals_are_told_from_thousands(
 ) -> None:
     lines = ["t,load", *text(hours(rows=3), values)]
     if expected is None:
-        with pytest.raises(DataError, match=r"line \d: load '.*' may have .* --decimal"):
+        with pytest.raises(DataError, match=r"line \d: load '.*' may have .*data.meters.decimal"):
             bring("a.csv", lines)
     else:
         same(load(bring("a.csv", lines)), hours(rows=3), expected)
@@ -227,7 +231,7 @@ def test_separators_that_may_be_of_thousands_need_the_option(
 ) -> None:
     lines = ["t;load", *text(hours(rows=3), ["1.050", "850", "1.100"])]
     lines = [line.replace(",", ";") for line in lines]
-    with pytest.raises(DataError, match=r"line 2: load '1.050' may have .* --decimal"):
+    with pytest.raises(DataError, match=r"line 2: load '1.050' may have .*data.meters.decimal"):
         bring("a.csv", lines)
     same(load(bring("a.csv", lines, decimal=",")), hours(rows=3), [1050, 850, 1100])
 
@@ -258,8 +262,7 @@ def test_days_that_may_be_months_need_the_option(bring: Callable[..., Imported])
     lines = ["time,load", *text(hours(rows=100), loads(100), form="%m/%d/%Y %H:%M")]
     with pytest.raises(
         DataError,
-        match=r"line 2: '02/01/2020 01:00' can be read in 2 ways.*'%d/%m/%Y %H:%M' or "
-        r"--date-format '%m/%d/%Y %H:%M'",
+        match=r"line 2: '02/01/2020 01:00' can be read in 2 ways.*'%d/%m/%Y %H:%M' or ",
     ):
         bring("a.csv", lines)
     imported = bring("a.csv", lines, date_format="%m/%d/%Y %H:%M")
@@ -288,7 +291,8 @@ def test_parts_with_and_without_an_offset_are_joined(
     (tmp_path / "raw").mkdir()
     aware = [line.replace(":00,", ":00Z,", 1) for line in lines[400:]]
     (tmp_path / "raw" / "b.csv").write_text("\n".join(["t,x,y", *aware]))
-    same(load(bring("a.csv", ["t,x,y", *lines[:400]]), "y"), hours(), loads(seed=1))
+    imported = bring("a.csv", ["t,x,y", *lines[:400]], join_files=True)
+    same(load(imported, "y"), hours(), loads(seed=1))
 
 
 def test_midnight_at_the_end_of_a_day(bring: Callable[..., Imported]) -> None:
@@ -305,9 +309,11 @@ def test_midnight_at_the_end_of_a_day(bring: Callable[..., Imported]) -> None:
 def test_the_time_is_chosen_among_several(bring: Callable[..., Imported]) -> None:
     stamps = hours()
     lines = ["from,to,load", *text(stamps - pd.Timedelta(hours=1), stamps, loads())]
-    with pytest.raises(DataError, match=r"choose with --time .*: 'from', 'to'"):
+    with pytest.raises(
+        DataError, match=r"choose it in data.meters.columns.timestamp.*: 'from', 'to'"
+    ):
         bring("a.csv", lines)
-    imported = bring("a.csv", lines, time=("from",), stamp="start")
+    imported = bring("a.csv", lines, columns={"timestamp": "from"}, stamp="start")
     same(load(imported), stamps, loads())
 
 
@@ -326,10 +332,10 @@ def test_unsorted_lines_are_sorted(bring: Callable[..., Imported]) -> None:
 
 
 def test_stamps_without_offset_need_a_zone(bring: Callable[..., Imported]) -> None:
-    with pytest.raises(DataError, match=r"a.csv: the stamps have no UTC offset .*--timezone"):
+    with pytest.raises(
+        DataError, match=r"a.csv: the stamps have no UTC offset .*data.meters.timezone"
+    ):
         bring("a.csv", ["t,load", *text(hours(), loads())], timezone=None)
-    with pytest.raises(DataError, match=r"--timezone: 'Europe/Berln' is not .*'Europe/Berlin'"):
-        bring("a.csv", ["t,load", *text(hours(), loads())], timezone="Europe/Berln")
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Europe/Berlin", "Australia/Sydney"])
@@ -381,7 +387,9 @@ def test_a_reading_in_the_skipped_hour_refutes_the_zone(bring: Callable[..., Imp
 def test_a_fixed_zone_for_a_clock_that_changes_is_found(bring: Callable[..., Imported]) -> None:
     utc = pd.date_range("2021-10-01", "2021-11-20", freq="h", tz="UTC")
     lines = text(utc.tz_convert("Europe/Berlin").tz_localize(None), loads(len(utc)))
-    with pytest.raises(DataError, match=r"daylight saving time, set --timezone \(Europe/Berlin\)"):
+    with pytest.raises(
+        DataError, match=r"daylight saving time, set data.meters.timezone \(Europe/Berlin\)"
+    ):
         bring("a.csv", ["t,load", *lines], timezone="Etc/GMT-1")
 
 
@@ -389,7 +397,10 @@ def test_a_gap_where_clocks_change_is_noted(bring: Callable[..., Imported]) -> N
     utc = pd.date_range("2021-03-01", "2021-04-20", freq="h", tz="UTC")
     lines = text(utc.tz_convert("Europe/Berlin").tz_localize(None), loads(len(utc)))
     done = bring("a.csv", ["t,load", *lines], timezone="Etc/GMT-1").meters["a"].done
-    assert done["gap of an hour when clocks change in Europe/Berlin (is --timezone right?)"] == 1
+    assert (
+        done["gap of an hour when clocks change in Europe/Berlin (is data.meters.timezone right?)"]
+        == 1
+    )
 
 
 # -- readings ------------------------------------------------------------------------------------
@@ -414,7 +425,7 @@ def test_registers_become_differences(bring: Callable[..., Imported]) -> None:
     register = 1000 + loads().cumsum()
     register[500:] -= 900  # a new meter
     lines = ["t,load", *text(hours(), register)]
-    imported = bring("a.csv", lines, register=True)
+    imported = bring("a.csv", lines, cumulative=True)
     expected = loads()[1:].copy()
     expected[499] = np.nan
     same(load(imported), hours()[1:], expected)
@@ -426,15 +437,8 @@ def test_energy_across_a_gap_of_a_register_is_not_one_reading(
 ) -> None:
     lines = text(hours(), loads().cumsum())
     del lines[100]
-    series = load(bring("a.csv", ["t,load", *lines], register=True, max_gap=120))
+    series = load(bring("a.csv", ["t,load", *lines], cumulative=True, max_gap=120))
     assert list(series[series.isna()].index) == list(hours()[100:102].tz_localize("UTC"))
-
-
-def test_registers_need_energy(bring: Callable[..., Imported]) -> None:
-    lines = ["t,load", *text(hours(), loads())]
-    for wrong in ({"unit": "kW"}, {"stamp": "start"}):
-        with pytest.raises(DataError, match="--register needs readings in kWh or Wh"):
-            bring("a.csv", lines, register=True, **wrong)
 
 
 @pytest.mark.parametrize("minutes", [1, 5, 10])
@@ -442,7 +446,7 @@ def test_short_intervals_are_summed(bring: Callable[..., Imported], minutes: int
     stamps = pd.date_range("2020-01-01", periods=24 * 60, freq=f"{minutes}min")
     power = loads(len(stamps))
     lines = ["t,load", *text(stamps, power)]
-    with pytest.raises(DataError, match=f"are {minutes} minutes apart; set --interval"):
+    with pytest.raises(DataError, match=f"are {minutes} minutes apart; set data.meters.interval"):
         bring("a.csv", lines, unit="kW", stamp="start")
     series = load(bring("a.csv", lines, unit="kW", stamp="start", interval=60))
     per_hour = power.reshape(-1, 60 // minutes).mean(axis=1)
@@ -457,8 +461,8 @@ def test_an_hour_with_a_missing_part_is_a_gap(bring: Callable[..., Imported]) ->
     assert list(series.index[series.isna()]) == [pd.Timestamp("2020-01-02 02:00+00:00")]
 
 
-@pytest.mark.parametrize("missing", [("-9999",), ("-9999.0",), ("offline", "-9999")])
-def test_sentinels_are_gaps(bring: Callable[..., Imported], missing: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("missing", [["-9999"], [-9999.0], ["offline", "-9999"]])
+def test_sentinels_are_gaps(bring: Callable[..., Imported], missing: list[Any]) -> None:
     values = list(map(str, loads()))
     values[50], values[60] = "-9999", "offline" if "offline" in missing else "NaN"
     lines = ["t,load", *text(hours(), values)]
@@ -487,7 +491,7 @@ def test_different_duplicates_need_a_rule(
     with pytest.raises(
         DataError,
         match=r"line 33: a: 3 at 2020-02-02 07:00:00, but 5 in .*line 34 \(1 such times\)"
-        r".*--duplicates first, last or mean",
+        r".*data.meters.duplicates: first, last or mean",
     ):
         bring("a.csv", ["t,load", *lines])
     imported = bring("a.csv", ["t,load", *lines], duplicates=rule)
@@ -522,7 +526,7 @@ def test_a_negative_load_is_told_with_its_line(bring: Callable[..., Imported]) -
     values[50] = -3
     lines = text(hours(), values)
     del lines[30:33]
-    with pytest.raises(DataError, match=r"a\.csv: line 49: a: 1 negative value, first -3 kWh"):
+    with pytest.raises(DataError, match=r"a\.csv: line 49: a: 1 negative value, first -3"):
         bring("a.csv", ["t,load", *lines])
 
 
@@ -544,14 +548,14 @@ def test_only_the_chosen_span_is_written(bring: Callable[..., Imported]) -> None
     local = load(imported).tz_convert("Europe/Berlin").index
     assert local[0] == pd.Timestamp("2020-02-03 01:00", tz="Europe/Berlin")
     assert local[-1] == pd.Timestamp("2020-02-04 06:00", tz="Europe/Berlin")
-    assert imported.meters["a"].done["readings before --from or after --until"] == ROWS - 30
+    assert imported.meters["a"].done["outside since and until"] == ROWS - 30
 
 
 def test_meters_may_have_zones_of_their_own(tmp_path: Path) -> None:
     for name in ("north-1", "north-2", "south"):
         lines = ["t,load", *text(hours(), loads())]
         (tmp_path / f"{name}.csv").write_text("\n".join(lines), encoding="utf-8")
-    options = Options(timezones=(("north*", "Europe/Berlin"), ("south", "Etc/GMT+5")))
+    options = Meters(timezones={"north*": "Europe/Berlin", "south": "Etc/GMT+5"})
     imported = import_meters([tmp_path], tmp_path / "m", options)
     assert load(imported, "north-2").index[0].hour == 0
     assert load(imported, "south").index[0].hour == 6
@@ -561,8 +565,8 @@ def test_meters_may_have_zones_of_their_own(tmp_path: Path) -> None:
     tables = read_block(imported)
     # The model sees each meter's own time of day, in standard time.
     assert all(table.index[0] == hours()[0] for table in tables.values())
-    with pytest.raises(DataError, match="--timezone west: there is no such meter"):
-        import_meters([tmp_path], tmp_path / "n", Options(timezones=(("west", "UTC"),)))
+    with pytest.raises(DataError, match=r"there is no meter 'west'"):
+        import_meters([tmp_path], tmp_path / "n", Meters(timezones={"west": "UTC"}))
 
 
 def read_block(imported: Imported) -> dict[str, pd.DataFrame]:
@@ -577,9 +581,9 @@ def test_further_columns_become_inputs(bring: Callable[..., Imported], format: A
     lines[7] = lines[7].replace(",7,", ",-9999,")
     del lines[20:30]
     imported = bring(
-        *("a.csv", ["t,x,GHI,Ta", *lines]),
-        **{"inputs": (("radiation", "GHI"), ("temperature", "Ta")), "missing": ("-9999",)},
-        **{"units": (("radiation", "W/m²"), ("temperature", "°F")), "format": format},
+        *("a.csv", ["t,load,GHI,Ta", *lines]),
+        **{"columns": {"radiation": "GHI", "temperature": "Ta"}, "missing": ["-9999"]},
+        **{"units": {"radiation": "W/m²", "temperature": "°F"}, "form": format},
     )
     assert imported.sources[0]["inputs"] == {"radiation": "GHI", "temperature": "Ta"}
     found = yaml.safe_load(imported.block)["data"]
@@ -597,39 +601,38 @@ def test_inputs_are_means_over_longer_intervals(tmp_path: Path) -> None:
     stamps = pd.date_range("2020-01-01 00:15", periods=400, freq="15min")
     lines = text(stamps, loads(400), np.arange(400) % 4)
     (tmp_path / "a.csv").write_text("\n".join(["t,load,people", *lines]), encoding="utf-8")
-    options = Options(timezone="UTC", interval=60, inputs=(("occupancy", "people"),))
+    options = Meters(timezone="UTC", interval=60, columns={"occupancy": "people"})
     imported = import_meters([tmp_path / "a.csv"], tmp_path / "m", options)
     np.testing.assert_array_equal(imported.meters["a"].inputs["occupancy"], 1.5)
 
 
-def test_options_that_cannot_be_followed_are_all_told(tmp_path: Path) -> None:
-    options = Options(
-        **{"timezone": "Moon", "since": "soon", "inputs": (("load", "x"), ("temperature", "y"))},
-        **{"units": (("wind_speed", "kn"), ("temperature", "°R"))},
-    )
-    with pytest.raises(DataError) as raised:
-        import_meters([tmp_path], tmp_path / "m", options)
-    problems = str(raised.value).splitlines()
-    assert len(problems) == 5
-    for problem, words in zip(
-        problems,
-        ["--timezone: 'Moon'", "--from: 'soon'", "--input load", "wind_speed", "'°R' is unknown"],
-        strict=True,
+def test_options_that_cannot_be_followed_are_all_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--timezone", "Moon", "--since", "2017-13-01", "--columns", "temperature=y"]
+    given += ["--units", "wind_speed=kn", "--units", "temperature=°R", "--columns", "weekday=x"]
+    given += ["--max-gap", "-1", "--encoding", "hex", "--cumulative", "--unit", "kW"]
+    assert main(["data", "import", str(tmp_path), "--to", str(tmp_path / "m"), *given]) == 2
+    problems = capsys.readouterr().err.splitlines()
+    for words in (
+        *("--timezone: 'Moon'", "--since: '2017-13-01'", "--columns: 'weekday'", "--encoding"),
+        *("--units: 'wind_speed'", "'°R' is unknown", "--max-gap: ", "--cumulative: a register"),
     ):
-        assert words in problem
+        assert sum(words in problem for problem in problems) == 1, (words, problems)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_column_of_inputs_is_named(bring: Callable[..., Imported]) -> None:
-    with pytest.raises(DataError, match=r"has no column 'GHJ' \(--input radiation\)"):
+    with pytest.raises(DataError, match=r"has no column 'GHJ' \(data.meters.columns.radiation\)"):
         bring(
             "a.csv",
             ["t,load,GHI", *text(hours(), loads(), loads())],
-            inputs=(("radiation", "GHJ"),),
+            columns={"radiation": "GHJ"},
         )
 
 
 def test_a_meter_without_readings_is_told(bring: Callable[..., Imported]) -> None:
-    with pytest.raises(DataError, match=r"a: no readings; --leave-out 'a'"):
+    with pytest.raises(DataError, match=r"a: no readings; data.meters.leave_out: \[a\]"):
         bring("a.csv", ["t,load", "2021-03-28 02:30,0"], timezone="Europe/Berlin")
 
 
@@ -637,13 +640,12 @@ def test_a_raised_max_gap_is_in_the_configuration(bring: Callable[..., Imported]
     lines = text(hours(), loads())
     del lines[100:103]
     imported = bring("a.csv", ["t,load", *lines], max_gap=180)
-    assert imported.meters["a"].longest == 180
     assert yaml.safe_load(imported.block)["data"]["meters"]["max_gap"] == 180
 
 
 def test_negative_load_needs_the_option(bring: Callable[..., Imported]) -> None:
     lines = ["t,load", *text(hours(), loads() - 1.5)]
-    with pytest.raises(DataError, match=r"a: \d+ negative values.*--allow-negative"):
+    with pytest.raises(DataError, match=r"a: \d+ negative values.*data.meters.allow_negative"):
         bring("a.csv", lines)
     imported = bring("a.csv", lines, allow_negative=True)
     assert yaml.safe_load(imported.block)["data"]["meters"]["allow_negative"] is True
@@ -676,9 +678,9 @@ def test_all_problems_of_all_files_are_told_and_nothing_is_written(
         "d": "d.csv: line 22 has 3 fields, the header has 2 (1 such lines)",
         "e": "e: ",
         "f": "f.csv: no header followed by lines with a date",
-        "g": "g: all values are 1 kWh; --leave-out 'g'",
-        "h": "h.csv: is not UTF-8 text",
-        "i": "i.parquet: cannot be read",
+        "g": "g: all values are 1 kWh; data.meters.leave_out: [g]",
+        "h": "h.csv: is not utf-8 text",
+        "i": "i.parquet: no header followed by",
     }.items():
         message = message.replace("1.654", str(loads()[20]))
         assert sum(message in problem for problem in problems) == 1, (file, problems)
@@ -687,9 +689,9 @@ def test_all_problems_of_all_files_are_told_and_nothing_is_written(
 
 def test_meters_are_chosen_by_name(bring: Callable[..., Imported]) -> None:
     lines = ["t,north_1,north_2,south", *text(hours(), loads(), loads(seed=1), ["0"] * ROWS)]
-    with pytest.raises(DataError, match=r"--only west\*: there is no such meter"):
-        bring("a.csv", lines, only=("west*",))
-    imported = bring("a.csv", lines, only=("north*",), leave_out=("*_2",))
+    with pytest.raises(DataError, match=r"data.meters.only: there is no meter 'west"):
+        bring("a.csv", lines, only=["west*"])
+    imported = bring("a.csv", lines, only=["north*"], leave_out=["*_2"])
     assert list(imported.meters) == ["north_1"]
 
 
@@ -698,9 +700,11 @@ def test_files_of_one_column_are_named_by_load(tmp_path: Path) -> None:
         lines = text(hours(), loads(seed=seed), loads(seed=seed + 9))
         (tmp_path / f"{name}.csv").write_text("\n".join(["t,kWh,celsius", *lines]))
     raw = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    with pytest.raises(DataError, match=r"if several columns or files are mixed up, set --load"):
-        import_meters(raw, tmp_path / "m", Options(timezone="UTC"))
-    imported = import_meters(raw, tmp_path / "m", Options(timezone="UTC", load="kWh"))
+    with pytest.raises(
+        DataError, match=r"if every file holds one meter, set data.meters.columns: \{load: kWh\}"
+    ):
+        import_meters(raw, tmp_path / "m", Meters(timezone="UTC"))
+    imported = import_meters(raw, tmp_path / "m", Meters(timezone="UTC", columns={"load": "kWh"}))
     same(load(imported, "b"), hours(), loads(seed=1))
     assert list(imported.meters) == ["a", "b"]
 
@@ -709,10 +713,10 @@ def test_an_existing_folder_and_missing_files_are_refused(tmp_path: Path) -> Non
     (tmp_path / "m").mkdir()
     with pytest.raises(DataError, match=r"x.csv: the file does not exist; check .*\n.*y.pdf: "):
         (tmp_path / "y.pdf").touch()
-        import_meters([tmp_path / "x.csv", tmp_path / "y.pdf"], tmp_path / "m", Options())
+        import_meters([tmp_path / "x.csv", tmp_path / "y.pdf"], tmp_path / "m", Meters())
     (tmp_path / "m" / "old.csv").touch()
     with pytest.raises(DataError, match=r"m: exists; remove it or choose another folder with --to"):
-        import_meters([], tmp_path / "m", Options())
+        import_meters([], tmp_path / "m", Meters())
 
 
 def test_different_intervals_need_the_option(
@@ -722,7 +726,7 @@ def test_different_intervals_need_the_option(
     stamps = pd.date_range("2020-02-01", periods=400, freq="15min")
     (tmp_path / "raw" / "b.csv").write_text("\n".join(["t,load", *text(stamps, loads(400))]))
     lines = ["t,load", *text(hours(), loads())]
-    with pytest.raises(DataError, match=r"different intervals; set --interval 60"):
+    with pytest.raises(DataError, match=r"different intervals; set data.meters.interval: 60"):
         bring("a.csv", lines)
     assert {meter.minutes for meter in bring("a.csv", lines, interval=60).meters.values()} == {60}
 
@@ -746,10 +750,10 @@ def test_the_command_prints_what_it_did_and_check_accepts_it(
     said = capsys.readouterr().out
     assert "raw.csv: text, header in line 1, separator ,, wide, stamps %m/%d/%Y %H:%M" in said
     assert (
-        "a: 960 readings, 2020-02-01 to 2020-03-11; missing: 1, gaps: 1, longest gap: 60 min"
-        in said
+        "a: 960 readings, 2020-02-01 to 2020-03-12; missing: 1, gaps: 1, "
+        "longest gap: 60 minutes from 2020-02-01 08:00" in said
     )
-    assert "b: 960 readings, 2020-02-01 to 2020-03-11; nothing changed" in said
+    assert "b: 960 readings, 2020-02-01 to 2020-03-12; nothing changed" in said
     study = said.partition("that of `plfl init meters`:\n\n")[2]
     assert yaml.safe_load(study)["data"]["clients"] == 2
     Path("study.yaml").write_text(study)

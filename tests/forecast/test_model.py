@@ -187,10 +187,10 @@ def test_what_is_refused(model: ForecastModel) -> None:
 
 def test_a_file_of_another_interval_is_refused(model: ForecastModel) -> None:
     pd.read_csv("meters/a.csv").iloc[::2].to_csv("half.csv", index=False)
-    with pytest.raises(DataError, match="30 minutes apart"):
+    with pytest.raises(DataError, match=r"half\.csv"):
         model.read(Path("half.csv"))
     pd.read_csv("meters/a.csv").drop(columns="out").to_csv("bare.csv", index=False)
-    with pytest.raises(DataError, match=r"column .out. .* is missing"):
+    with pytest.raises(DataError, match=r"has no column .out."):
         model.read(Path("bare.csv"))
 
 

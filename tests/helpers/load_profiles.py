@@ -36,5 +36,5 @@ def check(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.records
 
     eastern = study.meters.model_copy(update={"timezone": "America/New_York"})
-    with pytest.raises(DataError, match=r"is skipped when clocks go forward.*Etc/GMT\+5"):
+    with pytest.raises(DataError, match=r"does not exist in America.New_York.*Etc/GMT\+5"):
         meters.read_file(folder / "460.parquet", eastern)

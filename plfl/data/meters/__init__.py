@@ -1,5 +1,7 @@
-"""The user's own meters: a folder of CSV or Parquet files, or raw exports, become the clients'
-series.
+"""The user's own meters: a folder of files, or raw exports, become the clients' series.
+
+A folder of clean files is an export that needs no keys: one reader (`plfl.data.meters.exports`)
+reads both, for a study and for `plfl data import`.
 
 All work is done in UTC, where the grid of every meter is regular: local time skips an hour in
 spring and repeats one in autumn. The resulting series are indexed by local *standard* time, which
@@ -8,182 +10,145 @@ except for the hour of daylight saving time.
 """
 
 import logging
+from glob import escape
 from pathlib import Path
 
 import pandas as pd
 
-from plfl.config.features import FEATURES, UNITS
 from plfl.config.sections import Data, Meters
-from plfl.data.meters import folder
-from plfl.data.meters.columns import constant, numbers, read_columns
-from plfl.data.meters.faults import without_jumps, without_outages
-from plfl.data.meters.folder import SUFFIXES, client_name, is_series, known
-from plfl.data.meters.series import STATIC, collected, finished
-from plfl.data.meters.stamps import check_grid, interval_ends, parse, zone_named
-from plfl.errors import DataError
+from plfl.data.meters.cleaning import EXPECTED
+from plfl.data.meters.exports import Exports, read_exports
+from plfl.data.meters.imported import file_names
+from plfl.data.meters.layout import check_chosen
+from plfl.data.meters.paths import client_name, is_series, known
+from plfl.data.meters.paths import of_state as files
+from plfl.data.meters.series import collected, finished
+from plfl.errors import DataError, did_you_mean
 
-__all__ = [
-    "SUFFIXES",
-    "client_name",
-    "clients",
-    "files",
-    "is_series",
-    "known",
-    "read",
-    "read_file",
-]
+__all__ = ["client_name", "clients", "files", "is_series", "known", "read", "read_file"]
 
 logger = logging.getLogger(__name__)
 
-_KWH = {"kWh": 1.0, "Wh": 1e-3, "kW": 1.0, "W": 1e-3}
-
-
-def files(data: Data, state: str) -> list[Path]:
-    """The files that the series of a state's clients are read from.
-
-    Raises:
-        DataError: see `folder.files`, or a raw export does not exist.
-    """
-    if data.meters.exports:
-        from plfl.data.meters import exports  # which imports modules of this package
-
-        return exports.files(data.meters, state)
-    return folder.files(data, state)
-
 
 def clients(data: Data, state: str) -> dict[str, Path]:
-    """The names of a state's clients, in order, and the file of each.
+    """The names of a state's clients, in order, and the first file with readings of each.
 
     Raises:
         DataError: see `files`; exports are read, and the message lists what is wrong with them.
     """
-    if data.meters.exports:
-        from plfl.data.meters import exports
-
-        return exports.clients(data, state)
-    return {client_name(path): path for path in folder.files(data, state)}
+    if not data.meters.exports:
+        return {client_name(path): path for path in files(data, state)}
+    exports = _read(data, state)
+    return {client: exports.files[name] for client, name in _chosen(exports, data, state).items()}
 
 
 def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
-    """The series of a state's clients, by name; see `read_file`.
+    """The series of a state's clients, by name.
+
+    Those of exports have the names of the files that `plfl data import` would write. The first
+    `data.clients` in alphabetical order take part. Faults that the configuration names become
+    gaps. In gaps of up to `meters.max_gap` minutes, the last reading before the gap is carried
+    forward, so that no value depends on a later one. Longer gaps stay NaN. Warnings report all of
+    this. Rows before the first complete row and after the last one are removed.
+
+    Returns:
+        For each client `load` (kWh in the interval) and the other mapped columns, float64, indexed
+        by `timestamp`: naive local standard time at the end of each interval, regular and unique.
+        `attrs` has the number of `gaps` in the load, of readings `filled` there and of those left
+        `missing`.
 
     Raises:
-        DataError: see `files` and `read_file`; the message lists the errors of all files.
+        DataError: see `files`, or something is wrong or not certain; the message lists the problems
+            of all files, with the line of the file and the keys to set.
     """
-    if data.meters.exports:
-        from plfl.data.meters import exports
-
-        return exports.read(data, state)
+    exports = _read(data, state)
     found: dict[str, pd.DataFrame] = {}
-    problems = []
-    for path in folder.files(data, state):
-        try:
-            found[client_name(path)] = read_file(path, data.meters)
-        except DataError as error:
-            problems.append(str(error))
+    problems: list[str] = []
+    for client, name in _chosen(exports, data, state).items():
+        with collected(problems):
+            found[client] = _series(exports, name, data.meters)
     if problems:
         raise DataError("\n".join(problems))
     return found
 
 
 def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataFrame:
-    """The series of one meter.
+    """The series of one meter in a file of the study's layout; see `read`.
 
-    If the study reads raw exports, the file is one, in the same layout.
-
-    Faults that the configuration names (`missing`, `zero_run`, `max_jump`) become gaps. In gaps of
-    up to `meters.max_gap` minutes, the last reading before the gap is carried forward, so that no
-    value depends on a later one. Longer gaps stay NaN. Warnings report all of this. Rows before the
-    first complete row and after the last one are removed.
+    The file may be a further one, for which `meters.since` and `until` do not count.
 
     Args:
         path: the file.
-        meters: how it is laid out.
+        meters: its layout.
         client: the name of the meter; None: that of the file.
 
-    Returns:
-        `load` (kWh in the interval) and the other mapped columns, float64, indexed by `timestamp`:
-        naive local standard time at the end of each interval, regular and unique. `attrs` has
-        the number of `gaps` in the load, of readings `filled` there and of those left `missing`.
+    Raises:
+        DataError: the file cannot be used, or has no such meter.
+    """
+    client = client or client_name(path)
+    # The client is named like a file, in which a hyphen can stand for another character.
+    only = [escape(client).replace("-", "?")]
+    zone = {"timezone": meters.timezone_of(client), "timezones": {}}
+    chosen = {"only": only, "leave_out": [], "since": None, "until": None}
+    meters = meters.model_copy(update=zone | chosen)
+    exports = read_exports([path], meters, meters.interval, {path: client})
+    if exports.names and client not in file_names(exports.names).values():
+        raise DataError(
+            f"{path}: has no meter {client!r}; it has {', '.join(map(repr, exports.names))}; "
+            f"choose one (plfl forecast --client){did_you_mean(client, exports.names)}"
+        )
+    _refuse(exports)
+    return _series(exports, _by_client(exports)[client], meters)
+
+
+def _read(data: Data, state: str) -> Exports:
+    """What is in the files of a state.
 
     Raises:
-        DataError: the file cannot be used; the message has a line for what is wrong with the stamps
-            and for each column, with the line of the file and the remedy.
+        DataError: something is wrong or not certain.
     """
+    meters = data.meters
+    only = [pattern.replace("{state}", state) for pattern in meters.only]
+    meters = meters.model_copy(update={"only": only})
+    exports = read_exports(files(data, state), meters, meters.interval)
     if meters.exports:
-        from plfl.data.meters import exports
+        with collected(exports.problems):
+            check_chosen(exports.names, meters)
+    _refuse(exports)
+    return exports
 
-        return exports.read_file(path, meters, client or client_name(path))
-    raw = read_columns(path, meters.columns, meters.header or 1)
-    if len(raw) < 2:
+
+def _refuse(exports: Exports) -> None:
+    if exports.problems:
+        raise DataError("\n".join(exports.problems))
+
+
+def _by_client(exports: Exports) -> dict[str, str]:
+    """The names of the meters, by the names that the import would give to their files."""
+    return {client: name for name, client in file_names(list(exports.meters)).items()}
+
+
+def _chosen(exports: Exports, data: Data, state: str) -> dict[str, str]:
+    """The meters of a state's clients, by the name of the client.
+
+    Raises:
+        DataError: there are too few.
+    """
+    if not data.meters.exports:
+        return {name: name for name in exports.meters}
+    named = _by_client(exports)
+    # As files of a folder are in order.
+    clients = sorted(named, key=lambda client: f"{client}.csv")[: data.clients]
+    if len(clients) < data.clients:
         raise DataError(
-            f"{path}: holds fewer than two readings; a series needs at least two; replace the file"
+            f"data.meters.exports: {state} has {len(named)} of {data.clients} meters "
+            f"(data.clients); add exports, or lower data.clients to {len(named)}"
         )
-    zone = zone_named(meters.timezone_of(client or client_name(path)))
-    problems: list[str] = []
-    with collected(problems):
-        stamps = parse(path, raw["timestamp"], meters.date_format)
-        ends = interval_ends(path, raw.index, stamps, meters, zone)
-        check_grid(path, raw.index, stamps, ends, meters, zone)
-
-    # Known features first, in their order.
-    roles = [role for role in dict.fromkeys([*FEATURES, *map(str, raw)]) if role in raw]
-    series: dict[str, pd.Series] = {}
-    constants: dict[str, float] = {}
-    for role in roles:
-        with collected(problems):
-            if role in STATIC:
-                constants[role] = constant(path, _values(path, raw[role], meters))
-            elif role != "timestamp":
-                series[role] = _values(path, raw[role], meters)
-    if problems:
-        raise DataError("\n".join(problems))
-    grid = pd.date_range(ends[0], ends[-1], freq=f"{meters.interval}min", name="timestamp")
-    table = pd.DataFrame(series).set_axis(ends).reindex(grid)
-    if meters.cumulative:
-        table = _differences(path, table)
-    table["load"] = _without_faults(path, table["load"], meters)
-    hours = meters.interval / 60 if meters.unit in ("kW", "W") else 1.0
-    table["load"] *= _KWH[meters.unit] * hours
-    return finished(path, table, constants, meters, zone)
+    return {client: named[client] for client in clients}
 
 
-def _values(path: Path, column: pd.Series, meters: Meters) -> pd.Series:
-    """A column as numbers in the unit of its feature, NaN where a reading is missing."""
-    role = str(column.name)
-    words = [str(word).strip().lower() for word in meters.missing]
-    values = numbers(path, column, words)
-    values = values.mask(values.isin([one for one in meters.missing if not isinstance(one, str)]))
-    if role in meters.units and role in UNITS:
-        factor, summand = UNITS[role][meters.units[role]]
-        values = values * factor + summand
-    return values
-
-
-def _differences(path: Path, table: pd.DataFrame) -> pd.DataFrame:
-    """The readings after the first one, with differences of a cumulative load."""
-    later = table.iloc[1:].copy()
-    later["load"] = table["load"].diff().iloc[1:]
-    back = later["load"] < 0
-    if back.any():
-        logger.warning(
-            "%s: the register steps back %d times, first at %s; these intervals become gaps",
-            *(path, back.sum(), back.idxmax()),
-        )
-    later["load"] = later["load"].mask(back)
-    return later
-
-
-def _without_faults(path: Path, load: pd.Series, meters: Meters) -> pd.Series:
-    """The load with gaps where it jumps and in outages; a warning reports them."""
-    cleaned = load
-    if meters.max_jump is not None:
-        cleaned = without_jumps(cleaned, meters.max_jump)
-    if meters.zero_run is not None:
-        cleaned = without_outages(cleaned, meters.interval, meters.zero_run)
-    if faults := int(cleaned.isna().sum() - load.isna().sum()):
-        logger.warning(
-            "%s: load: %d readings are faults (data.meters.max_jump, zero_run) and become gaps",
-            *(path, faults),
-        )
-    return cleaned
+def _series(exports: Exports, name: str, meters: Meters) -> pd.DataFrame:
+    meter, where = exports.meters[name], f"{exports.files[name]}: {name}"
+    if done := [f"{what}: {n}" for what, n in meter.done.items() if what not in EXPECTED]:
+        logger.warning("%s: %s", where, ", ".join(done))
+    return finished(where, meter, meters)

@@ -2,7 +2,6 @@
 
 import logging
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -14,16 +13,13 @@ from plfl.errors import DataError
 logger = logging.getLogger(__name__)
 
 
-def fill_gaps(
-    path: Path | str, table: pd.DataFrame, meters: Meters, zone: ZoneInfo
-) -> pd.DataFrame:
+def fill_gaps(path: Path | str, table: pd.DataFrame, meters: Meters) -> pd.DataFrame:
     """The table from its first to its last complete row, with its short gaps filled.
 
     Args:
         path: the file, for messages.
-        table: the columns on a regular grid in UTC, with NaN where a reading is missing.
+        table: the columns on a regular grid, with NaN where a reading is missing.
         meters: `max_gap` is the longest gap that is filled.
-        zone: the time zone of the messages.
 
     Returns:
         The table; `attrs` has the number of `gaps` in the load, of readings `filled` there and of
@@ -52,31 +48,41 @@ def fill_gaps(
             (long, "left unfilled; windows that touch a gap are not used"),
         ):
             if which.any():
-                _report(path, table, role, (starts[which], lengths[which]), fate, meters, zone)
+                logger.warning(
+                    "%s: %s: %s in %s %s, the longest %s",
+                    *(path, role, counted(int(lengths[which].sum()), "missing reading")),
+                    *(counted(int(which.sum()), "gap"), fate),
+                    _longest(table.index, starts[which], lengths[which], meters.interval),
+                )
     gaps = runs(table["load"].isna().to_numpy())[1]
     missing = int(filled["load"].isna().sum())
     filled.attrs = {"gaps": len(gaps), "filled": int(gaps.sum()) - missing, "missing": missing}
     return filled
 
 
-def _report(
-    path: Path | str,
-    table: pd.DataFrame,
-    role: str,
-    gaps: tuple[np.ndarray, np.ndarray],
-    fate: str,
-    meters: Meters,
-    zone: ZoneInfo,
-) -> None:
-    starts, lengths = gaps
-    longest = int(lengths.argmax())
-    since = table.index[starts[longest]].tz_convert(zone).isoformat(" ", "minutes")
-    logger.warning(
-        "%s: %s: %s in %s %s, the longest %d minutes from %s on",
-        *(path, role, counted(int(lengths.sum()), "missing reading"), counted(len(lengths), "gap")),
-        fate,
-        *(lengths[longest] * meters.interval, since),
-    )
+def longest_gap(values: pd.Series, minutes: int) -> str:
+    """The longest gap of a series in words, such as `58.5 days from 2017-01-31 23:45`.
+
+    Args:
+        values: readings on a regular grid, with NaN in gaps.
+        minutes: its step.
+
+    Returns:
+        The words; empty if there is no gap.
+    """
+    starts, lengths = runs(values.isna().to_numpy())
+    return _longest(values.index, starts, lengths, minutes) if len(starts) else ""
+
+
+def _longest(index: pd.Index, starts: np.ndarray, lengths: np.ndarray, minutes: int) -> str:
+    at = int(lengths.argmax())
+    total = int(lengths[at]) * minutes
+    words = f"{total} minutes"
+    if total >= 2 * 24 * 60:
+        words = f"{total / 24 / 60:.3g} days"
+    elif total > 2 * 60:
+        words = f"{total / 60:.3g} hours"
+    return f"{words} from {index[starts[at]]:%Y-%m-%d %H:%M}"
 
 
 def runs(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

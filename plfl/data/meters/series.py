@@ -1,47 +1,42 @@
-"""From the readings of a meter in UTC to the series that windows are made of."""
+"""From a clean meter to the series that windows are made of."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pandas as pd
 
+from plfl.config.features import FEATURES
 from plfl.config.sections import Meters
 from plfl.data.checks import check_finite, check_load
+from plfl.data.meters.cleaning import STATIC, Meter
 from plfl.data.meters.gaps import fill_gaps
 from plfl.data.meters.stamps import standard_offset
 from plfl.errors import DataError
 
-STATIC = ("floor_area", "wall_area", "window_area")
-"""Columns that hold one number per building."""
 
-
-def finished(
-    where: Path | str,
-    table: pd.DataFrame,
-    constants: Mapping[str, float],
-    meters: Meters,
-    zone: ZoneInfo,
-) -> pd.DataFrame:
-    """The table with its short gaps filled, in local standard time.
+def finished(where: Path | str, meter: Meter, meters: Meters) -> pd.DataFrame:
+    """The load and the inputs of a meter in local standard time, with short gaps filled.
 
     Args:
         where: the file, for messages.
-        table: `load` (kWh) and further columns on a regular grid of interval ends in UTC, with NaN
-            where a reading is missing.
-        constants: the `STATIC` columns.
+        meter: the meter.
         meters: how gaps and negative loads are treated.
-        zone: the time zone of the meter.
 
     Raises:
         DataError: values cannot be used; the message has a line for each column.
     """
-    table = fill_gaps(where, table, meters, zone).assign(**constants)
+    table = meter.load.to_frame().join(meter.inputs)
+    standard = standard_offset(meter.zone, table.index[0].year)
     utc = pd.DatetimeIndex(table.index).tz_localize(None).as_unit("us")
-    table.index = utc + standard_offset(zone, utc[0].year)
+    table.index = (utc + standard).rename("timestamp")
+    # Known features first, in their order.
+    roles = [role for role in dict.fromkeys([*FEATURES, *map(str, table)]) if role in table]
+    constants = {role: float(table[role].iloc[0]) for role in roles if role in STATIC}
+    table = fill_gaps(where, table[[role for role in roles if role not in STATIC]], meters)
+    table = table.assign(**constants)
     problems: list[str] = []
-    for role in map(str, table):
+    for role in roles:
         with collected(problems):
             values = table[role].rename(meters.columns.get(role, role))
             check_finite(str(where), values, gaps=True)

@@ -1,22 +1,38 @@
-"""Places timestamps, as the file writes them, on a regular grid in UTC."""
+"""The stamps of a raw file: their format, their time zone and daylight saving time."""
 
-import logging
-from contextlib import suppress
+import itertools
+import re
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from plfl.config.checks import of_zone
 from plfl.config.sections import Meters
+from plfl.data.meters.numbers import as_text
+from plfl.data.meters.tables import Table
 from plfl.errors import DataError
 
 YEARS = 1970, 2100
 """First and last year of a reading. Any other year is an error in the file."""
 
-_OFFSET = r"[T ]\d.*(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"
+_DATES = (
+    *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d"),
+    *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%m-%y", "%m-%d-%y", "%Y%m%d"),
+    *("%d-%b-%Y", "%d %b %Y", "%d%b%Y", "%d-%b-%y", "%d%b%y", "%b %d %Y", "%b %d, %Y"),
+    *("%d %B %Y", "%B %d, %Y", "%B %d %Y"),
+)
+_TIMES = (
+    *(" %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", " %H%M", "%H%M"),
+    *("T%H:%M", "T%H:%M:%S", "T%H%M", "T%H%M%S", "%H%M%S", ":%H:%M", ":%H:%M:%S", ""),
+)
+_OFFSET = (
+    r"\d{2}:?\d{2}(?::\d{2}(?:\.\d+)?)?\s*(?:[Zz]|[+-]\d{2}:?\d{2})$"
+    r"|[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?[+-]\d{2}$"
+)
 # One zone for each rule of daylight saving time in use, to recognise a change of clocks in a file.
 _CLOCKS = (
     "America/New_York",
@@ -27,7 +43,182 @@ _CLOCKS = (
 )
 _HOUR = pd.Timedelta(hours=1)
 
-logger = logging.getLogger(__name__)
+
+@dataclass(frozen=True)
+class Times:
+    """The stamps of a file."""
+
+    stamps: pd.Series
+    """Naive local times as they are written, or UTC, indexed by line."""
+    format: str
+    """The format that was given or found out."""
+    offset: timedelta | None = None
+    """The UTC offset of the first stamp; None: the stamps are local times."""
+
+
+def parse(table: Table, columns: tuple[str, ...], meters: Meters) -> Times:
+    """The stamps of a table.
+
+    Args:
+        table: the file.
+        columns: the column of the stamp, or those of its date and time.
+        meters: `date_format`.
+
+    Raises:
+        DataError: stamps cannot be read, or in more than one way.
+    """
+    first = table.cells[columns[0]]
+    if len(columns) == 1 and first.dtype.kind == "M":
+        zoned = first.dt.tz is not None
+        stamps = first.dt.tz_convert("UTC") if zoned else first
+        offset = first.iloc[0].utcoffset() if zoned else None
+        return _checked(table, stamps, first, "as stored", offset)
+    text = as_text(first)
+    for name in columns[1:]:
+        # A date may come with a time of midnight, as from spreadsheets.
+        text = text.str.replace(r"[ T]00:00(:00)?$", "", regex=True)
+        text += " " + as_text(table.cells[name])
+    if text.str.contains(r"\s\s|[^\S ]").any():
+        text = text.str.replace(r"\s+", " ", regex=True)
+    epoch = text.head(200).str.fullmatch(r"\d{9,10}(\.\d+)?|\d{12,13}")
+    if meters.date_format is None and epoch.mean() > 0.5 and _is_epoch(text.head(200)[epoch]):
+        unit = "ms" if text.head(200)[epoch].str.fullmatch(r"\d{12,13}").all() else "s"
+        number = pd.to_numeric(text, errors="coerce").astype(float)
+        number *= 1000 if unit == "s" else 1
+        stamps = pd.to_datetime(number.round(), unit="ms", utc=True, errors="coerce")
+        return _checked(table, stamps, text, f"epoch in {unit}", timedelta(0))
+    aware = text.str.contains(_OFFSET)
+    if aware.any() and not aware.all():
+        line = (aware != aware.iloc[0]).idxmax()
+        raise DataError(
+            f"{table.at(line)}: some stamps have a UTC offset and some have none; "
+            "write all of them in the same way"
+        )
+    # Midnight at the end of a day.
+    late = text.str.endswith((" 24:00", "T24:00", " 24:00:00", "T24:00:00"))
+    if late.any():
+        text = text.mask(late, text.str.replace(r"24:00(?=(:00)?$)", "00:00", regex=True))
+    form = meters.date_format or _find(table, text)
+    try:
+        stamps = _to_time(text, form)
+    except ValueError as error:
+        raise DataError(
+            f"data.meters.date_format: {form!r} cannot be read ({error}); write it as in "
+            "'%d/%m/%Y %H:%M'"
+        ) from None
+    stamps = stamps.mask(late, stamps + pd.Timedelta(days=1))
+    offset = _offset_of(text.iloc[0]) if aware.any() else None
+    return _checked(table, stamps, text, form, offset)
+
+
+def _offset_of(stamp: str) -> timedelta | None:
+    sign = re.search(r"([+-])(\d{2}):?(\d{2})?$", stamp)
+    if sign is None:
+        return timedelta(0)
+    size = timedelta(hours=int(sign[2]), minutes=int(sign[3] or 0))
+    return -size if sign[1] == "-" else size
+
+
+def _is_epoch(text: pd.Series) -> bool:
+    # Twelve digits are rather YYYYmmddHHMM if they read so.
+    if (text.str.len() != 12).any():
+        return True
+    return bool(_to_time(text.head(50), "%Y%m%d%H%M").isna().any())
+
+
+def _to_time(text: pd.Series, form: str) -> pd.Series:
+    aware = bool(text.head(1).str.contains(_OFFSET).any())
+    if form == "ISO8601":
+        text = text.where(text.str.contains("-", regex=False))
+    elif aware and "%z" not in form.lower():
+        form += "%z"
+        text = text.str.replace(r"\s+(?=([Zz]|[+-]\d{2}:?\d{2})$)", "", regex=True)
+    stamps = pd.to_datetime(text, format=form, utc=aware or "%z" in form, errors="coerce")
+    return stamps.dt.as_unit("us")
+
+
+def _find(table: Table, text: pd.Series) -> str:
+    """The only format in which the stamps can be read.
+
+    Raises:
+        DataError: there are several, or none.
+    """
+    if text.head(50).str.match(r"\d{4}-\d{2}-\d{2}").mean() > 0.5:
+        return "ISO8601"
+    unique = text[text != ""].drop_duplicates()
+    sample = unique.head(20)
+    counts = {}
+    for date, time in itertools.product(_DATES, _TIMES):
+        try:
+            readable = _to_time(sample, date + time).notna().mean()
+        except ValueError:
+            continue
+        if readable > 0.5:
+            counts[date + time] = int(_to_time(unique, date + time).notna().sum())
+    best = [form for form, count in counts.items() if count == max(counts.values())]
+    where = f"{table.at(text.index[0])}: {text.iloc[0]!r}"
+    if not best:
+        raise DataError(
+            f"{where} is in no known format; name it, such as data.meters.date_format: "
+            "'%d.%m.%Y %H:%M'"
+        )
+    readings = {tuple(_to_time(unique, form)) for form in best}
+    if len(readings) > 1:
+        ways = " or ".join(f"'{form}'" for form in best)
+        raise DataError(
+            f"{where} can be read in {len(best)} ways, and so can all stamps of the file; choose "
+            f"data.meters.date_format: {ways}"
+        )
+    return best[0]
+
+
+def _checked(
+    table: Table, stamps: pd.Series, written: pd.Series, form: str, offset: timedelta | None
+) -> Times:
+    wrong = stamps.isna() | ~stamps.dt.year.between(*YEARS)
+    if wrong.any():
+        line = wrong.idxmax()
+        raise DataError(
+            f"{table.at(line)}: {str(written[line])!r} is not a time in the format {form} between "
+            f"the years {YEARS[0]} and {YEARS[1]} ({int(wrong.sum())} such {table.unit}s); fix or "
+            "remove them, or name the format in data.meters.date_format"
+        )
+    return Times(stamps, form, offset)
+
+
+@dataclass(frozen=True)
+class Instants:
+    """The stamps of one meter in UTC."""
+
+    utc: pd.DatetimeIndex
+    """NaT where the local time does not exist."""
+    skipped: NDArray[np.bool_]
+    """Stamps of the hour that clocks skip in spring."""
+    lone: NDArray[np.bool_]
+    """Stamps of the hour that clocks repeat in autumn of which there is only one."""
+
+
+def instants(stamps: pd.DatetimeIndex, zone: ZoneInfo, lag: pd.Timedelta) -> Instants:
+    """Local stamps of one meter, oldest first, as instants in UTC.
+
+    Of two equal stamps in the repeated hour, the first one is in daylight saving time.
+
+    Args:
+        stamps: naive local times.
+        zone: their zone.
+        lag: for clocks that write the start of the interval plus its length: that length.
+    """
+    local = stamps - lag
+    summer = np.ones(len(local), dtype=bool)
+    double = np.asarray(
+        local.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward").isna()
+    )
+    repeated = np.flatnonzero(double)
+    seen = pd.Series(local[repeated]).groupby(np.asarray(local[repeated])).cumcount().to_numpy()
+    summer[repeated[seen > 0]] = False
+    utc = local.tz_localize(zone, ambiguous=summer, nonexistent="NaT").tz_convert("UTC") + lag
+    lone = double & ~local.duplicated(keep=False)
+    return Instants(pd.DatetimeIndex(utc), np.asarray(utc.isna()), lone)
 
 
 def zone_named(name: str) -> ZoneInfo:
@@ -41,189 +232,18 @@ def zone_named(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
-def parse(path: Path, column: pd.Series, form: str | None = None) -> pd.DatetimeIndex:
-    """The timestamps as they are written: aware if they have UTC offsets, else naive.
-
-    Args:
-        path: the file, for messages.
-        column: the timestamps.
-        form: their format, `data.meters.date_format`; None: ISO.
-
-    Raises:
-        DataError: one cannot be read, only some have offsets, or a year is implausible.
-    """
-    stamps = column
-    if column.dtype.kind != "M":
-        text = column.fillna("").astype(str).str.strip()
-        aware = text.str.contains(_OFFSET).to_numpy()
-        if aware.any() and not aware.all():
-            raise DataError(
-                f"{path}: {column.index[int((aware != aware[0]).argmax())]}: some stamps have a "
-                "UTC offset and some have none; write all of them in the same way"
-            )
-        if form is None:  # a number is not a timestamp; pandas would read "2018" as a year
-            text = text.where(text.str.contains("-", regex=False))
-        try:
-            stamps = pd.to_datetime(text, format=form or "ISO8601", utc=True, errors="coerce")
-        except ValueError as error:
-            raise DataError(
-                f"data.meters.date_format: {form!r} cannot be read ({error}); write it as in "
-                "'%d/%m/%Y %H:%M'"
-            ) from None
-        if not aware.any():
-            stamps = stamps.dt.tz_localize(None)
-        elif stamps.notna().all():
-            stamps = stamps.dt.tz_convert(pd.Timestamp(text.iloc[0]).tz)
-    if (unreadable := stamps.isna().to_numpy()).any():
-        at = int(unreadable.argmax())
-        written = f"{path}: {column.index[at]}: {str(column.iloc[at])!r}"
-        if form is not None:
-            raise DataError(f"{written} is not in the format {form!r} of data.meters.date_format")
-        raise DataError(
-            f"{written} is not an ISO timestamp; write it as 2018-01-31 23:45, with or without a "
-            "UTC offset, or name its format in data.meters.date_format"
-        )
-    years = np.asarray(pd.DatetimeIndex(stamps).year)
-    # A single wrong year would make a series of a hundred million rows.
-    if (stray := (years < YEARS[0]) | (years > YEARS[1])).any():
-        at = int(stray.argmax())
-        raise DataError(
-            f"{path}: {column.index[at]}: {str(column.iloc[at])!r} is not between the years "
-            f"{YEARS[0]} and {YEARS[1]}; fix the stamp"
-        )
-    return pd.DatetimeIndex(stamps)
-
-
-def interval_ends(
-    path: Path, lines: pd.Index, stamps: pd.DatetimeIndex, meters: Meters, zone: ZoneInfo
-) -> pd.DatetimeIndex:
-    """The ends of the intervals in UTC, in the order of the file.
-
-    Raises:
-        DataError: naive timestamps do not fit the time zone.
-    """
-    interval = pd.Timedelta(minutes=meters.interval)
-    shift = interval if meters.stamp == "start" else pd.Timedelta(0)
-    if stamps.tz is not None:
-        given, local = stamps[0].isoformat(), stamps[0].tz_convert(zone).isoformat()
-        if stamps[0].utcoffset() and given != local:
-            logger.warning(
-                "%s: %s is %s in data.meters.timezone %s, which sets the time of day of the "
-                "inputs; if that is wrong, set the meter's own zone",
-                *(path, given, local, zone.key),
-            )
-        return stamps.tz_convert("UTC") + shift
-    # For the interval that ends when clocks change, some meters write the time at its end, others
-    # the time at its start plus the interval.
-    for lag in (pd.Timedelta(0), interval - shift):
-        with suppress(Exception):  # pandas 2 raises pytz's errors here, pandas 3 ValueError
-            return _to_utc(stamps - lag, zone) + lag + shift
-    raise DataError(f"{path}: {_misfit(lines, stamps, zone)}")
-
-
-def _to_utc(stamps: pd.DatetimeIndex, zone: ZoneInfo) -> pd.DatetimeIndex:
-    return stamps.tz_localize(zone, ambiguous="infer", nonexistent="raise").tz_convert("UTC")
-
-
-def _misfit(lines: pd.Index, stamps: pd.DatetimeIndex, zone: ZoneInfo) -> str:
-    """Explains why naive `stamps` cannot be local times of `zone`."""
-    summer = np.ones(len(stamps), dtype=bool)
-    missing = stamps.tz_localize(zone, ambiguous=summer, nonexistent="NaT").isna()
-    double = np.asarray(
-        stamps.tz_localize(zone, ambiguous="NaT", nonexistent="shift_forward").isna()
-    )
-    back = np.append(False, np.diff(stamps.asi8) < 0) & ~double
-    if back.any():
-        return _out_of_order(lines, stamps, int(back.argmax()))
-    if missing.any():
-        at, why = int(missing.argmax()), "is skipped when clocks go forward"
-    else:
-        single = double & ~stamps.duplicated(keep=False)
-        at = int((single if single.any() else double).argmax())
-        why = "occurs twice when clocks go back, and the file does not say which one it is"
-    fixed = fixed_zone(zone, stamps[at].year)
-    return (
-        f"{lines[at]}: {stamps[at]} {why} in data.meters.timezone {zone.key}; set the meter's own "
-        f"zone, a fixed one{fixed} if its clock never changes, or write UTC offsets into the stamps"
-    )
-
-
-def _out_of_order(lines: pd.Index, stamps: pd.DatetimeIndex, at: int) -> str:
-    return f"{lines[at]}: {stamps[at]} follows the later {stamps[at - 1]}; sort the file by time"
-
-
-def check_grid(
-    path: Path,
-    lines: pd.Index,
-    stamps: pd.DatetimeIndex,
-    ends: pd.DatetimeIndex,
-    meters: Meters,
-    zone: ZoneInfo,
-) -> None:
-    """Refuse instants that are not an ascending part of a regular grid.
-
-    Args:
-        path: the file, for messages.
-        lines: the line or row of each reading, for messages.
-        stamps: the timestamps as they are written.
-        ends: the same as ends of intervals in UTC, in the order of the file.
-        meters: `interval` is the step of the grid.
-        zone: the zone of the meter.
-
-    Raises:
-        DataError: the interval differs, a timestamp is unsorted, duplicate or off the grid, or
-            clocks seem to change that do not change in the time zone.
-    """
-    interval = meters.interval
-    steps = np.asarray((ends[1:] - ends[:-1]) / pd.Timedelta(minutes=1))
-    lengths, counts = np.unique(steps[steps > 0], return_counts=True)
-    usual = lengths[counts.argmax()] if len(lengths) else interval
-    if usual != interval:
-        remedy = (
-            f"set data.meters.interval to {usual:g}, for all files, or resample this file"
-            if usual in (15, 30, 60)
-            else "resample the file to 15, 30 or 60 minutes"
-        )
-        raise DataError(
-            f"{path}: its readings are {usual:g} minutes apart, data.meters.interval is "
-            f"{interval}; {remedy}"
-        )
-    for at in map(int, np.flatnonzero(abs(steps - interval) == 60) + 1):
-        if stamps.tz is None and (clock := clock_change(stamps[at])):
-            raise DataError(
-                f"{path}: {lines[at]}: the stamps jump from {stamps[at - 1]} to {stamps[at]}, as "
-                f"clocks do in {clock}, but not in data.meters.timezone {zone.key}; set the "
-                "meter's own zone, or write UTC offsets into the stamps if this is a real gap"
-            )
-    if (wrong := steps < 0).any():
-        raise DataError(f"{path}: {_out_of_order(lines, stamps, int(wrong.argmax()) + 1)}")
-    if (wrong := steps == 0).any():
-        at = int(wrong.argmax()) + 1
-        raise DataError(f"{path}: {lines[at]}: duplicate stamp {stamps[at]}; keep one of the two")
-    if (wrong := steps % interval != 0).any():
-        at = int(wrong.argmax()) + 1
-        raise DataError(
-            f"{path}: {lines[at]}: {stamps[at]} is {steps[at - 1]:g} minutes after the line "
-            f"before; stamps must be {interval} minutes apart; resample the file"
-        )
-    if ends[0] != ends[0].floor("15min"):
-        raise DataError(
-            f"{path}: {lines[0]}: {stamps[0]} is not on a quarter of an hour; round the stamps"
-        )
-
-
 def clock_change(wall: pd.Timestamp) -> str | None:
     """A zone whose clocks change within three hours of `wall`; it stands for all with its rule."""
     before, after = wall - 3 * _HOUR, wall + 3 * _HOUR
     for name in _CLOCKS:
-        if _offset(ZoneInfo(name), before) != _offset(ZoneInfo(name), after):
+        if _offset_at(ZoneInfo(name), before) != _offset_at(ZoneInfo(name), after):
             return name
     return None
 
 
 def standard_offset(zone: ZoneInfo, year: int) -> timedelta:
     """UTC offset of standard time, in either hemisphere."""
-    return min(_offset(zone, datetime(year, month, 1)) for month in (1, 7))
+    return min(_offset_at(zone, datetime(year, month, 1)) for month in (1, 7))
 
 
 def fixed_zone(zone: ZoneInfo, year: int) -> str:
@@ -233,7 +253,7 @@ def fixed_zone(zone: ZoneInfo, year: int) -> str:
     return "" if rest else f" ({f'Etc/GMT{-hours:+d}' if hours else 'UTC'})"
 
 
-def _offset(zone: ZoneInfo, wall: datetime) -> timedelta:
+def _offset_at(zone: ZoneInfo, wall: datetime) -> timedelta:
     offset = wall.replace(tzinfo=zone).utcoffset()
     assert offset is not None  # it is None only for times without a date
     return offset

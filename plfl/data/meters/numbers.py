@@ -1,13 +1,13 @@
 """Readings as numbers: decimal commas, separators of thousands, values that mean "missing"."""
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from plfl.data.importing.options import Options
-from plfl.data.importing.tables import Table
+from plfl.config.sections import Meters
+from plfl.data.meters.tables import Table
 from plfl.errors import DataError
 
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "#n/a")
@@ -21,27 +21,29 @@ def is_number(column: pd.Series) -> bool:
         return True
     if column.dtype.kind in "Mb":
         return False
-    text = _text(column)
-    text = text[~text.str.lower().isin(_MISSING)].head(500).str.replace(_GROUPS, "", regex=True)
-    return not len(text) or bool(
-        text.str.fullmatch(r"[+-]?[\d.,]*\d[\d.,]*(?:e[+-]?\d+)?").mean() >= 0.5
-    )
+    for rows in (2000, len(column)):  # mostly, the first rows have enough values
+        text = as_text(column.iloc[:rows])
+        text = text[~text.str.lower().isin(_MISSING)].head(500).str.replace(_GROUPS, "", regex=True)
+        if len(text):
+            number = text.str.fullmatch(r"[+-]?[\d.,]*\d[\d.,]*(?:e[+-]?\d+)?")
+            return bool(number.mean() >= 0.5)
+    return True
 
 
-def decimal(table: Table, columns: list[str], options: Options) -> str:
+def decimal(table: Table, columns: Sequence[str], meters: Meters) -> str:
     """The decimal separator of a file's text: `.` or `,`.
 
     Raises:
         DataError: it may be either.
     """
-    if options.decimal:
-        return options.decimal
+    if meters.decimal:
+        return meters.decimal
     first: dict[str, tuple[str, object, str]] = {}
     certain: set[str] = set()
     for name in columns:
         if table.cells[name].dtype.kind in "iuf":
             continue
-        text = _text(table.cells[name])
+        text = as_text(table.cells[name])
         for mark, other in (".,", ",."):
             marked = text[text.str.contains(mark, regex=False)]
             both = marked[marked.str.contains(other, regex=False)]
@@ -63,41 +65,43 @@ def decimal(table: Table, columns: list[str], options: Options) -> str:
     name, line, value = first[mark]
     raise DataError(
         f"{table.at(line)}: {name} {value!r} may have a decimal separator or one of thousands; say "
-        "which with --decimal . or --decimal ,"
+        "which in data.meters.decimal: '.' or ','"
     )
 
 
-def _some_whole(table: Table, columns: list[str]) -> bool:
+def _some_whole(table: Table, columns: Sequence[str]) -> bool:
     """Whether some numbers have no separator: then others may have separators of thousands."""
     return any(
-        _text(table.cells[name]).str.fullmatch(r"[+-]?[1-9]\d*").any()
+        as_text(table.cells[name]).str.fullmatch(r"[+-]?[1-9]\d*").any()
         for name in columns
         if table.cells[name].dtype.kind not in "iuf"
     )
 
 
-def numbers(column: pd.Series, mark: str, missing: tuple[str, ...]) -> pd.Series:
+def numbers(column: pd.Series, mark: str, missing: Sequence[float | str]) -> pd.Series:
     """A column as float64, NaN where a reading is missing and infinite where it is no number."""
-    sentinels = [float(word) for word in missing if re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", word)]
+    words = [str(word).strip().lower() for word in missing]
+    sentinels = [float(word) for word in words if re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", word)]
     if column.dtype.kind in "iuf":
         values = column.astype(float)
         return values.mask(values.isin(sentinels))
-    text = _text(column)
-    gone = text.str.lower().isin([*_MISSING, *(word.strip().lower() for word in missing)])
-    other = "," if mark == "." else "."
-    text = text.str.replace(_GROUPS, "", regex=True)
-    grouped = text.str.fullmatch(rf"[+-]?\d{{1,3}}(?:\{other}\d{{3}})+(?:\{mark}\d*)?")
-    text = text.mask(grouped, text.str.replace(other, "", regex=False))
-    text = text.mask(text.str.contains(other, regex=False), "wrong")
-    values = pd.to_numeric(text.str.replace(mark, ".", regex=False), errors="coerce").astype(float)
-    values = values.mask(values.isna() & ~gone, np.inf)
+    text = as_text(column)
+    gone = text.str.lower().isin([*_MISSING, *words])
+    if mark == ",":
+        for old, new in (",\0", ".,", "\0."):
+            text = text.str.replace(old, new, regex=False)
+    values = pd.to_numeric(text, errors="coerce").astype(float)
+    odd = text[values.isna() & ~gone]
+    if len(odd):
+        odd = odd.str.replace(_GROUPS, "", regex=True)
+        grouped = odd.str.fullmatch(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
+        odd = odd.mask(grouped, odd.str.replace(",", "", regex=False))
+        values.loc[odd.index] = pd.to_numeric(odd, errors="coerce").astype(float).fillna(np.inf)
     return values.mask(gone | values.isin(sentinels))
 
 
-def whole(values: pd.Series) -> NDArray[np.bool_]:
-    """Where the values are numbers or missing."""
-    return np.asarray(~np.isinf(values), dtype=bool)
-
-
-def _text(column: pd.Series) -> pd.Series:
-    return column.astype(object).where(column.notna(), "").astype(str).str.strip()
+def as_text(column: pd.Series) -> pd.Series:
+    """The cells without blanks around them; empty where there is no value."""
+    if column.dtype.kind == "O" or not pd.api.types.is_string_dtype(column):
+        column = column.astype(object).where(column.notna(), "").astype(str)
+    return column.fillna("").str.strip()

@@ -1,0 +1,167 @@
+"""Which files of a folder are meters, which files are raw exports, and what else is known."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from plfl.config.sections import Data, Meters
+from plfl.data import readers
+from plfl.data.meters.layout import is_chosen
+from plfl.data.meters.tables import SUFFIXES
+from plfl.errors import DataError
+
+MOST_ABOUT = 10**8
+"""Largest size of the file `about`, in bytes."""
+
+
+def endings() -> tuple[str, ...]:
+    """Endings of the names of files that can be read, those of plug-ins included."""
+    return (*SUFFIXES, *readers.endings())
+
+
+def is_series(path: Path) -> bool:
+    """Whether a file in a folder of meters is one of them, by its name.
+
+    Hidden files are none, and neither is text (`.txt`), such as a note beside the meters.
+    """
+    return _is_named(path) and not path.name.lower().endswith(".txt")
+
+
+def _is_named(path: Path) -> bool:
+    return path.name.lower().endswith(endings()) and not path.name.startswith(".")
+
+
+def of_state(data: Data, state: str) -> list[Path]:
+    """The files that hold the meters of a state: its raw exports, or those of `in_folder`.
+
+    Raises:
+        DataError: see there, or a raw export does not exist.
+    """
+    if not data.meters.exports:
+        return in_folder(data, state)
+    try:
+        return raw_files(Path(str(path).replace("{state}", state)) for path in data.meters.exports)
+    except DataError as error:
+        raise DataError(f"{error}\ncorrect the paths in data.meters.exports") from None
+
+
+def in_folder(data: Data, state: str) -> list[Path]:
+    """The files of a state's clients in `data.meters.folder`: the first `data.clients` by name.
+
+    They are in the sub-folder with the name of the state. If the study has only one state and
+    there is no such sub-folder, they are in the folder itself.
+
+    Raises:
+        DataError: the folder does not exist, there are too few files, two files have the same
+            client, or one is a link to a file outside the folder or no file.
+    """
+    folder = data.meters.folder / state
+    if len(data.states) == 1 and not folder.is_dir():
+        folder = data.meters.folder
+    if not folder.is_dir():
+        raise DataError(
+            f"{folder}: the folder does not exist; put the files of {state} there, one per meter, "
+            "or set data.meters.folder"
+        )
+    about = data.meters.about and data.meters.about.resolve()
+    found = sorted(path for path in folder.iterdir() if is_series(path) and path.resolve() != about)
+    if not found:
+        raise DataError(f"{folder}: holds no meter files; they must end in {', '.join(endings())}")
+    found = [path for path in found if is_chosen(client_name(path), data.meters)]
+    if len(found) < data.clients:
+        raise DataError(
+            f"{folder}: holds {len(found)} of {data.clients} meter files (data.clients); add files "
+            f"or lower data.clients to {len(found)}"
+        )
+    chosen = found[: data.clients]
+    home = data.meters.folder.resolve()
+    for path in chosen:
+        if not path.resolve().is_relative_to(home):
+            raise DataError(
+                f"{path}: is a link to a file outside {data.meters.folder}; copy the file there"
+            )
+    of: dict[str, Path] = {}
+    for path in chosen:
+        first = of.setdefault(name := client_name(path), path)
+        if first != path:
+            raise DataError(f"{path}: {first.name} is also meter {name!r}; rename or remove one")
+    return raw_files(chosen)
+
+
+def raw_files(paths: Iterable[Path]) -> list[Path]:
+    """Raw files: these, and those in folders among them.
+
+    Raises:
+        DataError: a file does not exist, is no regular file or has another ending, or a folder
+            holds none; the message lists all of them.
+    """
+    files: list[Path] = []
+    problems = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(p for p in path.iterdir() if _is_named(p))
+            if not inside:
+                problems.append(f"{path}: holds no file that ends in {', '.join(endings())}")
+        elif path.exists() and not _is_named(path):
+            problems.append(f"{path}: does not end in {', '.join(endings())}; rename it")
+            continue
+        else:
+            inside = [path]
+        for file in inside:
+            if problem := _unreadable(file):
+                problems.append(f"{file}: {problem}")
+            else:
+                files.append(file)
+    if problems:
+        raise DataError("\n".join(problems))
+    return list(dict.fromkeys(files))
+
+
+def _unreadable(path: Path) -> str | None:
+    """Why a path cannot be read; None if it can. Reading a pipe or a device might never end."""
+    if path.is_file():
+        return None
+    if path.exists():
+        return "is a pipe, a device or a folder, not a file; copy its content into a file"
+    return "the file does not exist; check the path"
+
+
+def client_name(path: Path) -> str:
+    """The name of a meter that has a file of its own: that of the file without its ending."""
+    found = "|".join(map(re.escape, sorted(endings(), key=len, reverse=True)))
+    return re.sub(rf"({found})$", "", path.name, flags=re.IGNORECASE)
+
+
+def known(meters: Meters) -> dict[str, dict[str, str]]:
+    """Further information about each client, by column, from the file `meters.about`.
+
+    Empty cells are left out.
+
+    Raises:
+        DataError: the file is missing or unreadable, has no column `client`, or a duplicate client.
+    """
+    path = meters.about
+    if path is None:
+        return {}
+    if problem := _unreadable(path):
+        raise DataError(f"{path}: {problem}, or remove data.meters.about")
+    try:
+        if path.stat().st_size > MOST_ABOUT:
+            raise ValueError(f"has more than {MOST_ABOUT // 10**6} MB")
+        table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (ValueError, OSError) as error:
+        raise DataError(f"{path}: cannot be read ({error}); save it as CSV with a header") from None
+    if "client" not in table:
+        raise DataError(f"{path}: has no column 'client'; add it, with the name of each meter")
+    if (twice := table["client"].duplicated()).any():
+        line = int(twice.to_numpy().argmax()) + 2
+        raise DataError(
+            f"{path}, line {line}: duplicate client {table['client'][line - 2]!r}; keep one row"
+        )
+    rows = table.set_index("client").to_dict("index")
+    return {
+        str(client): {str(name): word for name, word in row.items() if word}
+        for client, row in rows.items()
+    }

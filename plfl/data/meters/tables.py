@@ -1,0 +1,385 @@
+"""From a raw file to a table: its form, where its header is, how its fields are separated."""
+
+import csv
+import gzip
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, Any
+from zipfile import ZipFile
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from plfl.config.sections import Meters
+from plfl.data.readers import reader_of
+from plfl.errors import DataError
+
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".xlsx", ".xls")
+"""Endings of the names of raw files."""
+
+_SEPARATORS = (";", "\t", "|", ",")  # a comma last, as it may be a decimal comma
+_MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+DATED = re.compile(
+    rf"\s*(?:\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d{{1,4}}|\d{{1,2}}[- ]?{_MONTH}[- ]?\d{{2,4}}"
+    rf"|{_MONTH} \d{{1,2}},? \d{{4}})(?!\d)",
+    re.IGNORECASE,
+)
+"""The beginning of a field that holds a date."""
+DIGITS = re.compile(r"\s*(?:\d{8}(?:[T ]?\d{4}(?:\d{2})?)?|\d{9,10}(?:\.\d+)?|\d{13})\s*")
+"""A date without separators, or seconds or milliseconds since 1970."""
+_SAMPLE = 300  # lines in which the header must be
+_CELL = 8  # bytes that a cell of a typed file counts
+
+
+@dataclass(frozen=True)
+class Table:
+    """The content of a raw file."""
+
+    path: Path
+    cells: pd.DataFrame
+    """Text (CSV, XLSX) or typed values (Parquet, plug-ins), one row per line, indexed by the number
+    of the line or row. Columns of the same name are numbered: `A`, `A (2)`."""
+    form: str
+    """What was found out, for the receipt."""
+    repeated: frozenset[str] = frozenset()
+    """Names that several columns have."""
+    unit: str = "line"
+    """What the index counts: `line` or `row`."""
+    separator: str = ""
+    """What separates the fields of text."""
+
+    def at(self, line: object) -> str:
+        """A place in the file, for messages."""
+        return f"{self.path}: {self.unit} {line}"
+
+
+def read(path: Path, meters: Meters) -> Table:
+    """The table of a raw file. Its content says what it is, whatever the ending of its name.
+
+    Args:
+        path: the file.
+        meters: `header`, `encoding` and `max_size`.
+
+    Raises:
+        DataError: the file cannot be read, or is too large; the message lists all that is wrong.
+    """
+    if reader := reader_of(path):
+        return _read_typed(path, lambda: reader().read(path), f"reader {reader.name}")
+    try:
+        with path.open("rb") as file:
+            begins = file.read(8)
+        if begins.startswith(b"\xd0\xcf\x11\xe0"):
+            raise DataError(f"{path}: is a workbook of old Excel (.xls); save it as .xlsx or CSV")
+        if begins.startswith(b"PAR1"):
+            return _read_typed(path, lambda: _parquet(path, meters.max_size), "Parquet")
+        if begins.startswith(b"PK"):
+            return _read_workbook(path, meters)
+        return _read_text(path, meters)
+    except DataError:
+        raise
+    except Exception as error:  # damaged files make their parsers raise almost anything
+        said = str(error) or type(error).__name__
+        raise DataError(f"{path}: cannot be read ({said}); export it again") from error
+
+
+def _too_large(path: Path, most: float) -> DataError:
+    return DataError(
+        f"{path}: holds more than {most:g} MB of data; divide it, or raise data.meters.max_size"
+    )
+
+
+# -- typed values --------------------------------------------------------------------------------
+
+
+def _read_typed(path: Path, read: Callable[[], pd.DataFrame], form: str) -> Table:
+    try:
+        cells = read()
+    except DataError:
+        raise
+    except Exception as error:  # whatever a plug-in or pyarrow raises
+        said = f"{type(error).__name__}: {error}"
+        raise DataError(f"{path}: cannot be read as {form} ({said}); export it again") from error
+    names, repeated = _unique(list(map(str, cells.columns)))
+    cells = cells.set_axis(pd.RangeIndex(1, len(cells) + 1)).set_axis(names, axis=1)
+    return Table(path, cells, form, repeated, "row")
+
+
+def _parquet(path: Path, most: float) -> pd.DataFrame:
+    """The columns of a Parquet file that hold single values, and its index, if it has one."""
+    with pq.ParquetFile(path) as file:
+        kinds = {field.name: field.type for field in file.schema_arrow}
+    flat = [name for name, kind in kinds.items() if not pa.types.is_nested(kind)]
+    # A dictionary holds each text once, however often it is repeated.
+    text = [name for name in flat if _is_text(kinds[name])]
+    batches, size = [], 0
+    with pq.ParquetFile(path, read_dictionary=text) as file:
+        for batch in file.iter_batches(2**16, columns=flat):
+            size += batch.num_rows * batch.num_columns * _CELL
+            for column in batch.columns:
+                if pa.types.is_dictionary(column.type):
+                    lengths = pc.binary_length(column.dictionary)
+                    size += pc.sum(lengths.take(column.indices)).as_py() or 0
+            if size > most * 1e6:
+                raise _too_large(path, most)
+            batches.append(batch)
+        table = pa.Table.from_batches(batches, None if batches else file.schema_arrow)
+    fields = [
+        field.with_type(pa.string())
+        if _is_text(field.type) or pa.types.is_dictionary(field.type)
+        else field
+        for field in table.schema
+    ]
+    # Without the pandas metadata, an index is an ordinary column.
+    cells: pd.DataFrame = table.cast(pa.schema(fields)).to_pandas(ignore_metadata=True)
+    return cells
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(
+        is_a(kind)
+        for is_a in (
+            *(pa.types.is_string, pa.types.is_large_string),
+            *(pa.types.is_binary, pa.types.is_large_binary),
+        )
+    )
+
+
+# -- workbooks -----------------------------------------------------------------------------------
+
+
+def _read_workbook(path: Path, meters: Meters) -> Table:
+    if find_spec("openpyxl") is None:
+        raise DataError(
+            f"{path}: XLSX files need openpyxl; pip install plfl[xlsx], or save the sheet as CSV"
+        )
+    with ZipFile(path) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > meters.max_size * 1e6:
+            raise _too_large(path, meters.max_size)
+    rows, cells = [], 0
+    for row in _sheet(path):
+        rows.append(_stripped([_cell(cell) for cell in row]))
+        cells += len(rows[-1])
+        if cells * _CELL > meters.max_size * 1e6:
+            raise _too_large(path, meters.max_size)
+    while rows and not rows[-1]:
+        rows.pop()
+    head, begin = _header(path, rows, range(1, len(rows) + 1), meters.header)
+    width = len(rows[head])
+    kept = [at for at in range(begin, len(rows)) if rows[at]]
+    if wide := [at for at in kept if len(rows[at]) > width]:
+        raise DataError(_misfit(path, "row", wide[0] + 1, len(rows[wide[0]]), width, len(wide)))
+    data = [rows[at] + [""] * (width - len(rows[at])) for at in kept]
+    if any("" in row for row in data):
+        _check_formulas(path, begin)
+    names, repeated = _unique(rows[head])
+    table = pd.DataFrame(data, columns=names, dtype=str)
+    table.index = pd.Index(kept) + 1
+    return Table(path, table, f"XLSX, header in row {head + 1}", repeated, "row")
+
+
+def _sheet(path: Path, *, formulas: bool = False) -> Iterator[tuple[Any, ...]]:
+    """The rows of the first sheet, with their formulas or with the values stored for them."""
+    from openpyxl import load_workbook
+
+    book = load_workbook(path, read_only=True, data_only=not formulas, keep_links=False)
+    try:
+        book.worksheets[0].reset_dimensions()  # what a file says about its size may be wrong
+        yield from book.worksheets[0].iter_rows(values_only=True)
+    finally:
+        book.close()
+
+
+def _check_formulas(path: Path, begin: int) -> None:
+    """Refuse a sheet with formulas in its data whose values are not stored.
+
+    Raises:
+        DataError: programs that write workbooks without computing them leave such cells empty.
+    """
+    both = zip(_sheet(path), _sheet(path, formulas=True), strict=True)
+    for number, (values, formulas) in enumerate(both, 1):
+        for value, formula in zip(values, formulas, strict=False):
+            if number > begin and value is None and formula is not None:
+                raise DataError(
+                    f"{path}: row {number}: the value of the formula {str(formula)!r} is not "
+                    "stored; open the workbook in a spreadsheet program and save it, or save it "
+                    "as CSV"
+                )
+
+
+def _cell(cell: object) -> str:
+    """A cell of a workbook as text."""
+    if cell is None:
+        return ""
+    if isinstance(cell, datetime):
+        return str(pd.Timestamp(cell).round("s"))  # Excel's days have rounding errors
+    return str(cell)
+
+
+# -- text ----------------------------------------------------------------------------------------
+
+
+def _read_text(path: Path, meters: Meters) -> Table:
+    lines = _lines(path, meters)
+    given = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)
+    if given:
+        lines[0] = ""
+    empty = " ".join(_SEPARATORS)
+    sample = [number for number, line in enumerate(lines[:_SAMPLE], 1) if line.strip(empty)]
+    failure = None
+    for separator in [given[1]] if given else _SEPARATORS:
+        try:
+            rows = [_fields(lines[number - 1], separator) for number in sample]
+            head, begin = _header(path, rows, sample, meters.header)
+        except (DataError, csv.Error) as error:
+            failure = failure or error
+            continue
+        names, repeated = _unique(rows[head])
+        cells = _cells(path, lines, sample[begin] - 1, separator, names)
+        # Lines that end with a separator have a last column without a name or content.
+        if names[-1] == f"column {len(names)}" and (cells[names[-1]] == "").all():
+            cells = cells.drop(columns=names[-1])
+        shown = {"\t": "tab"}.get(separator, separator)
+        form = f"text, header in line {sample[head]}, separator {shown}"
+        return Table(path, cells, form, repeated, separator=separator)
+    raise failure or DataError(f"{path}: is empty; export it again")
+
+
+def _lines(path: Path, meters: Meters) -> list[str]:
+    most = int(meters.max_size * 1e6)
+    with path.open("rb") as file:
+        opened: IO[bytes] | gzip.GzipFile = file
+        if file.peek(2)[:2] == b"\x1f\x8b":
+            opened = gzip.GzipFile(fileobj=file)
+        content = opened.read(most + 1)
+    if len(content) > most:
+        raise _too_large(path, meters.max_size)
+    try:
+        text = content.decode(meters.encoding).removeprefix("\ufeff")
+    except UnicodeError:
+        text = "\0"
+    if "\0" in text[:1000]:
+        raise DataError(
+            f"{path}: is not {meters.encoding} text; save it as UTF-8, or set "
+            "data.meters.encoding, such as cp1252 or utf-16"
+        )
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    if '"' not in line or separator not in line:  # the csv module refuses long fields
+        return [field.lstrip(" ") for field in line.split(separator)]
+    return next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+
+
+def _header(
+    path: Path, rows: Sequence[Sequence[str]], numbers: Sequence[int], header: int | None
+) -> tuple[int, int]:
+    """Positions of the header and of the first row of data.
+
+    The data begin with the first three consecutive rows (fewer at the end of the file) that hold a
+    date and have the same number of fields; the header is the row before them.
+    """
+    dated = [len(row) > 1 and any(map(is_date, row)) for row in rows[:_SAMPLE]]
+    for begin in range(len(dated)):
+        run = slice(begin, begin + 3)
+        if header is not None and numbers[begin] <= header:
+            continue
+        if not all(dated[run]) or len({len(row) for row in rows[run]}) > 1:
+            continue
+        if header is not None:
+            if header not in numbers:
+                break
+            return numbers.index(header), begin
+        # Data often end their lines with a separator that the header does not have.
+        if begin == 0 or dated[begin - 1] or len(_stripped(rows[begin - 1])) < 2:
+            break
+        # A row of data with a damaged date is no header of those below it.
+        if begin > 1 and dated[begin - 2] and len(rows[begin - 2]) == len(rows[begin]):
+            break
+        return begin - 1, begin
+    raise DataError(
+        f"{path}: no header followed by lines with a date was found in the first {_SAMPLE} lines; "
+        "give the line of the header in data.meters.header"
+    )
+
+
+def is_date(field: str) -> bool:
+    """Whether a field begins with a date or is a number that can be one."""
+    return bool(DATED.match(field) or DIGITS.fullmatch(field))
+
+
+def _stripped(row: Sequence[str]) -> list[str]:
+    row = list(row)
+    while row and not row[-1].strip():
+        row.pop()
+    return row
+
+
+def _unique(row: Sequence[str]) -> tuple[list[str], frozenset[str]]:
+    """Unique names of the columns, and the names that several columns have.
+
+    Columns without a name and those of the same name are numbered.
+    """
+    names = [name.strip() or f"column {n}" for n, name in enumerate(row, 1)]
+    unique: dict[str, None] = {}
+    repeated = set()
+    for name in names:
+        free, n = name, 1
+        while free in unique or (n > 1 and free in names):
+            n += 1
+            free = f"{name} ({n})"
+        if n > 1:
+            repeated.add(name)
+        unique[free] = None
+    return list(unique), frozenset(repeated)
+
+
+def _misfit(path: Path, unit: str, number: int, count: int, width: int, lines: int) -> str:
+    return (
+        f"{path}: {unit} {number} has {count} fields, the header has {width} ({lines} such "
+        f"{unit}s); fix or remove them, or give the line of the header in data.meters.header "
+        "(decimal commas need semicolons as separators)"
+    )
+
+
+def _cells(
+    path: Path, lines: list[str], begin: int, separator: str, names: list[str]
+) -> pd.DataFrame:
+    kept: list[int] = []
+    wrong: list[tuple[int, int]] = []
+    widest = len(names)
+    for at in range(begin, len(lines)):
+        line = lines[at]
+        if not line.strip(f"{separator} "):
+            continue
+        count = line.count(separator) + 1
+        if '"' in line or count > len(names):
+            fields = _fields(line, separator)
+            count = max(len(_stripped(fields)), min(len(fields), len(names)))
+            widest = max(widest, len(fields))
+        if count == len(names):
+            kept.append(at)
+        else:
+            wrong.append((at + 1, count))
+    if wrong:
+        raise DataError(_misfit(path, "line", *wrong[0], len(names), len(wrong)))
+    cells = pd.read_csv(
+        io.StringIO("\n".join(lines[at] for at in kept)),
+        sep=separator,
+        header=None,
+        names=list(range(widest)),
+        dtype=str,
+        na_filter=False,
+        skipinitialspace=True,
+        index_col=False,
+    ).iloc[:, : len(names)]
+    cells.columns = pd.Index(names)
+    cells.index = pd.Index(kept) + 1
+    return cells
