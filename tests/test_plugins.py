@@ -109,8 +109,10 @@ def test_a_changed_plugin_trains_its_cells_again(project: Project) -> None:
 
 def test_what_a_plugin_imports_of_plfl_is_part_of_its_code(project: Project) -> None:
     study = project.load()
-    with_plugins = training_code(study, study.cells[:1])
-    assert with_plugins != training_code(study.model_copy(update={"plugins": []}), study.cells[:1])
+    project.write("power.py", "from plfl.results import power\n")  # which training does not import
+    with_another = study.model_copy(update={"plugins": [project.folder / "power.py"]})
+    without = study.model_copy(update={"plugins": []})
+    assert training_code(with_another, study.cells[:1]) != training_code(without, study.cells[:1])
 
 
 def test_a_job_knows_the_plugins_of_the_workflow(project: Project, tmp_path: Path) -> None:
