@@ -1,7 +1,18 @@
-"""`python -m plfl` is the `plfl` command."""
+"""The `plfl` command, also as `python -m plfl`. Ctrl-C ends it quietly even while it starts."""
 
 import sys
 
-from plfl.cli.main import main
+from plfl.interrupts import heard, silence
 
-sys.exit(main())
+
+def main() -> int:
+    """Run the command on the arguments of this process and return its exit status."""
+    silence()
+    from plfl.cli.main import main as run
+
+    with heard():
+        return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -59,8 +59,8 @@ def test_ctrl_c_ends_a_job_with_a_word(share: float, whole: Whole, tmp_path: Pat
     with suppress(ProcessLookupError):  # it may have been faster than the one that was timed
         os.kill(process.pid, signal.SIGINT)
     process.join(PATIENCE)
-    # Before the job is under way, Python itself ends it.
-    assert process.exitcode in (0, 1, 130)
+    # Before the job is under way, Python (1) or the signal itself ends it.
+    assert process.exitcode in (0, 1, -signal.SIGINT, 130)
     if process.exitcode == 130:
         assert "interrupted; run the workflow again" in job.log.read_text()
         assert "Traceback" not in job.log.read_text()

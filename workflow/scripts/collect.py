@@ -3,6 +3,10 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from plfl.interrupts import silence
+
+silence()
+
 from plfl.config.study import Study
 from plfl.pipeline.jobs import git_commit, job
 from plfl.report import reporting

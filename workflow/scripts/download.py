@@ -3,6 +3,10 @@
 import json
 from pathlib import Path
 
+from plfl.interrupts import silence
+
+silence()
+
 from plfl.config.study import Study
 from plfl.data import sources
 from plfl.files import atomic

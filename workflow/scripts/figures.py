@@ -2,6 +2,10 @@
 
 import logging
 
+from plfl.interrupts import silence
+
+silence()
+
 from plfl.config.study import Study
 from plfl.pipeline.jobs import job
 from plfl.report import reporting

@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+from plfl.interrupts import silence
+
+silence()
+
 from plfl.pipeline.jobs import job
 from plfl.pipeline.models import keep_models
 

@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+from plfl.interrupts import silence
+
+silence()
+
 from plfl.pipeline.jobs import git_commit, job
 from plfl.report import reporting
 from plfl.report.make import make

@@ -3,6 +3,10 @@
 import json
 from pathlib import Path
 
+from plfl.interrupts import silence
+
+silence()
+
 from plfl.files import atomic
 from plfl.pipeline.jobs import job
 from plfl.tracking.store import track

@@ -3,6 +3,10 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from plfl.interrupts import silence
+
+silence()
+
 from plfl.config.study import Cell, Study
 from plfl.pipeline.jobs import job
 from plfl.pipeline.training import train_cells

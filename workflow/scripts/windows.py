@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+from plfl.interrupts import silence
+
+silence()
+
 from plfl.config.study import Study
 from plfl.data import source, sources
 from plfl.pipeline.jobs import job
