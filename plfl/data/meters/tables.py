@@ -130,6 +130,7 @@ def _parquet(path: Path, most: float) -> pd.DataFrame:
                 raise _too_large(path, most)
             batches.append(batch)
         table = pa.Table.from_batches(batches, None if batches else file.schema_arrow)
+    table.validate(full=True)  # damaged text is refused here
     fields = [
         field.with_type(pa.string())
         if _is_text(field.type) or pa.types.is_dictionary(field.type)

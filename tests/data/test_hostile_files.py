@@ -1,0 +1,167 @@
+"""Damaged and hostile raw files give one clear error, in bounded time and memory, or a result."""
+
+import gzip
+import io
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from plfl.config.sections import Meters
+from plfl.data.meters.imported import import_meters
+from plfl.errors import DataError, PlflError
+
+LINES = ["time,school"] + [
+    f"{stamp:%Y-%m-%d %H:%M},{1 + stamp.hour / 10}"
+    for stamp in pd.date_range("2020-02-01", periods=24 * 30, freq="h")
+]
+TEXT = ("\n".join(LINES) + "\n").encode()
+DAMAGED = b"PK\x03\x04" + bytes(200)
+BOMB = (
+    '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">'
+    + "".join(
+        f'<!ENTITY {b} "{10 * f"&{a};"}">' for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    + "]><worksheet><sheetData><row><c t='inlineStr'><is><t>&i;</t></is></c></row></sheetData>"
+    "</worksheet>"
+)
+EXTERNAL = BOMB.replace('<!ENTITY a "aaaaaaaaaa">', '<!ENTITY a SYSTEM "file:///etc/passwd">')
+SHEET = "xl/worksheets/sheet1.xml"
+
+
+def workbook(change: Callable[[openpyxl.worksheet.worksheet.Worksheet], object]) -> bytes:
+    """An export as a workbook, changed by `change`."""
+    book = openpyxl.Workbook()
+    for line in LINES:
+        time, load = line.split(",")
+        book.active.append([time, float(load) if load[0].isdigit() else load])
+    change(book.active)
+    stream = io.BytesIO()
+    book.save(stream)
+    return stream.getvalue()
+
+
+PLAIN = workbook(lambda sheet: None)
+
+
+def with_part(name: str, content: str | bytes) -> bytes:
+    """The workbook with another content of one of its parts."""
+    stream = io.BytesIO()
+    with ZipFile(io.BytesIO(PLAIN)) as old, ZipFile(stream, "w", ZIP_DEFLATED) as new:
+        for entry in old.infolist():
+            new.writestr(entry.filename, content if entry.filename == name else old.read(entry))
+    return stream.getvalue()
+
+
+def parquet(rows: int = 24 * 30) -> bytes:
+    """An export as Parquet, of equal rows but for the time."""
+    stamps = pd.date_range("2020-02-01", periods=rows, freq="h")
+    table = pa.table({"time": stamps.astype(str), "school": np.ones(rows)})
+    stream = io.BytesIO()
+    pq.write_table(table, stream)
+    return stream.getvalue()
+
+
+HOSTILE: dict[str, tuple[str, bytes, dict[str, object]]] = {
+    "no workbook": ("a.xlsx", DAMAGED, {}),
+    "half a workbook": ("a.xlsx", PLAIN[: len(PLAIN) // 2], {}),
+    "a workbook without its sheet": ("a.xlsx", with_part(SHEET, ""), {}),
+    "a workbook with damaged XML": ("a.xlsx", with_part(SHEET, "<worksheet><row"), {}),
+    "entities that grow": ("a.xlsx", with_part(SHEET, BOMB), {}),
+    "entities from other files": ("a.xlsx", with_part(SHEET, EXTERNAL), {}),
+    "a cell at the far corner": (
+        "a.xlsx",
+        workbook(lambda sheet: sheet.__setitem__("XFD1048576", 1)),
+        {},
+    ),
+    "blanks": ("a.xlsx", with_part("xl/styles.xml", b" " * 9_000_000), {"max_size": 5}),
+    "a formula without its value": (
+        "a.xlsx",
+        workbook(lambda sheet: sheet.__setitem__("B9", "=B8+1")),
+        {},
+    ),
+    "no gzip": ("a.csv.gz", b"\x1f\x8b" + bytes(50), {}),
+    "half a gzip": ("a.csv.gz", gzip.compress(TEXT)[:200], {}),
+    "a gzip that grows": ("a.csv.gz", gzip.compress(bytes(9_000_000)), {"max_size": 5}),
+    "no Parquet": ("a.parquet", b"PAR1" + bytes(50) + b"PAR1", {}),
+    "Parquet that grows": ("a.parquet", parquet(400_000), {"max_size": 5}),
+    "old Excel": ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), {}),
+    "another encoding": ("a.csv", TEXT.decode().encode("utf-16"), {}),
+    "nothing": ("a.csv", b"", {}),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_one_error_names_the_file_and_nothing_is_written(what: str, tmp_path: Path) -> None:
+    name, content, options = HOSTILE[what]
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / name).write_bytes(content)
+    meters = Meters.model_validate({"timezone": "UTC", **options})
+    with pytest.raises(DataError) as found:
+        import_meters([tmp_path / "raw"], tmp_path / "meters", meters, "csv")
+    assert name in str(found.value) and "root:" not in str(found.value)
+    assert not (tmp_path / "meters").exists()
+
+
+def test_pipes_and_devices_are_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "zero.csv").symlink_to("/dev/zero")
+    for name in ("pipe.csv", "zero.csv"):
+        with pytest.raises(DataError) as found:
+            import_meters([tmp_path / name], tmp_path / "meters", Meters(timezone="UTC"), "csv")
+        assert name in str(found.value)
+
+
+def test_a_header_may_be_longer_than_the_csv_module_allows(tmp_path: Path) -> None:
+    """A file of 12,000 meters is normal."""
+    names = [f"{i:03}{'x' * 200}" for i in range(400)]
+    stamps = pd.date_range("2020-02-01", periods=24 * 15, freq="h")
+    loads = np.random.default_rng(0).uniform(1, 2, (len(stamps), len(names))).round(2)
+    table = pd.DataFrame(loads, index=stamps.rename("time"), columns=names)
+    text = table.to_csv().replace("x,", f"x{' ' * 200},")
+    assert len(text.partition("\n")[0]) > 131_072
+    (tmp_path / "wide.csv").write_text(text)
+    import_meters([tmp_path / "wide.csv"], tmp_path / "b", Meters(timezone="UTC"), "parquet")
+    assert len(list((tmp_path / "b").glob("*.parquet"))) == 400
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", TEXT),
+        ("a.csv.gz", gzip.compress(TEXT)),
+        ("a.xlsx", PLAIN),
+        ("a.parquet", parquet()),
+    ],
+)
+def test_random_damage_gives_a_result_or_an_error_of_the_user(
+    name: str, content: bytes, tmp_path: Path
+) -> None:
+    dice = random.Random(1)
+    outcomes = set()
+    for trial in range(50):
+        damaged = bytearray(content)
+        for _ in range(dice.choice([1, 3, 30])):
+            at = dice.randrange(len(damaged))
+            if dice.random() < 0.2:
+                del damaged[at : at + dice.randrange(1, 50)]
+            else:
+                damaged[at] = dice.randrange(256)
+        file = tmp_path / f"{trial}-{name}"
+        file.write_bytes(damaged)
+        try:
+            import_meters([file], tmp_path / str(trial), Meters(timezone="UTC"), "csv")
+            outcomes.add("result")
+        except PlflError as error:
+            assert file.name in str(error)
+            assert not (tmp_path / str(trial)).exists()
+            outcomes.add("error")
+    assert "error" in outcomes
