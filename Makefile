@@ -4,6 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+FLOWER := $(VENV)/.flower
 CORES ?= all
 # The first Python that is new enough.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -35,6 +36,11 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m plfl.training.fused
 	@touch $@
 
+# Flower, which only deployments and their tests need. setuptools warns of every editable installation.
+$(FLOWER): $(READY)
+	PYTHONWARNINGS=ignore::UserWarning $(BIN)/pip install --quiet --editable '.[deploy]'
+	@touch $@
+
 demo: $(READY) ## run a short study on sample data; a minute on two cores
 	$(SNAKEMAKE) --configfile config/demo.yaml
 	@echo "The report of the study: $(CURDIR)/results/demo/index.html"
@@ -45,7 +51,7 @@ reproduce: $(READY) ## run the paper's study: 36 buildings from the public bucke
 ui: $(READY) ## open the MLflow UI for the latest study, or for STUDY=name
 	$(BIN)/plfl ui $(if $(STUDY),results/$(STUDY))
 
-test: $(READY) ## run the tests
+test: $(FLOWER) ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 smoke: $(READY) ## run the complete pipeline on three clients; 20 seconds on two cores
@@ -76,9 +82,7 @@ conformance: $(READY) ## compare the personalised methods of plfl and of other l
 torture-quick: $(READY) ## test a sample of faulty downloads, kills and corrupted files; 20 seconds
 	$(BIN)/python -m tests.campaigns.torture --quick
 
-# setuptools warns of every editable installation.
-deploy-check: $(READY) ## compare three clients as real Flower processes with the simulator; two minutes
-	PYTHONWARNINGS=ignore::UserWarning $(BIN)/pip install --quiet --editable '.[deploy]'
+deploy-check: $(FLOWER) ## compare three clients as real Flower processes with the simulator; two minutes
 	$(BIN)/plfl deploy check
 
 campaign: $(READY) ## run a long test campaign, NAME=...; without NAME, list them

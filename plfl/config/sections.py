@@ -453,7 +453,7 @@ class Grid(Section):
     """Server optimisers (paper: these five)."""
     sharing: list[str] = Field(["P1", "P2", "P3"], min_length=1)
     """Sharing schemes, as the key `sharing` defines them."""
-    seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field([10], min_length=1)
+    seeds: list[Annotated[int, Field(ge=0, lt=2**63)]] = Field([10], min_length=1, max_length=1000)
     """Seeds of the initial parameters and the minibatches (authors' code: 10)."""
     refused: Literal["error", "skip"] = "error"
     """Methods and optimisers that do not work together: an error (`error`), or left out of the grid

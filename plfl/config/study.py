@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
@@ -56,6 +57,8 @@ FORMAT = 3
 """Version of the configuration and of the tables, stored in every results folder."""
 PAPER_SCHEMES: dict[str, list[str] | Scheme] = {"P1": ["*"], "P2": ["body"], "P3": []}
 """The paper's sharing schemes: share everything, the body of the model (its LSTM), nothing."""
+MOST_VARIANTS = 10_000
+"""Largest number of variants of a study."""
 LONGEST_NAME = 100
 """Maximum length of a study's name, in characters."""
 
@@ -226,6 +229,12 @@ class Study(Section):
                 type(self).model_validate(rest, context={"unsure": unsure | {*broken}})
             except ValidationError as error:
                 yield from not_about(explain(error, type(self)), broken)
+            return
+        if (count := math.prod(len(axis.choices) for axis in self.axes)) > MOST_VARIANTS:
+            yield (
+                f"grid: its axes span {count:,} variants, more than {MOST_VARIANTS:,}; shorten "
+                "them, or divide the study"
+            )
             return
         of_variants: dict[str, list[str]] = {}  # the variants that have each problem
         for label in self.places:

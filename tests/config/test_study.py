@@ -539,3 +539,23 @@ def test_a_wrong_key_of_a_model_hides_no_other_model_behind_it() -> None:
     raw = {"model": {"name": "mlp", "hiden": [3]}, "windows": {"context": [{"name": "lags"}]}}
     (problem,) = problems(raw)
     assert problem.startswith("model.hiden: unknown key of the model mlp")
+
+
+@pytest.mark.parametrize(
+    ("grid", "key"),
+    [
+        ({"seeds": list(range(200_000))}, "grid.seeds"),
+        (
+            {
+                f"federation.{key}": list(range(1, 201))
+                for key in ("rounds", "local_steps", "batch_size")
+            },
+            "grid",
+        ),
+    ],
+)
+def test_a_study_of_millions_of_trainings_is_refused(grid: dict[str, Any], key: str) -> None:
+    with pytest.raises(ConfigError) as found:
+        Study.parse({"grid": grid}, "study.yaml")
+    (problem,) = found.value.problems
+    assert problem.startswith(key) and len(problem) < 500
