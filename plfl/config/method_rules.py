@@ -65,8 +65,10 @@ class MethodRules(Algorithm):
         return None
 
     def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
-        """Why the method does not work where the parameters of the mask `shared` (P,) are shared,
-        which are not empty; None if it does."""
+        """Why the method does not work with this sharing scheme; None if it does.
+
+        `shared` is the mask (P,) of the shared parameters, of which there is at least one.
+        """
         return None
 
     own_steps: ClassVar[bool] = False
@@ -99,11 +101,13 @@ class MethodRules(Algorithm):
 
     def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> Iterator[str]:
         """Why the method cannot train this model, or with these settings; nothing if it can."""
+        averages = federation.ema is not None
         if self.only_task not in (None, task.name):
             yield (
-                f"is defined for the task {self.only_task}, but task.name is {task.name}; remove "
-                "the method"
+                f"needs the task {self.only_task}, but task.name is {task.name}; remove the method"
             )
+        if self.mixes and task.name != "forecast":
+            yield f"needs the task forecast, but task.name is {task.name}; remove the method"
         if self.reads_features and not model.features:
             yield (
                 f"compares hidden features of the model {DEFAULT}, which {model.summary} does not "
@@ -113,39 +117,33 @@ class MethodRules(Algorithm):
             yield f"mixes forecasts of a teacher into the targets, which {reason}"
         if self.selects and federation.selection != "uniform":
             yield (
-                "decides itself who takes part in a round; remove the method, or set "
+                "selects the clients of a round itself; remove the method, or set "
                 "federation.selection to uniform"
             )
-        if self.own_steps and (federation.opt_state != "reset" or federation.ema is not None):
+        if self.own_steps and (federation.opt_state != "reset" or averages):
             yield (
-                "trains several models or parts of a model in turn, each with fresh moments and "
-                "without an average; remove the method, or federation.opt_state and federation.ema"
+                "starts every model with fresh moments and keeps no average; remove the method, or "
+                "federation.opt_state and federation.ema"
             )
         if self.own_steps and federation.local_epochs is not None:
             yield (
                 "needs the same number of local steps for every client; remove the method, or set "
                 "federation.local_steps instead of federation.local_epochs"
             )
-        if self.adapts and federation.ema is not None:
+        if self.adapts and averages:
             yield (
-                "adapts its models before each forecast, and adapted models have no average; "
-                "remove the method, or federation.ema"
+                "adapts the models before each forecast, so their average is not used; remove the "
+                "method, or federation.ema"
             )
-        own = self.has_own_model or self.adapts or self.mixes
-        if own and federation.calibrates:
+        if self.mixes and (averages or federation.keep == "best"):
             yield (
-                "makes the clients' models for forecasts itself; remove the method, or "
-                "federation.calibration"
+                "does not forecast with a model alone, so it can use neither an average nor the "
+                "best model; remove the method, or federation.ema and federation.keep"
             )
-        if self.mixes and task.name != "forecast":
+        if federation.calibrates and (self.has_own_model or self.adapts or self.mixes):
             yield (
-                "mixes forecasts with measured loads, so that the task has to be forecast, not "
-                f"{task.name}; remove the method"
-            )
-        if self.mixes and (federation.keep == "best" or federation.ema is not None):
-            yield (
-                "does not forecast with a model alone, so there is no best model and no average; "
-                "remove the method, or federation.keep and federation.ema"
+                "decides itself what the clients forecast with, which calibration would replace; "
+                "remove the method, or federation.calibration"
             )
 
     def in_rounds(self) -> MethodRules:

@@ -73,7 +73,7 @@ def takes_time(simulation: Simulation) -> bool:
     Raises:
         DataError: the trace cannot be used, see `read`.
     """
-    if (simulation.step_seconds, simulation.down_mbit, simulation.up_mbit) != (None, None, None):
+    if any(getattr(simulation, speed) is not None for speed in SPEEDS):
         return True
     return simulation.trace is not None and read(simulation.trace).has_speeds
 

@@ -319,8 +319,8 @@ def test_a_study_calibrates_every_client_after_any_method():
 @pytest.mark.parametrize(
     ("blocks", "problem"),
     [
-        ({"grid": {"method": ["fine_tuning"]}}, "'fine_tuning' makes the clients' models"),
-        ({"grid": {"method": ["ditto"]}}, "'ditto' makes the clients' models"),
+        ({"grid": {"method": ["fine_tuning"]}}, "'fine_tuning' decides itself what the clients"),
+        ({"grid": {"method": ["ditto"]}}, "'ditto' decides itself what the clients"),
         ({"federation": {"ema": 0.9}}, "federation.calibration: starts from the server's models"),
         (
             {"federation": {"loss": "mae", "calibration": {"epochs": 2, "variant": "kd"}}},

@@ -166,7 +166,7 @@ def test_seeds_have_partitions_of_their_own() -> None:
                 "federation": {"selection": "data_aware", "participation": 1.0},
                 "grid": {"method": ["fedsc"]},
             },
-            "'fedsc' decides itself who takes part",
+            "'fedsc' selects the clients",
         ),
     ],
 )
@@ -177,7 +177,7 @@ def test_impossible_studies(blocks: dict[str, Any], problem: str) -> None:
 
 
 def test_methods_for_classifiers_do_not_forecast() -> None:
-    with pytest.raises(ConfigError, match="'fedntd' is defined for the task classify"):
+    with pytest.raises(ConfigError, match="'fedntd' needs the task classify"):
         Study.parse({"grid": {"method": ["fedntd"]}}, "test")
 
 
