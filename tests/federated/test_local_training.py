@@ -1,4 +1,4 @@
-"""`federation.local_epochs`: as many local steps as passes over a client's own windows take."""
+"""Local training by `federation.local_epochs`: steps that follow from a client's own windows."""
 
 from typing import Any
 
