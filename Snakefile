@@ -1,5 +1,9 @@
 """A study: buildings → windows → federations → tables → figures, page and MLflow."""
 
+from plfl.interrupts import hear, silence
+
+silence()  # until the jobs begin
+
 import re
 import sys
 from pathlib import Path
@@ -106,6 +110,7 @@ rule variants:
 
 
 onstart:
+    hear()
     if workflow.is_main_process:
         try:
             claim(study)

@@ -18,14 +18,18 @@ def silence() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def hear() -> None:
+    """Have Ctrl-C raise KeyboardInterrupt if it was silenced before."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @contextmanager
 def heard() -> Iterator[None]:
-    """Have Ctrl-C raise KeyboardInterrupt during the block, if it was silenced before."""
-    silenced = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
-    if silenced:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Have Ctrl-C raise KeyboardInterrupt during the block if it was silenced before."""
+    before = signal.getsignal(signal.SIGINT)
+    hear()
     try:
         yield
     finally:
-        if silenced:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, before)

@@ -13,17 +13,26 @@ from plfl.interrupts import heard
 from tests.helpers.repository import ROOT
 
 SCRIPTS = sorted((ROOT / "workflow" / "scripts").glob("*.py"))
-COMMANDS = {script.stem: [str(script)] for script in SCRIPTS} | {"plfl": ["-m", "plfl", "methods"]}
+COMMANDS = {script.stem: [str(script)] for script in SCRIPTS} | {
+    "plfl": ["-m", "plfl", "methods"],
+    "snakemake": [
+        *("-m", "snakemake", "--dry-run", "--snakefile", str(ROOT / "Snakefile")),
+        *("--configfile", str(ROOT / "config" / "smoke.yaml")),
+    ],
+}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_ctrl_c_during_the_imports_leaves_no_traceback(name: str, tmp_path: Path) -> None:
-    # In place of a library that takes long to import; Python does not get past it.
-    (tmp_path / "pydantic.py").write_text(
+    # In place of a library that takes long to import; Python does not get past it. Snakemake itself
+    # imports the one that the scripts import first.
+    library = "torch" if name == "snakemake" else "pydantic"
+    (tmp_path / f"{library}.py").write_text(
         "import time\nprint('importing', flush=True)\ntime.sleep(60)\n"
     )
     process = subprocess.Popen(
         [sys.executable, *COMMANDS[name]],
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -34,7 +43,8 @@ def test_ctrl_c_during_the_imports_leaves_no_traceback(name: str, tmp_path: Path
     assert process.stdout.readline() == "importing\n"
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
-    assert (process.returncode, said) == (-signal.SIGINT, "")
+    assert process.returncode == -signal.SIGINT
+    assert "Traceback" not in said
 
 
 def test_a_running_job_hears_ctrl_c() -> None:

@@ -38,7 +38,9 @@ def run(options: argparse.Namespace) -> None:
             "your own"
         )
     # -P: a file in the current folder must not replace a module that Snakemake imports.
-    command = [sys.executable, "-P", "-m", "snakemake", "--configfile", str(options.config)]
+    # While Snakemake itself is imported, Ctrl-C would end in a traceback.
+    start = "import plfl.interrupts as i; i.silence(); from snakemake.cli import main; main()"
+    command = [sys.executable, "-P", "-c", start, "--configfile", str(options.config)]
     # After --configfile, which takes several files, it would take a target for another one.
     command += ["--snakefile", str(shipped.snakefile()), *options.snakemake]
     sys.stdout.flush()
