@@ -14,10 +14,16 @@ from tests.helpers.outside import Windowed, dataset, series
 Frame = pd.DataFrame
 
 
+def trained_on(w: Windowed) -> "pd.Series[float]":
+    """The loads of the training set; of a history, all but the fifth that is held out."""
+    end = round((0.9 if w.first else 0.8) * len(w.table))
+    held = round((end - w.first) / 5) if w.first else 0
+    return w.truth[: end - held].dropna()
+
+
 def scale(w: Windowed) -> float:
     """Mean absolute change over the look-ahead in the training set."""
-    load = w.truth[: round((0.9 if w.first else 0.8) * len(w.table))].dropna()
-    return float(load.diff(w.ahead).abs().mean())
+    return float(trained_on(w).diff(w.ahead).abs().mean())
 
 
 def own_inputs(w: Windowed) -> Frame:
@@ -28,7 +34,7 @@ def own_inputs(w: Windowed) -> Frame:
 
 
 def relative(w: Windowed) -> Frame:
-    load = w.truth[: round((0.9 if w.first else 0.8) * len(w.table))].dropna()
+    load = trained_on(w)
     lags = pd.concat([w.lags(), w.season_lags()], axis=1).sub(w.last, axis=0) / scale(w)
     level = Frame(
         {
@@ -81,13 +87,16 @@ def test_one_model_per_client(
     data = dataset(history=weeks)
     predict = fit(data)
     for client in range(2):
-        w = Windowed(series(client), first=0 if weeks is None else round(0.8 * 40 * 96) - 672)
+        w = Windowed(series(client), first=0 if weeks is None else round(0.9 * 40 * 96) - 672)
+        before = data.bounds[client, 0] - w.first
+        of_split = {s: data.target_rows(data.starts(client, s)) - before for s in SPLITS}
         base = w.last if changes else 0 * w.last
         x, y = design(w), (w.truth - base) / unit(w)
-        parts = [(x.loc[w.part(s)], y[w.part(s)]) for s in ("train", "validation")]
+        if weeks is None:
+            assert all((rows == w.part(split)).all() for split, rows in of_split.items())
+        parts = [(x.loc[of_split[s]], y[of_split[s]]) for s in ("train", "validation")]
         model = trained(*parts)
-        for split in SPLITS:
-            rows = w.part(split)
+        for split, rows in of_split.items():
             wanted = base[rows] + unit(w) * model.predict(x.loc[rows].to_numpy())
             found = predict(client, data.starts(client, split))
             np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)

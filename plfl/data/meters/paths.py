@@ -9,7 +9,7 @@ import pandas as pd
 from plfl.config.sections import Data, Meters
 from plfl.data import readers
 from plfl.data.meters.layout import is_chosen
-from plfl.data.meters.tables import SUFFIXES
+from plfl.data.meters.tables import SUFFIXES, unreadable
 from plfl.errors import DataError
 
 MOST_ABOUT = 10**8
@@ -110,22 +110,13 @@ def raw_files(paths: Iterable[Path]) -> list[Path]:
         else:
             inside = [path]
         for file in inside:
-            if problem := _unreadable(file):
+            if problem := unreadable(file):
                 problems.append(f"{file}: {problem}")
             else:
                 files.append(file)
     if problems:
         raise DataError("\n".join(problems))
     return list(dict.fromkeys(files))
-
-
-def _unreadable(path: Path) -> str | None:
-    """Why a path cannot be read; None if it can. Reading a pipe or a device might never end."""
-    if path.is_file():
-        return None
-    if path.exists():
-        return "is a pipe, a device or a folder, not a file; copy its content into a file"
-    return "the file does not exist; check the path"
 
 
 def client_name(path: Path) -> str:
@@ -145,7 +136,7 @@ def known(meters: Meters) -> dict[str, dict[str, str]]:
     path = meters.about
     if path is None:
         return {}
-    if problem := _unreadable(path):
+    if problem := unreadable(path):
         raise DataError(f"{path}: {problem}, or remove data.meters.about")
     try:
         if path.stat().st_size > MOST_ABOUT:

@@ -60,6 +60,15 @@ class Table:
         return f"{self.path}: {self.unit} {line}"
 
 
+def unreadable(path: Path) -> str | None:
+    """Why a path cannot be read; None if it can. Reading a pipe or a device might never end."""
+    if path.is_file():
+        return None
+    if path.exists():
+        return "is a pipe, a device or a folder, not a file; copy its content into a file"
+    return "the file does not exist; check the path"
+
+
 def read(path: Path, meters: Meters) -> Table:
     """The table of a raw file. Its content says what it is, whatever the ending of its name.
 
@@ -70,6 +79,8 @@ def read(path: Path, meters: Meters) -> Table:
     Raises:
         DataError: the file cannot be read, or is too large; the message lists all that is wrong.
     """
+    if problem := unreadable(path):
+        raise DataError(f"{path}: {problem}")
     if reader := reader_of(path):
         return _read_typed(path, lambda: reader().read(path), f"reader {reader.name}")
     try:
