@@ -15,10 +15,9 @@ Frame = pd.DataFrame
 
 
 def trained_on(w: Windowed) -> "pd.Series[float]":
-    """The loads of the training set; of a history, all but the fifth that is held out."""
+    """The loads of the training set; of a history, all but what is held out."""
     end = round((0.9 if w.first else 0.8) * len(w.table))
-    held = round((end - w.first) / 5) if w.first else 0
-    return w.truth[: end - held].dropna()
+    return w.truth[: end - w.held].dropna()
 
 
 def scale(w: Windowed) -> float:
@@ -87,7 +86,8 @@ def test_one_model_per_client(
     data = dataset(history=weeks)
     predict = fit(data)
     for client in range(2):
-        w = Windowed(series(client), first=0 if weeks is None else round(0.9 * 40 * 96) - 672)
+        history = {"first": round(0.9 * 40 * 96) - 672, "held": round(672 / 5)}
+        w = Windowed(series(client), **({} if weeks is None else history))
         before = data.bounds[client, 0] - w.first
         of_split = {s: data.target_rows(data.starts(client, s)) - before for s in SPLITS}
         base = w.last if changes else 0 * w.last

@@ -49,6 +49,8 @@ class Windowed:
     ahead: int = 4
     first: int = 0
     """First row that is known."""
+    held: int = 0
+    """Rows at the end of a history that are held out to choose on."""
 
     @property
     def truth(self) -> "pd.Series[float]":
