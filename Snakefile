@@ -1,6 +1,6 @@
 """A study: buildings → windows → federations → tables → figures, page and MLflow."""
 
-from plfl.interrupts import hear, silence
+from plfl.base.interrupts import hear, silence
 
 silence()  # until the jobs begin
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
-from plfl.errors import PlflError
+from plfl.base.errors import PlflError
 from plfl.config.study import Study
 from plfl.config.loading import read
 from plfl.pipeline.jobs import announce, claim, replaced

@@ -39,16 +39,16 @@ from torch import Tensor, nn
 from torch.utils import mkldnn
 
 from plfl import methods
+from plfl.base.errors import ConfigError
+from plfl.base.files import atomic
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import EVALUATED, Dataset
-from plfl.errors import ConfigError
 from plfl.experiments.evaluation import Evaluator
 from plfl.experiments.recorder import Recorder
 from plfl.experiments.train import train
 from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated import round as rounds
 from plfl.federated.client_data import ClientData
-from plfl.files import atomic
 from plfl.models.network import Network
 from plfl.optimizers.client.adam import Adam
 from plfl.training.engines import make_engine

@@ -14,7 +14,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-from plfl.files import atomic
+from plfl.base.files import atomic
 
 FOLDER = Path(__file__).parent
 BEGIN, END = "<!-- make bench -->", "<!-- /make bench -->"

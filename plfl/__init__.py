@@ -10,10 +10,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # see above
+    from plfl.base.errors import PlflError
     from plfl.config.study import Cell, Study
     from plfl.data.dataset import Dataset
     from plfl.data.prepare import load_dataset
-    from plfl.errors import PlflError
     from plfl.experiments.train import train
     from plfl.forecast.model import ForecastModel, load
     from plfl.plugins import trust
@@ -41,7 +41,7 @@ _MODULES = {
     "CellResult": "plfl.results.records",
     "Dataset": "plfl.data.dataset",
     "ForecastModel": "plfl.forecast.model",
-    "PlflError": "plfl.errors",
+    "PlflError": "plfl.base.errors",
     "Study": "plfl.config.study",
     "Tables": "plfl.results.tables",
     "load": "plfl.forecast.model",

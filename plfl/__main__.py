@@ -2,7 +2,7 @@
 
 import sys
 
-from plfl.interrupts import heard, silence
+from plfl.base.interrupts import heard, silence
 
 
 def main() -> int:

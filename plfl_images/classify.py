@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from plfl.base.rounding import drawn_of
 from plfl.config.sections import Data, Federation, Tuning, Windows
 from plfl.layout import WindowShape
-from plfl.rounding import drawn_of
 from plfl.tasks import (
     CorrectedDistillation,
     Distillation,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from plfl.base.errors import PlflError
 from plfl.config.study import Cell, Study
-from plfl.errors import PlflError
 from plfl.report.reporting import Judged, Reporting
 from plfl_images.data import EXAMPLES, skew_of
 

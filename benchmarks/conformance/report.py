@@ -14,7 +14,7 @@ from benchmarks.conformance.deviations import DEVIATIONS, Deviation
 from benchmarks.conformance.libraries import LIBRARIES, Library
 from benchmarks.conformance.probes import PROBES, Result
 from benchmarks.conformance.reproduce import SCRIPTS
-from plfl.files import atomic
+from plfl.base.files import atomic
 
 RESULTS = Path(__file__).parent / "results.json"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"

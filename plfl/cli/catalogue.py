@@ -16,7 +16,7 @@ from plfl.experiments.message_sizes import FLOAT, Sizes, sizes
 from plfl.federated import calibration
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
-from plfl.registry import Algorithm, Section
+from plfl.plugins.registry import Algorithm, Section
 
 ROOMS = {"method": methods, "server_opt": servers, "client_opt": clients}
 FLOATS = (

@@ -4,9 +4,9 @@ import argparse
 import os
 from pathlib import Path
 
+from plfl.base.errors import DataError
 from plfl.cli.common import Commands, add_parser, as_text
 from plfl.config.study import Study
-from plfl.errors import DataError
 
 EXAMPLES = """
 plfl cells                          # config.yaml, the study of the paper

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from plfl.base.errors import PlflError
 from plfl.config.study import Study
-from plfl.errors import PlflError
 
 if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd

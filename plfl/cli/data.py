@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plfl.base.errors import DataError
 from plfl.cli import data_import
 from plfl.cli.common import Commands, add_parser, as_text
 from plfl.config.study import Study
-from plfl.errors import DataError
 
 if TYPE_CHECKING:  # the commands should not wait for them
     import pandas as pd

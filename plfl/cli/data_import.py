@@ -10,10 +10,10 @@ from typing import Any, Literal, get_args, get_origin
 
 import yaml
 
+from plfl.base.errors import ConfigError, DataError
 from plfl.cli.common import Commands, add_parser, progress_bar
 from plfl.config.sections import NOT_INPUTS, Data, Meters
 from plfl.config.study import Study
-from plfl.errors import ConfigError, DataError
 
 EXAMPLES = """
 plfl data import export.csv --to meters --timezone America/New_York

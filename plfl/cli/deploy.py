@@ -7,9 +7,9 @@ import ipaddress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plfl.base.errors import PlflError
 from plfl.cli.common import Commands
 from plfl.config.study import Cell, Study
-from plfl.errors import PlflError
 
 if TYPE_CHECKING:  # imports inside the functions, too: other commands must not wait for torch
     from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary

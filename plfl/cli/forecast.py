@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plfl.base.errors import DataError
+from plfl.base.files import atomic
 from plfl.cli.common import Commands, add_parser, add_trust
-from plfl.errors import DataError
-from plfl.files import atomic
 
 if TYPE_CHECKING:
     import pandas as pd

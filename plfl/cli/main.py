@@ -8,6 +8,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import TextIO, cast
 
 from plfl import __version__
+from plfl.base.errors import PlflError
+from plfl.base.text import Visible
 from plfl.cli import (
     audit,
     cells,
@@ -28,9 +30,7 @@ from plfl.cli import (
     track,
     ui,
 )
-from plfl.errors import PlflError
 from plfl.plugins import trust
-from plfl.text import Visible
 
 SUBCOMMANDS = (
     *(init, cells, study, run, data, forecast, export),

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
     """Write the crate, and say what it does not contain."""
     from datetime import UTC, datetime
 
-    from plfl.publish import citation, publish
+    from plfl.publish.crate import citation, publish
     from plfl.results.records import read_about
 
     read_about(options.results)  # the folder first, then what it needs

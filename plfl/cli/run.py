@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plfl.base.errors import PlflError
 from plfl.cli.common import Commands, add_parser
 from plfl.config.study import Cell, Study
-from plfl.errors import PlflError
 
 if TYPE_CHECKING:  # the command line starts without pandas
     from plfl.data.dataset import Dataset

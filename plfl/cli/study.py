@@ -5,9 +5,9 @@ import os
 import sys
 from pathlib import Path
 
+from plfl.base.errors import PlflError
 from plfl.cli.common import Commands, add_parser
 from plfl.config.study import Study
-from plfl.errors import PlflError
 
 EXAMPLES = """
 plfl study demo.yaml
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
         )
     # -P: a file in the current folder must not replace a module that Snakemake imports.
     # While Snakemake itself is imported, Ctrl-C would end in a traceback.
-    start = "import plfl.interrupts as i; i.silence(); from snakemake.cli import main; main()"
+    start = "import plfl.base.interrupts as i; i.silence(); from snakemake.cli import main; main()"
     command = [sys.executable, "-P", "-c", start, "--configfile", str(options.config)]
     # After --configfile, which takes several files, it would take a target for another one.
     command += ["--snakefile", str(shipped.snakefile()), *options.snakemake]

@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Log a results folder and print what was logged."""
+    from plfl.publish.tracking import track
     from plfl.results.overview import study_of
-    from plfl.tracking import track
 
     print(track(options.results, study_of(options.results).figures))

@@ -29,8 +29,8 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Serve the MLflow database of a study until the user ends it."""
+    from plfl.publish.tracking import serve
     from plfl.results.overview import study_of
-    from plfl.tracking import serve
 
     results = options.results or latest_study("mlflow.db")
     serve(results, options.port or study_of(results).tracking.port)

@@ -14,7 +14,7 @@ from pydantic import (
 from plfl.config.method_rules import MethodRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.registry import Algorithm, Section, algorithms, extended, plugged
+from plfl.plugins.registry import Algorithm, Section, algorithms, extended, plugged
 
 PACKAGES = {
     "client_opt": "plfl.optimizers.client",

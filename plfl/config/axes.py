@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_origin
 
+from plfl.base.errors import did_you_mean
 from plfl.config.messages import RENAMED, allowed, blocks_at
 from plfl.config.sections import Data, Grid, Tuning
-from plfl.errors import did_you_mean
-from plfl.registry import Section
+from plfl.plugins.registry import Section
 
 OF_DATA = ("data", "windows", "task")
 """Blocks that determine the datasets of the clients and the baselines on them."""

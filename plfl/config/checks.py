@@ -4,6 +4,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo, available_timezones
 
+from plfl.base.errors import did_you_mean
 from plfl.config import search, source_rules, task_rules
 from plfl.config.algorithms import available
 from plfl.config.features import CALENDAR, FEATURES, UNITS
@@ -29,10 +30,9 @@ from plfl.config.sections import (
     Windows,
 )
 from plfl.config.task_rules import TaskRules
-from plfl.errors import did_you_mean
 from plfl.layout import GROUPS, ParameterLayout
 from plfl.optimizers.server import ServerOpt
-from plfl.registry import Algorithm
+from plfl.plugins.registry import Algorithm
 
 Refused = Mapping[tuple[str, str, str], str]
 """The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""

@@ -17,7 +17,7 @@ from plfl.config.algorithms import Hyperparameters, available
 from plfl.config.method_rules import MethodRules
 from plfl.config.search import Candidate
 from plfl.config.sections import Grid, Tuning
-from plfl.registry import Algorithm
+from plfl.plugins.registry import Algorithm
 
 
 @dataclass(frozen=True)

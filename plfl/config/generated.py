@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+from plfl.base.files import atomic
 from plfl.config import task_rules
 from plfl.config.algorithms import Block
 from plfl.config.messages import flow, sections_in
@@ -17,8 +18,7 @@ from plfl.config.model_rules import DEFAULT, OWN, ModelRules, available
 from plfl.config.sections import Data
 from plfl.config.study import Study
 from plfl.config.task_rules import TaskRules
-from plfl.files import atomic
-from plfl.registry import Section
+from plfl.plugins.registry import Section
 
 REFERENCE = """\
 # Configuration

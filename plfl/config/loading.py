@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from plfl.errors import ConfigError
+from plfl.base.errors import ConfigError
 
 
 def read(path: str | Path) -> object:

@@ -10,8 +10,8 @@ from typing import Any, get_args
 import yaml
 from pydantic import ValidationError
 
-from plfl.errors import did_you_mean
-from plfl.registry import Section
+from plfl.base.errors import did_you_mean
+from plfl.plugins.registry import Section
 
 RENAMED = {
     "personalization": "sharing",

@@ -9,7 +9,7 @@ from plfl.config.model_rules import DEFAULT, ModelRules
 from plfl.config.task_rules import TaskRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.registry import Algorithm
+from plfl.plugins.registry import Algorithm
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,10 +12,11 @@ from pydantic import (
     model_serializer,
 )
 
-from plfl import plugins, registry
+from plfl import plugins
 from plfl.config.named_block import chosen, refusal
 from plfl.layout import KernelForm, ParameterLayout, WindowShape
-from plfl.registry import Algorithm
+from plfl.plugins import registry
+from plfl.plugins.registry import Algorithm
 
 PACKAGE = "plfl.models"
 """Holds the models, one file each. Only the file of the model that is named is imported: most of

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from plfl.config.messages import UNKNOWN, UNKNOWN_KEY, allowed
-from plfl.registry import Kind
+from plfl.plugins.registry import Kind
 
 
 def chosen(

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from plfl.config.method_rules import MethodRules
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.registry import Algorithm, Kind, Value
+from plfl.plugins.registry import Algorithm, Kind, Value
 
 KINDS = ("client_opt", "server_opt", "method")
 Values = tuple[tuple[str, Value], ...]

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from plfl.base.errors import did_you_mean
 from plfl.config import source_rules
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.source_rules import SourceRules
-from plfl.errors import did_you_mean
 from plfl.layout import Head
-from plfl.registry import Section, Value, extended
+from plfl.plugins.registry import Section, Value, extended
 
 BASELINE = "baseline"
 """In the tables, the value of `sharing` in rows of baselines; no sharing scheme may have it."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from plfl import registry
-from plfl.registry import Algorithm, Section
+from plfl.plugins import registry
+from plfl.plugins.registry import Algorithm, Section
 
 PACKAGE = "plfl.data.sources"
 """Holds the sources, one file each."""

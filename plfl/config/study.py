@@ -22,6 +22,8 @@ from pydantic import (
 )
 
 from plfl import plugins
+from plfl.base.errors import ConfigError, DataError, did_you_mean
+from plfl.base.files import sha256
 from plfl.config import axes, checks, consistency, task_rules
 from plfl.config.algorithms import Hyperparameters
 from plfl.config.axes import Axis
@@ -46,12 +48,10 @@ from plfl.config.sections import (
     Windows,
 )
 from plfl.config.task_rules import ChosenTask
-from plfl.errors import ConfigError, DataError, did_you_mean
-from plfl.files import sha256
 from plfl.layout import ParameterLayout, WindowShape
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
-from plfl.registry import Algorithm, Section
+from plfl.plugins.registry import Algorithm, Section
 
 FORMAT = 3
 """Version of the configuration and of the tables, stored in every results folder."""

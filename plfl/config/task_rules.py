@@ -12,11 +12,12 @@ from pydantic import (
     model_serializer,
 )
 
-from plfl import plugins, registry
+from plfl import plugins
 from plfl.config.named_block import chosen
 from plfl.config.sections import Data, Federation, Tuning, Windows
 from plfl.layout import WindowShape
-from plfl.registry import Algorithm
+from plfl.plugins import registry
+from plfl.plugins.registry import Algorithm
 
 PACKAGE = "plfl.tasks"
 """Holds the tasks, one file each. Only the file of the task that is named is imported."""

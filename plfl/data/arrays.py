@@ -11,8 +11,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from plfl.errors import DataError
-from plfl.files import atomic
+from plfl.base.errors import DataError
+from plfl.base.files import atomic
 
 T = TypeVar("T")
 DAMAGE = (

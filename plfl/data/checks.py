@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from plfl.errors import DataError
+from plfl.base.errors import DataError
 
 
 def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:

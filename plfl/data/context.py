@@ -16,11 +16,11 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Ahead, Calendar, Encoding, Lags, Level, Transform
 from plfl.data.dataset import WEEK
 from plfl.data.features import time_of_day, weekday
 from plfl.data.units import Unit, known
-from plfl.errors import DataError
 
 Floats = NDArray[np.float64]
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Windows
 from plfl.data.dataset import SPLITS, WEEK
 from plfl.data.windows import build
-from plfl.errors import DataError
 
 ENOUGH_WEEKS = 8
 """Series with fewer weeks get a warning."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from plfl.base.errors import ConfigError
 from plfl.config.study import Study
 from plfl.data.dataset import YEAR, Dataset
-from plfl.errors import ConfigError
 
 
 def noise(study: Study, clients: int) -> Dataset:

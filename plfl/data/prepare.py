@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from plfl.base.errors import ConfigError
 from plfl.config.study import Study
 from plfl.data import sources
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
-from plfl.errors import ConfigError
 
 
 def load_dataset(study: Study, state: str) -> Dataset:

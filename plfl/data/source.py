@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plfl.base.errors import DataError
+from plfl.base.files import sha256, sweep
 from plfl.config.features import FEATURES
 from plfl.config.sections import Data
 from plfl.data import readers
 from plfl.data.comstock import releases
 from plfl.data.sample import ids as sample_ids
-from plfl.errors import DataError
-from plfl.files import sha256, sweep
 from plfl.plugins import signature
 
 if TYPE_CHECKING:  # see above

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.base.errors import DataError
+from plfl.base.files import digest
 from plfl.config.sections import TESTED, Windows
 from plfl.data import context
 from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.data.units import Unit, known
-from plfl.errors import DataError
-from plfl.files import digest
 
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Minimum and maximum of each feature."""

@@ -14,6 +14,7 @@ import safetensors.torch
 import torch
 import yaml
 
+from plfl.base.errors import PlflError
 from plfl.config.study import Study
 from plfl.data.prepare import load_dataset
 from plfl.deploy.folders import CellFolders
@@ -23,7 +24,6 @@ from plfl.deploy.protocol.client import LATEST
 from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.replay import replay
 from plfl.deploy.protocol.server import MODEL
-from plfl.errors import PlflError
 from plfl.federated.federation import Federation
 from plfl.results.records import CellResult
 from plfl.results.tables import Tables

@@ -23,11 +23,11 @@ from urllib.parse import parse_qsl, urlsplit
 import pandas as pd
 
 from plfl import __version__
+from plfl.base.errors import DataError, PlflError
 from plfl.config.study import Cell, Study
 from plfl.deploy.hosts.private import check_private
 from plfl.deploy.protocol.client import LATEST, MODEL
 from plfl.deploy.worker import series
-from plfl.errors import DataError, PlflError
 from plfl.forecast.model import load
 from plfl.results.records import MODELS, Model
 

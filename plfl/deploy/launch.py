@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from plfl.base.errors import PlflError
 from plfl.config.study import Cell, Study
 from plfl.deploy.flower import runtime as flower
 from plfl.deploy.folders import CellFolders
@@ -20,7 +21,6 @@ from plfl.deploy.hosts.processes import GRACE, Processes, ending_in_order, free_
 from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
 from plfl.deploy.server_processes import run_rounds, running_superlink
 from plfl.deploy.worker import work
-from plfl.errors import PlflError
 from plfl.pipeline.locks import hold
 
 if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plfl.base.errors import PlflError
+from plfl.base.files import atomic
 from plfl.deploy.flower import runtime as flower
 from plfl.deploy.folders import (
     APP_LOCK,
@@ -28,8 +30,6 @@ from plfl.deploy.folders import (
 )
 from plfl.deploy.hosts.processes import Processes, ending_in_order, is_open
 from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
-from plfl.errors import PlflError
-from plfl.files import atomic
 from plfl.pipeline.locks import hold
 
 if TYPE_CHECKING:  # needs cryptography, which comes with the extra `deploy`

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from plfl.base.errors import ConfigError, DataError
+from plfl.base.files import digest
 from plfl.config.sections import Data
 from plfl.config.study import Cell, Study
 from plfl.data import source
@@ -15,8 +17,6 @@ from plfl.deploy.hosts.private import private, private_folder
 from plfl.deploy.hosts.sockets import listen
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.client import Client
-from plfl.errors import ConfigError, DataError
-from plfl.files import digest
 from plfl.pipeline.locks import hold
 
 OWN = "series.parquet"

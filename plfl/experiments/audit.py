@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from plfl.base.files import atomic
 from plfl.config.study import Study
 from plfl.data.dataset import Dataset
 from plfl.experiments.train import train
-from plfl.files import atomic
 from plfl.results.audit import PAIR, PAIRS, Variant, as_markdown, mark, variants
 from plfl.results.provenance import readings
 from plfl.results.records import CELL, write_csv

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from plfl.errors import ResultsError
-from plfl.files import atomic, sha256
+from plfl.base.errors import ResultsError
+from plfl.base.files import atomic, sha256
 from plfl.results.models import read_models, write_models
 from plfl.results.records import CellResult, Models, write_table
 

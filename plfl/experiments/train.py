@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from plfl.base.files import digest
 from plfl.config.search import Candidate
 from plfl.config.sections import ROUNDS
 from plfl.config.study import Cell, Study
@@ -26,7 +27,6 @@ from plfl.federated.channel import total
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.federation import Federation
 from plfl.federated.round import Round, run
-from plfl.files import digest
 from plfl.methods.clusters import ClusterState
 from plfl.results.records import CELL, MODELS, CellResult, Model, Models
 

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 import torch
 
+from plfl.base.files import digest
+from plfl.base.rounding import drawn_of
 from plfl.config.study import Study
 from plfl.data import sources
 from plfl.data.dataset import SPLITS
 from plfl.experiments.effort import cost_of_step, local_steps
 from plfl.experiments.trainer import Trainer
-from plfl.files import digest
 from plfl.optimizers.client import ClientOpt
-from plfl.rounding import drawn_of
 from plfl.training.task import LocalTask
 
 SCORED = 500

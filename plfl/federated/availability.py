@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Simulation
-from plfl.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:  # only traces need pandas, which is slow to import
     import pandas as pd

@@ -21,8 +21,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from plfl.base.files import atomic, digest, sha256
 from plfl.federated.federation import Federation
-from plfl.files import atomic, digest, sha256
 
 log = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Federation as Settings
 from plfl.data.dataset import Split
 from plfl.data.examples import Examples
-from plfl.errors import DataError
 from plfl.federated.instructions import FORWARD
 from plfl.optimizers.client import ClientOpt
 from plfl.tasks import Task

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.errors import ConfigError
 from plfl.config.sections import Simulation
-from plfl.errors import ConfigError
 from plfl.federated import availability
 from plfl.federated.availability import Trace, takes_time
 from plfl.federated.channel import Traffic

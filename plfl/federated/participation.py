@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.errors import ConfigError
-from plfl.rounding import drawn_of
+from plfl.base.errors import ConfigError
+from plfl.base.rounding import drawn_of
 from plfl.training.batches import stream
 
 Chosen = NDArray[np.int64]

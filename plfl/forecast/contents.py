@@ -12,10 +12,10 @@ import pandas as pd
 from pydantic import BaseModel, Field, FiniteFloat
 
 from plfl import __version__, plugins
+from plfl.base.files import digest
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.data import windows
 from plfl.data.windows import Scaling
-from plfl.files import digest
 from plfl.results.records import MODELS, Margins, Model
 
 _Lists = Annotated[list[Any], Field(description="Nested lists of numbers.")]

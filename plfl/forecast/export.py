@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from plfl import __version__
+from plfl.base.errors import ConfigError, PlflError
+from plfl.base.files import atomic
 from plfl.config.study import Study
 from plfl.data.windows import Scaling
-from plfl.errors import ConfigError, PlflError
 from plfl.experiments.trainer import network_of
-from plfl.files import atomic
 from plfl.layout import WindowShape
 from plfl.tasks import Task, task_of
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from plfl import __version__
+from plfl.base.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.config.features import CALENDAR
 from plfl.config.sections import NOT_INPUTS, Ahead, Compute, Meters
 from plfl.config.study import FORMAT, Cell, Study
@@ -23,7 +24,6 @@ from plfl.data.dataset import WEEK, Dataset
 from plfl.data.features import assemble, resampled
 from plfl.data.meters.stamps import standard_offset, zone_named
 from plfl.data.windows import Scaling, build_later
-from plfl.errors import DataError, PlflError, ResultsError, did_you_mean
 from plfl.experiments.trainer import network_of
 from plfl.forecast.contents import NUMBERS, Header, describe_scaled
 from plfl.layout import WindowShape

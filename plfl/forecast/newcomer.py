@@ -14,10 +14,10 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Calibration
 from plfl.config.study import Cell, Study
 from plfl.data.windows import Scaling, build_later, scaling_of_new
-from plfl.errors import DataError
 from plfl.experiments.trainer import Trainer
 from plfl.federated.calibration import calibrate
 from plfl.layout import head_mask

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from plfl import registry
 from plfl.config.method_rules import MethodRules
+from plfl.plugins import registry
 
 if TYPE_CHECKING:  # reading a configuration imports the methods and should not wait for torch
     from torch import Tensor

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from plfl.errors import ConfigError
+from plfl.base.errors import ConfigError
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method, MethodState
 from plfl.optimizers.server import weighted_sum

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from plfl.errors import ConfigError
+from plfl.base.errors import ConfigError
 from plfl.methods import Method, MethodState
 from plfl.optimizers.server import weighted_sum
 

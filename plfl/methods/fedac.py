@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
+from plfl.base.errors import ConfigError
 from plfl.config.messages import allowed
-from plfl.errors import ConfigError
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method
 from plfl.methods.clusters import ClusterState, check_count, k_means, mean_of

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field
 
-from plfl.errors import ConfigError
+from plfl.base.errors import ConfigError
 from plfl.methods.clusters import ClusterState, by_name, check_count, numbered
 from plfl.methods.fedopt import FedOpt
 

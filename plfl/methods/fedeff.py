@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from plfl.base.rounding import decimal, whole
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.server import weighted_sum
-from plfl.rounding import decimal, whole
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
-from plfl.errors import ConfigError
+from plfl.base.errors import ConfigError
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method, MethodState
 

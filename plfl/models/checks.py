@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from plfl.errors import PlflError
+from plfl.base.errors import PlflError
 from plfl.layout import WindowShape
 from plfl.models.network import Buildable, initial_of
 from plfl.plugins import line_of

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import Field
 from torch import nn
 
+from plfl.base.errors import PlflError
+from plfl.base.files import sha256
 from plfl.config.messages import allowed
-from plfl.errors import PlflError
-from plfl.files import sha256
 from plfl.layout import WindowShape
 from plfl.models import Model
 from plfl.plugins import import_file

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
-from plfl.files import digest, sha256
+from plfl.base.files import digest, sha256
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = "plfl"

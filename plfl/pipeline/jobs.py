@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from plfl import plugins
+from plfl.base.errors import PlflError
+from plfl.base.files import sweep
+from plfl.base.interrupts import heard
 from plfl.config.study import Cell, Study
-from plfl.errors import PlflError
-from plfl.files import sweep
-from plfl.interrupts import heard
 from plfl.pipeline.fingerprint import ROOT, code_digest, imports
 from plfl.pipeline.locks import hold
-from plfl.registry import Algorithm
+from plfl.plugins.registry import Algorithm
 
 log = logging.getLogger(__name__)
 

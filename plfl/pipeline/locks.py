@@ -5,7 +5,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from plfl.errors import PlflError
+from plfl.base.errors import PlflError
 
 
 def hold(path: Path, *, busy: str | None = None) -> FileLock:

@@ -7,7 +7,7 @@ A clone has them at its root. A wheel has them in `plfl/shipped/`, in the same a
 import re
 from pathlib import Path
 
-from plfl.errors import PlflError, did_you_mean
+from plfl.base.errors import PlflError, did_you_mean
 from plfl.pipeline.fingerprint import ROOT
 
 PAPER = "paper"

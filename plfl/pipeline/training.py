@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from plfl.base.files import digest, sha256
 from plfl.config.study import Cell, Study
 from plfl.data import sources
 from plfl.experiments.cell_cache import TRAINED, CellCache
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
-from plfl.files import digest, sha256
 from plfl.pipeline.jobs import Progress, training_code
 from plfl.pipeline.locks import hold
 from plfl.training.engines import choose

@@ -15,10 +15,10 @@ import yaml
 from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 
+from plfl.base.files import atomic
 from plfl.baselines import BASELINE, catalogue
 from plfl.config.axes import Axis
 from plfl.config.study import Study
-from plfl.files import atomic
 from plfl.report.clients import score
 from plfl.report.figures.style import (
     PAGE,

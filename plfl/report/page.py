@@ -15,8 +15,8 @@ import pandas as pd
 import yaml
 from markupsafe import Markup
 
+from plfl.base.files import atomic
 from plfl.config.study import Cell, Study
-from plfl.files import atomic
 from plfl.report.chart_data import chart_data
 from plfl.report.clients import HEIGHT, LEFT, MOST, WIDTH, baseline_mase, clients_shown, load, score
 from plfl.report.extra_tables import described, extra_tables, scarcity_of, walks_of

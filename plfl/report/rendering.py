@@ -11,8 +11,8 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
+from plfl.base.errors import ResultsError
 from plfl.config.study import Study
-from plfl.errors import ResultsError
 from plfl.report.figures import available, caption
 from plfl.report.figures.nothing import EMPTY
 from plfl.results.labels import spaced

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from plfl.files import atomic
+from plfl.base.files import atomic
 from plfl.results import axis_claims, baseline_claims, method_claims, paper_claims
 
 PAGE = Path("docs", "claims.md")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from plfl.base.errors import ResultsError, did_you_mean
 from plfl.baselines import BASELINE
-from plfl.errors import ResultsError, did_you_mean
 from plfl.results.labels import baseline_label
 from plfl.results.records import MODELS, Model
 from plfl.results.scores import AXES, Chosen, Scores, scores

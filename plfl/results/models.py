@@ -8,8 +8,8 @@ from typing import Any
 import safetensors
 import safetensors.numpy
 
-from plfl.errors import ResultsError
-from plfl.files import atomic
+from plfl.base.errors import ResultsError
+from plfl.base.files import atomic
 from plfl.results.records import DAMAGE, MODELS, Models
 
 _KEY = "plfl"

@@ -24,10 +24,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plfl import __version__
+from plfl.base.errors import ResultsError
+from plfl.base.files import atomic
 from plfl.baselines import BASELINE
 from plfl.config.study import FORMAT, Study
-from plfl.errors import ResultsError
-from plfl.files import atomic
 from plfl.results.records import CELL, MODELS, Model, read_about, read_table, write_csv
 from plfl.results.scores import Scores, scores
 from plfl.results.statistics import Comparison, holm, interval, sign_flips

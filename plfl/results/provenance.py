@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from plfl.base.errors import ResultsError
+from plfl.base.files import digest, sha256
 from plfl.config.study import Study
 from plfl.data.source import own_files
-from plfl.errors import ResultsError
-from plfl.files import digest, sha256
 from plfl.results.tables import Tables
 
 

@@ -42,10 +42,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from plfl import __version__
+from plfl.base.errors import ResultsError
+from plfl.base.files import atomic
+from plfl.base.text import harmless
 from plfl.config.study import FORMAT
-from plfl.errors import ResultsError
-from plfl.files import atomic
-from plfl.text import harmless
 
 Model = Literal["local", "global"]
 MODELS: tuple[Model, Model] = ("local", "global")
@@ -111,7 +111,7 @@ def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV with six significant digits, and texts as `plfl.text.harmless` has them.
+    """Write a table as CSV with six significant digits, texts made `harmless`.
 
     Raises:
         PlflError: the disk is full or the folder cannot be written.

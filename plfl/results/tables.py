@@ -15,8 +15,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from plfl import __version__, baselines
+from plfl.base.errors import ConfigError, ResultsError
 from plfl.config.study import Cell, Study
-from plfl.errors import ConfigError, ResultsError
 from plfl.results.labels import client_label, method_label, server_label
 from plfl.results.records import CELL, DAMAGE, Model, read_about, read_table
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.errors import DataError
 from plfl.config.task_rules import TaskRules
-from plfl.errors import DataError
 
 if TYPE_CHECKING:  # reading a configuration imports this package and should not wait for torch
     import pandas as pd

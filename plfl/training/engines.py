@@ -4,10 +4,10 @@ import logging
 
 import torch
 
+from plfl.base.errors import ConfigError
 from plfl.config.sections import Compute
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
-from plfl.errors import ConfigError
 from plfl.layout import KernelForm
 from plfl.models.network import Network
 from plfl.training.fused import Fused, unavailable_reason

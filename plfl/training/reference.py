@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from plfl.base.errors import ConfigError
 from plfl.data.examples import Examples
-from plfl.errors import ConfigError
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.adam import Adam

@@ -13,7 +13,7 @@ from plfl.config.source_rules import CC_BY, Origin
 from plfl.data.source import Receipt, digests
 from plfl.data.sources import Counts, Source
 from plfl.layout import WindowShape
-from plfl.registry import Section
+from plfl.plugins.registry import Section
 
 if TYPE_CHECKING:  # the workflow lists files without reading any
     from plfl.config.study import Study

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from plfl.errors import DataError
-from plfl.files import atomic
+from plfl.base.errors import DataError
+from plfl.base.files import atomic
 from plfl_images.data.pool import ImagePool
 
 CHANNELS, SIDE = 3, 32

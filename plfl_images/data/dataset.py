@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from plfl.base.errors import DataError
 from plfl.data.dataset import Split
-from plfl.errors import DataError
 from plfl.layout import WindowShape
 from plfl_images.data import Images, Skew, image_shape, splits
 from plfl_images.data.pool import ImagePool

@@ -19,11 +19,11 @@ from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from plfl.base.files import atomic
 from plfl.baselines import BASELINE
 from plfl.config import axes
 from plfl.config.axes import Axis
 from plfl.config.study import Study
-from plfl.files import atomic
 from plfl.report.figures.style import PAGE, fit, panels, save, style
 from plfl.report.rendering import drawing, templates
 from plfl.results.overview import BEST, EFFECTS, Overview

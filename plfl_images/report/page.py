@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from plfl.files import atomic
+from plfl.base.files import atomic
 from plfl.report import reporting
 from plfl.report.forest import MARKS
 from plfl.report.rendering import drawing, templates

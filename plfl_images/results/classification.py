@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from plfl.base.errors import ResultsError
 from plfl.config.study import Study
-from plfl.errors import ResultsError
 from plfl.results.records import CELL, DAMAGE
 from plfl.results.scores import Array
 from plfl_images.classify import Classify

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from plfl.base.files import digest
 from plfl.config.study import Study
-from plfl.files import digest
 from plfl.results.claims import listed
 from plfl.results.labels import method_label
 from plfl.results.verdict import Verdict, finite_or_none, settle

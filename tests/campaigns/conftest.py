@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.tracking.conftest import free_port, serving, tracked
+from tests.publish.tracking.conftest import free_port, serving, tracked
 
 __all__ = ["free_port", "serving", "tracked"]
 

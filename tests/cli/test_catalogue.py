@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 import yaml
 
-from plfl import methods, registry
+from plfl import methods
+from plfl.base.errors import PlflError
 from plfl.cli import catalogue
 from plfl.cli import main as cli
 from plfl.cli.catalogue import entries
 from plfl.config.sections import Calibration
-from plfl.errors import PlflError
 from plfl.experiments.message_sizes import _as_terms, sizes
 from plfl.experiments.train import train
 from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
+from plfl.plugins import registry
 from tests.helpers import tiny
 
 EVERY = [
@@ -172,7 +173,8 @@ def test_an_algorithm_has_the_name_of_its_file(
     room.mkdir()
     (room / "__init__.py").touch()
     (room / "mine.py").write_text(
-        'from plfl.registry import Algorithm\n\n\nclass Mine(Algorithm):\n    name = "fedavg"\n'
+        "from plfl.plugins.registry import Algorithm\n\n\n"
+        'class Mine(Algorithm):\n    name = "fedavg"\n'
     )
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(PlflError, match=r"mine.py: Mine has the name 'fedavg'; rename the file"):

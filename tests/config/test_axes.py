@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from plfl.base.errors import ConfigError
 from plfl.config.study import Study
-from plfl.errors import ConfigError
 from plfl.experiments.train import train
 from tests.helpers import tiny
 

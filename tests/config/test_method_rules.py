@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from plfl.errors import ConfigError
+from plfl.base.errors import ConfigError
 from tests.helpers import tiny
 
 GRID = {"method": ["fedopt"], "client_opt": ["sgd"], "server_opt": ["fedavg"], "refused": "error"}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from plfl.base.errors import ConfigError
 from plfl.config.study import Cell, Study
-from plfl.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.base.errors import DataError
 from plfl.data.checks import check_finite, check_load, check_stamps
-from plfl.errors import DataError
 
 STAMPS = pd.date_range("2018-01-01 00:15", periods=8, freq="15min")
 LOAD = pd.Series(np.arange(8.0), STAMPS, name="load")

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Windows
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.windows import build
-from plfl.errors import DataError
 
 RECIPE: list[dict[str, Any]] = [
     {"name": "lags", "days": [1, 2, 7], "around": 2},

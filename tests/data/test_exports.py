@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 import yaml
 
+from plfl.base.errors import ConfigError, DataError
+from plfl.base.files import sha256
 from plfl.config.sections import Meters
 from plfl.config.study import Study
 from plfl.data import meters, source, windows
 from plfl.data.meters.imported import import_meters
-from plfl.errors import ConfigError, DataError
-from plfl.files import sha256
 
 ROWS = 24 * 40
 KEYS = {"timezone": "UTC", "interval": 60}

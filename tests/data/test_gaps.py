@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.base.errors import DataError
 from plfl.baselines import naive
 from plfl.config.sections import Windows
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.describe import describe, judge
 from plfl.data.windows import build
-from plfl.errors import DataError
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
 from plfl.results.collect import describe_clients

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from plfl.base.errors import DataError, PlflError
 from plfl.config.sections import Meters
 from plfl.data.meters.imported import import_meters
-from plfl.errors import DataError, PlflError
 
 LINES = ["time,school"] + [
     f"{stamp:%Y-%m-%d %H:%M},{1 + stamp.hour / 10}"

@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 import yaml
 
+from plfl.base.errors import DataError
+from plfl.base.files import sha256
 from plfl.cli.main import main
 from plfl.config.sections import Meters
 from plfl.config.study import Study
 from plfl.data import meters, source
 from plfl.data.meters.imported import Imported, import_meters
-from plfl.errors import DataError
-from plfl.files import sha256
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"
 ROWS = 24 * 40

@@ -11,10 +11,10 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Data, Meters, Windows
 from plfl.config.study import Study
 from plfl.data import meters, source, windows
-from plfl.errors import DataError
 from tests.helpers import load_profiles
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "own-data.md"

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.base.errors import ConfigError, DataError
 from plfl.config.sections import Windows
 from plfl.config.study import Study
 from plfl.data.windows import build, federations_of
-from plfl.errors import ConfigError, DataError
 from tests.helpers import tiny
 
 ORIGIN = date(2018, 3, 12)

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.base.errors import ConfigError
 from plfl.config.study import Study
 from plfl.data.features import assemble, resampled
-from plfl.errors import ConfigError
 
 STAMPS = pd.date_range("2018-01-01 00:30", periods=12, freq="15min")
 """From the second quarter of an hour to the first of another."""

@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from plfl.base.errors import DataError
 from plfl.config.features import FEATURES
 from plfl.config.sections import Data
 from plfl.data.comstock import series as comstock
@@ -25,7 +26,6 @@ from plfl.data.sample.end_uses import STAMPS, simulate
 from plfl.data.sample.ids import MOST, buildings
 from plfl.data.sample.places import STATES
 from plfl.data.sample.weather import TEMPERATURE, weather
-from plfl.errors import DataError
 from tests.helpers import forms
 
 SEED = 2018

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Windows
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.windows import build
-from plfl.errors import DataError
 
 
 def table(rows: int, start: float = 0.0, **columns: float) -> pd.DataFrame:

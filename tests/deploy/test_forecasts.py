@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 import plfl
+from plfl.base.errors import DataError, PlflError
 from plfl.deploy.forecasts import Forecasts, ForecastServer
-from plfl.errors import DataError, PlflError
 from tests.helpers.loopback import NAMES, Deployment, by_split, study, tables
 
 NAME = NAMES[0]

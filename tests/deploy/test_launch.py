@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
+from plfl.base.errors import PlflError
 from plfl.deploy import server_processes
 from plfl.deploy.flower import runtime as flower
 from plfl.deploy.folders import APP_LOCK, APP_STARTED
 from plfl.deploy.hosts.processes import Processes
 from plfl.deploy.server_processes import ServerProcesses
-from plfl.errors import PlflError
 from plfl.pipeline.locks import hold
 
 

@@ -3,12 +3,12 @@
 import pandas as pd
 import pytest
 
+from plfl.base.errors import ConfigError, DataError, PlflError
 from plfl.config.features import FEATURES
 from plfl.config.study import Study
 from plfl.data import source
 from plfl.data.features import assemble
 from plfl.deploy import worker
-from plfl.errors import ConfigError, DataError, PlflError
 
 NAME = "101"
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from plfl import train
+from plfl.base.errors import ConfigError
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.sources import windows_of
-from plfl.errors import ConfigError
 from plfl.experiments.trainer import Trainer
 from plfl.results.records import CellResult
 from plfl.tasks import metrics

@@ -12,12 +12,12 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from plfl.base.errors import ConfigError, DataError
 from plfl.cli import main as cli
 from plfl.config.sections import Simulation
 from plfl.config.study import Study
 from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import build
-from plfl.errors import ConfigError, DataError
 from plfl.experiments import scarcity
 from plfl.experiments.scarcity import baselines, training
 from plfl.report.scarcity import draw

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl import methods
+from plfl.base.errors import DataError
 from plfl.config.sections import Compute
 from plfl.config.study import Study
 from plfl.data.dataset import Dataset
-from plfl.errors import DataError
 from plfl.experiments import train as experiment
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of

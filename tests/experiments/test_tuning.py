@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plfl.base.errors import ConfigError
 from plfl.config import search
 from plfl.config.study import Study
-from plfl.errors import ConfigError
 from plfl.experiments.tuning import better_half, least
 
 LR = {"client_opt.*.lr": [1e-3, 1e-2]}

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
+from plfl.base.errors import ConfigError
 from plfl.config.study import Study
-from plfl.errors import ConfigError
 from plfl.experiments import workload
 from tests.helpers.tiny import study as of_loads
 from tests.images.test_classify import study as of_images

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 # Everything a job needs, imported once for all that are forked from here.
-from plfl.errors import PlflError
+from plfl.base.errors import PlflError
 from plfl.results.records import write_table
 from tests.helpers.faults.kills import PATIENCE, Job, Whole, finished, leftovers, undisturbed_job
 from tests.helpers.tiny import dataset

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plfl.base.errors import DataError
 from plfl.data import source
 from plfl.data.comstock import download
 from plfl.data.comstock.releases import PAPER_RELEASE, ROOT, Layout
-from plfl.errors import DataError
 from tests.helpers.comstock_files import study, write_load
 from tests.helpers.faults import downloads
 from tests.helpers.faults.downloads import (

@@ -20,13 +20,13 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from plfl.base.errors import ConfigError, DataError, ResultsError
 from plfl.cli.main import main
 from plfl.config.study import Study
 from plfl.data import source
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import PAPER_RELEASE, Layout
 from plfl.data.dataset import Dataset
-from plfl.errors import ConfigError, DataError, ResultsError
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.errors import ConfigError, DataError
+from plfl.base.errors import ConfigError, DataError
 from plfl.experiments.train import train
 from plfl.federated import availability as trace
 from plfl.optimizers.server.fedavg import FedAvg

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
+from plfl.base.errors import ConfigError
 from plfl.config.sections import Calibration
 from plfl.data.windows import build
-from plfl.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated import calibration

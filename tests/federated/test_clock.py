@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plfl import methods
+from plfl.base.errors import ConfigError
 from plfl.config.algorithms import Methods
 from plfl.config.sections import Simulation
-from plfl.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
+from plfl.base.errors import ConfigError
 from plfl.config.sections import Federation as Settings
 from plfl.config.study import Study
-from plfl.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.federated.federation import Federation

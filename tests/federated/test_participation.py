@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from plfl.base.errors import ConfigError
 from plfl.config.sections import Federation
-from plfl.errors import ConfigError
 from plfl.federated.participation import RULES, Selection
 from plfl.methods import Method, available
 from plfl_images.data.splits import sort_and_partition

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from plfl.base.errors import ConfigError, PlflError
 from plfl.data.windows import Scaling
-from plfl.errors import ConfigError, PlflError
 from plfl.forecast.export import Forecasting, traced
 from plfl.forecast.model import load
 from plfl.layout import WindowShape
-from plfl.registry import algorithms
+from plfl.plugins.registry import algorithms
 from plfl.tasks.forecast import Forecast
 from tests.forecast.test_model import MLP, RECIPE, study_of
 from tests.forecast.test_model import trained as train_to

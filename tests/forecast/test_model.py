@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import plfl
+from plfl.base.errors import DataError, ResultsError
 from plfl.config.study import Study
 from plfl.data import source
-from plfl.errors import DataError, ResultsError
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
 from plfl.forecast.contents import describe

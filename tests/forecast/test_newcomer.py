@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.base.errors import DataError
 from plfl.config.study import Study
-from plfl.errors import DataError
 from plfl.forecast.model import ForecastModel, load
 from tests.forecast.test_model import MLP, RECIPE, study_of, trained
 from tests.helpers import tiny

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Data
 from plfl.data import meters
-from plfl.errors import DataError
 
 LOAD = "out.electricity.total.energy_consumption"
 """The column of the load, in kWh."""

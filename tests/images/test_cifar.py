@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plfl.errors import DataError
+from plfl.base.errors import DataError
 from plfl_images.data import cifar
 
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 import torch
 
+from plfl.base.errors import ConfigError, DataError
 from plfl.config.study import Study
-from plfl.errors import ConfigError, DataError
 from plfl.experiments.common_evaluation import distinct
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint

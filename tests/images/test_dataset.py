@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plfl.errors import DataError
+from plfl.base.errors import DataError
 from plfl_images.data import Skew, digits
 from plfl_images.data.dataset import ImageDataset
 from plfl_images.data.pool import ImagePool

@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from plfl.base.files import atomic
 from plfl.experiments.train import train
-from plfl.files import atomic
 from plfl.report import reporting
 from plfl.results.collect import JobFiles, collect
 from plfl.results.records import write_table

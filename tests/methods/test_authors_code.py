@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from plfl.errors import ConfigError
+from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods.authors_code import AuthorsCode

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from plfl import methods
-from plfl.errors import ConfigError
+from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.federated.federation import Federation
 from plfl.methods.cc_fedadagrad import CCFedAdagrad

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
-from plfl.errors import ConfigError
+from plfl.base.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.federated.client_data import ClientData

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plfl.base.errors import ConfigError
 from plfl.config.sections import Simulation
-from plfl.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.federated.clock import Clock
 from plfl.methods import Method

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plfl.base.errors import ConfigError
 from plfl.config.model_rules import find
-from plfl.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.methods.moon import Moon
 from plfl.optimizers.client.sgd import Sgd

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 import torch
 
+from plfl.base.errors import ConfigError
 from plfl.data.windows import build
-from plfl.errors import ConfigError
 from plfl.experiments.train import train
 from plfl.methods import Method
 from plfl.methods.apfl import APFL

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from plfl.base.errors import ConfigError
 from plfl.config.study import Study
-from plfl.errors import ConfigError
 
 GOOD = """
 import torch

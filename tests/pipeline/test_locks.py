@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plfl.errors import PlflError
+from plfl.base.errors import PlflError
 from plfl.pipeline.locks import hold
 
 CODE = """

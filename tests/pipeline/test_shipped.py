@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from plfl.base.errors import PlflError
 from plfl.config.study import Study
-from plfl.errors import PlflError
 from plfl.pipeline import shipped
 
 

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 import yaml
 
+from plfl.base.errors import ResultsError
 from plfl.config.study import Study
-from plfl.errors import ResultsError
 from plfl.report import clients as clients_shown
 from plfl.report import figures, page
 from plfl.report.extras import extras

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.errors import ResultsError
+from plfl.base.errors import ResultsError
 from plfl.results.compare import as_text, compare
 from tests.helpers.constructed import write
 

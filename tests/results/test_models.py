@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plfl.errors import ResultsError
+from plfl.base.errors import ResultsError
 from plfl.results.models import read_models, write_models
 from plfl.results.records import Models
 

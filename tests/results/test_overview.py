@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.base.errors import ResultsError
 from plfl.cli.main import main
 from plfl.config.study import Study
-from plfl.errors import ResultsError
 from plfl.report import overview as page
 from plfl.results.overview import Overview, gather, study_of
 from plfl.results.tables import Tables

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from plfl.base.errors import ConfigError, ResultsError
 from plfl.baselines import catalogue
 from plfl.config.study import Study
-from plfl.errors import ConfigError, ResultsError
 from plfl.results.labels import baseline_label
 from plfl.results.scores import scores
 from plfl.results.summary import summarise_baselines

@@ -10,11 +10,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from plfl.base.errors import ConfigError, DataError
 from plfl.baselines.trees import Boosting
 from plfl.config.study import Study
 from plfl.data.dataset import Dataset
 from plfl.data.windows import build
-from plfl.errors import ConfigError, DataError
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer

@@ -7,10 +7,10 @@ import torch
 from sklearn.metrics import mean_pinball_loss
 from utilsforecast import losses as nixtla
 
+from plfl.base.errors import ConfigError
 from plfl.baselines.trees import Boosting
 from plfl.config.study import Study
 from plfl.data.windows import build
-from plfl.errors import ConfigError
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
 from plfl.tasks import metrics

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 import torch
 
+from plfl.base.errors import ConfigError
 from plfl.config.sections import Compute, Windows
 from plfl.data.windows import build
-from plfl.errors import ConfigError
 from plfl.layout import WindowShape
 from plfl.models.forecaster import Forecaster
 from plfl.models.gru import Gru

@@ -13,7 +13,7 @@ rule track:
     conda:
         "../../environment.yml"
     params:
-        code=code_digest("plfl.tracking.store"),
+        code=code_digest("plfl.publish.tracking.store"),
     message:
         "Log the study into its MLflow database"
     script:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from plfl.interrupts import silence
+from plfl.base.interrupts import silence
 
 silence()
 

@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
-from plfl.interrupts import silence
+from plfl.base.interrupts import silence
 
 silence()
 
+from plfl.base.files import atomic
 from plfl.config.study import Study
 from plfl.data import sources
-from plfl.files import atomic
 from plfl.pipeline.jobs import job
 
 

@@ -2,7 +2,7 @@
 
 import logging
 
-from plfl.interrupts import silence
+from plfl.base.interrupts import silence
 
 silence()
 

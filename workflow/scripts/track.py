@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
-from plfl.interrupts import silence
+from plfl.base.interrupts import silence
 
 silence()
 
-from plfl.files import atomic
+from plfl.base.files import atomic
 from plfl.pipeline.jobs import job
-from plfl.tracking.store import track
+from plfl.publish.tracking.store import track
 
 
 def log_study(results: Path, figures: Path, done: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from plfl.interrupts import silence
+from plfl.base.interrupts import silence
 
 silence()
 

@@ -38,11 +38,11 @@ from botocore.exceptions import (
 )
 from tqdm import tqdm
 
+from plfl.base.errors import DataError
+from plfl.base.files import atomic, sha256
 from plfl.config.sections import Data
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import BUCKET, REGION, ROOT, Layout
-from plfl.errors import DataError
-from plfl.files import atomic, sha256
 
 WORKERS = 8
 """Number of parallel downloads."""

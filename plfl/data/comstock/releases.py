@@ -10,8 +10,8 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
+from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Data
-from plfl.errors import DataError, did_you_mean
 
 BUCKET = "oedi-data-lake"
 REGION = "us-west-2"

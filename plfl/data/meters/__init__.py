@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Data, Meters
 from plfl.data.meters.cleaning import EXPECTED
 from plfl.data.meters.exports import Exports, read_exports
@@ -23,7 +24,6 @@ from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import client_name, is_series, known
 from plfl.data.meters.paths import of_state as files
 from plfl.data.meters.series import collected, finished
-from plfl.errors import DataError, did_you_mean
 
 __all__ = ["client_name", "clients", "files", "is_series", "known", "read", "read_file"]
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.base.errors import DataError
 from plfl.config.messages import flow, typed
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
@@ -19,7 +20,6 @@ from plfl.data.meters.faults import without_jumps, without_outages
 from plfl.data.meters.gaps import longest_gap, runs
 from plfl.data.meters.stamps import Times, clock_change, fixed_zone, instants, standard_offset
 from plfl.data.meters.tables import Table
-from plfl.errors import DataError
 
 STATIC = ("floor_area", "wall_area", "window_area")
 """Inputs that are one number per building."""

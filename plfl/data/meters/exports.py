@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from plfl.base.errors import DataError
+from plfl.base.files import sha256
 from plfl.config.features import UNITS
 from plfl.config.messages import flow, typed
 from plfl.config.sections import Meters
@@ -24,8 +26,6 @@ from plfl.data.meters.paths import client_name
 from plfl.data.meters.series import collected
 from plfl.data.meters.stamps import Times, zone_named
 from plfl.data.meters.tables import Table
-from plfl.errors import DataError
-from plfl.files import sha256
 
 Progress = Callable[[str, int, int], None]
 """Is told what is being read, how many steps are done, and how many there are."""

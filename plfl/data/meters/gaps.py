@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
-from plfl.errors import DataError
 
 logger = logging.getLogger(__name__)
 

@@ -15,6 +15,8 @@ import pandas as pd
 import yaml
 
 from plfl import __version__
+from plfl.base.errors import DataError
+from plfl.base.files import sha256
 from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
@@ -23,8 +25,6 @@ from plfl.data.meters.exports import Exports, Progress, read_exports
 from plfl.data.meters.layout import check_chosen
 from plfl.data.meters.paths import raw_files
 from plfl.data.meters.series import collected
-from plfl.errors import DataError
-from plfl.files import sha256
 
 RECEIPT = "import.json"
 """What was imported from where, and what was done to it."""

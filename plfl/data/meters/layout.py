@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 
 import pandas as pd
 
+from plfl.base.errors import DataError, did_you_mean
 from plfl.config.sections import Meters
 from plfl.data.meters.numbers import as_text, is_number
 from plfl.data.meters.tables import DATED, DIGITS, Table
-from plfl.errors import DataError, did_you_mean
 
 _TIME_WORDS = re.compile(r"time|date|stamp|epoch|unix|zeit|datum|fecha|heure|^ts$", re.IGNORECASE)
 _QUANTITY = re.compile(

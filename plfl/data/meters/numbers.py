@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.data.meters.tables import Table
-from plfl.errors import DataError
 
 _MISSING = ("", "na", "n/a", "nan", "null", "none", "-", "#n/a")
 _GROUPS = r"(?<=\d)[\s'\u00a0\u202f](?=\d)"  # between thousands, never decimal

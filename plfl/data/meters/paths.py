@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Data, Meters
 from plfl.data import readers
 from plfl.data.meters.layout import is_chosen
 from plfl.data.meters.tables import SUFFIXES, unreadable
-from plfl.errors import DataError
 
 MOST_ABOUT = 10**8
 """Largest size of the file `about`, in bytes."""

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from plfl.base.errors import DataError
 from plfl.config.features import FEATURES
 from plfl.config.sections import Meters
 from plfl.data.checks import check_finite, check_load
 from plfl.data.meters.cleaning import STATIC, Meter
 from plfl.data.meters.gaps import fill_gaps
 from plfl.data.meters.stamps import standard_offset
-from plfl.errors import DataError
 
 
 def finished(where: Path | str, meter: Meter, meters: Meters) -> pd.DataFrame:

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from plfl.base.errors import DataError
 from plfl.config.checks import of_zone
 from plfl.config.sections import Meters
 from plfl.data.meters.numbers import as_text
 from plfl.data.meters.tables import Table
-from plfl.errors import DataError
 
 YEARS = 1970, 2100
 """First and last year of a reading. Any other year is an error in the file."""

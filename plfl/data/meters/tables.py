@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.data.readers import reader_of
-from plfl.errors import DataError
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt", ".parquet", ".xlsx", ".xls")
 """Endings of the names of raw files."""

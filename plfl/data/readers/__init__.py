@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from plfl.registry import Algorithm, algorithms
+from plfl.plugins.registry import Algorithm, algorithms
 
 if TYPE_CHECKING:  # reading a configuration imports this package and should not wait for pandas
     import pandas as pd

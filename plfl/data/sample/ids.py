@@ -3,8 +3,8 @@
 This module imports little, because the workflow lists the buildings each time it starts.
 """
 
+from plfl.base.errors import DataError
 from plfl.data.sample.places import STATES
-from plfl.errors import DataError
 
 MIX = (
     *("SmallOffice", "RetailStandalone", "QuickServiceRestaurant", "Warehouse", "MediumOffice"),

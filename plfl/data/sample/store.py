@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from plfl.base.errors import DataError
+from plfl.base.files import atomic
 from plfl.data.comstock.releases import RELEASES, Layout
 from plfl.data.sample.buildings import Building, draw
 from plfl.data.sample.end_uses import simulate
 from plfl.data.sample.ids import MOST, buildings, kind
 from plfl.data.sample.weather import weather
-from plfl.errors import DataError
-from plfl.files import atomic
 
 
 def generate(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plfl.errors import PlflError
+from plfl.base.errors import PlflError
 
 VERSION = "1.41.0"
 PROGRAMS = [sys.executable, "-P", "-m", "plfl.deploy.flower.programs"]

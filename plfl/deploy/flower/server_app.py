@@ -17,6 +17,8 @@ from typing import Any
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
+from plfl.base.errors import PlflError
+from plfl.base.files import atomic
 from plfl.config.study import Study
 from plfl.deploy.flower import results
 from plfl.deploy.flower.client_app import FIELD, RECORD, message_in
@@ -35,8 +37,6 @@ from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.membership import Node
 from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.server import Server
-from plfl.errors import PlflError
-from plfl.files import atomic
 from plfl.pipeline.locks import hold
 
 log = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from plfl.base.errors import PlflError
 from plfl.deploy.hosts.private import check_private, private, private_folder
-from plfl.errors import PlflError
 
 CA_KEY, CA = "ca.key", "ca.crt"
 SERVER_KEY, SERVER, CLIENT_KEY = "server.key", "server.crt", "client.key"

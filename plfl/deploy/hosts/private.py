@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from plfl.errors import PlflError
-from plfl.files import atomic
+from plfl.base.errors import PlflError
+from plfl.base.files import atomic
 
 
 def private_folder(folder: Path) -> None:

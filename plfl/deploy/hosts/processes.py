@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self
 
-from plfl.errors import PlflError
+from plfl.base.errors import PlflError
 
 GRACE = 5.0
 """Seconds between the request to end (SIGTERM) and the end by force (SIGKILL)."""

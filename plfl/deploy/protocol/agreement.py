@@ -1,14 +1,14 @@
 """What server and clients must have in common before they can work together."""
 
+from plfl.base.errors import ConfigError, PlflError, did_you_mean
+from plfl.base.files import digest
 from plfl.config.search import Candidate
 from plfl.config.sections import Grid, Simulation
 from plfl.config.study import LONGEST_NAME, Cell, Study
 from plfl.data import meters
 from plfl.data.source import buildings
-from plfl.errors import ConfigError, PlflError, did_you_mean
 from plfl.experiments import train as experiment
 from plfl.experiments.recorder import Recorder
-from plfl.files import digest
 from plfl.results.records import MODELS, CellResult
 
 VERSION = 4

@@ -19,6 +19,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from plfl.base.errors import PlflError
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.sources import windows_of
@@ -36,7 +37,6 @@ from plfl.deploy.protocol.endpoints import (
     rows_as_arrays,
 )
 from plfl.deploy.protocol.wire import Message, WireError
-from plfl.errors import PlflError
 from plfl.experiments.trainer import Trainer
 from plfl.federated.checkpoint import restore, tensors
 from plfl.federated.federation import Federation

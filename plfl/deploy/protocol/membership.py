@@ -16,12 +16,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from plfl.base.errors import PlflError
 from plfl.config.study import Cell, Study
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import Answer, Answers, Joined, outliers
 from plfl.deploy.protocol.policy import RoundPolicy
 from plfl.deploy.protocol.wire import Message, WireError
-from plfl.errors import PlflError
 
 log = logging.getLogger(__name__)
 

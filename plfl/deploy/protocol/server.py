@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plfl.base.files import atomic
 from plfl.config.study import Cell, Study
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.answers import Answer, F, MarginsSent, Trained, outliers
@@ -49,7 +50,6 @@ from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions
-from plfl.files import atomic
 from plfl.results.records import MODELS, CellResult, Margins
 from plfl.tasks import task_of
 

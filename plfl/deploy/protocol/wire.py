@@ -15,7 +15,7 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from plfl.errors import PlflError
+from plfl.base.errors import PlflError
 
 _ABOUT = "plfl"
 _HEADER = 8

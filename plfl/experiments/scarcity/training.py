@@ -10,11 +10,12 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from plfl.base.errors import ConfigError, DataError
+from plfl.base.rounding import drawn_of
 from plfl.config.search import Candidate
 from plfl.config.sections import Calibration, Tuning
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import WEEK, Dataset
-from plfl.errors import ConfigError, DataError
 from plfl.experiments.audit import Load, Progress
 from plfl.experiments.scarcity import baselines
 from plfl.experiments.train import train
@@ -24,7 +25,6 @@ from plfl.federated.round import run
 from plfl.layout import head_mask
 from plfl.methods.fedopt import FedOpt
 from plfl.results.scarcity import CALIBRATED, CENTRALISED, in_weeks
-from plfl.rounding import drawn_of
 from plfl.training import batches, schedule
 from plfl.training.task import Average, LocalTask
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import Field
 
-from plfl import registry
-from plfl.registry import Algorithm
+from plfl.plugins import registry
+from plfl.plugins.registry import Algorithm
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from plfl import registry
-from plfl.registry import Algorithm
+from plfl.plugins import registry
+from plfl.plugins.registry import Algorithm
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plfl import plugins
-from plfl.errors import PlflError
+from plfl.base.errors import PlflError
 
 if TYPE_CHECKING:  # the workflow needs the names and captions only, without matplotlib
     from matplotlib.figure import Figure

@@ -17,7 +17,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
-from plfl.files import atomic
+from plfl.base.files import atomic
 from plfl.report.figures.nothing import EMPTY
 
 COLUMN = 3.5

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from plfl.base.errors import ResultsError
 from plfl.config.study import Cell
-from plfl.errors import ResultsError
 from plfl.report import intervals
 from plfl.report.figures.best_baseline import legend_labels
 from plfl.report.figures.style import COLOURS, PAGE, empty, fit, note, panels

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from plfl.errors import PlflError
-from plfl.files import atomic
+from plfl.base.errors import PlflError
+from plfl.base.files import atomic
 from plfl.training.native.flags import (
     FLAGS,
     FOLDER,

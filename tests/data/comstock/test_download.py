@@ -19,12 +19,12 @@ from botocore.config import Config
 from moto.server import ThreadedMotoServer
 from s3transfer.utils import DeferredOpenFile  # type: ignore[import-untyped]
 
+from plfl.base.errors import DataError, PlflError
+from plfl.base.files import atomic
 from plfl.config.sections import Data
 from plfl.data.comstock import download
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, Layout
-from plfl.errors import DataError, PlflError
-from plfl.files import atomic
 from tests.helpers.comstock_files import COUNTIES, study, write_load, write_store, write_weather
 
 IDS = list(COUNTIES)

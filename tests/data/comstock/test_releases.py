@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Comstock, Data
 from plfl.config.study import Study
 from plfl.data.comstock.releases import (
@@ -16,7 +17,6 @@ from plfl.data.comstock.releases import (
     paper_buildings,
     paper_states,
 )
-from plfl.errors import DataError
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "comstock.md"
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Data
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import PAPER_RELEASE, RELEASES, paper_buildings
 from plfl.data.comstock.series import LOAD, UTC_OFFSET, WEATHER, join
 from plfl.data.sample import store as sample
 from plfl.data.sample.ids import buildings
-from plfl.errors import DataError
 from tests.helpers.comstock_files import (
     COUNTIES,
     HOURS,

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
+from plfl.base.errors import ConfigError
 from plfl.config.study import Study
 from plfl.deploy.flower import results
 from plfl.deploy.protocol.agreement import deployable, narrowed
-from plfl.errors import ConfigError
+from plfl.publish.tracking import track
+from plfl.publish.tracking.content import runs
+from plfl.publish.tracking.store import connect, find_experiment
 from plfl.report.figures import available, render
 from plfl.results.tables import Tables
-from plfl.tracking import track
-from plfl.tracking.content import runs
-from plfl.tracking.store import connect, find_experiment
 from tests.helpers.loopback import NAMES, Deployment, by_split, study
 
 

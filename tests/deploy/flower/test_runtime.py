@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from plfl.base.errors import PlflError
 from plfl.cli import main as cli
 from plfl.deploy.check import study_of
 from plfl.deploy.flower import runtime as flower
 from plfl.deploy.hosts.processes import GRACE, Processes, free_port
-from plfl.errors import PlflError
 
 PLFL = [sys.executable, "-m", "plfl", "deploy"]
 LIMIT = 900

@@ -11,9 +11,9 @@ pytest.importorskip("cryptography", reason="needs Flower: pip install -e '.[depl
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
+from plfl.base.errors import PlflError
 from plfl.cli import main as cli
 from plfl.deploy.hosts.keys import ClientKeys, ServerKeys, make, make_temporary
-from plfl.errors import PlflError
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import safetensors.torch
 
+from plfl.base.errors import PlflError
 from plfl.deploy.hosts.private import private_folder
-from plfl.errors import PlflError
 from tests.helpers.loopback import NAMES, Deployment, by_split, study
 
 METHODS = ["fedopt", "scaffold", "feddyn", "moon"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from plfl.errors import PlflError
+from plfl.base.errors import PlflError
 from tests.helpers.loopback import NAMES, Deployment, by_split, study
 
 FEDERATION = {"rounds": 5, "local_steps": 3, "evaluate_every": 5}

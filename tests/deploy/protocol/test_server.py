@@ -8,13 +8,13 @@ import pytest
 import safetensors.torch
 import torch
 
+from plfl.base.errors import ConfigError, PlflError
 from plfl.deploy.flower import results
 from plfl.deploy.protocol import agreement
 from plfl.deploy.protocol.replay import replay
 from plfl.deploy.protocol.wire import Message
-from plfl.errors import ConfigError, PlflError
+from plfl.publish.tracking.content import runs
 from plfl.results.tables import Tables
-from plfl.tracking.content import runs
 from tests.helpers import loopback
 from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, replayed, study
 

@@ -20,10 +20,10 @@ from botocore.config import Config
 from botocore.retries.standard import ExponentialBackoff
 from moto.server import ThreadedMotoServer
 
+from plfl.base.errors import DataError
 from plfl.config.sections import Data
 from plfl.data.comstock import download
 from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, Layout
-from plfl.errors import DataError
 from tests.helpers.comstock_files import study, write_store
 from tests.helpers.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy, fault_proxy
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from plfl.errors import PlflError
+from plfl.base.errors import PlflError
 
 DEADLINE = 30
 """Seconds after which reading is taken to hang."""
@@ -519,12 +519,12 @@ def _results(folder: Path) -> Subject:
 
 
 def _shown(folder: Path) -> Subject:
+    from plfl.publish.tracking.content import runs
     from plfl.report import page
     from plfl.report.figures import available, draw
     from plfl.results.claims import verdicts
     from plfl.results.compare import compare
     from plfl.results.tables import Tables
-    from plfl.tracking.content import runs
     from tests.helpers import fake_results
 
     results = folder / "results"

@@ -26,9 +26,9 @@ from types import SimpleNamespace
 import psutil  # type: ignore[import-untyped]
 import yaml
 
+from plfl.base.files import sweep
 from plfl.config import study as configuration
 from plfl.data import source, windows
-from plfl.files import sweep
 from tests.test_workflow import ROOT, Project
 
 RECORDS = "results/own/records.parquet"

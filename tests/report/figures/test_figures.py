@@ -20,7 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from plfl.errors import PlflError, ResultsError
+from plfl.base.errors import PlflError, ResultsError
 from plfl.report.figures import available, caption, draw, render, render_all
 from plfl.report.figures.nothing import EMPTY
 from plfl.report.figures.style import PAGE, fit, panels, style

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
-from plfl.errors import ResultsError
+from plfl.base.errors import ResultsError
 from plfl.report.figures import draw
 from plfl.report.figures.nothing import EMPTY
 from plfl.results.labels import baseline_label

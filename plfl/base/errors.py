@@ -1,0 +1,51 @@
+"""Errors that the user can fix. Each message says what is wrong, where, and what to do."""
+
+import difflib
+from collections.abc import Iterable
+
+from plfl.base.text import visible
+
+
+class PlflError(Exception):
+    """Base class of every error that the user's input or environment causes.
+
+    The command line and the scripts of the workflow print its message without a traceback and exit
+    with status 2. Control characters in it, from names in the user's files, are written out.
+    """
+
+    def __str__(self) -> str:
+        return visible(super().__str__())
+
+
+class ConfigError(PlflError):
+    """All errors in a configuration, in one message."""
+
+    def __init__(self, source: str, problems: list[str]):
+        """Join the problems into one message.
+
+        Args:
+            source: the file, or another description of where the configuration comes from.
+            problems: one line for each error.
+        """
+        self.problems = problems
+        lines = "\n".join(f"  - {problem}" for problem in problems)
+        count = f"{len(problems)} error" + ("s" if len(problems) > 1 else "")
+        super().__init__(f"{source}: {count} in the configuration\n{lines}")
+
+
+class DataError(PlflError):
+    """Input data that cannot be used: a missing or damaged file, column or value."""
+
+
+class ResultsError(PlflError):
+    """A results folder or tracking database that does not match the study or this version."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the most similar of the `known` names.
+
+    Upper and lower case are not distinguished. The result is empty if no name is similar.
+    """
+    by_lower_case = {other.lower(): other for other in known}
+    similar = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+    return f"; did you mean {by_lower_case[similar[0]]!r}?" if similar else ""

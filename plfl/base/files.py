@@ -1,0 +1,100 @@
+"""Atomic writing of files, and digests of their content."""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from plfl.base.errors import PlflError
+
+_TEMPORARY = ".tmp-"
+
+
+@contextmanager
+def atomic(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside `path` and rename it to `path` when the block succeeds.
+
+    Parent folders are created. If the block fails, nothing is left behind and an earlier file at
+    `path` stays as it was. The temporary path has the suffix of `path`, which some writers need.
+
+    Raises:
+        PlflError: the disk is full or the file cannot be written.
+    """
+    path = Path(path)
+    temporary: Path | None = None
+    handle: int | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=_TEMPORARY, suffix=path.suffix, dir=path.parent)
+        temporary = Path(name)
+        _lock(handle)
+        # mkstemp makes private files; give the finished file the usual permissions.
+        temporary.chmod(0o666 & ~_umask())
+        yield temporary
+        temporary.replace(path)
+    except OSError as error:
+        raise _explained(error, path) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def sweep(folder: str | os.PathLike[str]) -> None:
+    """Remove the temporary files that killed processes have left in `folder` and below it.
+
+    Files that a running process is writing are locked and stay.
+    """
+    for path in Path(folder).rglob(f"{_TEMPORARY}*"):
+        # A file that has disappeared or cannot be removed is not the user's concern.
+        with suppress(OSError), path.open("rb") as file:
+            info = os.fstat(file.fileno())
+            # An unlocked file with a second name is being renamed at this moment.
+            fresh = info.st_nlink > 1 and time.time() - info.st_ctime < 60
+            if not fresh and _lock(file.fileno()):
+                path.unlink()
+
+
+def _lock(file: int) -> bool:
+    """Lock an open file until it is closed; False if another process has locked it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # also on file systems without locks, where nothing is removed
+        return False
+    return True
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of the content of a file, in hexadecimal digits."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest(*parts: object) -> str:
+    """A short fingerprint of plain data (anything JSON can represent), equal on every machine."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _explained(error: OSError, path: Path) -> PlflError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return PlflError(f"{path}: the disk is full; free some space, then run again")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return PlflError(f"{path}: cannot be written ({error.strerror}); check its permissions")
+    return PlflError(
+        f"{path}: cannot be written ({error}); check the path, and the limits of the disk and of "
+        "your account, then run again"
+    )

@@ -1,0 +1,348 @@
+"""Plug-ins: algorithms, models, tasks, sources, readers and figures that are not files of plfl.
+
+A plug-in is a Python file of the user's own, which a study lists under `plugins`, or a module of an
+installed package, which the package announces as an entry point of the group `plfl.plugins`. Its
+classes and figures can be named like those of plfl.
+
+Importing a file runs it. A study that the user runs may name files. Results may be those of
+somebody else: their study is data, and the files that it names run only if the user trusts them.
+"""
+
+import importlib.metadata
+import importlib.util
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from plfl.base.errors import PlflError, ResultsError
+from plfl.base.files import digest, sha256
+from plfl.plugins.registry import Algorithm, defined_in, files, plug
+
+_OWN = "plfl_own_"
+"""Begins the names of modules from the user's own files."""
+GROUP = "plfl.plugins"
+"""The group of entry points."""
+ROOMS = {
+    "plfl.methods": "method",
+    "plfl.optimizers.client": "local optimiser",
+    "plfl.optimizers.server": "server optimiser",
+    "plfl.models": "model",
+    "plfl.tasks": "task",
+    "plfl.data.sources": "source of data",
+    "plfl.data.readers": "reader",
+    "plfl.report.reporting": "reporting",
+}
+"""What the classes of a plug-in can be, by the package that has their base class."""
+FIGURES = "plfl.report.figures"
+"""The package that has the figures."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A plug-in that has been imported."""
+
+    origin: str
+    """Where it comes from: its file, or its package with the version."""
+    module: ModuleType
+    digest: str
+    """Digest of its code."""
+    algorithms: dict[tuple[str, str], type[Algorithm]] = field(repr=False)
+    """Its classes, by room (see `ROOMS`) and name."""
+
+    def blame(self, error: Exception) -> str:
+        """Its origin, the line where an error arose in it, and the error."""
+        return f"{self.origin}{line_of(error, Path(str(self.module.__file__)))}: {_said(error)}"
+
+    @property
+    def figure(self) -> dict[str, Any] | None:
+        """`OUTPUTS` and `CAPTION` if it draws a figure."""
+        names = ("OUTPUTS", "CAPTION")
+        if all(hasattr(self.module, name) for name in (*names, "draw")):
+            return {name: getattr(self.module, name) for name in names}
+        return None
+
+    @property
+    def name(self) -> str:
+        """The name of its figure: that of its file or module."""
+        return Path(self.module.__file__ or "").stem
+
+    @property
+    def contents(self) -> dict[tuple[str, str], str]:
+        """What it defines, such as "method clipped", by package and name."""
+        found = {(room, name): f"{ROOMS[room]} {name}" for room, name in self.algorithms}
+        return found | ({(FIGURES, self.name): f"figure {self.name}"} if self.figure else {})
+
+
+_origins: dict[str, Plugin] = {}
+"""The plug-ins by the names of their modules."""
+_trusted: set[tuple[Path, str]] = set()
+"""Files that results may name, with the digests of their code."""
+
+
+def trust(*files: str | os.PathLike[str]) -> None:
+    """Allow results that name these Python files to run them, in this process.
+
+    Files that a study of the user's own has imported are trusted already. A file that changes
+    afterwards is no longer trusted.
+
+    Raises:
+        PlflError: a file cannot be read.
+    """
+    for file in map(Path, files):
+        try:
+            _trusted.add((file.resolve(), sha256(file)))
+        except OSError as error:
+            raise PlflError(
+                f"{file}: cannot be read ({error.strerror}); correct the path"
+            ) from None
+
+
+def check_trust(study: object, source: str, digests: Mapping[str, str] | None = None) -> None:
+    """Refuse a study from a file of results if it names Python files that are not trusted.
+
+    Args:
+        study: the configuration, as it was read.
+        source: where it comes from, for the message.
+        digests: SHA-256 of the files when the results were made, by path, as far as they are known.
+
+    Raises:
+        ResultsError: a file is missing, has changed since, or is not trusted.
+    """
+    for file in dict.fromkeys(_named(study)):
+        try:
+            code = sha256(file)
+        except (OSError, ValueError):
+            raise ResultsError(
+                f"{source}: its study needs the Python file {file}, which cannot be read; restore "
+                "it, or run plfl in the folder in which the study ran"
+            ) from None
+        if digests and digests.get(file.as_posix(), code) != code:
+            raise ResultsError(
+                f"{source}: {file} has changed since the training; restore it, or train again"
+            )
+        if (file.resolve(), code) not in _trusted:
+            raise ResultsError(
+                f"{source}: its study would run the Python file {file}. Read the file; if you "
+                f"trust it, repeat the command with --trust {file} (in Python: call "
+                f'plfl.trust("{file}") first)'
+            )
+
+
+def digests_of(study: object) -> dict[str, str]:
+    """SHA-256 of the Python files that a configuration names, by path; see `check_trust`."""
+    return {file.as_posix(): sha256(file) for file in _named(study)}
+
+
+def _named(value: object) -> Iterator[Path]:
+    """The Python files that a configuration names in any key: `a.py` and, for a class, `a.py:Net`.
+
+    Every text that could be such a file counts, so that no key can be forgotten here.
+    """
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _named(one)
+    elif isinstance(value, str):
+        for text in (value, value.rpartition(":")[0]):
+            if (file := located(Path(text), Path())).suffix == ".py":
+                yield file
+
+
+def located(file: Path, folder: Path) -> Path:
+    """A file that a study in `folder` lists, from the working directory if it lies below it."""
+    path = Path(os.path.normpath(Path.cwd() / folder / file))
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def activate(listed: Iterable[Path]) -> list[str]:
+    """Import plug-ins, those of installed packages too, so that their algorithms can be named.
+
+    Of two plug-ins that were imported for different studies and give the same name, the later one
+    holds.
+
+    Returns:
+        One line for each problem.
+    """
+    found: list[Plugin] = []
+    problems = []
+    for file in (None, *dict.fromkeys(listed)):
+        try:
+            found += _packaged() if file is None else [_of_file(file)]
+        except PlflError as error:
+            problems.append(f"plugins: {error}")
+    taken: dict[tuple[str, str], str] = {}
+    for plugin in found:
+        for (room, name), what in plugin.contents.items():
+            where = "plfl" if name in files(room) else taken.get((room, name))
+            if where:
+                problems.append(
+                    f"plugins: {plugin.origin} defines the {what}, as {where} does; rename one"
+                )
+        taken |= dict.fromkeys(plugin.contents, plugin.origin)
+    if not problems:
+        for plugin in found:
+            for (room, _), cls in plugin.algorithms.items():
+                plug(room, cls)
+    return problems
+
+
+def active(listed: Iterable[Path]) -> list[Plugin]:
+    """The plug-ins of a study that lists these files, those of installed packages first.
+
+    Raises:
+        PlflError: one cannot be imported.
+    """
+    return [*_packaged(), *map(_of_file, listed)]
+
+
+def of(cls: type[Algorithm]) -> Plugin | None:
+    """The plug-in that defines an algorithm; None if plfl does."""
+    return _origins.get(cls.__module__)
+
+
+def signature(*algorithms: type[Algorithm]) -> dict[str, str]:
+    """The digests of the plug-ins that define `algorithms`, by the names of these."""
+    digests = {cls.name: of(cls) for cls in algorithms}
+    return {name: plugin.digest for name, plugin in sorted(digests.items()) if plugin}
+
+
+@cache
+def import_file(file: Path, code: str) -> ModuleType:
+    """Import a file of the user's own, whose digest is `code`; each digest is imported once.
+
+    The file is trusted from then on. Studies of results must pass `check_trust` before.
+
+    Raises:
+        PlflError: the file cannot be imported; the message names the line.
+    """
+    spec = importlib.util.spec_from_file_location(f"{_OWN}{file.stem}_{code[:12]}", file)
+    if spec is None or spec.loader is None:
+        raise PlflError(f"{file} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    trust(file)
+    sys.modules[spec.name] = module  # where dataclasses and the like look for it
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # whatever the user's file raises
+        del sys.modules[spec.name]
+        raise PlflError(
+            f"{file}{line_of(error, file)} cannot be imported: {_said(error)}"
+        ) from None
+    return module
+
+
+def is_own(file: str) -> bool:
+    """Whether `import_file` has imported this file."""
+    own = (module for name, module in sys.modules.items() if name.startswith(_OWN))
+    return any(module.__file__ == file for module in own)
+
+
+def _said(error: BaseException) -> str:
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return type(error).__name__ + (f": {text}" if text else "")
+
+
+def line_of(error: BaseException, file: Path) -> str:
+    """Where in a file an error arose, to be put behind its name."""
+    if isinstance(error, SyntaxError) and Path(error.filename or "").name == file.name:
+        return f", line {error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).name == file.name]
+    return f", line {lines[-1]}" if lines else ""
+
+
+def _of_file(file: Path) -> Plugin:
+    if file.suffix != ".py":
+        raise PlflError(f"{file} is not a Python file; list files that end in .py")
+    try:
+        code = sha256(file)
+    except OSError as error:
+        problem = "the file does not exist" if not file.exists() else error.strerror
+        raise PlflError(
+            f"{file}: {problem}; correct the path, which is relative to the file of the study"
+        ) from None
+    module = import_file(file, code)
+    return _plugin(str(file), module, code)
+
+
+@cache
+def _packaged() -> list[Plugin]:
+    """The plug-ins of installed packages. One that cannot be imported stops every study."""
+    found = []
+    for point in sorted(importlib.metadata.entry_points(group=GROUP)):
+        package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+        try:
+            module = point.load()
+        except Exception as error:
+            raise PlflError(
+                f"the entry point {point.name} = {point.value} of {package} cannot be imported: "
+                f"{_said(error)}; fix the package or remove it"
+            ) from None
+        found.append(_plugin(package, module, _code_of(module)))
+    return found
+
+
+def _code_of(module: ModuleType) -> str:
+    """Digest of all Python files of the package of a module."""
+    top = sys.modules[module.__name__.partition(".")[0]]
+    folders = map(Path, getattr(top, "__path__", []))
+    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
+    return digest([sha256(file) for file in files or [Path(str(top.__file__))]])
+
+
+def _plugin(origin: str, module: ModuleType, code: str) -> Plugin:
+    if module.__name__ not in _origins or _origins[module.__name__].origin != origin:
+        found = {(_room(cls), cls.name): cls for cls in defined_in(module) if _room(cls)}
+        plugin = Plugin(origin, module, code, found)
+        if not found and plugin.figure is None:
+            raise PlflError(
+                f"{origin} defines nothing that plfl knows: no class with a `name` that derives "
+                f"from a {', '.join(ROOMS.values())}, and no figure (`OUTPUTS`, `CAPTION`, `draw`)"
+            )
+        for cls in found.values():
+            _check_functions(origin, cls)
+        _origins[module.__name__] = plugin
+    return _origins[module.__name__]
+
+
+def _check_functions(origin: str, cls: type[Algorithm]) -> None:
+    """Refuse functions that plfl cannot call, or never would.
+
+    Raises:
+        PlflError: a function of the class has nearly the name of one that plfl calls, or has its
+            name but not its parameters.
+    """
+    bases = {name: value for base in cls.__mro__[:0:-1] for name, value in vars(base).items()}
+    called = [name for name in bases if not name.startswith("_")]
+    functions = {name: own for name, own in vars(cls).items() if isinstance(own, FunctionType)}
+    used = {name for own in functions.values() for name in own.__code__.co_names}  # its helpers
+    for name in vars(cls).keys() - bases - used:
+        if callable(vars(cls)[name]) and (meant := get_close_matches(name, called, 1, 0.85)):
+            raise PlflError(
+                f"{origin}: {cls.__name__}.{name} is never called; did you mean {meant[0]!r}? If "
+                "it is a function of your own, rename it"
+            )
+    for name in functions.keys() & called:
+        if not isinstance(bases[name], FunctionType):
+            continue
+        given = [*inspect.signature(bases[name]).parameters]
+        try:
+            inspect.signature(functions[name]).bind(*given)
+        except TypeError:
+            raise PlflError(
+                f"{origin}: plfl calls {cls.__name__}.{name} with ({', '.join(given)}); give it "
+                "these parameters"
+            ) from None
+
+
+def _room(cls: type[Algorithm]) -> str:
+    return next((base.__module__ for base in cls.__mro__ if base.__module__ in ROOMS), "")

@@ -1,0 +1,205 @@
+"""Blocks of keys, and the registry of algorithms: blocks in files that have their names.
+
+Algorithms that are not files of plfl (`plfl.plugins`) join them with `plug`.
+"""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import textwrap
+from functools import cache
+from itertools import pairwise
+from types import ModuleType
+from typing import Any, ClassVar, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, create_model
+from pydantic_core import CoreSchema
+
+from plfl.base.errors import PlflError
+
+Value = bool | int | float | str | None
+"""What a key of a study can be, but for lists and blocks."""
+
+
+class Section(BaseModel):
+    """A block of keys. Unknown keys are refused; values do not change after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def meanings(cls) -> dict[str, str]:
+        """The docstrings of the keys, by key.
+
+        They are read from the source when they are needed. Pydantic can attach them to the fields
+        (`use_attribute_docstrings`), but only when a class is defined, which doubles the time that
+        every process needs to import the configuration.
+        """
+        meanings: dict[str, str] = {}
+        for base in reversed(cls.__mro__):
+            if issubclass(base, Section):
+                meanings |= _docstrings(base)
+        return {key: meanings[key] for key in cls.model_fields if key in meanings}
+
+    @classmethod
+    def extended(cls) -> type["Section"]:
+        """The block with all keys that it has now; plug-ins can add keys to some blocks."""
+        return cls
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for key, text in cls.meanings().items():
+            properties[key].setdefault("description", text)
+        return schema
+
+
+@cache
+def extended(base: type["Section"], added: tuple[tuple[str, type["Section"]], ...]) -> Any:
+    """The section `base` with further blocks, each a key and its class; `base` without any."""
+    fields: dict[str, Any] = {
+        key: (block, Field(default_factory=block, description=block.__doc__))
+        for key, block in added
+    }
+    if not fields:
+        return base
+    about: dict[str, Any] = {"__doc__": base.__doc__, "__module__": base.__module__}
+    return create_model(base.__name__, __base__=base, **about, **fields)
+
+
+class Algorithm(Section):
+    """The hyperparameters of an algorithm.
+
+    The file of a subclass holds its source, equations and update.
+    """
+
+    name: ClassVar[str]
+    """The name in configurations, which is also the name of the file."""
+    label: ClassVar[str]
+    """The name in figures and reports; by default, the name of the class."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        if "label" not in vars(cls):
+            cls.label = cls.__name__
+
+
+_plugged: dict[str, dict[str, type[Algorithm]]] = {}
+"""Algorithms of plug-ins, by the package that they join and their name."""
+
+
+Kind = TypeVar("Kind", bound=Algorithm)
+
+
+def plug(package: str, cls: type[Algorithm]) -> None:
+    """Add an algorithm to those of `package`, or replace the plug-in that had its name."""
+    _plugged.setdefault(package, {})[cls.name] = cls
+
+
+def plugged(package: str) -> dict[str, type[Algorithm]]:
+    """The algorithms that plug-ins have added to those of `package`, by name."""
+    return dict(_plugged.get(package, {}))
+
+
+@cache
+def files(package: str) -> tuple[str, ...]:
+    """Names of the files of `package`, whether or not they define an algorithm.
+
+    They are listed once: a configuration asks for them hundreds of times.
+    """
+    found = pkgutil.iter_modules(importlib.import_module(package).__path__)
+    return tuple(info.name for info in found)
+
+
+def algorithm(package: str, name: str) -> type[Algorithm] | None:
+    """The algorithm of this name in `package`, or None; the files of others are not imported.
+
+    Raises:
+        PlflError: the algorithm in the file has another name. Without this rule, a copied file
+            could replace the original, and changes to the algorithm would not re-run its cells.
+    """
+    return plugged(package).get(name) or _in_file(package, name)
+
+
+def available(package: str, kind: type[Kind]) -> dict[str, type[Kind]]:
+    """All algorithms of `package`, which are of one `kind`, by name; imports every file.
+
+    Raises:
+        PlflError: see `algorithm`.
+    """
+    found = _in_files(package) | plugged(package)
+    return cast(dict[str, type[Kind]], {name: found[name] for name in sorted(found)})
+
+
+def algorithms(package: str) -> dict[str, type[Algorithm]]:
+    """All algorithms of `package`, of whatever kind; see `available`."""
+    return available(package, Algorithm)
+
+
+def find(package: str, kind: type[Kind], name: str) -> type[Kind]:
+    """The algorithm of this name in `package`, which are of one `kind`.
+
+    Raises:
+        KeyError: there is none.
+    """
+    found = algorithm(package, name)
+    if found is None:
+        raise KeyError(name)
+    return cast(type[Kind], found)
+
+
+@cache
+def _in_files(package: str) -> dict[str, type[Algorithm]]:
+    """The algorithms in all files of `package`, by name."""
+    algorithms = {name: _in_file(package, name) for name in sorted(files(package))}
+    return {name: cls for name, cls in algorithms.items() if cls is not None}
+
+
+@cache
+def _in_file(package: str, name: str) -> type[Algorithm] | None:
+    if name not in files(package):
+        return None
+    module = importlib.import_module(f"{package}.{name}")
+    found = defined_in(module)
+    for one in found:
+        if one.name != name:
+            raise PlflError(
+                f"{module.__file__}: {one.__name__} has the name {one.name!r}; "
+                "rename the file or the algorithm"
+            )
+    return next(iter(found), None)
+
+
+def defined_in(module: ModuleType) -> list[type[Algorithm]]:
+    """The algorithms with a name that a module itself defines."""
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Algorithm)
+        and value.__module__ == module.__name__
+        and "name" in vars(value)
+    ]
+
+
+@cache  # the schema describes the same blocks many times
+def _docstrings(cls: type) -> dict[str, str]:
+    """The docstrings below the annotated attributes that a class itself defines."""
+    try:
+        source = textwrap.dedent(inspect.getsource(cls))
+    except OSError:  # a class that `create_model` made has no source
+        return {}
+    definition = ast.parse(source).body[0]
+    assert isinstance(definition, ast.ClassDef)
+    return {
+        attribute.target.id: inspect.cleandoc(text.value.value)
+        for attribute, text in pairwise(definition.body)
+        if isinstance(attribute, ast.AnnAssign)
+        and isinstance(attribute.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }

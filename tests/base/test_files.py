@@ -1,0 +1,101 @@
+"""Files are whole or absent, whatever happens while they are written."""
+
+import errno
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from plfl.base.errors import PlflError
+from plfl.base.files import atomic, sha256, sweep
+
+
+def test_a_file_appears_whole_with_its_folders(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b.txt"
+    with atomic(path) as temporary:
+        temporary.write_text("all of it")
+        assert not path.exists()
+    assert path.read_text() == "all of it"
+    assert [p.name for p in path.parent.iterdir()] == ["b.txt"]
+
+
+def test_a_failure_leaves_the_earlier_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "b.txt"
+    path.write_text("before")
+    with pytest.raises(KeyError), atomic(path) as temporary:
+        temporary.write_text("half")
+        raise KeyError
+    assert path.read_text() == "before"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (errno.ENOSPC, "the disk is full; free some space"),
+        (errno.EROFS, "cannot be written"),
+    ],
+)
+def test_faults_of_the_disk_are_explained(tmp_path: Path, number: int, message: str) -> None:
+    path = tmp_path / "b.txt"
+    with pytest.raises(PlflError, match=message), atomic(path):
+        raise OSError(number, os.strerror(number))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_real_full_device_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(PlflError, match="disk is full"), atomic(tmp_path / "b.txt"):
+        Path("/dev/full").write_text("x")
+
+
+def killed_writer(path: Path) -> None:
+    """Begin to write a file and be killed, in a process of its own."""
+    if (child := os.fork()) == 0:
+        with atomic(path) as temporary:
+            temporary.write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_what_a_killed_writer_left_is_swept_away_and_nothing_else(tmp_path: Path) -> None:
+    killed_writer(tmp_path / "a" / "b.txt")
+    (tmp_path / "a" / "whole.txt").write_text("whole")
+    assert len(list((tmp_path / "a").iterdir())) == 2
+    sweep(tmp_path)
+    sweep(tmp_path / "absent")
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["whole.txt"]
+
+
+def test_what_is_being_written_is_not_swept_away(tmp_path: Path) -> None:
+    with atomic(tmp_path / "b.txt") as temporary:
+        temporary.write_text("all of it")
+        sweep(tmp_path)
+    assert (tmp_path / "b.txt").read_text() == "all of it"
+
+
+def test_a_second_name_of_a_finished_file_is_swept_away_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("whole")
+    os.link(tmp_path / "a.txt", tmp_path / ".tmp-link.txt")
+    sweep(tmp_path)
+    assert (tmp_path / ".tmp-link.txt").exists()
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 100)
+    sweep(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "file/below.txt"])
+def test_a_path_that_cannot_be_is_explained(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(PlflError, match="cannot be written"), atomic(tmp_path / name / "b.txt"):
+        pass
+
+
+def test_sha256_is_that_of_the_content(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    assert sha256(tmp_path / "empty").startswith("e3b0c44298fc1c149afbf4c8996fb924")

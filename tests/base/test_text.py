@@ -1,0 +1,57 @@
+"""Names from other people's files do nothing to terminals and spreadsheets."""
+
+import doctest
+import io
+import unicodedata
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plfl.base import text
+from plfl.base.errors import ConfigError, DataError
+from plfl.cli import main as cli
+from plfl.results.records import write_csv
+
+HOSTILE = "meter\x1b]0;title\x07\x1b[2J\u202e"
+
+
+def test_the_examples_of_the_docstrings() -> None:
+    assert doctest.testmod(text).failed == 0
+
+
+@given(st.text())
+def test_what_is_shown_has_no_control_characters_but_line_ends(name: str) -> None:
+    shown = text.visible(name)
+    controls = [c for c in shown if unicodedata.category(c) == "Cc" and c not in "\t\n\r"]
+    assert not controls
+    assert text.visible(shown) == shown
+
+
+@pytest.mark.parametrize("error", [DataError(HOSTILE), ConfigError(HOSTILE, [HOSTILE])])
+def test_messages_of_errors_are_safe(error: Exception) -> None:
+    assert "\x1b" not in str(error) and "\\x1b]0;title\\x07" in str(error)
+
+
+def test_what_the_command_prints_is_safe(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["cells", f"{HOSTILE}.yaml"]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+    stream = io.StringIO()
+    print(HOSTILE, file=text.Visible(stream))
+    assert stream.getvalue() == "meter\\x1b]0;title\\x07\\x1b[2J\\u202e\n"
+
+
+def test_a_spreadsheet_evaluates_nothing(tmp_path: Path) -> None:
+    names = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\tx", "school", "a=b"]
+    table = pd.DataFrame({"client": names, "=mase": [-0.5] * len(names)})
+    for kind in ("object", "category"):
+        write_csv(table.astype({"client": kind}), tmp_path / "table.csv")
+        read = pd.read_csv(tmp_path / "table.csv")
+        assert list(read) == ["client", "'=mase"]
+        assert read["client"].tolist() == [f"'{name}" for name in names[:5]] + names[5:]
+        assert (read["'=mase"] == -0.5).all(), "numbers stay numbers"
+    assert table["client"].tolist() == names

@@ -1,0 +1,320 @@
+"""Plug-ins: a user's own files, and modules of installed packages."""
+
+import re
+import sys
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+import yaml
+
+from plfl import plugins
+from plfl.base.errors import ConfigError, PlflError
+from plfl.cli import main as cli
+from plfl.config.study import Study
+from plfl.data import source
+from plfl.experiments.train import train
+from plfl.pipeline.jobs import job, training_code
+from plfl.plugins import registry
+from plfl.report import figures
+from plfl.results.tables import Tables
+from tests.helpers import tiny
+
+ROOT = Path(__file__).resolve().parents[2]
+CELL = "P2-clipped-signum-fedavg-10"
+
+
+def example(guide: str) -> str:
+    """The first Python example of a guide."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / guide).read_text("utf-8"), re.DOTALL)[0]
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing is plugged in before a test or after it."""
+    monkeypatch.setattr(registry, "_plugged", {})
+    plugins._packaged.cache_clear()
+    yield
+    plugins._packaged.cache_clear()
+
+
+class Project:
+    """A study with the plug-ins of the guides, in a folder below the current one."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.write("clipped.py", example("docs/add-an-algorithm.md"))
+        self.write("signum.py", example("CONTRIBUTING.md"))
+        self.raw: dict[str, Any] = {
+            "plugins": ["clipped.py", "signum.py"],
+            "data": {"source": "sample", "states": ["NY"], "clients": 3},
+            "grid": {"method": ["clipped"], "client_opt": ["signum"], "server_opt": ["fedavg"]},
+        }
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(textwrap.dedent(text), encoding="utf-8")
+
+    def load(self, **blocks: Any) -> Study:
+        self.write("my.yaml", yaml.safe_dump(self.raw | blocks))
+        return Study.load(self.folder / "my.yaml")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return Project(tmp_path / "mine")
+
+
+def test_a_study_can_name_what_its_plugins_define(project: Project) -> None:
+    keys = {"method": {"clipped": {"bound": 0.5}}}
+    study = project.load(hyperparameters=keys)
+    assert study.plugins == [Path("mine/clipped.py"), Path("mine/signum.py")]
+    cell = next(cell for cell in study.cells if str(cell).endswith(CELL))
+    assert study.method(cell).model_dump() == {"bound": 0.5}
+    assert study.client_optimiser(cell).lr == 1e-4
+    assert study.description()["hyperparameters"]["method"]["clipped"] == {"bound": 0.5}
+    # Its description, as the results and deployed processes have it, is the same study.
+    assert Study.parse(study.model_dump(mode="json"), "again") == study
+
+
+def test_plugins_train(project: Project) -> None:
+    project.load()
+    study = tiny.study(grid=project.raw["grid"] | {"sharing": ["P2"]})
+    (cell,) = study.cells
+    records = train(study, [cell], tiny.dataset())[cell].records
+    assert records.query("split == 'test'")["mase"].notna().all()
+    assert (records["extras_up"] == 4).all(), "a client says whether it was clipped"
+
+
+def test_a_changed_plugin_trains_its_cells_again(project: Project) -> None:
+    def settings() -> dict[str, tuple[dict[str, Any], str]]:
+        study = project.load(grid={"method": ["clipped", "fedopt"], "client_opt": ["sgd"]})
+        return {
+            f"{cell.sharing}-{cell.method}": (study.settings(cell), training_code(study, [cell]))
+            for cell in study.cells
+        }
+
+    before = settings()
+    project.write("clipped.py", example("docs/add-an-algorithm.md") + "\n# A change.\n")
+    after = settings()
+    changed = {cell for cell in before if before[cell] != after[cell]}
+    assert changed == {"P1-clipped", "P2-clipped"}, "P3 has no server, fedopt is no plug-in"
+
+
+def test_what_a_plugin_imports_of_plfl_is_part_of_its_code(project: Project) -> None:
+    study = project.load()
+    project.write("power.py", "from plfl.results import power\n")  # which training does not import
+    with_another = study.model_copy(update={"plugins": [project.folder / "power.py"]})
+    without = study.model_copy(update={"plugins": []})
+    assert training_code(with_another, study.cells[:1]) != training_code(without, study.cells[:1])
+
+
+def test_a_job_knows_the_plugins_of_the_workflow(project: Project, tmp_path: Path) -> None:
+    """The Snakefile gives jobs the paths from the working directory, where jobs start."""
+    config = project.raw | {"plugins": list(map(str, project.load().plugins))}
+    registry._plugged.clear()
+    run = SimpleNamespace(config=config, log=[str(tmp_path / "log")], wildcards={})
+    with job(run) as study:
+        assert study == project.load()
+    # An error in one of them is not one of plfl.
+    project.write("faulty.py", "def f():\n    return 1 / 0\n")
+    file = project.folder / "faulty.py"
+    with pytest.raises(ZeroDivisionError), job(run):
+        plugins.import_file(file, "0").f()
+    assert f"this is an error in {file}, line 2" in (tmp_path / "log").read_text()
+
+
+def test_all_problems_are_reported_at_once(project: Project) -> None:
+    project.write("broken.py", "import os\nx = unknown\n")
+    project.write("wrong.py", "def f(:\n    pass\n")
+    project.write("empty.py", "x = 1\n")
+    project.write("twin.py", example("CONTRIBUTING.md"))
+    project.write("taken.py", example("CONTRIBUTING.md").replace('"signum"', '"adam"'))
+    misspelt = example("CONTRIBUTING.md").replace('"signum"', '"sign"').replace("init(", "initt(")
+    project.write("misspelt.py", misspelt)
+    older = example("docs/add-an-algorithm.md").replace(" state: State,", "")
+    project.write("older.py", older.replace('"clipped"', '"older"'))
+    names = ["signum", "older", "misspelt", "broken", "wrong", "empty", "twin", "taken", "none"]
+    with pytest.raises(ConfigError) as error:
+        project.load(plugins=[f"{name}.py" for name in names] + ["notes.txt"], data={"clients": 0})
+    for part in (
+        "plugins: mine/broken.py, line 2 cannot be imported: NameError: name 'unknown'",
+        "plugins: mine/wrong.py, line 1 cannot be imported: SyntaxError: ",
+        "plugins: mine/empty.py defines nothing that plfl knows",
+        "mine/twin.py defines the local optimiser signum, as mine/signum.py does; rename one",
+        "mine/taken.py defines the local optimiser adam, as plfl does; rename one",
+        "plugins: mine/none.py: the file does not exist; correct the path",
+        "mine/misspelt.py: Signum.initt is never called; did you mean 'init'?",
+        "mine/older.py: plfl calls Clipped.aggregate with (self, f, state, t, clients, result)",
+        "plugins: mine/notes.txt is not a Python file",
+        "data.clients: 0 is not allowed",
+    ):
+        assert part in str(error.value)
+    # A function that its own class calls may have any name.
+    with_helper = misspelt + "\n    def init(self, y):\n        return self.initt(y)\n"
+    project.write("misspelt.py", with_helper)
+    project.load(plugins=["misspelt.py"], grid={"method": ["fedopt"], "client_opt": ["sign"]})
+    # A plug-in that cannot be imported may define what is unknown.
+    with pytest.raises(ConfigError) as error:
+        project.load(plugins=["none.py"])
+    assert len(error.value.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        (
+            {"hyperparameters": {"method": {"clipped": {"bond": 1}}}},
+            "method.clipped.bond: unknown key; allowed: bound; did you mean 'bound'?",
+        ),
+        ({"hyperparameters": {"method": {"cliped": {}}}}, "did you mean 'clipped'?"),
+        ({"hyperparameters": {"client_opt": {"signum": {"lr": -1}}}}, "signum.lr: -1 is not"),
+        ({"grid": {"client_opt": ["signumm"]}}, "did you mean 'signum'?"),
+        ({"plugins": "clipped.py"}, "plugins: 'clipped.py' is not allowed"),
+    ],
+)
+def test_mistakes_in_the_keys_of_plugins_are_explained(
+    project: Project, blocks: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        project.load(**blocks)
+
+
+def test_models_figures_and_readers_can_be_plugins(project: Project) -> None:
+    project.write(
+        "more.py",
+        '''
+        """A linear model, a figure, and a reader of meter files."""
+
+        import pandas as pd
+        from torch import nn
+
+        from plfl.data.readers import Reader
+        from plfl.models import Model
+
+        OUTPUTS = ("spread",)
+        CAPTION = "How far the clients are apart."
+
+
+        def draw(tables):
+            import matplotlib.pyplot as plt
+
+            return {"spread": plt.figure()}
+
+
+        class Net(nn.Module):
+            def __init__(self, inputs):
+                super().__init__()
+                self.last = nn.Linear(inputs, 1)
+
+            def forward(self, sequence, context):
+                return self.last(sequence[:, -1])[:, 0]
+
+
+        class Last(Model):
+            """The last row, weighted."""
+
+            name = "last"
+
+            def build(self, shape):
+                return Net(shape.inputs)
+
+
+        class Semicolons(Reader):
+            """Columns behind semicolons, with a title."""
+
+            name = "dat"
+
+            def read(self, path):
+                return pd.read_csv(path, sep=";", skiprows=1)
+        ''',
+    )
+    folder = project.folder / "meters"
+    folder.mkdir()
+    stamps = pd.date_range("2024-01-01 01:00", periods=300, freq="h")
+    table = pd.DataFrame({"when": stamps, "kWh": [1.0 + hour % 5 for hour in range(300)]})
+    (folder / "a.DAT").write_text("meter a\n" + table.to_csv(sep=";", index=False))
+    columns = {"timestamp": "when", "load": "kWh"}
+    meters = {"folder": str(folder), "columns": columns, "interval": 60}
+    blocks = {
+        "plugins": ["more.py"],
+        "model": {"name": "last"},
+        "data": {"source": "meters", "states": ["all"], "clients": 1, "meters": meters},
+        "sharing": {"P1": ["*"]},
+        "grid": {"sharing": ["P1"]},
+    }
+    study = project.load(**blocks)
+
+    assert study.layout.names == ["last.weight", "last.bias"]
+    series = source.load(study.data, "all")
+    assert series["a"]["load"].tolist() == table["kWh"].tolist()
+    assert figures.available(study)["more"] == ("spread",)
+    assert figures.caption("more", study) == "How far the clients are apart."
+    assert "more" not in figures.available()
+    tables = cast(Tables, SimpleNamespace(study=study, folder=folder, is_sample=True))
+    assert list(figures.draw("more", tables)) == ["spread"]
+
+    code = study.settings(study.cells[0])["model"]["plugin"], source.settings(study.data, "all")
+    project.write("more.py", (project.folder / "more.py").read_text() + "# A change.\n")
+    study = project.load(**blocks)
+    assert study.settings(study.cells[0])["model"]["plugin"] != code[0]
+    assert source.settings(study.data, "all") != code[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return 1 / 0", "mine/mine.py, line 3: ZeroDivisionError: division by zero"),
+        ("return {}", "mine/mine.py: `draw` must return one matplotlib figure for each name"),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_the_fault_of_its_plugin(
+    project: Project, body: str, message: str
+) -> None:
+    project.write("mine.py", f"OUTPUTS, CAPTION = ['mine'], 'Mine.'\ndef draw(_):\n    {body}\n")
+    study = project.load(plugins=["mine.py"], grid={})
+    tables = cast(Tables, SimpleNamespace(study=study, folder=project.folder, is_sample=False))
+    with pytest.raises(PlflError, match=re.escape(message)):
+        figures.draw("mine", tables)
+
+
+def test_the_plugins_of_plfl_itself_are_installed() -> None:
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    listed = about["project"]["entry-points"][plugins.GROUP]
+    found = {point.name: point.value for point in entry_points(group=plugins.GROUP)}
+    assert listed.items() <= found.items(), "install again: make setup, or pip install -e ."
+
+
+def test_installed_packages_bring_plugins(
+    project: Project,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    package, about = tmp_path / "site" / "gridopt", tmp_path / "site" / "gridopt-1.2.dist-info"
+    package.mkdir(parents=True)
+    about.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "signum.py").write_text(example("CONTRIBUTING.md"))
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: gridopt\nVersion: 1.2\n")
+    (about / "entry_points.txt").write_text("[plfl.plugins]\nsignum = gridopt.signum\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    try:
+        study = project.load(plugins=["clipped.py"])
+        assert "signum" in study.settings(study.cells[0])["plugins"]
+        assert cli.main(["methods", "mine/my.yaml"]) == 0
+        said = capsys.readouterr().out
+        assert "signum (client_opt, from gridopt 1.2)" in said
+        assert "mine/clipped.py: method clipped" in said
+        with pytest.raises(ConfigError, match=r"signum, as gridopt 1\.2 does"):
+            project.load()
+    finally:
+        for name in ("gridopt", "gridopt.signum"):
+            sys.modules.pop(name, None)

@@ -1,0 +1,38 @@
+"""Authors and licence from a CITATION.cff."""
+
+from pathlib import Path
+
+import pytest
+
+from plfl.base.errors import PlflError
+from plfl.publish.crate.citation import read
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_the_repositorys_own() -> None:
+    found = read(ROOT / "CITATION.cff")
+    assert [(author.name, author.is_person) for author in found.authors] == [
+        ("The plfl developers", False)
+    ]
+    assert found.licence_url == "https://spdx.org/licenses/MIT"
+
+
+@pytest.mark.parametrize(
+    ("text", "lacking"),
+    [
+        ("title: a\nlicense: MIT", "authors"),
+        ("title: a\nauthors: []\nlicense: MIT", "authors"),
+        ("authors: [{name: a}]", "title.*license"),
+        ("title: a\nauthors: [{affiliation: a}]\nlicense: MIT", r"authors\.0\.name"),
+        ("title: a\nauthors: [a]\nlicense: []", "cannot be read"),
+        ("title: a\nauthors: [{name: a, website: [1]}]\nlicense: MIT", r"authors\.0\.url"),
+        ("- a", "the file"),
+        ("a: [", "cannot be read"),
+    ],
+)
+def test_what_is_lacking_is_named(text: str, lacking: str, tmp_path: Path) -> None:
+    path = tmp_path / "CITATION.cff"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(PlflError, match=lacking):
+        read(path)

@@ -1,0 +1,339 @@
+"""Crates of finished studies: what is in them, what is not, and what their metadata must say."""
+
+import hashlib
+import json
+import shutil
+import zipfile
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from rocrate.rocrate import ROCrate  # type: ignore[import-untyped]
+
+from plfl.base.errors import DataError, PlflError, ResultsError
+from plfl.cli.main import main
+from plfl.config.study import Study
+from plfl.publish.crate import citation, publish
+from plfl.report import page
+from plfl.report.figures import available
+from tests.helpers import fake_results
+
+DAY = date(2026, 2, 3)
+DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt"></svg>'
+OWN = {**fake_results.TINY, "data": {"source": "meters", "states": ["all"], "clients": 2}}
+
+
+def finished(folder: Path, config: dict[str, Any]) -> Path:
+    """A finished study with synthetic numbers and empty pictures; its results folder."""
+    results, figures = folder / "results" / "tiny", folder / "figures" / "tiny"
+    fake_results.write(results, config)
+    figures.mkdir(parents=True)
+    for stem in (stem for stems in available().values() for stem in stems):
+        (figures / f"{stem}.svg").write_text(DRAWING)
+    page.write(results, figures, results / "index.html")
+    return results
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finished(tmp_path_factory.mktemp("sample") / "work", fake_results.TINY)
+
+
+@pytest.fixture(scope="module")
+def cited(tmp_path_factory: pytest.TempPathFactory) -> citation.Citation:
+    path = tmp_path_factory.mktemp("citation") / "CITATION.cff"
+    path.write_text(citation.EXAMPLE, encoding="utf-8")
+    return citation.read(path)
+
+
+@pytest.fixture(scope="module")
+def crate(
+    results: Path, cited: citation.Citation, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    to = tmp_path_factory.mktemp("crates") / "tiny"
+    publish(results, to, cited, DAY)
+    return to
+
+
+@pytest.fixture
+def own(results: Path, tmp_path: Path) -> Path:
+    """A copy of the results that a test may change."""
+    shutil.copytree(results.parents[1], tmp_path, dirs_exist_ok=True)
+    return tmp_path / "results" / "tiny"
+
+
+def entities(crate: Path) -> dict[str, dict[str, Any]]:
+    document = json.loads((crate / "ro-crate-metadata.json").read_text(encoding="utf-8"))
+    assert document["@context"][0] == "https://w3id.org/ro/crate/1.1/context"
+    found = {entity["@id"]: entity for entity in document["@graph"]}
+    assert len(found) == len(document["@graph"])  # every @id once
+    return found
+
+
+def references(value: object) -> list[str]:
+    if isinstance(value, list):
+        return [name for part in value for name in references(part)]
+    return [value["@id"]] if isinstance(value, dict) else []
+
+
+def files(crate: Path) -> set[str]:
+    return {path.relative_to(crate).as_posix() for path in crate.rglob("*") if path.is_file()}
+
+
+def test_another_program_reads_the_crate(crate: Path) -> None:
+    read = ROCrate(crate)
+    found = {entity.id for entity in read.get_entities()}
+    assert set(entities(crate)) <= found | {"./"}
+    assert read.root_dataset["license"].id == "https://spdx.org/licenses/CC-BY-4.0"
+    assert {part.id for part in read.root_dataset["hasPart"]} == files(crate) - {
+        "ro-crate-metadata.json"
+    }
+
+
+def test_required_properties_of_ro_crate(crate: Path) -> None:
+    # Root data entity and descriptor: sections 4.1 and 4.2 of the specification.
+    found = entities(crate)
+    descriptor, root = found["ro-crate-metadata.json"], found["./"]
+    assert descriptor["@type"] == "CreativeWork"
+    assert descriptor["about"] == {"@id": "./"}
+    assert descriptor["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.1"}
+    assert root["@type"] == "Dataset"
+    assert root["datePublished"] == "2026-02-03"
+    assert {"name", "description", "license"} <= set(root)
+    assert found[root["license"]["@id"]]["name"] == "CC-BY-4.0"
+    assert found[root["author"]["@id"]]["name"] == "Ada Example"
+
+
+def test_every_reference_is_an_entity(crate: Path) -> None:
+    found = entities(crate)
+    outside = {"https://w3id.org/ro/crate/1.1"}
+    for entity in found.values():
+        for key, value in entity.items():
+            for name in references(value):
+                assert name in found or name in outside, (entity["@id"], key)
+
+
+def test_every_file_is_listed_with_its_digest(crate: Path) -> None:
+    found = entities(crate)
+    listed = set(references(found["./"]["hasPart"]))
+    assert listed == files(crate) - {"ro-crate-metadata.json"}
+    for name in listed:
+        content = (crate / name).read_bytes()
+        assert found[name]["sha256"] == hashlib.sha256(content).hexdigest()
+        assert found[name]["contentSize"] == str(len(content))
+        assert found[name]["description"]
+
+
+def test_checksums_are_those_of_sha256sum(crate: Path) -> None:
+    lines = (crate / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    sums = dict(reversed(line.split("  ")) for line in lines)
+    assert set(sums) == files(crate) - {"SHA256SUMS", "ro-crate-metadata.json"}
+    for name, digest in sums.items():
+        assert digest == hashlib.sha256((crate / name).read_bytes()).hexdigest()
+
+
+def test_the_run_has_software_configuration_and_results(crate: Path) -> None:
+    found = entities(crate)
+    run, software = found["#run"], found["#plfl"]
+    assert run["@type"] == "CreateAction"
+    assert run["instrument"] == {"@id": "#plfl"}
+    assert "study.yaml" in references(run["object"])
+    assert {"records.parquet", "summary.csv"} <= set(references(run["result"]))
+    assert software["softwareVersion"] == "0.1.0"
+    assert "0123abc" in software["description"]
+
+
+def test_the_configuration_repeats_the_study(crate: Path, results: Path) -> None:
+    recorded = json.loads((results / "study.json").read_text(encoding="utf-8"))["study"]
+    assert Study.load(crate / "study.yaml") == Study.parse(recorded, "recorded")
+    assert (crate / "requirements.txt").read_text(encoding="utf-8").splitlines() == [
+        "# Python unknown",
+        "plfl==0.1.0  # commit 0123abc",
+    ]
+
+
+def test_croissant_describes_the_tables(crate: Path) -> None:
+    about = json.loads((crate / "croissant.json").read_text(encoding="utf-8"))
+    required = ("name", "description", "license", "url", "creator", "datePublished")
+    assert all(about[name] for name in required)
+    assert "http://mlcommons.org/croissant/1.0" in about["conformsTo"]
+    assert "sample data" in about["rai:dataCollection"]
+    objects = {item["@id"]: item for item in about["distribution"]}
+    for item in about["recordSet"]:
+        fields = item["field"]
+        (name,) = {field["source"]["fileObject"]["@id"] for field in fields}
+        path = crate / objects[name]["contentUrl"]
+        assert objects[name]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+        table = pd.read_parquet(path)
+        columns = [field["source"]["extract"]["column"] for field in fields]
+        assert columns == list(table.columns)
+        kinds = {field["name"]: field["dataType"] for field in fields}
+        numbers = [name for name in table if pd.api.types.is_float_dtype(table[name])]
+        assert numbers == [name for name, kind in kinds.items() if kind == "sc:Float"]
+    assert {item["@id"] for item in about["recordSet"]} >= {"records", "forecasts", "clients"}
+    data = [item for name, item in objects.items() if name.startswith("data:")]
+    assert [item["sha256"] for item in data] == ["0f" * 32]
+
+
+def test_an_archive_has_the_files_of_the_folder(
+    results: Path, crate: Path, cited: citation.Citation, tmp_path: Path
+) -> None:
+    for name in ("one.zip", "two.zip"):
+        publish(results, tmp_path / name, cited, DAY)
+    with zipfile.ZipFile(tmp_path / "one.zip") as archive:
+        assert set(archive.namelist()) == files(crate)
+        for name in archive.namelist():
+            assert archive.read(name) == (crate / name).read_bytes()
+    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"one.zip", "two.zip"}
+
+
+def only_week(study: Study | None = None) -> dict[str, tuple[str, ...]]:
+    """The one figure that shows readings; drawing all of them takes long."""
+    return {"week": ("week",)}
+
+
+def test_readings_of_own_meters_stay(
+    cited: citation.Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("plfl.report.figures", "plfl.report.rendering"):
+        monkeypatch.setattr(f"{module}.available", only_week)
+    results = finished(tmp_path, OWN)
+    shown = pd.read_parquet(results / "forecasts.parquet")
+    (results / "models").mkdir()
+    shutil.copy(results / "forecasts.parquet", results / "models/all-P2.forecasts.parquet")
+    report = (results / "index.html").read_text(encoding="utf-8")
+    published = publish(results, tmp_path / "crate", cited, DAY, models=True)
+    assert published.without_readings
+    tables = ["forecasts", "baseline_forecasts", "models/all-P2.forecasts"]
+    for name in (f"{table}.parquet" for table in tables):
+        table = pd.read_parquet(tmp_path / "crate" / name)
+        assert table.empty
+        assert list(table) == list(pd.read_parquet(results / name))
+    anew = (tmp_path / "crate" / "index.html").read_text(encoding="utf-8")
+    stamp = f"{shown['stamp'].iloc[0]:%Y-%m-%d}"
+    assert stamp in report  # the day on which the shown week begins
+    assert stamp not in anew
+    assert "SHA-256" in anew  # the page is whole
+    assert "every cell diverged" not in anew
+    drawing = (tmp_path / "crate" / "figures" / "week.svg").read_text(encoding="utf-8")
+    assert "the readings stay with their owner" in drawing
+    assert 'id="client-all-1"' in anew  # scores of the clients are there
+    assert "not included" in entities(tmp_path / "crate")["./"]["description"]
+
+
+def record(results: Path, **about: Any) -> None:
+    """Write keys of study.json."""
+    path = results / "study.json"
+    before = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(before | about), encoding="utf-8")
+
+
+def readings(results: Path, *names: str) -> None:
+    """Write files of meters, each with its name, and record that the study read them."""
+    for name in names:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(name)
+    digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in names}
+    record(results, sources={"all": {"files": digests}})
+
+
+def test_data_are_included_if_they_are_unchanged(
+    cited: citation.Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = finished(tmp_path, OWN)
+    monkeypatch.chdir(tmp_path)
+    crate = tmp_path / "crate"
+    with pytest.raises(DataError, match="was deleted since"):
+        publish(results, crate, cited, DAY, data=True)
+    names = ["north/school.csv", "south/school.csv"]  # two exports of the same name
+    readings(results, *names)
+    published = publish(results, crate, cited, DAY, data=True)
+    assert not published.without_readings
+    for name in names:
+        assert (crate / "data/all" / name).read_text() == name
+        assert f"data/all/{name}" in references(entities(crate)["#run"]["object"])
+    assert not pd.read_parquet(crate / "forecasts.parquet").empty
+
+
+def test_what_lies_outside_needs_permission(
+    cited: citation.Citation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = finished(tmp_path / "work", OWN)
+    monkeypatch.chdir(tmp_path / "work")
+    outside = tmp_path / "outside"
+    readings(results, "../outside/school.csv", str(outside / "office.csv"))
+    with pytest.raises(ResultsError, match=f"--outside {outside}"):
+        publish(results, Path("crate"), cited, DAY, data=True)
+    readings(results, "school.csv")
+    (results / "linked.csv").symlink_to(outside / "office.csv")
+    with pytest.raises(ResultsError, match=f"--outside {outside}"):
+        publish(results, Path("crate"), cited, DAY, data=True)
+    publish(results, Path("crate"), cited, DAY, data=True, outside=[outside])
+    assert {"linked.csv", "data/all/school.csv"} <= files(Path("crate"))
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"sources": {"../../esc": {"files": {}}}},
+        {"variants": {"../../esc": {}}},
+        {"variants": {"..": {}}},
+        {"variants": ["a"]},
+        {"sources": {"CA": {"files": {"a": 1}}}},
+        {"study": {"name": "a/.."}},
+        {"versions": [1]},
+    ],
+)
+def test_names_cannot_leave_the_crate(
+    about: dict[str, Any], own: Path, cited: citation.Citation, tmp_path: Path
+) -> None:
+    record(own, **about)
+    with pytest.raises(PlflError, match=r"study\.json"):
+        publish(own, tmp_path / "new", cited, DAY)
+    assert not list(tmp_path.glob(".tmp-*")) and not (tmp_path / "new").exists()
+
+
+def test_models_are_included_on_demand(
+    own: Path, cited: citation.Citation, crate: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ResultsError, match="holds no models"):
+        publish(own, tmp_path / "new", cited, DAY, models=True)
+    (own / "models").mkdir()
+    (own / "models" / "CA-P2.safetensors").write_bytes(b"rows")
+    publish(own, tmp_path / "new", cited, DAY, models=True)
+    assert files(tmp_path / "new") - files(crate) == {"models/CA-P2.safetensors"}
+
+
+@pytest.mark.parametrize("name", ["summary.csv", "forecasts.parquet", "index.html"])
+def test_an_unfinished_study_is_refused(
+    name: str, own: Path, cited: citation.Citation, tmp_path: Path
+) -> None:
+    (own / name).unlink()
+    with pytest.raises(ResultsError, match=rf"is not finished; {name} is missing"):
+        publish(own, tmp_path / "new", cited, DAY)
+    assert not (tmp_path / "new").exists()
+    assert not list(tmp_path.glob(".tmp-*"))
+
+
+def test_nothing_is_overwritten(results: Path, cited: citation.Citation, tmp_path: Path) -> None:
+    with pytest.raises(PlflError, match="exists already"):
+        publish(results, tmp_path, cited, DAY)
+
+
+def test_the_command(
+    results: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["publish", "results/none", "--to", "tiny.zip"]) == 2
+    assert "results/none: holds no study" in capsys.readouterr().err
+    assert main(["publish", str(results), "--to", "tiny.zip"]) == 2
+    assert "CITATION.cff: is missing; it says who" in capsys.readouterr().err
+    Path("CITATION.cff").write_text(citation.EXAMPLE, encoding="utf-8")
+    assert main(["publish", str(results), "--to", "tiny.zip"]) == 0
+    assert capsys.readouterr().out == "wrote tiny.zip, licence CC-BY-4.0\n"

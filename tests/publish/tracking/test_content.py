@@ -1,0 +1,333 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.base.errors import ResultsError
+from plfl.publish.tracking.content import runs, title
+from plfl.results.labels import baseline_label
+from plfl.results.tables import Tables
+from tests.helpers import fake_results
+from tests.helpers.fake_results import BASELINES, METERS, METHODS, TINY
+
+LONGER = TINY | {"federation": {"rounds": 4, "evaluate_every": 1}}
+
+
+@pytest.fixture(scope="module")
+def meters(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("meters")
+    fake_results.write(folder, METERS)
+    return folder
+
+
+def logged(folder):
+    return {run.subject: run for run in runs(Tables(folder))}
+
+
+def curve(run, key):
+    return {t: value for name, t, value in run.points if name == key}
+
+
+def edit(folder, change):
+    path = folder / "records.parquet"
+    change(pd.read_parquet(path)).to_parquet(path)
+
+
+def test_every_training_and_baseline_is_a_run_in_the_order_of_the_study(meters):
+    tables = Tables(meters)
+    expected = []
+    for state in tables.study.data.states:
+        here = [cell for cell in tables.study.cells if cell.state == state]
+        # Where nothing is shared, the ServerOpts repeat the first one.
+        expected += [str(c) for c in here if c.sharing == "head" or c.server_opt == "fedavgm"]
+        expected += [f"{state}-baseline-{name}" for name in BASELINES]
+    assert [run.subject for run in runs(tables)] == expected
+
+
+@pytest.mark.parametrize("name", ["ridge", "lightgbm_pooled"])
+def test_a_baseline_is_a_run_that_stands_among_the_cells(tmp_path, name):
+    fake_results.write(tmp_path, LONGER)
+    tables, found = Tables(tmp_path), logged(tmp_path)
+    run, cell = found[f"CA-baseline-{name}"], found["CA-P2-fedopt-adam-fedavg-10"]
+    assert run.name == f"CA baseline {name}"
+    assert (run.hash, run.diverged_round) == (None, None)
+    assert run.params == {
+        "state": "CA",
+        "sharing": "baseline",
+        "method": name,
+        "client_opt": "none",
+        "server_opt": "none",
+        "model": baseline_label(name),
+    }
+    means = tables.baseline_scores.loc["CA", name]
+    test = tables.baselines.query("baseline == @name and split == 'test'")
+    for model in ("local", "global"):
+        for section in ("test_last", "test_best"):
+            for score in ("mase", "mae", "rmse"):
+                expected = pytest.approx(means[f"{score}_mean"], rel=1e-3)
+                assert curve(run, f"{section}/{score}_{model}") == {4: expected}
+            median = pytest.approx(test["mase"].median(), rel=1e-3)
+            assert curve(run, f"{section}/mase_median_{model}") == {4: median}
+        for section, column in (("test", "mase_mean"), ("val", "validation_mase")):
+            level = pytest.approx(means[column], rel=1e-3)
+            assert curve(run, f"{section}/mase_{model}") == {1: level, 4: level}
+    sent = 2 * 4 * 0.9 * 35040 if name == "lightgbm_pooled" else 0
+    assert curve(run, "traffic/total_mb") == {4: pytest.approx(sent / 1e6, rel=1e-3)}
+    assert run.clients.columns.tolist() == cell.clients.columns.tolist()
+    assert run.clients["client"].tolist() == cell.clients["client"].tolist()
+    assert run.clients["mase_global"].tolist() == pytest.approx(test["mase"].tolist(), abs=5e-5)
+    assert run.clients["mb_up"].sum() == pytest.approx(sent / 1e6, rel=1e-3)
+    assert f"baseline {baseline_label(name)}." in run.note and "sample data" in run.note
+
+
+def test_a_baseline_without_a_forecast_for_a_client_has_no_score(tmp_path):
+    fake_results.write(tmp_path, TINY)
+    path = tmp_path / "baselines.parquet"
+    table = pd.read_parquet(path)
+    lost = (table["client"] == "ca137") & (table["baseline"] == "ridge")
+    table.loc[lost & (table["split"] == "test"), ["mae", "rmse", "mase"]] = np.nan
+    table.to_parquet(path)
+    found = logged(tmp_path)
+    keys = {key for key, _, _ in found["CA-baseline-ridge"].points}
+    assert keys == {"val/mase_local", "val/mase_global", "traffic/total_mb"}
+    # The four weeks that this one looks back do not fit before validation.
+    keys = {key for key, _, _ in found["CA-baseline-naive_weeks"].points}
+    assert "test_last/mase_local" in keys and "val/mase_local" not in keys
+
+
+def test_a_deployed_study_has_cells_alone(tmp_path):
+    fake_results.write(tmp_path, TINY)
+    about = json.loads((tmp_path / "study.json").read_text())
+    (tmp_path / "study.json").write_text(json.dumps(about | {"engine": "flower"}))
+    records = pd.read_parquet(tmp_path / "records.parquet")
+    records.assign(wire_down=0, wire_up=0).to_parquet(tmp_path / "records.parquet")
+    (tmp_path / "baselines.parquet").unlink()
+    assert {run.scheme for run in runs(Tables(tmp_path))} == {"P1", "P2", "P3"}
+
+
+def test_what_choosing_cost_and_what_the_global_model_was_given_are_told(tmp_path):
+    fake_results.write(tmp_path, LONGER)
+    path = tmp_path / "summary.csv"
+    summary = pd.read_csv(path)
+    cells = summary["sharing"].isin(["P1", "P2"])
+    summary["hyperparameters"] = summary["hyperparameters"].astype(object)
+    summary.loc[cells, ["hyperparameters", "trials", "trial_steps"]] = ["lr=1", 3, 9000.0]
+    other = (summary["sharing"] == "P2") & (summary["model"] == "global")
+    summary.loc[other, "hyperparameters"] = "lr=0.1"
+    summary.to_csv(path, index=False)
+    found = logged(tmp_path)
+    same, differs = (found[f"CA-{split}-fedopt-adam-fedavg-10"] for split in ("P1", "P2"))
+    assert differs.params["hyperparameters"] == "lr=1"
+    assert differs.params["hyperparameters_global"] == "lr=0.1"
+    assert "hyperparameters_global" not in same.params
+    assert curve(differs, "tuning/trials") == {4: 3}
+    assert curve(differs, "tuning/client_steps") == {4: 9000}
+    assert curve(differs, "train/epochs") == {4: pytest.approx(4 * 0.05)}
+
+
+@pytest.mark.parametrize(
+    ("config", "cell", "name"),
+    [
+        (TINY, "CA-P2-fedopt-adam-fedavg-10", "CA-P2 adam+avg"),
+        (
+            TINY | {"grid": {"client_opt": ["adamams"], "server_opt": ["fedavgadaptive"]}},
+            "CA-P1-fedopt-adamams-fedavgadaptive-10",
+            "CA-P1 adamams+avgada",
+        ),
+    ],
+)
+def test_names_are_short(tmp_path, config, cell, name):
+    fake_results.write(tmp_path, config)
+    assert logged(tmp_path)[cell].name == name
+
+
+def test_clients_that_train_alone_have_neither_method_nor_server(tmp_path):
+    grid = METHODS["grid"] | {"method": ["fedopt", "ifca"], "sharing": ["P1", "P3"]}
+    fake_results.write(tmp_path, METHODS | {"grid": grid})
+    alone = [run for run in runs(Tables(tmp_path)) if run.scheme == "P3"]
+    assert {(run.params["method"], run.params["server_opt"]) for run in alone} == {("none", "none")}
+    names = [(run.state, run.params["client_opt"], run.params["seed"]) for run in alone]
+    assert len(names) == len(set(names)), "each training once"
+
+
+def test_names_tell_seeds_apart(meters):
+    found = logged(meters)
+    assert found["Nord-head-fedopt-sgd-fedyogi-2"].name == "Nord-head sgd+yogi s2"
+    assert len({run.name for run in found.values()}) == len(found)
+
+
+def test_params_are_the_axes_and_what_was_used(meters):
+    shared, alone = (
+        logged(meters)[f"Ost-{s}-fedopt-sgd-fedavgm-1"].params for s in ("head", "alone")
+    )
+    assert {
+        key: shared[key] for key in ("state", "sharing", "client_opt", "server_opt", "seed")
+    } == {
+        "state": "Ost",
+        "sharing": "head",
+        "client_opt": "sgd",
+        "server_opt": "fedavgm",
+        "seed": "1",
+    }
+    # Rates are those that the cell was trained with, which tuning has chosen.
+    assert (shared["lr"], shared["server_lr"], shared["rounds"]) == ("0.002", "0.3", "7")
+    assert (shared["trials"], "hyperparameters" in shared) == ("1", False)
+    assert "server_lr" not in alone  # nothing is shared, so no server took part
+
+
+@pytest.mark.parametrize("model", ["local", "global"])
+@pytest.mark.parametrize(("split", "section"), [("validation", "val"), ("test", "test")])
+def test_curves_are_means_over_clients(tmp_path, model, split, section):
+    fake_results.write(tmp_path, LONGER)
+    records = Tables(tmp_path).records(["round", "mase"], sharing="P2", split=split, model=model)
+    run = logged(tmp_path)["CA-P2-fedopt-adam-fedavg-10"]
+    expected = records.groupby("round")["mase"].mean().to_dict()
+    assert curve(run, f"{section}/mase_{model}") == pytest.approx(expected, abs=5e-5)
+
+
+def test_traffic_is_summed_over_clients_and_rounds(tmp_path):
+    fake_results.write(tmp_path, LONGER)
+    points = {
+        split: logged(tmp_path)[f"CA-{split}-fedopt-adam-fedavg-10"] for split in ("P2", "P3")
+    }
+    a_round = 2 * 14_000 / 1e6  # two clients, 3,500 parameters of four bytes
+    assert curve(points["P2"], "traffic/mb_up") == pytest.approx(
+        dict.fromkeys([1, 2, 3, 4], a_round)
+    )
+    assert curve(points["P2"], "traffic/total_mb") == pytest.approx({4: 2 * 4 * a_round})
+    assert curve(points["P3"], "traffic/total_mb") == {4: 0}
+    assert curve(points["P2"], "traffic/staleness") == {4: 0}
+    assert not [key for key, _, _ in points["P2"].points if key.startswith("time/")]
+
+
+def test_simulated_time_and_the_price_of_the_target_are_told(tmp_path):
+    fake_results.write(tmp_path, METHODS)
+    summary = pd.read_csv(tmp_path / "summary.csv").query("state == 'CA' and chosen == 'last'")
+    rows = summary.query("method == 'ifca' and sharing == 'P1'").set_index("model")
+    run = logged(tmp_path)["CA-P1-ifca-sgd-fedavg-10"]
+    for key, column, unit in (
+        ("time/seconds", "seconds", 1),
+        ("time/waiting", "waiting", 1),
+        ("target/rounds_local", "rounds_to_target", 1),
+        ("target/mb_local", "bytes_to_target", 1e6),
+        ("target/seconds_local", "seconds_to_target", 1),
+    ):
+        expected = {} if pd.isna(rows.loc["local", column]) else {4: rows.loc["local", column]}
+        found = {t: unit * value for t, value in curve(run, key).items()}
+        assert found == pytest.approx(expected, rel=1e-3), key
+    assert rows["seconds"].gt(0).all()
+
+
+def test_scores_are_those_of_the_summary_at_their_rounds(tmp_path):
+    fake_results.write(tmp_path, LONGER)
+    run = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"]
+    summary = Tables(tmp_path).summary.query("sharing == 'P1' and model == 'global'")
+    for chosen, section in (("last", "test_last"), ("best_validation", "test_best")):
+        row = summary[summary["chosen"] == chosen].iloc[0]
+        for column, score in (("mase_median", "mase_median"), ("rmse_mean", "rmse")):
+            expected = {int(row["round"]): row[column]}
+            assert curve(run, f"{section}/{score}_global") == pytest.approx(expected, abs=5e-5)
+
+
+def test_a_diverged_cell_keeps_what_is_finite(tmp_path):
+    fake_results.write(tmp_path, LONGER, diverged=("CA-P2-fedopt-adam-fedavg-10",))
+    found = logged(tmp_path)
+    run, sound = found["CA-P2-fedopt-adam-fedavg-10"], found["CA-P1-fedopt-adam-fedavg-10"]
+    assert (run.diverged_round, sound.diverged_round) == (3, None)
+    assert "Diverged in round 3" in run.note
+    assert "Diverged" not in sound.note
+    assert sorted(curve(run, "test/mase_local")) == [1, 2]
+    assert not curve(run, "test_last/mase_local")
+    assert curve(sound, "test_last/mase_local")
+    assert all(np.isfinite(value) for _, _, value in run.points)
+    second = Tables(tmp_path).records(
+        ["client", "mase"], sharing="P2", round=2, split="test", model="local"
+    )
+    assert run.clients["mase_local"].tolist() == pytest.approx(second["mase"].tolist(), abs=5e-5)
+
+
+def test_one_diverged_client_is_not_averaged_away(tmp_path):
+    fake_results.write(tmp_path, LONGER)
+
+    def break_a_client(records):
+        bad = (
+            (records["client"] == "ca100") & (records["round"] > 2) & (records["split"] != "train")
+        )
+        return records.assign(mae=records["mae"].mask(bad), mase=records["mase"].mask(bad))
+
+    edit(tmp_path, break_a_client)
+    run = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"]
+    assert run.diverged_round == 3
+    assert sorted(curve(run, "val/mase_global")) == [1, 2]
+
+
+def test_a_cell_that_never_was_finite_is_still_a_run(tmp_path):
+    fake_results.write(tmp_path, TINY)
+    edit(
+        tmp_path, lambda records: records.assign(loss=np.nan, mae=np.nan, rmse=np.nan, mase=np.nan)
+    )
+    run = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"]
+    assert run.diverged_round == 1
+    assert run.clients["client"].tolist() == ["ca100", "ca137"]
+    assert run.clients["mase_local"].isna().all()
+
+
+def test_a_client_without_mase_drops_out_of_the_mean(tmp_path):
+    fake_results.write(tmp_path, TINY)
+    edit(tmp_path, lambda r: r.assign(mase=r["mase"].mask(r["client"] == "ca137")))
+    run = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"]
+    other = Tables(tmp_path).records(
+        ["mase"], sharing="P1", client="ca100", split="test", model="local", round=2
+    )
+    assert run.diverged_round is None
+    assert curve(run, "test/mase_local")[2] == pytest.approx(other["mase"].item(), abs=5e-5)
+
+
+def test_a_client_that_never_took_part_has_no_traffic(tmp_path):
+    fake_results.write(tmp_path, TINY)
+    edit(tmp_path, lambda r: r[~((r["client"] == "ca137") & (r["split"] == "train"))])
+    clients = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"].clients.set_index("client")
+    assert clients.loc["ca137", "mb_up"] == 0
+    assert clients.loc["ca137", "mase_local"] > 0
+    assert clients.loc["ca100", "mb_up"] == pytest.approx(2 * 4 * 60_276 / 1e6, abs=5e-5)
+
+
+def test_the_fingerprint_follows_hash_and_records(tmp_path):
+    fake_results.write(tmp_path, TINY)
+    cell = "CA-P1-fedopt-adam-fedavg-10"
+    before = logged(tmp_path)[cell].fingerprint
+    assert logged(tmp_path)[cell].fingerprint == before
+    about = json.loads((tmp_path / "study.json").read_text())
+    about["cells"][cell] = "ffff"
+    (tmp_path / "study.json").write_text(json.dumps(about))
+    other_hash = logged(tmp_path)[cell].fingerprint
+    edit(tmp_path, lambda r: r.assign(mase=1.5 * r["mase"]))
+    assert len({before, other_hash, logged(tmp_path)[cell].fingerprint}) == 3
+
+
+def test_a_state_may_be_called_na(tmp_path):
+    fake_results.write(
+        tmp_path, TINY | {"data": {"source": "sample", "states": ["NA"], "clients": 2}}
+    )
+    run = logged(tmp_path)["NA-P1-fedopt-adam-fedavg-10"]
+    assert run.name == "NA-P1 adam+avg"
+    assert curve(run, "test_last/mase_local")
+
+
+def test_sample_data_is_called_so(tmp_path, meters):
+    fake_results.write(tmp_path, TINY)
+    assert title(Tables(tmp_path)) == "tiny (sample data)"
+    assert title(Tables(meters)) == "own-meters"
+    assert all("sample data" in run.note for run in runs(Tables(tmp_path)))
+
+
+@pytest.mark.parametrize("name", ["records.parquet", "summary.csv"])
+def test_missing_and_damaged_tables_are_named(tmp_path, name):
+    fake_results.write(tmp_path, TINY)
+    (tmp_path / name).write_bytes(b"\xff\x00 not a table")
+    with pytest.raises(ResultsError, match=rf"{name}: cannot be read .* run the study again"):
+        logged(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(ResultsError, match=rf"{name}: the file is missing"):
+        logged(tmp_path)

@@ -1,0 +1,415 @@
+import json
+import shutil
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import mlflow
+import pandas as pd
+import pytest
+from mlflow.entities import ViewType
+from mlflow.tracking import MlflowClient
+
+from plfl.base.errors import ResultsError
+from plfl.config.study import FORMAT, Study
+from plfl.publish.tracking import store, track
+from plfl.results import overview
+from plfl.results.tables import Tables
+from tests.helpers import fake_results
+from tests.helpers.fake_results import TINY
+
+CELL = "CA-P2-fedopt-adam-fedavg-10"
+BASELINES = {f"CA baseline {name}" for name in fake_results.BASELINES}
+
+
+@pytest.fixture
+def results(tracked, tmp_path):
+    return Path(shutil.copytree(tracked, tmp_path / "tiny"))
+
+
+@pytest.fixture
+def figures(tmp_path):
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "fig1.png").write_bytes(b"first picture")
+    (tmp_path / "figures" / "fig1.pdf").write_bytes(b"not shown")
+    return tmp_path / "figures"
+
+
+def experiment(results):
+    return store.find_experiment(store.connect(results / "mlflow.db"))
+
+
+def runs(results, view=ViewType.ACTIVE_ONLY):
+    client = store.connect(results / "mlflow.db")
+    return client.search_runs([experiment(results).experiment_id], run_view_type=view)
+
+
+def by_name(results):
+    found = {run.info.run_name: run for run in runs(results)}
+    assert len(found) == len(runs(results))
+    return found
+
+
+def dump(results):
+    with closing(sqlite3.connect(results / "mlflow.db")) as link:
+        return list(link.iterdump())
+
+
+def content(results):
+    """All that a visitor sees, without what differs between two loggings of the same."""
+    return {
+        name: (run.info.status, run.data.params, run.data.metrics, run.data.tags)
+        for name, run in by_name(results).items()
+    }
+
+
+def artifacts(results, run):
+    return results / "mlartifacts" / run.info.run_id / "artifacts"
+
+
+def edit_about(results, change):
+    path = results / "study.json"
+    about = json.loads(path.read_text())
+    change(about)
+    path.write_text(json.dumps(about))
+
+
+def test_a_cell_is_a_flat_run_with_its_tags(results):
+    found = by_name(results)
+    cells = {"CA-P1 adam+avg", "CA-P2 adam+avg", "CA-P3 adam"}
+    assert set(found) == {*cells, *BASELINES, "overview"}
+    run = found["CA-P2 adam+avg"]
+    hashes = json.loads((results / "study.json").read_text())["cells"]
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["plfl.cell"] == hashes[CELL]
+    assert run.data.tags["plfl.data"] == "sample data"
+    assert run.data.tags["mlflow.source.git.commit"] == "0123abc"
+    assert "mlflow.parentRunId" not in run.data.tags
+    assert run.inputs.dataset_inputs[0].dataset.name == "sample data CA"
+    assert experiment(results).name == "tiny (sample data)"
+
+
+def test_a_baseline_is_a_run_with_its_clients(results):
+    run = by_name(results)["CA baseline ridge"]
+    assert run.info.status == "FINISHED"
+    assert run.data.params["sharing"] == "baseline"
+    assert run.data.tags["plfl.data"] == "sample data"
+    assert "plfl.cell" not in run.data.tags
+    scores = Tables(results).baseline_scores.loc["CA", "ridge"]
+    assert run.data.metrics["test_last/mase_local"] == pytest.approx(scores["mase_mean"], abs=1e-4)
+    table = pd.read_json(artifacts(results, run) / "per_client.json", orient="split")
+    assert table["client"].tolist() == ["ca100", "ca137"]
+    # The order of the views puts it among the cells.
+    client = store.connect(results / "mlflow.db")
+    ordered = client.search_runs(
+        [experiment(results).experiment_id],
+        "attributes.run_name != 'overview'",
+        order_by=["metrics.`test_last/mase_local` ASC"],
+    )
+    mase = [run.data.metrics.get("test_last/mase_local") for run in ordered]
+    assert mase[:-1] == sorted(mase[:-1]) and mase[-1] is None, "the last one has diverged"
+    assert {run.data.params["sharing"] for run in ordered[:12]} == {"baseline", "P2"}
+    # Curves leave it out.
+    shown = client.search_runs(
+        [experiment(results).experiment_id], "params.state = 'CA' and params.sharing != 'baseline'"
+    )
+    assert {run.data.params["sharing"] for run in shown} == {"P1", "P2", "P3"}
+
+
+def test_the_origin_of_the_data_is_told_in_words(tmp_path):
+    comstock = fake_results.TINY | {"data": {"states": ["CA"], "clients": 2}}
+    fake_results.write(tmp_path, comstock)
+    track(tmp_path)
+    run = by_name(tmp_path)["CA-P2 adam+avg"]
+    assert run.data.tags["plfl.data"] == "NREL ComStock, simulated (EnergyPlus)"
+    name = run.inputs.dataset_inputs[0].dataset.name
+    assert name == "NREL ComStock, simulated (EnergyPlus) CA"
+
+
+def test_curves_are_there_round_by_round(results):
+    client = store.connect(results / "mlflow.db")
+    run = by_name(results)["CA-P2 adam+avg"]
+    history = client.get_metric_history(run.info.run_id, "test/mase_local")
+    records = pd.read_parquet(results / "records.parquet")
+    rows = records.query("sharing == 'P2' and split == 'test' and model == 'local'")
+    means = rows.groupby("round")["mase"].mean()
+    assert [point.step for point in history] == [1, 2]
+    assert [point.value for point in history] == pytest.approx(means.tolist(), abs=5e-5)
+
+
+def test_clients_are_a_table_that_mlflow_shows(results):
+    run = by_name(results)["CA-P2 adam+avg"]
+    table = pd.read_json(artifacts(results, run) / "per_client.json", orient="split")
+    assert table["client"].tolist() == ["ca100", "ca137"]
+    assert json.loads(run.data.tags["mlflow.loggedArtifacts"]) == [
+        {"path": "per_client.json", "type": "table"}
+    ]
+
+
+def test_a_diverged_cell_is_marked_and_readable(results):
+    run = by_name(results)["CA-P3 adam"]
+    assert run.info.status == "FAILED"
+    assert run.data.tags["diverged_round"] == "2"
+    assert run.data.metrics["test/mase_local"] > 0
+    assert "test_last/mase_local" not in run.data.metrics
+
+
+def test_logging_again_changes_nothing(results, figures):
+    track(results, figures)
+    before, files = dump(results), sorted(results.rglob("*"))
+    track(results, figures)
+    assert dump(results) == before
+    assert sorted(results.rglob("*")) == files
+
+
+def test_a_changed_cell_replaces_its_run(results):
+    before = by_name(results)
+    edit_about(results, lambda about: about["cells"].update({CELL: "new"}))
+    track(results)
+    after = by_name(results)
+    assert set(after) == set(before)
+    changed = {n for n in after if after[n].info.run_id != before[n].info.run_id}
+    assert changed == {"CA-P2 adam+avg", "overview"}  # the overview holds study.json
+    assert after["CA-P2 adam+avg"].data.tags["plfl.cell"] == "new"
+    assert not artifacts(results, before["CA-P2 adam+avg"]).exists()
+
+
+def test_a_cell_that_left_the_study_leaves(results):
+    edit_about(results, lambda about: about["study"]["grid"].update(sharing=["P1", "P3"]))
+    track(results)
+    assert set(by_name(results)) == {"CA-P1 adam+avg", "CA-P3 adam", *BASELINES, "overview"}
+
+
+def test_runs_of_others_are_left_alone(results):
+    client = store.connect(results / "mlflow.db")
+    other = client.create_run(experiment(results).experiment_id, run_name="mine")
+    track(results)
+    assert by_name(results)["mine"].info.run_id == other.info.run_id
+
+
+def test_a_database_that_is_gone_is_made_anew_from_the_tables(results):
+    whole = content(results)
+    (results / "mlflow.db").unlink()
+    shutil.rmtree(results / "mlartifacts")
+    track(results)
+    assert content(results) == whole
+
+
+def test_a_study_that_was_deleted_in_the_browser_returns(results):
+    client = store.connect(results / "mlflow.db")
+    client.delete_experiment(experiment(results).experiment_id)
+    track(results)
+    assert experiment(results).lifecycle_stage == "active"
+    assert len(by_name(results)) == 4 + len(BASELINES)
+
+
+@pytest.mark.parametrize("step", ["create_run", "log_batch", "log_inputs", "set_terminated"])
+def test_a_killed_call_is_corrected_by_the_next(results, monkeypatch, step):
+    whole = content(results)
+    client = store.connect(results / "mlflow.db")
+    for run in runs(results):
+        client.delete_run(run.info.run_id)
+    calls, original = [], getattr(MlflowClient, step)
+
+    def killed(*args, **kwargs):
+        calls.append(step)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            track(results)
+    assert content(results) != whole
+    track(results)
+    assert content(results) == whole
+
+
+def test_a_call_killed_while_the_database_is_made_leaves_none(tmp_path, monkeypatch):
+    fake_results.write(tmp_path, TINY)
+
+    def killed(database):
+        database.write_bytes(b"half a database")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "connect", killed)
+    with pytest.raises(KeyboardInterrupt):
+        track(tmp_path)
+    assert not list(tmp_path.glob("*.db"))
+
+
+def test_two_calls_at_once_log_everything_once(results):
+    whole = content(results)
+    client = store.connect(results / "mlflow.db")
+    for run in runs(results):
+        client.delete_run(run.info.run_id)
+    threads = [threading.Thread(target=track, args=(results,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert content(results) == whole
+
+
+def test_figures_lie_in_the_overview_and_are_renewed(results, figures):
+    track(results, figures)
+    first = by_name(results)["overview"]
+    shown = {path.name: path.read_bytes() for path in artifacts(results, first).iterdir()}
+    assert set(shown) == {"fig1.png", "study.json", "summary.csv"}
+    assert shown["fig1.png"] == b"first picture"
+    (figures / "fig1.png").write_bytes(b"second picture")
+    track(results, figures)
+    second = by_name(results)["overview"]
+    assert (artifacts(results, second) / "fig1.png").read_bytes() == b"second picture"
+    note = experiment(results).tags["mlflow.note.content"]
+    assert f"runs/{second.info.run_id}/artifacts/fig1.png" in note
+    assert first.info.run_id not in note
+
+
+def test_views_are_stored_and_those_of_the_user_are_kept(results):
+    client = store.connect(results / "mlflow.db")
+    id = experiment(results).experiment_id
+    client.set_experiment_tag(id, "mlflow.sharedViewState.mine", "{}")
+    client.set_experiment_tag(id, "mlflow.sharedViewState.plfl-gone", "{}")
+    track(results)
+    views = [key for key in experiment(results).tags if key.startswith("mlflow.sharedViewState")]
+    assert sorted(key.rsplit(".", 1)[1] for key in views) == [
+        "mine",
+        "plfl-CA-curves",
+        "plfl-best",
+    ]
+
+
+def test_more_views_than_a_note_has_room_for_are_all_in_the_menu(results):
+    client, tables = store.connect(results / "mlflow.db"), Tables(results)
+    id = experiment(results).experiment_id
+    runs = [SimpleNamespace(state=f"S{i:03}", scheme="P1") for i in range(300)]
+    store._decorate(client, id, tables, runs, "/figures")
+    tags = experiment(results).tags
+    *links, rest = tags["mlflow.note.content"].split(" · ")
+    assert rest == "more in the Views menu"
+    assert links[1] == "[Figures and tables](/figures)"
+    assert all(link.startswith("[") and link.endswith(")") for link in links)
+    views = [key for key in tags if key.startswith("mlflow.sharedViewState")]
+    assert len(views) == 1 + 300 > len(links) > 100
+
+
+def test_a_moved_folder_goes_on_as_if_nothing_happened(results, tmp_path):
+    before = dump(results)
+    moved = Path(shutil.move(results, tmp_path / "elsewhere"))
+    track(moved)
+    assert dump(moved) == before
+    assert str(tmp_path) not in "\n".join(before)
+
+
+def test_nothing_is_written_elsewhere(tracked):
+    assert {path.name for path in tracked.parent.iterdir()} == {"here", "tiny"}
+    assert not list((tracked.parent / "here").iterdir())
+
+
+def test_many_points_and_seeds_are_logged_in_several_calls(results, monkeypatch):
+    whole = content(results)
+    monkeypatch.setattr(store, "MOST_METRICS", 20)
+    shutil.rmtree(results / "mlartifacts")
+    client = store.connect(results / "mlflow.db")
+    for run in runs(results):
+        client.delete_run(run.info.run_id)
+    track(results)
+    assert content(results) == whole
+
+
+def schema(results, *revisions):
+    with closing(sqlite3.connect(results / "mlflow.db")) as link, link:
+        link.execute("DELETE FROM alembic_version")
+        link.executemany("INSERT INTO alembic_version VALUES (?)", [(r,) for r in revisions])
+
+
+@pytest.mark.parametrize(
+    ("revisions", "says"),
+    [
+        (["ffffffffffff"], f"a newer MLflow than {mlflow.__version__}"),
+        (["451aebb31d03"], f"an older MLflow than {mlflow.__version__}"),
+        ([], "not a complete MLflow database"),
+    ],
+)
+def test_a_database_of_another_schema_is_refused_unchanged(results, revisions, says):
+    schema(results, *revisions)
+    before = (results / "mlflow.db").read_bytes()
+    with pytest.raises(ResultsError, match=rf"mlflow\.db: .*{says}.*remove it"):
+        track(results)
+    assert (results / "mlflow.db").read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_refused_unchanged(results):
+    (results / "mlflow.db").write_text("not a database " * 100)
+    with pytest.raises(ResultsError, match=r"mlflow\.db: is not an MLflow database"):
+        track(results)
+    assert (results / "mlflow.db").read_text() == "not a database " * 100
+
+
+def test_results_of_another_configuration_are_refused(tmp_path):
+    fake_results.write(tmp_path, TINY)
+    edit_about(tmp_path, lambda about: about.update(format=99))
+    with pytest.raises(ResultsError, match=r"study\.json: has configuration format 99"):
+        track(tmp_path)
+    edit_about(tmp_path, lambda about: about.update(format=FORMAT))
+    edit_about(tmp_path, lambda about: about["study"].update(tempo=3))
+    with pytest.raises(ResultsError, match=r"(?s)tempo: unknown key.*was made by plfl 0\.1\.0"):
+        track(tmp_path)
+    edit_about(tmp_path, lambda about: about["study"].pop("tempo"))
+    edit_about(tmp_path, lambda about: about["study"].update(plugins=["gone.py"]))
+    with pytest.raises(ResultsError, match=r"gone\.py"):
+        track(tmp_path)
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def test_a_folder_without_a_study_is_refused(tmp_path):
+    with pytest.raises(ResultsError, match="holds no study"):
+        track(tmp_path / "missing")
+    assert not (tmp_path / "missing").exists()
+
+
+@pytest.mark.parametrize("transaction", ["EXCLUSIVE", "IMMEDIATE"])
+def test_a_database_that_another_process_has_locked_is_named(results, transaction, monkeypatch):
+    monkeypatch.setattr(store, "PATIENCE", 0.1)
+    before = dump(results)
+    with closing(sqlite3.connect(results / "mlflow.db")) as other:
+        other.execute(f"BEGIN {transaction}")
+        with pytest.raises(ResultsError, match=r"mlflow\.db: is locked by another process"):
+            track(results)
+    track(results)
+    assert dump(results) == before
+
+
+def test_a_database_that_is_locked_for_a_moment_is_waited_for(results):
+    before = dump(results)
+    other = sqlite3.connect(results / "mlflow.db", check_same_thread=False)
+    other.execute("BEGIN EXCLUSIVE")
+    release = threading.Timer(0.5, other.close)
+    release.start()
+    track(results)
+    release.join()
+    assert dump(results) == before
+
+
+def test_every_variant_is_an_experiment_of_one_database(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    axes = {"federation.batch_size": [8, 16]}
+    study = Study.parse({**TINY, "grid": {**TINY["grid"], "sharing": ["P1"], **axes}}, "swept")
+    for variant in study.variants.values():
+        fake_results.write(variant.results, variant.description())
+    overview.gather(study, study.results, None)
+    assert track(study.results) == study.results / "mlflow.db"
+    client = store.connect(study.results / "mlflow.db")
+    for _ in range(2):
+        found = {one.name: one.experiment_id for one in client.search_experiments()}
+        assert set(found) == {f"tiny/batch_size={size} (sample data)" for size in (8, 16)}
+        runs = client.search_runs([found["tiny/batch_size=16 (sample data)"]])
+        own = [run for run in runs if run.data.params.get("sharing") == "P1"]
+        assert [run.data.params["variant"] for run in own] == ["batch_size=16"]
+        assert own[0].data.params["batch_size"] == "16"
+        track(study.results)  # changes nothing
+    assert not list(study.results.glob("*/mlflow.db"))
