@@ -16,7 +16,7 @@ from plfl.deploy.protocol.wire import Message
 from plfl.publish.tracking.content import runs
 from plfl.results.tables import Tables
 from tests.helpers import loopback
-from tests.helpers.loopback import NAMES, Deployment, by_split, dataset, replayed, study
+from tests.helpers.loopback import MEASURED, NAMES, Deployment, by_split, dataset, replayed, study
 
 FEDERATION = {"rounds": 5, "local_steps": 3, "evaluate_every": 5}
 SHARED = {"conformal": "shared", "level": 0.8}
@@ -71,6 +71,24 @@ def test_what_was_sent_to_who_does_not_answer_is_counted(split, tmp_path):
     assert sent == pytest.approx(
         (train.groupby("round")["wire_down"].sum() / 1e6).to_dict(), rel=1e-3
     )
+
+
+def test_pooled_limits_count_as_messages_only(tmp_path):
+    sent = {}
+    for scaling in ("pooled", "per_client"):
+        of = study(federation={"rounds": 2, "evaluate_every": 2}, windows={"scaling": scaling})
+        deployed = Deployment(of, by_split(of)["P2"], tmp_path / scaling)
+        records = deployed.server.run().records
+        rows = records[(records["split"] == "train") & (records["model"] == "local")]
+        sent[scaling] = rows.set_index(["round", "client"])[["bytes_down", "bytes_up", *MEASURED]]
+        simulated = replayed(deployed)
+        counted = ["bytes_down", "bytes_up", "extras_down", "extras_up"]
+        pd.testing.assert_frame_equal(records[counted], simulated[counted], check_exact=True)
+    added = sent["pooled"] - sent["per_client"]
+    assert not added[["bytes_down", "bytes_up"]].any(axis=None)
+    size = 2 * 2 * 8  # minimum and maximum of two features, in double precision
+    assert (added.loc[1, MEASURED] >= size).all(axis=None)
+    assert (added.loc[2, MEASURED].abs() < size).all(axis=None)
 
 
 def test_a_client_whose_margins_are_lost_is_scored_with_those_of_the_others(tmp_path):
