@@ -15,7 +15,8 @@ Predict: TypeAlias = Callable[[int, Rows], Floats]
 """Forecasts, in kWh, for windows of a client, given its number and the windows' start rows. NaN if
 there is no forecast."""
 Fit: TypeAlias = Callable[[Dataset], Predict]
-"""Trains on the training set of every client. Only early stopping may use the validation set."""
+"""Trains on the training set of every client. Only the choice of settings may use the validation
+set."""
 
 
 def per_client(fit_one: Callable[[Dataset, int], Callable[[Rows], Floats]]) -> Fit:
@@ -27,3 +28,27 @@ def per_client(fit_one: Callable[[Dataset, int], Callable[[Rows], Floats]]) -> F
         return lambda client, starts: models[client](starts)
 
     return fit
+
+
+def again(fit: Fit) -> Fit:
+    """Where the end of the history is held out, fit a second time, to all of it, for the test."""
+
+    @wraps(fit)
+    def fit_twice(dataset: Dataset) -> Predict:
+        stages = [dataset, dataset.refit()] if dataset.is_rehearsal else [dataset]
+        return by_set(dataset, *map(fit, stages))
+
+    return fit_twice
+
+
+def by_set(dataset: Dataset, *stages: Predict) -> Predict:
+    """Forecasts of test windows by the last of the stages, of all others by the first."""
+    if len(stages) == 1:
+        return stages[0]
+
+    def predict(client: int, starts: Rows) -> Floats:
+        test = starts >= dataset.bounds[client, 2]
+        assert test.all() or not test.any(), "windows of one set at a time"
+        return stages[-1 if test.all() else 0](client, starts)
+
+    return predict

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import cached_property, partial
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from plfl.baselines import features
-from plfl.baselines.model import Floats, Predict, Rows
+from plfl.baselines.model import Floats, Predict, Rows, by_set
+from plfl.config.sections import Baselines
 from plfl.data.dataset import Dataset, Split
 from plfl.data.units import Unit
 
 PARAMETERS: dict[str, Any] = {
     "objective": "l1",
-    "num_leaves": 31,
     "min_child_samples": 20,
     "seed": 1,
     "num_threads": 1,
@@ -40,18 +42,36 @@ class Boosting:
 
     trees: int = 400
     """Maximum number of trees; without `early_stopping`, the number of trees."""
-    learning_rate: float = 0.1
+    learning_rate: tuple[float, ...] = (0.1,)
+    """Learning rates to try."""
+    leaves: tuple[int, ...] = (31,)
+    """Numbers of leaves of a tree to try, each with each learning rate."""
     max_bin: int = 255
     """Maximum number of histogram bins per feature."""
     early_stopping: bool = True
-    """Keep the number of trees that is best on validation; otherwise validation is not used."""
+    """Choose the number of trees, and what else there is to try, on validation; otherwise
+    validation is not used."""
     levels: tuple[float, ...] = ()
     """Levels of the quantiles to forecast, with one model for each; none: a single forecast."""
+
+    @classmethod
+    def of(cls, settings: Baselines) -> Boosting:
+        """As a study has it."""
+        search = settings.search
+        return cls(
+            settings.trees,
+            tuple(search.learning_rate or [settings.learning_rate]),
+            tuple(search.leaves or [settings.leaves]),
+            settings.max_bin,
+        )
 
 
 DEFAULT = Boosting()
 Design: TypeAlias = Callable[[Dataset, int, Rows, Unit], Floats]
 """Features (W, K) of windows with one target, given the client's number, start rows and units."""
+Stages: TypeAlias = tuple[Predict, ...]
+"""Forecasts by a model of the training set and, where the end of the history is held out, by one of
+all of it."""
 
 
 def own_inputs(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
@@ -79,64 +99,122 @@ def with_context(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
 
 
 def pooled(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
-    """Like `with_lags`, but one model for all clients."""
-    return _of_clients(dataset, range(len(dataset.clients)), boosting, _lagged)
+    """Like `with_lags`, but one model for all clients of a federation."""
+    stages: list[Stages] = [()] * len(dataset.clients)
+    for some in dataset.federations():
+        model = _trained(dataset.of(some), dataset, boosting)
+        for client in some:
+            stages[client] = model
+    return _forecasts(dataset, stages)
 
 
 def _of_each_client(
     dataset: Dataset, boosting: Boosting, design: Design, changes: bool = True
 ) -> Predict:
-    models = [
-        _of_clients(dataset, [i], boosting, design, changes) for i in range(len(dataset.clients))
-    ]
-    return lambda client, starts: models[client](client, starts)
+    clients = np.arange(len(dataset.clients))[:, None]
+    stages = [_trained(dataset.of(i), dataset, boosting, design, changes) for i in clients]
+    return _forecasts(dataset, stages)
 
 
-def _of_clients(
-    dataset: Dataset,
-    clients: Sequence[int],
-    boosting: Boosting,
-    design: Design,
-    changes: bool = True,
-) -> Predict:
-    """One model for some clients, which forecasts the load, or `changes` in the units of each.
+def _forecasts(dataset: Dataset, stages: Sequence[Stages]) -> Predict:
+    """Forecasts by the models of each client: those of test windows by that of the last stage."""
+    return by_set(
+        dataset, *[partial(_of_stage, stages, k) for k in range(1 + dataset.is_rehearsal)]
+    )
 
-    If windows have several targets, the number of the target is a further feature.
-    """
-    units = {client: _unit(dataset, client) for client in clients}
-    views = [dataset.at(h) for h in range(dataset.horizons)]
 
-    def read(h: int, client: int, starts: Rows) -> Floats:
-        found = design(views[h], client, starts, units[client])
-        return found if len(views) == 1 else np.insert(found, 0, h, axis=1)
+def _of_stage(stages: Sequence[Stages], stage: int, client: int, starts: Rows) -> Floats:
+    return stages[client][stage](client, starts)
 
-    def target(h: int, client: int, starts: Rows) -> Floats:
-        load = features.truth(views[h], starts)
-        if not changes:
-            return load
-        return np.asarray((load - features.last(dataset, starts)) / units[client].change, float)
 
-    def part(split: Split) -> tuple[Floats, Floats]:
-        starts = {client: dataset.starts(client, split) for client in clients}
-        if len(views) > 1:
-            starts = {c: s[:: -(-len(s) * len(views) // MOST)] for c, s in starts.items()}
-        pairs = [(h, *own) for h in range(len(views)) for own in starts.items()]
+@dataclass(frozen=True)
+class _Windows:
+    """The windows of a dataset as features and targets of trees."""
+
+    dataset: Dataset
+    design: Design
+    changes: bool
+    """Whether the target is the change from the last load in the client's unit, or the load."""
+
+    @cached_property
+    def units(self) -> list[Unit]:
+        return [_unit(self.dataset, client) for client in range(len(self.dataset.clients))]
+
+    @cached_property
+    def views(self) -> list[Dataset]:
+        """The dataset with each target alone."""
+        return [self.dataset.at(h) for h in range(self.dataset.horizons)]
+
+    def features(self, h: int, client: int, starts: Rows) -> Floats:
+        """Features (W, K); if windows have several targets, the number of the target is one."""
+        found = self.design(self.views[h], client, starts, self.units[client])
+        return found if len(self.views) == 1 else np.insert(found, 0, h, axis=1)
+
+    def scaled(self, client: int, starts: Rows, loads: Floats) -> Floats:
+        """Loads (W, ...) in kWh as targets are."""
+        if not self.changes:
+            return loads
+        return np.asarray((loads - self._last(starts, loads)) / self.units[client].change, float)
+
+    def in_kwh(self, client: int, starts: Rows, targets: Floats) -> Floats:
+        """Undo `scaled`."""
+        if not self.changes:
+            return targets
+        return np.asarray(self._last(starts, targets) + self.units[client].change * targets, float)
+
+    def _last(self, starts: Rows, like: Floats) -> Floats:
+        last = features.last(self.dataset, starts)
+        return last.reshape(-1, *[1] * (like.ndim - 1))
+
+    def part(self, split: Split) -> tuple[Floats, Floats]:
+        """Features and targets of the windows of all clients in one split."""
+        starts = [self.dataset.starts(i, split) for i in range(len(self.dataset.clients))]
+        if len(self.views) > 1:
+            starts = [own[:: -(-len(own) * len(self.views) // MOST)] for own in starts]
+        pairs = [(h, *own) for h in range(len(self.views)) for own in enumerate(starts)]
         return (
-            np.concatenate([read(*pair) for pair in pairs]),
-            np.concatenate([target(*pair) for pair in pairs]),
+            np.concatenate([self.features(*pair) for pair in pairs]),
+            np.concatenate(
+                [self.scaled(i, s, features.truth(self.views[h], s)) for h, i, s in pairs]
+            ),
         )
 
-    model = _train(part, boosting)
 
-    def predict(client: int, starts: Rows) -> Floats:
-        found = [model(read(h, client, starts)) for h in range(len(views))]
-        loads = found[0] if len(found) == 1 and not boosting.levels else np.stack(found, axis=1)
-        if changes:
-            last = features.last(dataset, starts).reshape(-1, *[1] * (loads.ndim - 1))
-            loads = last + units[client].change * loads
-        return np.sort(loads, axis=-1) if boosting.levels else loads
+def _trained(
+    members: Dataset,
+    scored: Dataset,
+    boosting: Boosting,
+    design: Design | None = None,
+    changes: bool = True,
+) -> Stages:
+    """Forecasts for clients of `scored` by one model of the windows of `members`.
 
-    return predict
+    What is chosen on validation is kept where a second model learns from the whole history.
+    """
+    design = design or _lagged
+
+    def stage(members: Dataset, scored: Dataset, chosen: list[_Chosen]) -> tuple[Any, Predict]:
+        windows, theirs = _Windows(members, design, changes), _Windows(scored, design, changes)
+        boosters = _boosted(windows, boosting, chosen)
+
+        def predict(client: int, starts: Rows) -> Floats:
+            found = []
+            for h in range(scored.horizons):
+                read = theirs.features(h, client, starts)
+                found.append([np.asarray(b.predict(read, num_threads=1), float) for b in boosters])
+            loads = np.moveaxis(np.array(found), -1, 0)  # (W, H, Q)
+            if not boosting.levels:
+                loads = loads[..., 0] if scored.horizons > 1 else loads[:, 0, 0]
+            loads = theirs.in_kwh(client, starts, loads)
+            return np.sort(loads, axis=-1) if boosting.levels else loads
+
+        return boosters, predict
+
+    boosters, rehearsed = stage(members, scored, [])
+    if not members.is_rehearsal:
+        return (rehearsed,)
+    chosen = [_Chosen.of(booster) for booster in boosters]
+    return rehearsed, stage(members.refit(), scored.refit(), chosen)[1]
 
 
 def _unit(dataset: Dataset, client: int) -> Unit:
@@ -176,37 +254,50 @@ def _in_context(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floa
     return np.concatenate(parts, axis=1)
 
 
-def _train(
-    part: Callable[[Split], tuple[Floats, Floats]], boosting: Boosting
-) -> Callable[[Floats], Floats]:
-    """A model trained on the features and targets that `part` returns for each split.
+class _Chosen(NamedTuple):
+    """What was chosen for a model."""
 
-    It returns forecasts (W,), or quantiles (W, Q) of `boosting.levels`.
+    leaves: int
+    rate: float
+    trees: int
+
+    @classmethod
+    def of(cls, booster: Any) -> _Chosen:
+        """What `_boosted` chose."""
+        used, trees = booster.params, booster.best_iteration
+        trees = trees if trees > 0 else booster.num_trees()  # none is chosen without validation
+        return cls(used["num_leaves"], used["learning_rate"], trees)
+
+
+def _boosted(windows: _Windows, boosting: Boosting, chosen: Sequence[_Chosen]) -> list[Any]:
+    """Models of the training set, one for each of `boosting.levels` or a single one.
+
+    Without `chosen`, the one with the least error on validation of those that are to be tried.
     """
     import lightgbm  # here, because it takes a second to load
 
-    parameters = PARAMETERS | {
-        "learning_rate": boosting.learning_rate,
-        "max_bin": boosting.max_bin,
-    }
-    training = part("train")
-    validation = part("validation") if boosting.early_stopping else None
+    training = windows.part("train")
+    stops = boosting.early_stopping and not chosen
+    validation = windows.part("validation") if stops else None
 
-    def train(**objective: Any) -> Any:
-        given = parameters | objective
+    def train(tried: _Chosen, objective: dict[str, Any]) -> tuple[float, Any]:
+        given = PARAMETERS | objective | {"max_bin": boosting.max_bin}
+        given |= {"num_leaves": tried.leaves, "learning_rate": tried.rate}
         data = lightgbm.Dataset(*training, params=given)
         stopping: dict[str, Any] = {}
         if validation is not None:
             stopping["valid_sets"] = [data.create_valid(*validation)]
             stopping["callbacks"] = [lightgbm.early_stopping(PATIENCE, verbose=False)]
-        return lightgbm.train(given, data, num_boost_round=boosting.trees, **stopping)
+        booster = lightgbm.train(given, data, num_boost_round=tried.trees, **stopping)
+        errors = booster.best_score["valid_0"].values() if stops else [0.0]
+        return next(iter(errors)), booster
 
-    if not boosting.levels:
-        booster = train()
-        return lambda design: np.asarray(booster.predict(design, num_threads=1), float)
     # The gradients of a quantile are not whole numbers.
     exact = {"objective": "quantile", "use_quantized_grad": False}
-    boosters = [train(alpha=level, **exact) for level in boosting.levels]
-    return lambda design: np.stack(
-        [np.asarray(one.predict(design, num_threads=1), float) for one in boosters], axis=1
-    )
+    objectives = [exact | {"alpha": level} for level in boosting.levels] or [{}]
+    found = []
+    for k, objective in enumerate(objectives):
+        pairs = product(boosting.leaves, boosting.learning_rate)
+        tried = chosen[k : k + 1] or [_Chosen(*pair, boosting.trees) for pair in pairs]
+        found.append(min((train(one, objective) for one in tried), key=lambda pair: pair[0])[1])
+    return found

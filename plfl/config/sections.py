@@ -647,6 +647,16 @@ class Tuning(Section):
         return self.alone or clients
 
 
+class TreeSearch(Section):
+    """Settings that each LightGBM tries, all of them with each other. Those with the least error on
+    the validation set are kept."""
+
+    learning_rate: list[Annotated[float, Field(gt=0)]] = []
+    """Learning rates, instead of `baselines.learning_rate`."""
+    leaves: list[Annotated[int, Field(ge=2)]] = []
+    """Most leaves of a tree, instead of `baselines.leaves`."""
+
+
 class Baselines(Section):
     """LightGBM, a baseline of every study (docs/baselines.md)."""
 
@@ -654,6 +664,9 @@ class Baselines(Section):
     """Most trees; training stops early on the validation set."""
     learning_rate: float = Field(0.1, gt=0)
     """Learning rate of the trees."""
+    leaves: int = Field(31, ge=2)
+    """Most leaves of a tree."""
+    search: TreeSearch = TreeSearch()
     max_bin: int = Field(255, ge=2)
     """Most histogram bins per feature; fewer train faster."""
 

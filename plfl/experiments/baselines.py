@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from plfl.baselines import catalogue, features, linear, naive, targets, trees
-from plfl.baselines.model import Fit, Predict
+from plfl.baselines.model import Fit, Predict, again
 from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.tasks import Task
 from plfl.tasks.forecast import Forecast
@@ -41,10 +41,10 @@ def fits(
     boosting: trees.Boosting = trees.DEFAULT, levels: tuple[float, ...] = ()
 ) -> dict[str, Fit]:
     """How each baseline of the catalogue is trained; with `levels`, to forecast quantiles."""
-    simple = {name: targets.with_residuals(fit, levels) for name, fit in FITS.items()}
     boosting = replace(boosting, levels=levels)
     boosted = {name: partial(fit, boosting=boosting) for name, fit in BOOSTED.items()}
-    return (simple if levels else FITS) | boosted
+    simple = {n: targets.with_residuals(fit, levels) if levels else fit for n, fit in FITS.items()}
+    return {name: again(fit) for name, fit in simple.items()} | boosted
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def evaluate(
     levels = task.levels if isinstance(task, Quantiles) else ()
     rows, weeks, trained = [], [], fits(boosting, levels)
     for name, baseline in catalogue(context=dataset.context.shape[1] > 0).items():
-        predict = _fitted(trained[name], dataset)
+        predict = trained[name](dataset)
         if task.margins != "none":
             predict = _with_margins(dataset, predict, task)
         sent = raw_bytes(dataset) if baseline.pooled else [0] * len(dataset.clients)
@@ -97,26 +97,6 @@ def evaluate(
     order = ["state", "baseline", "client", "stamp", "forecast"]
     further = [column for column in week if column not in order]
     return Evaluation(pd.DataFrame(rows), week[[*order, *further]])
-
-
-def _fitted(fit: Fit, dataset: Dataset) -> Predict:
-    """A baseline fitted to the training sets.
-
-    Where these are a part of the history, it is fitted again, to all of it, for the test sets.
-    """
-    rehearsed = fit(dataset)
-    if not dataset.is_rehearsal:
-        return rehearsed
-    again = fit(dataset.refit())
-
-    def predict(client: int, starts: NDArray[np.int64]) -> NDArray[np.float64]:
-        test = starts >= dataset.bounds[client, 2]
-        if test.all():
-            return again(client, starts)
-        assert not test.any(), "windows of one set at a time"
-        return rehearsed(client, starts)
-
-    return predict
 
 
 def raw_bytes(dataset: Dataset) -> list[int]:

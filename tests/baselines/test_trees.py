@@ -1,5 +1,6 @@
 """LightGBM baselines against LightGBM as a stranger calls it, with features made by pandas."""
 
+import dataclasses
 from collections.abc import Callable
 
 import lightgbm
@@ -45,20 +46,19 @@ def relative(w: Windowed) -> Frame:
     return pd.concat([lags, level, w.clock(4), w.weekdays(), further], axis=1)
 
 
-def trained(train: tuple[Frame, Frame], validation: tuple[Frame, Frame]) -> lightgbm.LGBMRegressor:
-    model = lightgbm.LGBMRegressor(
-        objective="l1",
-        n_estimators=400,
-        learning_rate=0.1,
-        num_leaves=31,
-        min_child_samples=20,
-        n_jobs=1,
-        seed=1,
-        verbosity=-1,
+def regressor(**changes: float) -> lightgbm.LGBMRegressor:
+    settings = {"n_estimators": 400, "learning_rate": 0.1, "num_leaves": 31} | changes
+    return lightgbm.LGBMRegressor(
+        objective="l1", min_child_samples=20, n_jobs=1, seed=1, verbosity=-1, **settings
     )
+
+
+def trained(
+    train: tuple[Frame, Frame], validation: tuple[Frame, Frame], **changes: float
+) -> lightgbm.LGBMRegressor:
     x, y = validation
     stop = lightgbm.early_stopping(30, verbose=False)
-    return model.fit(
+    return regressor(**changes).fit(
         train[0].to_numpy(),
         train[1],
         eval_set=[(x.to_numpy(), y)],
@@ -97,6 +97,11 @@ def test_one_model_per_client(
         parts = [(x.loc[of_split[s]], y[of_split[s]]) for s in ("train", "validation")]
         model = trained(*parts)
         for split, rows in of_split.items():
+            if weeks is not None and split == "test":  # trained again, on all of the history
+                w = Windowed(series(client), first=w.first)
+                x, y = design(w), (w.truth - base) / unit(w)
+                every = data.target_rows(data.refit().starts(client, "train")) - before
+                model = regressor(n_estimators=model.best_iteration_).fit(x.loc[every], y[every])
             wanted = base[rows] + unit(w) * model.predict(x.loc[rows].to_numpy())
             found = predict(client, data.starts(client, split))
             np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
@@ -125,22 +130,47 @@ def test_one_model_per_client_on_the_studys_context(target: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The argument .eval_set.")
-def test_one_model_for_all_clients() -> None:
+@pytest.mark.parametrize("federations", [[[0, 1, 2]], [[0, 2], [1]]])
+def test_one_model_for_the_clients_of_a_federation(federations: list[list[int]]) -> None:
     data = dataset(clients=3, days=25)
+    if len(federations) > 1:
+        data = dataclasses.replace(data, federation=np.array([0, 1, 0]))
     predict = trees.pooled(data)
     every = [Windowed(series(client, days=25, area=100.0 * (client + 1))) for client in range(3)]
-    x = [relative(w) for w in every]
-    y = [(w.truth - w.last) / scale(w) for w in every]
-    parts = []
-    for split in ("train", "validation"):
-        rows = [w.part(split) for w in every]
-        designs = [a.loc[r] for a, r in zip(x, rows, strict=True)]
-        targets = [t[r] for t, r in zip(y, rows, strict=True)]
-        parts.append((pd.concat(designs), pd.concat(targets)))
-    model = trained(*parts)
-    for client, w in enumerate(every):
+    for some in federations:
+        model = trained(*[pooled([every[i] for i in some], s) for s in ("train", "validation")])
+        for client in some:
+            w = every[client]
+            rows = w.part("test")
+            wanted = w.last[rows] + scale(w) * model.predict(relative(w).loc[rows].to_numpy())
+            found = predict(client, data.starts(client, "test"))
+            np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
+
+
+def pooled(every: list[Windowed], split: str) -> tuple[Frame, "pd.Series[float]"]:
+    """Features and targets of the windows of several series."""
+    rows = [w.part(split) for w in every]
+    y = [((w.truth - w.last) / scale(w))[r] for w, r in zip(every, rows, strict=True)]
+    return pd.concat([relative(w).loc[r] for w, r in zip(every, rows, strict=True)]), pd.concat(y)
+
+
+@pytest.mark.filterwarnings("ignore:The argument .eval_set.")
+def test_leaves_and_rate_are_chosen_on_validation() -> None:
+    data = dataset(days=25)
+    predict = trees.with_lags(data, trees.Boosting(learning_rate=(0.05, 0.3), leaves=(4, 31)))
+    for client in range(2):
+        w = Windowed(series(client, days=25))
+        sets = [pooled([w], split) for split in ("train", "validation")]
+        models = [
+            trained(*sets, learning_rate=rate, num_leaves=leaves)
+            for leaves in (4, 31)
+            for rate in (0.05, 0.3)
+        ]
+        x, y = sets[1]
+        errors = [np.abs(model.predict(x.to_numpy()) - y).mean() for model in models]
+        best = models[int(np.argmin(errors))]
         rows = w.part("test")
-        wanted = w.last[rows] + scale(w) * model.predict(x[client].loc[rows].to_numpy())
+        wanted = w.last[rows] + scale(w) * best.predict(relative(w).loc[rows].to_numpy())
         found = predict(client, data.starts(client, "test"))
         np.testing.assert_allclose(found, wanted, atol=1e-6, rtol=0)
 

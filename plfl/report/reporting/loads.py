@@ -38,7 +38,7 @@ class Loads(Reporting):
         from plfl.experiments.baselines import evaluate
         from plfl.tasks import task_of
 
-        boosting = Boosting(**study.baselines.model_dump())
+        boosting = Boosting.of(study.baselines)
         found = evaluate(state, Dataset.load_file(dataset), boosting, task_of(study))
         return found.scores, found.forecasts
 
