@@ -63,7 +63,7 @@ def test_other_numbers_deviate_unexplained() -> None:
     found = {"x": expected.x, "personal": expected.personal + 1e-6}
     given = report.verdict("PFLlib", name, found)
     assert (given.state, given.deviation) == ("deviates", None)
-    assert report.cell(given) == "**deviates** by 1e-06 unexplained"
+    assert report.cell(given) == "**1e-06** (unexplained)"
 
 
 def test_the_model_for_libraries_has_the_gradients_of_the_quadratics() -> None:

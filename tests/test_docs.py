@@ -27,7 +27,8 @@ def tracked() -> frozenset[str]:
 def pages() -> list[str]:
     own = (ROOT / "docs").glob("*.md")
     others = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")]
-    others += [ROOT / name / "README.md" for name in ("config", "figures", "profiles", "results")]
+    folders = ("benchmarks", "benchmarks/conformance", "config", "figures", "profiles", "results")
+    others += [ROOT / name / "README.md" for name in folders]
     return sorted(path.relative_to(ROOT).as_posix() for path in [*own, *others])
 
 

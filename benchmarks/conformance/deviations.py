@@ -360,7 +360,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "PFLlib",
         ("apfl, adaptive",),
-        "As in [4](#deviation-4). The gradient of α is also taken at the wrong points, α ∇f(v) + "
+        "As in 4. The gradient of α is also taken at the wrong points, α ∇f(v) + "
         "(1 − α) ∇f(w) in place of ∇f(αv + (1 − α)w), with v and w already moved, and 0.02 α is "
         "added to it.",
         ("system/flcore/clients/clientapfl.py:73", "system/flcore/clients/clientapfl.py:76"),
@@ -387,7 +387,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "PFLlib",
         ("pfedme, library's β",),
-        "As in [6](#deviation-6). β is also 0 by default, so the server's model never moves. The "
+        "As in 6. β is also 0 by default, so the server's model never moves. The "
         "paper takes 1 and more.",
         ("system/main.py:446",),
         decayed_pfedme,
@@ -438,7 +438,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "FL-bench",
         ("fedrep, alternating",),
-        "As in [11](#deviation-11): FL-bench's FedRep extends its FedPer.",
+        "As in 11: FL-bench's FedRep extends its FedPer.",
         ("src/client/fedavg.py:37", "src/client/fedrep.py:4"),
         averaged_head_in_phases,
         "fl_bench_fedper.py",
@@ -466,7 +466,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "FL-bench",
         ("apfl, adaptive",),
-        "As in [14](#deviation-14). The gradient of α is also composed of α² ∇f(mixture) and (1 − "
+        "As in 14. The gradient of α is also composed of α² ∇f(mixture) and (1 − "
         "α) ∇f(w), with v and w already moved, and 0.02 α is added to it.",
         ("src/client/apfl.py:81", "src/client/apfl.py:87"),
         stepped_twice_adaptive,
@@ -514,7 +514,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "Flower",
         ("fedrep, two body steps",),
-        "As in [19](#deviation-19). The setting `num-rep-epochs` also has no effect, since its "
+        "As in 19. The setting `num-rep-epochs` also has no effect, since its "
         "value is looked up as if it were a name: the body always trains for one epoch.",
         ("baselines/fedrep/fedrep/base_model.py:207",),
         decayed_fedrep,
@@ -533,7 +533,7 @@ DEVIATIONS: tuple[Deviation, ...] = (
     Deviation(
         "FL4Health",
         ("apfl, adaptive",),
-        "As in [21](#deviation-21). The gradient of α is also multiplied by α² + (1 − α)², v and "
+        "As in 21. The gradient of α is also multiplied by α² + (1 − α)², v and "
         "w have already moved, and 0.02 α is added to it, as a comment says.",
         ("fl4health/model_bases/apfl_base.py:105", "fl4health/model_bases/apfl_base.py:112"),
         mixed_with_moved_adaptive,

@@ -1,6 +1,6 @@
-"""The page docs/conformance.md and the printed table, from results.json.
+"""The tables of README.md and the printed table, from results.json.
 
-python -m benchmarks.conformance.report writes the page again.
+python -m benchmarks.conformance.report writes README.md again.
 """
 
 import json
@@ -13,11 +13,10 @@ import numpy as np
 from benchmarks.conformance.deviations import DEVIATIONS, Deviation
 from benchmarks.conformance.libraries import LIBRARIES, Library
 from benchmarks.conformance.probes import PROBES, Result
-from benchmarks.conformance.reproduce import SCRIPTS
 from plfl.base.files import atomic
 
 RESULTS = Path(__file__).parent / "results.json"
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
+PAGE = Path(__file__).parent / "README.md"
 TOLERANCE = 1e-9
 """Numbers nearer than this are equal. Deviations are at least a million times larger."""
 
@@ -88,14 +87,8 @@ def cell(given: Verdict) -> str:
         return "–"
     if given.state != "deviates":
         return given.state
-    note = "unexplained" if given.deviation is None else link(given.deviation)
-    return f"**deviates** by {given.difference:.2g} {note}"
-
-
-def link(deviation: Deviation) -> str:
-    """A link to the section of a deviation."""
-    number = DEVIATIONS.index(deviation) + 1
-    return f"([{number}](#deviation-{number}))"
+    note = "unexplained" if given.deviation is None else DEVIATIONS.index(given.deviation) + 1
+    return f"**{given.difference:.2g}** ({note})"
 
 
 def libraries(results: dict[str, Any]) -> list[Library]:
@@ -114,20 +107,22 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
-def section(number: int, deviation: Deviation, results: dict[str, Any]) -> tuple[str, str]:
-    """What is said of a deviation, and the script that shows it with what it printed."""
+def item(number: int, deviation: Deviation) -> str:
+    """A deviation in the list, with links to the places in the code and to the script."""
     library = next(each for each in LIBRARIES if each.name == deviation.library)
     places = []
     for place in deviation.where:
         file, _, line = place.partition(":")
-        places.append(f"[{place}]({library.repository}/blob/{library.commit}/{file}#L{line})")
-    told = (
-        f"\n### Deviation {number}\n\n**{library.name}: {'; '.join(deviation.probes)}.** "
-        f"{deviation.what}\n\nWhere: {', '.join(places)}.\n"
-    )
-    script = (SCRIPTS / deviation.script).read_text(encoding="utf-8")
-    printed = results["reproductions"][deviation.script]
-    return told, f"```python\n{script}```\n\n```text\n{printed}\n```"
+        shown = f"{Path(file).name}:{line}"
+        places.append(f"[{shown}]({library.repository}/blob/{library.commit}/{file}#L{line})")
+    places.append(f"[script](reproductions/{deviation.script})")
+    methods = ", ".join(_methods(deviation.probes))
+    return f"{number}. **{library.name}: {methods}.** {deviation.what} ({', '.join(places)})"
+
+
+def _methods(probes: tuple[str, ...]) -> list[str]:
+    """The probes without the variants of one that is listed as well."""
+    return [p for p in probes if p.partition(", ")[0] == p or p.partition(", ")[0] not in probes]
 
 
 def page(text: str, results: dict[str, Any]) -> str:
@@ -138,12 +133,8 @@ def page(text: str, results: dict[str, Any]) -> str:
         if library.repository:
             name = f"[{library.name}]({library.repository})"
             lines.append(f"| {name} | `{library.commit}` |")
-    shown: dict[str, int] = {}
-    for number, deviation in enumerate(DEVIATIONS, 1):
-        first = shown.setdefault(deviation.script, number)
-        text_of, script = section(number, deviation, results)
-        again = f"The script of [{first}](#deviation-{first}) shows it."
-        lines += [text_of, script if first == number else again]
+    lines += ["", "### What the libraries do differently", ""]
+    lines += [item(number, each) for number, each in enumerate(DEVIATIONS, 1)]
     before, _, rest = text.partition(BEGIN)
     return before + "\n".join([*lines, END]) + rest.partition(END)[2]
 
