@@ -45,7 +45,7 @@ class Images(Reporting):
 
     def baselines(
         self, study: Study, state: str, dataset: Path
-    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         """Their scores; classifiers have no forecasts."""
         import pandas as pd
 
@@ -54,7 +54,8 @@ class Images(Reporting):
 
         images = cast("ImageDataset", sources.of(study.data).read(study, dataset))
         scores = evaluate(state, images, study.grid.seeds)
-        return scores, pd.DataFrame({"state": [], "baseline": []})
+        none = pd.DataFrame({"state": [], "baseline": []})
+        return scores, none, none
 
     def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
         from plfl_images.results.collect import collect

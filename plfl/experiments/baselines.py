@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.baselines import catalogue, features, linear, naive, targets, trees
+from plfl.baselines import BASELINE, catalogue, features, linear, naive, targets, trees
 from plfl.baselines.model import Fit, Predict, again
 from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.tasks import Task
@@ -57,6 +57,10 @@ class Evaluation:
     forecasts: pd.DataFrame
     """First week of the test set: `state`, `baseline`, `client`, `stamp`, `forecast` in kWh, and
     quantiles if these are forecast."""
+    errors: pd.DataFrame
+    """One row per baseline, client and day of the test set, with the labels of `summary.csv`:
+    `state`, `sharing` and `model` ("baseline"), `method` (its name), `client_opt` and `server_opt`
+    ("none"); see `Task.errors`."""
 
 
 def evaluate(
@@ -83,7 +87,7 @@ def evaluate(
     task = task or Forecast()
     task.check_margins(dataset)
     levels = task.levels if isinstance(task, Quantiles) else ()
-    rows, weeks, trained = [], [], fits(boosting, levels)
+    rows, weeks, errors, trained = [], [], [], fits(boosting, levels)
     for name, baseline in catalogue(context=dataset.context.shape[1] > 0).items():
         predict = trained[name](dataset)
         if task.margins != "none":
@@ -92,11 +96,15 @@ def evaluate(
         keys = {"state": state, "baseline": name}
         rows += [keys | row | {"bytes": sent[i]} for i, row in _scores(dataset, predict, task)]
         weeks += [week.assign(**keys) for week in _weeks(dataset, predict, task)]
+        labels = {"sharing": BASELINE, "method": name, "client_opt": "none", "server_opt": "none"}
+        of = {"state": state, **labels, "model": BASELINE}
+        errors += [pd.DataFrame(of | by_day) for by_day in _errors(dataset, predict, task)]
         log.info("%s: %s is scored", state, name)
     week = pd.concat(weeks, ignore_index=True)
     order = ["state", "baseline", "client", "stamp", "forecast"]
     further = [column for column in week if column not in order]
-    return Evaluation(pd.DataFrame(rows), week[[*order, *further]])
+    by_day = pd.concat(errors, ignore_index=True)
+    return Evaluation(pd.DataFrame(rows), week[[*order, *further]], by_day)
 
 
 def raw_bytes(dataset: Dataset) -> list[int]:
@@ -139,6 +147,12 @@ def _scores(dataset: Dataset, predict: Predict, task: Task) -> Iterator[tuple[in
         for i, name in enumerate(dataset.clients.tolist()):
             forecast = predict(i, dataset.starts(i, split))
             yield i, {"split": split, "client": name} | task.scores(dataset, i, split, forecast)
+
+
+def _errors(dataset: Dataset, predict: Predict, task: Task) -> Iterator[dict[str, Any]]:
+    for i, name in enumerate(dataset.clients.tolist()):
+        forecast = predict(i, dataset.starts(i, "test"))
+        yield {"client": name} | task.errors(dataset, i, forecast)
 
 
 def _weeks(dataset: Dataset, predict: Predict, task: Task) -> Iterator[pd.DataFrame]:

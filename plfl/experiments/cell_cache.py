@@ -15,7 +15,7 @@ from pathlib import Path
 from plfl.base.errors import ResultsError
 from plfl.base.files import atomic, sha256
 from plfl.results.models import read_models, write_models
-from plfl.results.records import CellResult, Models, write_table
+from plfl.results.records import CellResult, Files, Models
 
 TRAINED = "trained"
 """Folder of the finished cells, in the results folder."""
@@ -31,7 +31,7 @@ class CellCache:
 
     folder: Path
 
-    def get(self, digest: str, records: Path, forecasts: Path) -> bool:
+    def get(self, digest: str, files: Files) -> bool:
         """Put the files of a cell where they are wanted; False if it was not trained yet."""
         kept = self._files(digest)
         try:
@@ -40,20 +40,18 @@ class CellCache:
             return False
         if not whole:  # a fault of the disk
             return False
-        for source, target in zip(kept, (records, forecasts), strict=True):
+        for source, target in zip(kept, files, strict=True):
             _link(source, target)
         return True
 
-    def put(self, digest: str, result: CellResult, records: Path, forecasts: Path) -> None:
+    def put(self, digest: str, result: CellResult, files: Files) -> None:
         """Write the files of a finished cell, here and where they are wanted."""
-        tables = (result.records, result.forecasts)
-        for table, source, target in zip(
-            tables, self._files(digest), (records, forecasts), strict=True
-        ):
-            write_table(table, source, digest)
+        kept = self._files(digest)
+        result.write(kept, digest)
+        for source, target in zip(kept, files, strict=True):
             _link(source, target)
         with atomic(self._seal(digest)) as temporary:
-            temporary.write_text(_sums(self._files(digest)), encoding="utf-8")
+            temporary.write_text(_sums(kept), encoding="utf-8")
 
     def put_models(self, digest: str, models: Models) -> None:
         """Write the models of a finished cell."""
@@ -69,8 +67,8 @@ class CellCache:
     def _models(self, digest: str) -> Path:
         return self.folder / f"{digest}.safetensors"
 
-    def _files(self, digest: str) -> tuple[Path, Path]:
-        return self.folder / f"{digest}.parquet", self.folder / f"{digest}.forecasts.parquet"
+    def _files(self, digest: str) -> Files:
+        return Files.of(self.folder, digest)
 
     def _seal(self, digest: str) -> Path:
         """The file, written last, that vouches for the others."""

@@ -30,6 +30,9 @@ class Evaluation:
     week: Callable[[], pd.DataFrame] = pd.DataFrame
     """Makes a table of predictions for a part of every client's test set, see `Task.shown`. That
     takes half as long as the scores, and only the last ones are looked at."""
+    errors: Callable[[], pd.DataFrame] = pd.DataFrame
+    """Makes a table of the errors on the test set, one row a `model`, `client` and day, see
+    `Task.errors`. Only the last ones are kept."""
     margins: Margins = field(default_factory=dict)
     """Those of the intervals; empty without margins."""
 
@@ -163,7 +166,16 @@ class Evaluator:
         def week() -> pd.DataFrame:
             return pd.concat(self._shown(i, found) for i in self.clients)
 
-        return Evaluation(pd.DataFrame(rows), week, margins)
+        def errors() -> pd.DataFrame:
+            return pd.concat(
+                pd.DataFrame({"client": str(self.dataset.clients[i]), "model": model, **by_day})
+                for model, predictions in found.items()
+                for i in self.clients
+                for own in [self._part(i, "test", predictions[i])]
+                for by_day in [self.task.errors(self.dataset, i, own)]
+            )
+
+        return Evaluation(pd.DataFrame(rows), week, errors, margins)
 
     def _margins(self, found: Mapping[Model, Forecasts], channel: Channel | None = None) -> Margins:
         """Margins (N, ...) of each model, given its predictions; empty without margins."""

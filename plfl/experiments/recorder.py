@@ -28,6 +28,8 @@ class Recorder:
     parts: list[pd.DataFrame] = field(default_factory=list)
     week: pd.DataFrame = field(default_factory=pd.DataFrame)
     """What `Evaluation.week` made after the last round."""
+    errors: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """The same of `Evaluation.errors`."""
 
     @classmethod
     def of(cls, dataset: Examples, federation: FederationSettings) -> Self:
@@ -45,6 +47,7 @@ class Recorder:
             np.concatenate([one.epoch for one in recorders]),
             [part for one in recorders for part in one.parts],
             pd.concat([one.week for one in recorders], ignore_index=True),
+            pd.concat([one.errors for one in recorders], ignore_index=True),
         )
 
     def join(self, t: int, traffic: Traffic) -> None:

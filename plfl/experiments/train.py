@@ -274,7 +274,7 @@ class _Job:
             clusters = clusters_of(f) if crossed is None else None
             recorder.evaluate(scored_as, examined, traffic, clusters)
             if scored_as == last:
-                recorder.week = examined.week()
+                recorder.week, recorder.errors = examined.week(), examined.errors()
 
 
 def _results(
@@ -329,7 +329,13 @@ def tables(
     week, other = (trained[model][1].week for model in MODELS)
     if other is not week and len(week):
         week = week.assign(**{"global": other["global"]})
-    return CellResult(_labelled(cell, records), _labelled(cell, week))
+    errors = [
+        recorder.errors[recorder.errors["model"] == model]
+        for model, (_, recorder) in trained.items()
+        if len(recorder.errors)
+    ]
+    by_day = pd.concat(errors, ignore_index=True) if errors else pd.DataFrame()
+    return CellResult(_labelled(cell, records), _labelled(cell, week), _labelled(cell, by_day))
 
 
 def _described(candidate: Candidate, alone: bool) -> dict[str, Any]:

@@ -15,13 +15,12 @@ from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
 from plfl.pipeline.jobs import Progress, training_code
 from plfl.pipeline.locks import hold
+from plfl.results.records import Files
 from plfl.training.engines import choose
 
 
-def train_cells(
-    study: Study, cells: Mapping[Cell, tuple[Path, Path]], dataset: Path, label: str
-) -> None:
-    """Write the records and forecasts of some cells of one state.
+def train_cells(study: Study, cells: Mapping[Cell, Files], dataset: Path, label: str) -> None:
+    """Write the records, forecasts and errors of some cells of one state.
 
     An interrupted job resumes from its checkpoint; Ctrl-C and SIGTERM save the round in progress
     first. A job waits for another one that trains the same
@@ -29,7 +28,7 @@ def train_cells(
 
     Args:
         study: the study.
-        cells: the files for the records and for the forecasts of every cell.
+        cells: the files of every cell.
         dataset: the file of the state's windows.
         label: name of the job in its log.
     """
@@ -39,7 +38,7 @@ def train_cells(
     name = digest(list(digests.values()))
     with hold(folder / f".{name}.lock"):
         new = study.with_all_seeds(
-            cell for cell in cells if not cache.get(digests[cell], *cells[cell])
+            cell for cell in cells if not cache.get(digests[cell], cells[cell])
         )
         key = digest([digests[cell] for cell in new])
         checkpoint = Checkpoint(
@@ -54,7 +53,7 @@ def train_cells(
                 # First the models: records say that the cell is finished. One seed is enough.
                 if result.models and cell.seed == study.grid.seeds[0]:
                     cache.put_models(digests[cell], result.models)
-                cache.put(digests[cell], result, *cells[cell])
+                cache.put(digests[cell], result, cells[cell])
         checkpoint.remove()
 
 

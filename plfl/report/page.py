@@ -36,6 +36,7 @@ FILES = {
     "records.parquet": "scores, losses and bytes of every client and round",
     "baselines.parquet": "scores of every baseline and client",
     "clients.parquet": "the clients and their loads",
+    "errors.parquet": "errors of every cell, baseline, client and day",
     "forecasts.parquet": "one week of forecasts of every cell",
     "baseline_forecasts.parquet": "forecasts of the same week by the baselines",
     "study.json": "configuration, versions and sources of the data",

@@ -19,9 +19,9 @@ from plfl.config.study import FORMAT, Cell, Study
 from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.data.source import read_receipt
 from plfl.data.units import known
-from plfl.results.records import CELL, cell_digest, join_tables, write_csv, write_table
+from plfl.results.records import CELL, Files, cell_digest, join_tables, write_csv, write_table
 from plfl.results.summary import by_target, summarise, summarise_baselines, with_baselines
-from plfl.tasks import metrics as scores
+from plfl.tasks import metrics
 
 log = logging.getLogger(__name__)
 
@@ -55,11 +55,13 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
         }
         for split in SPLITS[1:]:
             starts = dataset.starts(i, split)
-            error = scores.mae(dataset.truth(starts), dataset.persistence(starts))
+            error = metrics.mae(dataset.truth(starts), dataset.persistence(starts))
             row[f"persistence_mae_{split}"] = error
             for season, minutes in SEASONS.items():
                 forecast = naive.last_season(dataset, i, starts, minutes)
-                row[f"{season}_mase_{split}"] = scores.of_split(dataset, i, split, forecast)["mase"]
+                row[f"{season}_mase_{split}"] = metrics.of_split(dataset, i, split, forecast)[
+                    "mase"
+                ]
             if error == 0:
                 log.warning(
                     "%s client %s: persistence has no error on its %s set, where the load never "
@@ -76,10 +78,10 @@ def describe_clients(state: str, dataset: Dataset) -> pd.DataFrame:
 class JobFiles:
     """What the jobs of a study have written."""
 
-    cells: Mapping[Cell, tuple[Path, Path]]
-    """For every cell, the files of its records and of its forecasts."""
-    baselines: Sequence[tuple[Path, Path]]
-    """For every state, the files of its baselines' scores and of their forecasts."""
+    cells: Mapping[Cell, Files]
+    """The files of every cell."""
+    baselines: Sequence[Files]
+    """Those of the baselines of every state."""
     datasets: Mapping[str, Path]
     """For every state, the file of its windows."""
     receipts: Mapping[str, Path]
@@ -98,11 +100,14 @@ def collect_forecasts(study: Study, files: JobFiles, folder: Path) -> pd.DataFra
         scored = records[is_last & (records["split"] == "test")]
         targets.append(by_target(scored, [*CELL, "model"]))
 
-    join_tables([records for records, _ in files.cells.values()], folder / "records.parquet", take)
-    join_tables([forecasts for _, forecasts in files.cells.values()], folder / "forecasts.parquet")
+    cells = files.cells.values()
+    join_tables([one.records for one in cells], folder / "records.parquet", take)
+    join_tables([one.forecasts for one in cells], folder / "forecasts.parquet")
+    join_tables([one.errors for one in (*cells, *files.baselines)], folder / "errors.parquet")
     compared: list[pd.DataFrame] = []
-    join_tables([own for own, _ in files.baselines], folder / "baselines.parquet", compared.append)
-    join_tables([week for _, week in files.baselines], folder / "baseline_forecasts.parquet")
+    scores = [one.records for one in files.baselines]
+    join_tables(scores, folder / "baselines.parquet", compared.append)
+    join_tables([one.forecasts for one in files.baselines], folder / "baseline_forecasts.parquet")
     if study.windows.horizons > 1:
         test = pd.concat(compared).query("split == 'test'").rename(columns={"baseline": "method"})
         own = by_target(test, ["state", "method"]).assign(sharing=BASELINE, model=BASELINE)
@@ -132,7 +137,7 @@ def collect(
     about = {
         "study": study.description(),
         "sources": {state: read_receipt(path) for state, path in files.receipts.items()},
-        "cells": {str(cell): cell_digest(path) for cell, (path, _) in files.cells.items()},
+        "cells": {str(cell): cell_digest(own.records) for cell, own in files.cells.items()},
     }
     conclude(folder, gather(study, files, folder), about, git)
 

@@ -37,7 +37,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -92,6 +92,20 @@ class _About(BaseModel):
     versions: dict[str, str] = {}
 
 
+class Files(NamedTuple):
+    """The files of a cell, or of the baselines of a state."""
+
+    records: Path
+    """Scores."""
+    forecasts: Path
+    errors: Path
+
+    @classmethod
+    def of(cls, folder: Path, name: str) -> Self:
+        """Those in a folder, which begin with a name."""
+        return cls(*(folder / f"{name}{end}.parquet" for end in ("", ".forecasts", ".errors")))
+
+
 @dataclass(frozen=True)
 class CellResult:
     """The results of one cell."""
@@ -100,9 +114,16 @@ class CellResult:
     """Long table over round, client, split and model, as above."""
     forecasts: pd.DataFrame
     """Forecasts of the first week of the test set by the models of the last round, in kWh."""
+    errors: pd.DataFrame
+    """Their errors on the test set by model, client and day; see `plfl.tasks.metrics.of_days`."""
     models: Models | None = None
     """The models of the last round. Cells that train together keep those of the best cell of each
     sharing scheme only, with all its seeds: see `plfl.experiments.train.train`."""
+
+    def write(self, files: Files, digest: str = "") -> None:
+        """Write the tables, with the digest of the cell in their metadata."""
+        for table, path in zip((self.records, self.forecasts, self.errors), files, strict=True):
+            write_table(table, path, digest)
 
 
 def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:

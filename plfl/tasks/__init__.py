@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,6 +196,11 @@ class Task(TaskRules):
         self, dataset: Dataset, client: int, split: Split, predictions: Floats
     ) -> dict[str, float]:
         """Scores of the predictions for all windows in one split of a client."""
+        raise NotImplementedError
+
+    def errors(self, dataset: Dataset, client: int, predictions: Floats) -> dict[str, Any]:
+        """Errors of the predictions for all test windows of a client, day by day, as columns of a
+        table; see `plfl.tasks.metrics.of_days`."""
         raise NotImplementedError
 
     def common_scores(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,6 +174,14 @@ class Loads(Task):
         """The point forecasts (W,) or (W, H) among predictions (W, H, K)."""
         found = bands[..., self.middle]
         return found[:, 0] if dataset.horizons == 1 else found
+
+    def errors(self, dataset: Dataset, client: int, predictions: Floats) -> dict[str, Any]:
+        """Those of the point forecasts."""
+        from plfl.tasks import metrics
+
+        if predictions.ndim == 3:
+            predictions = self.point(dataset, predictions)
+        return metrics.of_days(dataset, client, predictions)
 
     def interval_scores(self, truth: Floats, bands: Floats) -> dict[str, float]:
         """The coverage of each interval and its width in kWh, as `coverage_90` and `width_90`."""

@@ -1,6 +1,7 @@
 """Error measures of forecasts."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,6 +124,34 @@ def columns_of(dataset: Dataset) -> list[str]:
     """What is appended to the name of a score for each target; empty if windows have one."""
     first, horizons = dataset.look_ahead, dataset.horizons
     return [f"_h{row}" for row in range(first, first + horizons)] if horizons > 1 else []
+
+
+def of_days(dataset: Dataset, client: int, forecast: Floats) -> dict[str, Any]:
+    """Absolute errors of forecasts (kWh) of all test windows of a client, day by day.
+
+    Args:
+        dataset: the clients' series.
+        client: number of the client.
+        forecast: forecasts (W,) or (W, H) of the targets of all windows in its test set.
+
+    Returns:
+        Columns of a table with a row per day: `day`, on which the targets lie; `error`, the sum of
+        the absolute errors in kWh per interval (float32); `forecasts`, their number (int32);
+        `scale`, the mean absolute error of persistence over the whole test set (float32), which is
+        the same in all rows. The sum of `error` over that of `forecasts`, divided by `scale`, is
+        the client's `mase`.
+    """
+    starts = dataset.starts(client, "test")
+    truth = dataset.truth(starts)
+    # A stamp is the end of its interval, so that of midnight belongs to the day before.
+    begins = dataset.stamps[dataset.target_rows(starts)] - np.timedelta64(dataset.interval, "m")
+    days, which = np.unique(begins.astype("datetime64[D]").ravel(), return_inverse=True)
+    return {
+        "day": days.astype("datetime64[ms]"),
+        "error": np.bincount(which, np.abs(truth - forecast).ravel()).astype(np.float32),
+        "forecasts": np.bincount(which).astype(np.int32),
+        "scale": np.float32(mae(truth, dataset.persistence(starts))),
+    }
 
 
 def _of(truth: Floats, forecast: Floats, persistence: Floats) -> dict[str, float]:

@@ -19,19 +19,19 @@ from plfl_images.results import classification
 def collect(study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
     """Write the tables of a study into `folder`, all but the summary, which is returned.
 
-    Classifiers have no forecasts, so the tables of these are empty.
+    Classifiers have no forecasts, so the tables of these and of their errors are empty.
     """
     target = classification.target_of(study)
     summaries: list[pd.DataFrame] = []
     join_tables(
-        [records for records, _ in files.cells.values()],
+        [own.records for own in files.cells.values()],
         folder / "records.parquet",
         lambda records: summaries.append(
             classification.summarise(records, study.data.source, target)
         ),
     )
-    join_tables([own for own, _ in files.baselines], folder / "baselines.parquet")
-    for name in ("forecasts", "baseline_forecasts"):
+    join_tables([own.records for own in files.baselines], folder / "baselines.parquet")
+    for name in ("forecasts", "baseline_forecasts", "errors"):
         write_table(pd.DataFrame({"state": []}), folder / f"{name}.parquet")
     source = sources.of(study.data)
     counts = [

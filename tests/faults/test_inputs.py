@@ -30,7 +30,7 @@ from plfl.data.dataset import Dataset
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
 from plfl.federated.checkpoint import Checkpoint
-from plfl.results.records import CellResult, read_table
+from plfl.results.records import CellResult, Files, read_table
 from plfl.results.tables import Tables
 from tests.helpers import fake_results, tiny
 from tests.helpers.comstock_files import COUNTIES, areas, study, write_metadata, write_store
@@ -273,13 +273,13 @@ def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
 
 def test_a_finished_cell_that_the_disk_changed_is_trained_again(tmp_path: Path) -> None:
     table = pd.DataFrame({"mase": np.random.default_rng(1).random(500)})
-    trained, wanted = CellCache(tmp_path / "trained"), (tmp_path / "a", tmp_path / "b")
-    trained.put("d", CellResult(table, table), *wanted)
-    assert trained.get("d", *wanted)
+    trained, wanted = CellCache(tmp_path / "trained"), Files.of(tmp_path, "a")
+    trained.put("d", CellResult(table, table, table), wanted)
+    assert trained.get("d", wanted)
     path = tmp_path / "trained" / "d.parquet"
     whole = path.read_bytes()
     path.write_bytes(whole[:2000] + bytes([whole[2000] ^ 1]) + whole[2001:])
-    assert not trained.get("d", *wanted)
+    assert not trained.get("d", wanted)
     with pytest.raises(ResultsError, match=r"d\.parquet: cannot be read .*delete it and run"):
         read_table(path)
 

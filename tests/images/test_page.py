@@ -10,7 +10,7 @@ from plfl.base.files import atomic
 from plfl.experiments.train import train
 from plfl.report import reporting
 from plfl.results.collect import JobFiles, collect
-from plfl.results.records import write_table
+from plfl.results.records import Files, write_table
 from plfl_images import baselines as of_images
 from plfl_images.report import page, paper
 from plfl_images.report.figures import render_all
@@ -25,16 +25,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data.pool.save(folder / "pool.npz")
     cells = {}
     for cell, result in train(of, of.cells, data).items():
-        cells[cell] = folder / f"{cell}.parquet", folder / f"{cell}.forecasts.parquet"
-        write_table(result.records, cells[cell][0], "digest")
-        write_table(result.forecasts, cells[cell][1], "digest")
-    baselines = folder / "baselines.of.parquet"
-    write_table(of_images.evaluate("digits", data, [0, 1]), baselines)
+        cells[cell] = Files.of(folder, str(cell))
+        result.write(cells[cell], "digest")
+    baselines = Files.of(folder, "baselines.of")
+    write_table(of_images.evaluate("digits", data, [0, 1]), baselines.records)
     receipt = folder / "digits.files.json"
     with atomic(receipt) as temporary:
         temporary.write_text(json.dumps({"source": "digits", "files": {}, "clients": {}}))
     pool = {"digits": folder / "pool.npz"}
-    files = JobFiles(cells, [(baselines, baselines)], pool, {"digits": receipt})
+    files = JobFiles(cells, [baselines], pool, {"digits": receipt})
     collect(of, files, folder, None, reporting.of(of).collect)
     return folder
 

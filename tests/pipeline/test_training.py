@@ -15,7 +15,7 @@ from plfl.experiments.train import train as experiment
 from plfl.pipeline import training
 from plfl.pipeline.jobs import Progress
 from plfl.pipeline.training import train_cells
-from plfl.results.records import cell_digest
+from plfl.results.records import Files, cell_digest
 from tests.helpers import tiny
 
 
@@ -27,16 +27,16 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     return tiny.study(federation={"rounds": 9}, compute={"checkpoint_seconds": 1e6})
 
 
-def outputs(study: Study) -> dict[Cell, tuple[Path, Path]]:
+def outputs(study: Study) -> dict[Cell, Files]:
     shared = [cell for cell in study.cells if cell.sharing == "P2"]
-    return {cell: (Path(f"{cell}.parquet"), Path(f"{cell}-week.parquet")) for cell in shared}
+    return {cell: Files.of(Path(), str(cell)) for cell in shared}
 
 
 def train(study: Study) -> dict[str, bytes]:
     """The bytes of all tables of the job, which is run anew."""
     cells = outputs(study)
     train_cells(study, cells, Path("windows.npz"), "P2-XX")
-    return {path.name: path.read_bytes() for pair in cells.values() for path in pair}
+    return {path.name: path.read_bytes() for files in cells.values() for path in files}
 
 
 def interrupting(
@@ -58,12 +58,12 @@ def interrupting(
 def test_the_best_cell_of_a_job_keeps_its_models(study: Study) -> None:
     train(study)
     cells = outputs(study)
-    digests = {cell: str(cell_digest(records)) for cell, (records, _) in cells.items()}
+    digests = {cell: str(cell_digest(files.records)) for cell, files in cells.items()}
     cache = CellCache(study.results / cell_cache.TRAINED)
     kept = {cell: models for cell in cells if (models := cache.models(digests[cell]))}
     scores = {
         cell: table[(table["split"] == "validation") & (table["model"] == "local")]
-        for cell, table in ((cell, pd.read_parquet(files[0])) for cell, files in cells.items())
+        for cell, table in ((cell, pd.read_parquet(files.records)) for cell, files in cells.items())
     }
     errors = {cell: table.query("round == 9")["mase"].mean() for cell, table in scores.items()}
     (best,) = kept

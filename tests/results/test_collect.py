@@ -11,12 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from plfl.base.errors import ResultsError
+from plfl.baselines import BASELINE
 from plfl.experiments.baselines import evaluate
 from plfl.experiments.cell_cache import CellCache
 from plfl.experiments.train import train
 from plfl.results.collect import JobFiles, collect, describe_clients
 from plfl.results.records import (
     CELL,
+    CellResult,
+    Files,
     cell_digest,
     join_tables,
     read_about,
@@ -33,13 +36,10 @@ RECEIPT = {"source": "sample", "files": {"a.parquet": "0" * 64}, "clients": {"a"
 
 def collect_again(source: Path, folder: Path) -> None:
     """Gather the files in `source` into tables in `folder`."""
-    both = (".parquet", ".forecasts.parquet")
-    a, b = (source / "baselines" / f"XX{end}" for end in both)
-    cells = {
-        cell: (source / f"{cell}{both[0]}", source / f"{cell}{both[1]}") for cell in STUDY.cells
-    }
+    cells = {cell: Files.of(source, str(cell)) for cell in STUDY.cells}
+    baselines = [Files.of(source / "baselines", "XX")]
     datasets, receipts = {"XX": source / "XX.npz"}, {"XX": source / "XX.files.json"}
-    collect(STUDY, JobFiles(cells, [(a, b)], datasets, receipts), folder, git="abc")
+    collect(STUDY, JobFiles(cells, baselines, datasets, receipts), folder, git="abc")
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +47,48 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     DATASET.save(folder / "XX.npz")
     for cell, result in train(STUDY, STUDY.cells, DATASET).items():
-        write_table(result.records, folder / f"{cell}.parquet", "digest")
-        write_table(result.forecasts, folder / f"{cell}.forecasts.parquet", "digest")
+        result.write(Files.of(folder, str(cell)), "digest")
     (folder / "XX.files.json").write_text(json.dumps(RECEIPT))
     found = evaluate("XX", DATASET)
-    write_table(found.scores, folder / "baselines" / "XX.parquet")
-    write_table(found.forecasts, folder / "baselines" / "XX.forecasts.parquet")
+    tables = CellResult(found.scores, found.forecasts, found.errors)
+    tables.write(Files.of(folder / "baselines", "XX"))
     collect_again(folder, folder)
     return folder
+
+
+def test_mase_is_rebuilt_from_the_errors_by_day(results: Path) -> None:
+    errors = pd.read_parquet(results / "errors.parquet")
+    assert errors.dtypes[["error", "forecasts", "scale"]].tolist() == [
+        "float32",
+        "int32",
+        "float32",
+    ]
+    records = pd.read_parquet(results / "records.parquet")
+    last = records[(records["split"] == "test") & (records["round"] == STUDY.federation.rounds)]
+    columns = {"sharing": BASELINE, "model": BASELINE, "client_opt": "none", "server_opt": "none"}
+    of_baselines = pd.read_parquet(results / "baselines.parquet").query("split == 'test'")
+    of_baselines = of_baselines.rename(columns={"baseline": "method"}).assign(**columns)
+    expected = pd.concat([last, of_baselines])
+    keys = [*CELL, "model", "client"]
+    sums = errors.groupby(keys, dropna=False).agg(
+        error=("error", lambda e: e.sum(skipna=False)), n=("forecasts", "sum"), s=("scale", "first")
+    )
+    rebuilt = (sums["error"] / sums["n"] / sums["s"]).rename("rebuilt").reset_index()
+    both = expected[[*keys, "mase"]].merge(rebuilt, on=keys, how="outer", validate="1:1")
+    assert len(both) == len(expected) == len(rebuilt)
+    np.testing.assert_allclose(both["rebuilt"], both["mase"], rtol=1e-5)
+    # The last targets end at midnight, the first ones do not begin a day.
+    starts = DATASET.starts(0, "test")
+    begins = DATASET.stamps[DATASET.target_rows(starts)] - np.timedelta64(DATASET.interval, "m")
+    days = pd.Series(begins).dt.floor("D").value_counts().sort_index()
+    own = errors[(errors["client"] == DATASET.clients[0]) & (errors["method"] == "persistence")]
+    pd.testing.assert_series_equal(
+        own.set_index("day")["forecasts"],
+        days,
+        check_names=False,
+        check_dtype=False,
+        check_index_type=False,
+    )
 
 
 def test_the_summary_says_what_the_records_say(results: Path) -> None:
@@ -189,7 +223,7 @@ def test_seasonal_naive_forecasts_are_scored_like_any_other() -> None:
 
 def test_tables_are_the_same_bytes_again(results: Path, tmp_path: Path) -> None:
     names = ["records.parquet", "summary.csv", "clients.parquet", "forecasts.parquet"]
-    names += ["baselines.parquet", "baseline_forecasts.parquet"]
+    names += ["baselines.parquet", "baseline_forecasts.parquet", "errors.parquet"]
     collect_again(results, tmp_path)
     for name in [*names, "study.json"]:
         assert (results / name).read_bytes() == (tmp_path / name).read_bytes()
@@ -223,14 +257,15 @@ def test_a_trained_cell_is_recalled_only_whole_and_under_its_digest(tmp_path: Pa
     cell = tiny.cell("XX-P3-fedopt-adam-fedavg-10", STUDY)
     result = train(STUDY, [cell], DATASET)[cell]
     trained = CellCache(tmp_path / "trained")
-    targets = tmp_path / "a.parquet", tmp_path / "a.forecasts.parquet"
-    assert not trained.get("d1", *targets)
-    trained.put("d1", result, *targets)
-    pd.testing.assert_frame_equal(pd.read_parquet(targets[0]), result.records)
+    targets = Files.of(tmp_path, "a")
+    assert not trained.get("d1", targets)
+    trained.put("d1", result, targets)
+    pd.testing.assert_frame_equal(pd.read_parquet(targets.records), result.records)
+    pd.testing.assert_frame_equal(pd.read_parquet(targets.errors), result.errors)
     for target in targets:
         target.unlink()
-    assert not trained.get("d2", *targets)
-    assert trained.get("d1", *targets)
+    assert not trained.get("d2", targets)
+    assert trained.get("d1", targets)
     assert cell_digest(targets[0]) == "d1"
-    (tmp_path / "trained" / "d1.forecasts.parquet").write_bytes(b"PAR1")
-    assert not trained.get("d1", *targets)
+    (tmp_path / "trained" / "d1.errors.parquet").write_bytes(b"PAR1")
+    assert not trained.get("d1", targets)

@@ -14,7 +14,7 @@ from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
 from plfl.report.figures import draw
 from plfl.results.collect import JobFiles, collect
-from plfl.results.records import write_table
+from plfl.results.records import CellResult, Files
 from plfl.results.tables import Tables
 from tests.helpers import tiny
 
@@ -38,14 +38,12 @@ def folder(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     dataset.save(folder / "XX.npz")
     cells = {}
     for cell, result in train(study, study.cells, dataset).items():
-        cells[cell] = folder / f"{cell}.parquet", folder / f"{cell}.forecasts.parquet"
-        write_table(result.records, cells[cell][0], "digest")
-        write_table(result.forecasts, cells[cell][1], "digest")
+        cells[cell] = Files.of(folder, str(cell))
+        result.write(cells[cell], "digest")
     (folder / "XX.files.json").write_text(json.dumps(RECEIPT))
     found = evaluate("XX", dataset, Boosting(trees=3), study.task)
-    baselines = folder / "baselines.XX.parquet", folder / "baselines.XX.forecasts.parquet"
-    write_table(found.scores, baselines[0])
-    write_table(found.forecasts, baselines[1])
+    baselines = Files.of(folder, "baselines.XX")
+    CellResult(found.scores, found.forecasts, found.errors).write(baselines)
     data, receipts = {"XX": folder / "XX.npz"}, {"XX": folder / "XX.files.json"}
     collect(study, JobFiles(cells, [baselines], data, receipts), folder, git=None)
     return folder

@@ -4,6 +4,7 @@ rule baselines:
     output:
         scores=f"{INPUTS}/baselines/{{state}}.parquet",
         forecasts=f"{INPUTS}/baselines/{{state}}.forecasts.parquet",
+        errors=f"{INPUTS}/baselines/{{state}}.errors.parquet",
     log:
         f"{INPUTS}/logs/baselines/{{state}}.log",
     benchmark:

@@ -17,6 +17,7 @@ CELL = "-".join(f"{{{axis}}}" for axis in AXES)
 TABLES = {
     "records": local(f"{RESULTS}/records.parquet"),
     "forecasts": local(f"{RESULTS}/forecasts.parquet"),
+    "errors": local(f"{RESULTS}/errors.parquet"),
     "baselines": local(f"{RESULTS}/baselines.parquet"),
     "baseline_forecasts": local(f"{RESULTS}/baseline_forecasts.parquet"),
     "clients": local(f"{RESULTS}/clients.parquet"),

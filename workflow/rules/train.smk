@@ -26,6 +26,7 @@ for rule_name, schemes, spanned, suffix, who in training_rules(SPANNED, SPANNED_
             forecasts=stacked(
                 f"{RESULTS}/cells/{CELL}.forecasts.parquet", spanned, schemes
             ),
+            errors=stacked(f"{RESULTS}/cells/{CELL}.errors.parquet", spanned, schemes),
         log:
             f"{RESULTS}/logs/train/{name_of_stack(spanned)}{suffix}.log",
         benchmark:
@@ -52,8 +53,10 @@ rule collect:
     input:
         records=[f"{RESULTS}/cells/{cell}.parquet" for cell in ANY.cells],
         forecasts=[f"{RESULTS}/cells/{cell}.forecasts.parquet" for cell in ANY.cells],
+        errors=[f"{RESULTS}/cells/{cell}.errors.parquet" for cell in ANY.cells],
         baselines=all_inputs_of("baselines/{state}.parquet"),
         baseline_forecasts=all_inputs_of("baselines/{state}.forecasts.parquet"),
+        baseline_errors=all_inputs_of("baselines/{state}.errors.parquet"),
         datasets=all_inputs_of("data/{state}.npz"),
         receipts=local(all_inputs_of("data/{state}.files.json")),
     output:

@@ -12,8 +12,8 @@ from plfl.results.records import write_table
 
 if __name__ == "__main__":
     with job(snakemake) as study:
-        scores, forecasts = reporting.of(study).baselines(
+        tables = reporting.of(study).baselines(
             study, snakemake.wildcards.state, Path(snakemake.input.dataset)
         )
-        write_table(scores, Path(snakemake.output.scores))
-        write_table(forecasts, Path(snakemake.output.forecasts))
+        for table, path in zip(tables, snakemake.output, strict=True):
+            write_table(table, Path(path))

@@ -11,11 +11,12 @@ from plfl.config.study import Study
 from plfl.pipeline.jobs import git_commit, job
 from plfl.report import reporting
 from plfl.results.collect import JobFiles, collect
+from plfl.results.records import Files
 
 
-def paired(first: Iterable[str], second: Iterable[str]) -> list[tuple[Path, Path]]:
+def together(*lists: Iterable[str]) -> list[Files]:
     """Files that belong together, one from each list."""
-    return [(Path(one), Path(other)) for one, other in zip(first, second, strict=True)]
+    return [Files(*map(Path, own)) for own in zip(*lists, strict=True)]
 
 
 def by_state(study: Study, files: Iterable[str]) -> dict[str, Path]:
@@ -26,9 +27,10 @@ def by_state(study: Study, files: Iterable[str]) -> dict[str, Path]:
 if __name__ == "__main__":
     with job(snakemake) as study:
         inputs = snakemake.input
+        cells = together(inputs.records, inputs.forecasts, inputs.errors)
         files = JobFiles(
-            cells=dict(zip(study.cells, paired(inputs.records, inputs.forecasts), strict=True)),
-            baselines=paired(inputs.baselines, inputs.baseline_forecasts),
+            cells=dict(zip(study.cells, cells, strict=True)),
+            baselines=together(inputs.baselines, inputs.baseline_forecasts, inputs.baseline_errors),
             datasets=by_state(study, inputs.datasets),
             receipts=by_state(study, inputs.receipts),
         )

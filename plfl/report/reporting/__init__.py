@@ -51,8 +51,9 @@ class Reporting(Algorithm):
 
     def baselines(
         self, study: Study, state: str, dataset: Path
-    ) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The scores of the baselines of a state, and forecasts of a part of the test set to show.
+    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+        """The scores of the baselines of a state, their forecasts of a part of the test set to
+        show, and their errors by day.
 
         Args:
             study: the study.

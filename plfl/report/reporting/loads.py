@@ -32,7 +32,7 @@ class Loads(Reporting):
 
     def baselines(
         self, study: Study, state: str, dataset: Path
-    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+    ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         from plfl.baselines.trees import Boosting
         from plfl.data.dataset import Dataset
         from plfl.experiments.baselines import evaluate
@@ -40,7 +40,7 @@ class Loads(Reporting):
 
         boosting = Boosting.of(study.baselines)
         found = evaluate(state, Dataset.load_file(dataset), boosting, task_of(study))
-        return found.scores, found.forecasts
+        return found.scores, found.forecasts, found.errors
 
     def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
         from plfl.results.collect import collect_forecasts

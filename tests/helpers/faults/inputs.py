@@ -482,16 +482,15 @@ def _checkpoint(folder: Path) -> Subject:
 
 def _cell(folder: Path) -> Subject:
     from plfl.experiments.cell_cache import CellCache
-    from plfl.results.records import CellResult, read_table
+    from plfl.results.records import CellResult, Files, read_table
 
     table = pd.DataFrame({"round": range(200), "mase": np.random.default_rng(1).random(200)})
-    names = Path("cells/a.parquet"), Path("cells/a.forecasts.parquet")
-    wanted = [folder / name for name in names]
-    CellCache(folder / "trained").put("d", CellResult(table, table), *wanted)
+    names, wanted = Files.of(Path("cells"), "a"), Files.of(folder / "cells", "a")
+    CellCache(folder / "trained").put("d", CellResult(table, table, table), wanted)
     files = {f"trained/{n}": content for n, content in _contents(folder / "trained").items()}
 
     def read(dice: random.Random) -> None:
-        if CellCache(Path("trained")).get("d", *names):
+        if CellCache(Path("trained")).get("d", names):
             for name in names:
                 pd.testing.assert_frame_equal(read_table(name), table)
 

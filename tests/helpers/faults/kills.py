@@ -29,6 +29,7 @@ import yaml
 from plfl.base.files import sweep
 from plfl.config import study as configuration
 from plfl.data import source, windows
+from plfl.results.records import Files
 from tests.test_workflow import ROOT, Project
 
 RECORDS = "results/own/records.parquet"
@@ -323,11 +324,10 @@ class Job:
 
     @property
     def outputs(self) -> list[Path]:
-        """The files of its cells: all records, then all forecasts."""
-        cells = [self.results / "cells" / str(cell) for cell in self.parsed.cells]
-        return [
-            Path(f"{cell}{end}") for end in (".parquet", ".forecasts.parquet") for cell in cells
-        ]
+        """The files of its cells: all records, then all forecasts, then all errors."""
+        folder = self.results / "cells"
+        of_cells = [Files.of(folder, str(cell)) for cell in self.parsed.cells]
+        return [path for paths in zip(*of_cells, strict=True) for path in paths]
 
     @property
     def log(self) -> Path:
