@@ -6,7 +6,7 @@ The last part is what the smallest study costs, from its data to its page.
 
 Everything is measured in one run of about ten minutes, or only the parts named, to renew them at a
 quieter moment. The engines alternate, and rates are medians of at least five rounds. The data are
-random, since speed does not depend on their values. Writes results.json, speed.png and the tables
+random, since speed does not depend on their values. Writes results.json and the tables
 of README.md beside this file.
 """
 

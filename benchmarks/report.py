@@ -1,4 +1,4 @@
-"""The tables and the figure of results.json.
+"""The tables of results.json.
 
 python benchmarks/report.py
 """
@@ -9,17 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
-
 from plfl.base.files import atomic
 
 FOLDER = Path(__file__).parent
 BEGIN, END = "<!-- make bench -->", "<!-- /make bench -->"
 PLAIN = "plain, Adam(fused=True)"
 PLAIN_ADAMW = "plain, AdamW(fused=True)"
+ENGINES = ("stacked", "fused")
 
 
 @dataclass(frozen=True)
@@ -120,12 +116,8 @@ def tables(results: dict[str, Any]) -> str:
     parts = [
         f"`make bench` on {m['cores']} cores of {m['processor']} ({m['instructions']}), "
         f"{m['memory_gib']} GiB, {m['system']}, Python {m['python']}, PyTorch {m['torch']}, "
-        f"{m['compiler']}. Other programs were running. The load after each part, including that "
-        "of "
-        "the benchmark itself, was: "
-        + ", ".join(f"{part} {x:.1f}" for part, x in load.items() if part != "others")
-        + ".",
-        "![Measured against the limits](speed.png)",
+        f"{m['compiler']}, while other programs were running (load of at most "
+        f"{max(x for part, x in load.items() if part != 'others'):.1f}).",
         _table(
             ["quantity", "limit", "aim", "measured"],
             [
@@ -140,30 +132,23 @@ def tables(results: dict[str, Any]) -> str:
         ),
         "### Client-steps per second",
         "A client-step is one local step of one client. Rounds of 12 clients are timed in turn. "
-        "The "
-        "last column is the float32 rate relative to a 2,048² matrix product on as many threads.",
+        "The last column relates the float32 rate to that of a 2,048² matrix product on as many "
+        "threads.",
         "On a machine that is busy with other programs the threads of PyTorch wait for each other, "
         "so its rows with several threads are not meaningful."
         if load["speed"] > m["cores"] + 1
         else "",
         *(_speed(int(n), measured) for n, measured in results["speed"].items()),
-        f"On all threads, `fused` is {results['scaling']['fused']:.2f} times as fast as on one, "
-        "and the "
-        f"matrix product {results['scaling']['product']:.2f} times.",
-        "The recipe, config/recipe.yaml (an MLP of 11,201 parameters, minibatches of 64, mae, "
-        "AdamW), on one thread, by processor time. Rounds of 10 clients are timed in turn, and the "
-        "fastest counts. The share is that of the steps' matrix products in the float32 rate of a "
-        "2,048² product by oneDNN, which uses AVX-512 where PyTorch's own product does not:",
+        "The recipe (config/recipe.yaml: an MLP of 11,201 parameters, minibatches of 64, AdamW), "
+        "by processor time; the fastest of several rounds counts. The matrix product is that of "
+        "oneDNN here, which uses AVX-512 where PyTorch's own does not:",
         _speed(1, results["recipe"], PLAIN_ADAMW),
-        "The day-ahead forecasts of config/day-ahead.yaml (five quantiles of each of the next 24 "
-        "hours, an MLP with two layers of 128 units, minibatches of 64, AdamW), measured in the "
-        "same "
-        "way:",
+        "Day-ahead forecasts (config/day-ahead.yaml: five quantiles of 24 hours, an MLP with two "
+        "layers of 128 units, minibatches of 64, AdamW), in the same way:",
         _speed(1, results["quantiles"], PLAIN_ADAMW),
-        "Every built-in model on one thread, by processor time: 12 clients with Adam, on the "
-        "paper's windows (8 features of 12 rows, minibatches of 16) and on windows with a context "
-        "of 96 numbers (minibatches of 64). The engines and the plain loop are timed in turn, and "
-        "the fastest of four rounds counts; `auto` takes the fastest engine of the row.",
+        "Every built-in model, in the same way, with Adam, on the paper's windows (8 features of "
+        "12 rows, minibatches of 16) and on windows with a context of 96 numbers (minibatches of "
+        "64). The plain loop's rate comes first, then how many times as fast the engines are:",
         _models(results["models"]),
         "Other tools' simulations of the paper's rounds, one worker with one thread:",
         _others(results["others"], PLAIN),
@@ -174,15 +159,11 @@ def tables(results: dict[str, Any]) -> str:
         _growth("cells", results["cells"]),
         "### Methods",
         "The speed of whole rounds relative to `fedopt` with the same optimisers, in client-steps "
-        "per second and in minibatch gradients per second of processor time. `fafed`, `apfl`, "
-        "`ditto`, `fedala`, `per_fedavg` and `pfedme` compute further gradients beside each step "
-        "that is counted; `moon`, `fedgkd` and `fedadc_plus` also evaluate other models.",
-        _table(
-            ["method", "in client-steps", "in gradients"],
-            [[f"`{n}`", *_ratios(x)] for n, x in results["methods"].items()],
-        ),
+        "per second of processor time. In brackets: in minibatch gradients per second, for methods "
+        "that compute several in a step.",
+        ", ".join(f"`{n}` {_ratio(x)}" for n, x in results["methods"].items()) + ".",
         "### Full-length jobs",
-        "Jobs of 40 rounds of 125 local steps, by processor time on one core. Every tenth round is "
+        "40 rounds of 125 local steps, by processor time on one core. Every tenth round is "
         "evaluated, with two models per client on about 7,000 windows.",
         _table(
             ["", *(name for name, _ in jobs)],
@@ -206,9 +187,7 @@ def tables(results: dict[str, Any]) -> str:
                 ],
             ],
         ),
-        "### The smallest study",
-        f"`make smoke`, after the installation: {smoke['processor_seconds']:.1f} s of processor "
-        "time, "
+        f"`make smoke` takes {smoke['processor_seconds']:.1f} s of processor time, "
         f"{smoke['seconds']:.0f} s in all. Each of its jobs is a Python process.",
     ]
     return "\n\n".join(part for part in parts if part)
@@ -225,10 +204,11 @@ def _rate(job: dict[str, Any], what: str, part: str) -> str:
     return f"{job[f'{what}_gflop'] / job['parts'][part]:,.0f} GFLOP/s"
 
 
-def _ratios(values: dict[str, float] | str) -> list[str]:
+def _ratio(values: dict[str, float] | str) -> str:
     if isinstance(values, str):
-        return [f"refused: {values}", ""]
-    return [f"{values[by]:.2f}" for by in ("steps", "gradients")]
+        return f"(refused: {values})"
+    steps, gradients = (f"{values[by]:.2f}" for by in ("steps", "gradients"))
+    return steps if steps == gradients else f"{steps} ({gradients})"
 
 
 def _speed(threads: int, measured: dict[str, Any], plain: str = PLAIN) -> str:
@@ -259,11 +239,17 @@ def _best(row: dict[str, Any]) -> float:
 
 
 def _models(measured: list[dict[str, Any]]) -> str:
-    rows = []
+    """A row for each model: the plain loop's rate and the engines' ratios, on each windows."""
+    windows = list(dict.fromkeys(row["windows"] for row in measured))
+    cells: dict[str, dict[str, str]] = {}
     for row in measured:
-        ratios = [f"{row[e] / row['loop']:.1f}" if e in row else "" for e in ("stacked", "fused")]
-        rows.append([f"`{row['model']}`", row["windows"], f"{row['loop']:,.0f}", *ratios])
-    return _table(["model", "windows", "plain loop", "stacked / loop", "fused / loop"], rows)
+        ratios = [
+            f"{engine} {row[engine] / row['loop']:.1f}" for engine in ENGINES if engine in row
+        ]
+        of_model = cells.setdefault(row["model"], {})
+        of_model[row["windows"]] = f"{row['loop']:,.0f}: {', '.join(ratios)}"
+    rows = [[f"`{name}`", *(found.get(w, "") for w in windows)] for name, found in cells.items()]
+    return _table(["model", *windows], rows)
 
 
 def _growth(what: str, measured: dict[str, Any]) -> str:
@@ -279,28 +265,8 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def figure(results: dict[str, Any], path: Path) -> None:
-    """Bars of how many times better than its limit everything is."""
-    bars = limits(results)[::-1]
-    fig, ax = plt.subplots(figsize=(7.16, 3.0), layout="constrained")
-    colours = ["#5790fc" if x.margin >= 1 else "#e42536" for x in bars]
-    ax.barh([x.name.replace("`", "") for x in bars], [x.margin for x in bars], color=colours)
-    for i, x in enumerate(bars):
-        text = f" {x.say(x.value)}   (limit {x.sign} {x.say(x.limit)}, aim {x.say(x.aim)})"
-        ax.text(x.margin, i, text, va="center", fontsize=7)
-    ax.axvline(1, color="black", linewidth=0.8)
-    ax.set_xlim(0, 1.7 * max(1.2, *(x.margin for x in bars)))
-    ax.set_xlabel("times better than the limit (red: missed)", fontsize=8)
-    ax.tick_params(labelsize=8)
-    ax.spines[["top", "right"]].set_visible(False)
-    with atomic(path) as temporary:
-        fig.savefig(temporary, format="png", dpi=160, metadata={"Software": None})
-    plt.close(fig)
-
-
 def write(results: dict[str, Any]) -> None:
-    """Renew the figure and what is between the marks in README.md."""
-    figure(results, FOLDER / "speed.png")
+    """Renew what is between the marks in README.md."""
     readme = FOLDER / "README.md"
     before, rest = readme.read_text(encoding="utf-8").split(BEGIN)
     after = rest.split(END)[1]
