@@ -128,8 +128,6 @@ class Seen:
     """Rows (N, P) of the models that each client forecasts with."""
     rows: Array
     """Rows (N, P) as the clients' own steps left them."""
-    extra: Array | None = None
-    """What else the method keeps: α (N,), W (N, P) or u (N, P)."""
 
 
 def descend(
@@ -202,9 +200,7 @@ def ditto(problem: Problem, lam: float, own_steps: int) -> list[Seen]:
     return seen
 
 
-def fedrep(
-    problem: Problem, head_steps: int, body_steps: int, body_first: bool = False
-) -> list[Seen]:
+def fedrep(problem: Problem, head_steps: int, body_steps: int) -> list[Seen]:
     """FedRep: steps on the personal part, then on the shared one."""
     x, rows = problem.x0, problem.rows0
     phases = [(head_steps, ~problem.mask), (body_steps, problem.mask)]
@@ -213,7 +209,7 @@ def fedrep(
         updates = {}
         for i in present:
             y = problem.received(x, rows[i])
-            for steps, free in phases[::-1] if body_first else phases:
+            for steps, free in phases:
                 y = descend(problem, i, y, steps, free=free)
             rows[i], updates[i] = y, problem.upload(y, x)
         x = x + problem.server_lr * problem.mean(updates)
@@ -263,7 +259,7 @@ def apfl(
     x, rows, v = problem.x0, problem.rows0, problem.rows0
     mixture, share = problem.rows0, np.full(len(rows), float(alpha))
     rate = problem.optimiser.lr if alpha_lr is None else alpha_lr
-    seen = [Seen(x, mixture.copy(), rows.copy(), share.copy())]
+    seen = [Seen(x, mixture.copy(), rows.copy())]
     for present in problem.present:
         updates = {}
         for i in present:
@@ -279,7 +275,7 @@ def apfl(
             mixture[i] = share[i] * own + (1 - share[i]) * w
             updates[i] = problem.upload(w, x)
         x = x + problem.server_lr * problem.mean(updates)
-        seen.append(Seen(x, mixture.copy(), rows.copy(), share.copy()))
+        seen.append(Seen(x, mixture.copy(), rows.copy()))
     return seen
 
 
@@ -310,7 +306,7 @@ def fedala(
     x, rows = problem.x0, problem.rows0
     chosen = problem.mask if subset is None else subset & problem.mask
     W, turns = np.ones_like(rows), [0] * len(rows)
-    seen = [Seen(x, rows.copy(), rows.copy(), W.copy())]
+    seen = [Seen(x, rows.copy(), rows.copy())]
     for present in problem.present:
         updates = {}
         for i in present:
@@ -325,7 +321,7 @@ def fedala(
             updates[i] = problem.upload(rows[i], x)
             turns[i] += 1
         x = x + problem.server_lr * problem.mean(updates)
-        seen.append(Seen(x, rows.copy(), rows.copy(), W.copy()))
+        seen.append(Seen(x, rows.copy(), rows.copy()))
     return seen
 
 
@@ -353,21 +349,16 @@ def fedamp(
     alpha_k: float,
     lam: float,
     own_share: float | None = None,
-    exact: bool = False,
 ) -> list[Seen]:
-    """FedAMP: each client's steps are pulled towards its own u. `exact`: the prox itself."""
+    """FedAMP: each client's steps are pulled towards its own u."""
     rows, mask = problem.rows0, problem.mask
     pull, seen = lam / alpha_k, [Seen(problem.x0, problem.rows0, problem.rows0)]
     for present in problem.present:
         u = rows.copy()
         u[:, mask] = attention(rows[:, mask], sigma, alpha_k, own_share)
         for i in present:
-            if exact:  # one coordinate, all shared
-                a, c = problem.a[i], problem.c[i]
-                rows[i] = (a * c + pull * u[i]) / (a + pull)
-            else:
-                rows[i] = descend(problem, i, rows[i], problem.steps, pull=pull, anchor=u[i])
-        seen.append(Seen(problem.x0, rows.copy(), rows.copy(), u))
+            rows[i] = descend(problem, i, rows[i], problem.steps, pull=pull, anchor=u[i])
+        seen.append(Seen(problem.x0, rows.copy(), rows.copy()))
     return seen
 
 

@@ -105,6 +105,9 @@ class QuadraticData(ClientData):
         self.names = [f"client {i}" for i in range(len(problem.a))]
         self.windows = torch.tensor(windows, dtype=torch.float64)
 
+    def training_targets(self, client: int) -> Tensor:
+        return self.problem.c[client].expand(5)
+
     def minibatches(self, clients: Tensor, t: int, steps: int) -> Tensor:
         return clients[:, None, None].expand(-1, steps, 1)
 

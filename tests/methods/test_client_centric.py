@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from plfl import methods
 from plfl.base.errors import ConfigError
-from plfl.experiments.train import train
 from plfl.federated.federation import Federation
 from plfl.methods.cc_fedadagrad import CCFedAdagrad
 from plfl.methods.cc_fedadam import CCFedAdam
@@ -226,24 +224,6 @@ def test_clocks_follow_the_client_not_its_place() -> None:
     torch.testing.assert_close(run([0, 1, 2, 3])[order], run(order), rtol=1e-12, atol=1e-12)
 
 
-def test_personal_parameters_never_reach_anybody_else() -> None:
-    """Client 1's own optimum moves; before anything is shared client 0 must not notice."""
-    first = [
-        trajectory(
-            SGD,
-            FedAvg(),
-            CCFedAdam(),
-            problem=Quadratic([1, 1], [1, c], [0, 1]),
-            shared=(True, False),
-            start=(0.0, 0.0),
-            rounds=4,
-        )[-1]
-        for c in (1, 50)
-    ]
-    assert torch.equal(first[0].local[0], first[1].local[0])
-    assert first[0].local[1, 1] != first[1].local[1, 1]
-
-
 def test_what_makes_no_sense_is_refused() -> None:
     method = CCFedAdam()
     assert method.refuses(SGD, FedAvg()) is None
@@ -255,20 +235,3 @@ def test_what_makes_no_sense_is_refused() -> None:
     for steps in ([3, 2], [0, 2]):
         with pytest.raises(ConfigError, match="1 ≤ least ≤ most"):
             tiny.study(grid=grid, method={"cc_fedadam": {"steps": steps}})
-
-
-@pytest.mark.parametrize("name", ["cc_fedadagrad", "cc_fedadam", "cc_fedams"])
-def test_on_the_forecaster(name: str) -> None:
-    """Finite, and to the same bits beside another cell."""
-    clock = {"join": 0.7, "max_delay": 1, "steps": [1, 6]}
-    study = tiny.study(
-        grid={"method": [name], "client_opt": ["sgd", "prox"], "server_opt": ["fedavg"]},
-        method={name: clock},
-        federation={"rounds": 6},
-    )
-    assert methods.available()[name](**clock) == study.method(study.cells[0])
-    both = train(study, study.cells, tiny.dataset())
-    for cell in study.cells[:3:2]:
-        alone = train(study, [cell], tiny.dataset())[cell].records
-        assert alone.equals(both[cell].records)
-        assert np.isfinite(alone[alone["split"] != "train"]["mase"]).all()

@@ -1,18 +1,14 @@
 """The five clustering methods: expected numbers, identities, bytes, invariants, a real run."""
 
-import itertools
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
 from plfl.base.errors import ConfigError
-from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
@@ -48,14 +44,6 @@ FOUR = Quadratic([1, 1, 1, 1], [-3, -2.5, 2, 3], [1, 1])
 def of_four(method: Method, server_opt: ServerOpt | None = None, **kwargs: Any) -> list[Any]:
     options = {"problem": FOUR, "shared": (True, True), "start": (0.1, 0.1)} | kwargs
     return trajectory(SGD, server_opt or FedAvg(), method, **options)
-
-
-@pytest.fixture(autouse=True)
-def _targets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Quadratics have targets to make a histogram of: what each client wants."""
-    monkeypatch.setattr(
-        QuadraticData, "training_targets", lambda self, i: self.problem.c[i].expand(5)
-    )
 
 
 TWELVE = Quadratic([1] * 12, [0] * 6 + [10] * 4 + [20] * 2, [1])
@@ -527,16 +515,6 @@ def test_fedac_of_one_participant_a_round_takes_its_model_in() -> None:
 
 # All of them
 
-METHODS: dict[str, Method] = {
-    "one_shot": OneShot(),
-    "ifca": Ifca(),
-    "ifca-gradient": Ifca(averaging="gradient"),
-    "fedcluster": FedCluster(clusters=2),
-    "fedsc": FedSC(clusters=2),
-    "fedac": FedAC(embedding=["w0"]),
-}
-every = pytest.mark.parametrize("name", METHODS)
-
 
 @pytest.mark.parametrize(
     "method",
@@ -554,74 +532,6 @@ def test_ifca_with_one_model_and_gradients_is_gradient_descent() -> None:
     assert path == pytest.approx([2, 1.7, 1.475, 1.30625])
 
 
-PER_ROUND = {  # floats and scalars, d_s = 2 and d_φ = 1
-    "one_shot": (2, 2, 0),
-    "ifca": (2 * 2, 2, 1),
-    "ifca-gradient": (2 * 2, 2, 1),
-    "fedcluster": (2, 2, 0),
-    "fedsc": (2, 2, 0),
-    "fedac": (2 + 1, 2, 0),
-}
-ONE_OFF = {"one_shot": (2, 2), "fedsc": (0, 10)}
-
-
-@every
-@settings(max_examples=10, deadline=None)
-@given(seed=st.integers(0, 1000), participation=st.sampled_from([0.25, 0.5, 0.75, 1.0]))
-def test_bytes_and_absence(name: str, seed: int, participation: float) -> None:
-    """§1.3; who does not take part sends nothing, gets nothing and stays as it is."""
-    steps = of_four(METHODS[name], seed=seed, participation=participation, rounds=4)
-    down, up, scalars = PER_ROUND[name]
-    for t, (before, after) in enumerate(itertools.pairwise(steps)):
-        traffic = after.report.traffic
-        present = after.report.present
-        once = ONE_OFF.get(name, (0, 0)) if t == 0 else (0, 0)
-        there = np.isin(np.arange(4), present)
-        np.testing.assert_array_equal(traffic["bytes_down"], 8 * (there * down + once[0]))
-        np.testing.assert_array_equal(
-            traffic["bytes_up"], there * (8 * up + 4 * scalars) + 8 * once[1]
-        )
-        assert torch.equal(before.local[~there], after.local[~there])
-        assert torch.isfinite(after.local).all()
-
-
-@every
-def test_personal_parameters_stay_where_they_are(name: str) -> None:
-    """The second coordinate bears on nothing: the server must not see it, nor anybody else."""
-    problem = Quadratic([1, 1, 1, 1], FOUR.c.tolist(), [1, 0])
-    own = double([100, 200, 300, 400])
-
-    def made(f: Federation) -> None:
-        f.local[:, 1] = own
-
-    options: dict[str, Any] = {"problem": problem, "shared": (True, False), "rounds": 4}
-    *_, plain = of_four(METHODS[name], **options)
-    *_, marked = of_four(METHODS[name], made=made, **options)
-    for entry, value in plain.state.items():
-        assert torch.equal(value, marked.state[entry])
-    assert torch.equal(marked.local[:, 1], own)
-    assert torch.equal(marked.global_models[:, 1], own)
-    assert torch.equal(marked.global_models[:, 0], plain.global_models[:, 0])
-
-
-@every
-def test_with_nothing_shared_it_is_training_alone(name: str) -> None:
-    alone = trajectory(SGD, FedAvg(), problem=FOUR, shared=(False, False), start=(0.1, 0.1))
-    steps = of_four(METHODS[name], shared=(False, False))
-    assert torch.equal(steps[-1].local, alone[-1].local)
-    assert all(not after.report.traffic["bytes_up"].any() for after in steps[1:])
-
-
-@pytest.mark.parametrize("name", ["one_shot", "ifca", "ifca-gradient", "fedac"])
-@settings(max_examples=10, deadline=None)
-@given(order=st.permutations(range(4)))
-def test_the_order_of_the_clients_does_not_matter(name: str, order: list[int]) -> None:
-    permuted = Quadratic([1] * 4, FOUR.c[list(order)].tolist(), [1, 1])
-    straight = of_four(METHODS[name])[-1].local
-    other = of_four(METHODS[name], problem=permuted)[-1].local
-    torch.testing.assert_close(straight[list(order)], other, rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize("cls", [OneShot, FedCluster, FedSC, FedAC])
 def test_more_clusters_than_clients_are_refused(cls: Any) -> None:
     with pytest.raises(ConfigError, match="5 clusters for 4 clients"):
@@ -637,24 +547,6 @@ def test_a_server_with_a_model_for_each_client_has_no_clusters(method: Method) -
 @pytest.fixture(scope="module")
 def dataset() -> Any:
     return tiny.dataset()
-
-
-@pytest.mark.parametrize("batches", ["draw", "epoch"])
-def test_on_the_real_forecaster(dataset: Any, batches: str) -> None:
-    """Finite, and the same in company as alone."""
-    names = ["one_shot", "ifca", "fedcluster", "fedsc", "fedac"]
-    study = tiny.study(
-        method={"ifca": {"clusters": 3}, "fedsc": {"clusters": 2}, "one_shot": {"alone": 2}},
-        grid={"method": names, "client_opt": ["adam"], "server_opt": ["fedavg"]},
-        federation={"batches": batches, "evaluate_every": 3},
-    )
-    company = train(study, study.cells, dataset)
-    for cell, result in company.items():
-        records = result.records
-        assert np.isfinite(records.loc[records["split"] == "test", "mase"]).all()
-        if cell.sharing == "P2":
-            alone = train(study, [cell], dataset)[cell].records
-            assert alone.equals(records)
 
 
 def test_ifca_compares_its_models_on_windows_of_its_own_stream(dataset: Any) -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError
 from plfl.config.sections import Simulation
-from plfl.experiments.train import train
 from plfl.federated.clock import Clock
 from plfl.methods import Method
 from plfl.methods.fedadc import FedADC
@@ -19,7 +18,6 @@ from plfl.methods.fedadc_dm import FedADCDM
 from plfl.methods.feddyn import FedDyn
 from plfl.methods.fedprox import FedProx
 from plfl.methods.scaffold import Scaffold
-from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.proxadam import ProxAdam
@@ -35,20 +33,6 @@ SGD, AVG = Sgd(lr=0.1), FedAvg()
 AVERAGING = SgdMomentum(lr=0.1, momentum=0.5, dampening=0.5)
 """The ClientOpt of FedADC with double momentum φ = 0.5."""
 Q4 = Quadratic([1, 4, 0.5, 2], [0, 1, -3, 7], [1])
-
-EVERY: list[tuple[Method, ClientOpt]] = [
-    (FedProx(mu=1), SGD),
-    (Scaffold(option="i"), SGD),
-    (Scaffold(), SGD),
-    (Scaffold(), Adam(lr=0.1)),
-    (FedDyn(alpha=1), SGD),
-    (FedADC(), SGD),
-    (FedADC(beta_l=0.5, variant="nesterov"), SGD),
-    (FedADC(downlink="tracking"), SGD),
-    (FedADC(downlink="overlapped"), SGD),
-    (FedADCDM(), AVERAGING),
-]
-every = pytest.mark.parametrize(("method", "client_opt"), EVERY, ids=str)
 
 
 def memories(method: Method, *names: str, rounds: int = 3, **kwargs: Any) -> list[Any]:
@@ -243,8 +227,9 @@ def test_fedadcs_server_averages_and_the_path_tells_the_momentum(client_opt):
     assert m == pytest.approx((before.x - last.x).item() / client_opt.lr, abs=1e-9)
 
 
-def test_double_momentum_without_momentum_is_fedadc():
-    still = SgdMomentum(lr=0.1, momentum=0)
+def test_double_momentum_is_fedadc_with_momentum_of_the_clients():
+    still, both = SgdMomentum(lr=0.1, momentum=0), (FedADCDM(), FedADC())
+    same(*(trajectory(AVERAGING, AVG, method, rounds=6) for method in both))
     same(trajectory(still, AVG, FedADCDM(), rounds=6), trajectory(SGD, AVG, FedADC(), rounds=6))
 
 
@@ -320,60 +305,6 @@ def test_a_download_behind_the_computation_by_hand():
     assert [r.traffic["bytes_down"].sum() for r in overlapped] == [16, 24, 24, 48]
 
 
-@pytest.mark.parametrize(
-    ("method", "client_opt", "down", "up"),
-    [
-        (FedProx(mu=1), SGD, 1, 1),
-        (Scaffold(option="i"), SGD, 2, 2),
-        (Scaffold(), SGD, 2, 2),
-        (Scaffold(), Adam(lr=0.1), 2, 2),
-        (FedDyn(alpha=1), SGD, 1, 1),
-        (FedADC(), SGD, 2, 1),
-        (FedADC(downlink="tracking"), SGD, 1, 1),
-        (FedADCDM(), AVERAGING, 2, 1),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize(("shared", "width"), [((True, True), 2), ((True, False), 1)])
-def test_bytes(method, client_opt, down, up, shared, width):
-    """§1.3, in float64."""
-    start = {"problem": Quadratic([1, 1], [1, 3], [1, 1]), "start": (0.0, 0.0)}
-    for step in trajectory(client_opt, AVG, method, shared=shared, **start)[1:]:
-        traffic = step.report.traffic
-        assert traffic["bytes_down"].tolist() == [8 * width * down] * 2
-        assert traffic["bytes_up"].tolist() == [8 * width * up] * 2
-        assert traffic["extras_down"].tolist() == [8 * width * (down - 1)] * 2
-        assert traffic["extras_up"].tolist() == [8 * width * (up - 1)] * 2
-
-
-@every
-def test_personal_parameters_feel_nothing_but_their_own_gradient(method, client_opt):
-    """No loss depends on the second coordinate, which is personal: so it stays where it is."""
-    federations: list[Any] = []
-    *_, last = trajectory(
-        client_opt,
-        AVG,
-        method,
-        problem=Quadratic([1, 4], [0, 1], [1, 0]),
-        shared=(True, False),
-        start=(2.0, 5.0),
-        rounds=4,
-        made=federations.append,
-    )
-    assert last.local[:, 1].tolist() == [5.0, 5.0]
-    assert last.x.shape == (1,)
-    for name, kept in vars(federations[0].state).items():
-        assert kept is None or kept.shape[-1:] in ((), (1,)) or name == "known_steps"
-    shared_alone = trajectory(client_opt, AVG, method, rounds=4)[-1]
-    torch.testing.assert_close(last.local[:, :1], shared_alone.local)
-
-
-@every
-def test_nothing_shared_is_local_training(method, client_opt):
-    alone = trajectory(client_opt, AVG, method, shared=(False,))
-    same(alone, trajectory(client_opt, AVG, shared=(False,)))
-
-
 PATTERNS = st.lists(st.sets(st.integers(0, 3)).map(sorted), min_size=1, max_size=8)
 
 
@@ -433,32 +364,6 @@ def test_tracking_with_clients_that_drop_out_in_mid_round():
     assert total[0] / 2 < total[1] < total[0]
 
 
-@every
-def test_the_absent_keep_what_they_have(method, client_opt):
-    federations: list[Any] = []
-    turned = in_turns(method, [0, 1], [0], [])
-    _, first, second, third = trajectory(client_opt, AVG, turned, made=federations.append)
-    assert torch.equal(first.local[1], second.local[1])
-    assert torch.equal(second.local, third.local)
-    assert torch.equal(second.x, third.x)
-    assert third.report.traffic["bytes_down"].tolist() == [0, 0]
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.permutations(range(4)), st.sampled_from(EVERY), st.sampled_from([True, False]))
-def test_the_order_of_the_clients_does_not_matter(order, pair, both):
-    method, client_opt = pair
-    a, c = np.array([1.0, 4.0, 0.5, 2.0]), np.array([0.0, 1.0, -3.0, 7.0])
-
-    def last(a: Any, c: Any) -> Any:
-        problem = Quadratic(list(a), list(c), [1, 0.5])
-        start = {"shared": (True, both), "start": (1.0, 2.0), "rounds": 4}
-        return trajectory(client_opt, AVG, method, problem=problem, **start)[-1].local
-
-    straight, permuted = last(a, c), last(a[order], c[order])
-    torch.testing.assert_close(straight[order], permuted, rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("method", [Scaffold(), FedDyn(), FedADC(), FedADCDM()], ids=str)
 def test_a_server_step_of_its_own_wants_fedavg(method):
     reason = method.refuses(AVERAGING, FedAdam())
@@ -474,36 +379,6 @@ def test_what_else_is_refused():
         assert "dampening" in (FedADCDM().refuses(client_opt, AVG) or "")
     with pytest.raises(ConfigError, match="fedadc_dm does not work with adam and fedavg"):
         tiny.study(grid={"method": ["fedadc_dm"], "client_opt": ["adam"], "server_opt": ["fedavg"]})
-
-
-def forecasters(names: list[str]) -> dict[str, Any]:
-    """Records of methods on the forecaster, by method and split."""
-    study = tiny.study(
-        grid={"method": names, "client_opt": ["sgdm"], "server_opt": ["fedavg"]},
-        client_opt={"sgdm": {"momentum": 0.5, "dampening": 0.5, "lr": 0.01}},
-        federation={"participation": 0.7},
-    )
-    trained = train(study, study.cells, tiny.dataset())
-    return {f"{cell.method} {cell.sharing}": r.records for cell, r in trained.items()}
-
-
-NAMES = ["fedopt", "fedprox", "scaffold", "feddyn", "fedadc", "fedadc_dm"]
-
-
-def test_on_the_forecaster():
-    together = forecasters(NAMES)
-    for name in NAMES:
-        for key, alone in forecasters([name]).items():
-            trains = alone["split"] == "train"
-            assert np.isfinite(alone.loc[trains, "loss"]).all()
-            assert np.isfinite(alone.loc[~trains, "mase"]).all()
-            scores = ["loss", "mase", "bytes_down", "bytes_up"]
-            np.testing.assert_array_equal(together[key][scores], alone[scores])
-    for split in ("P1", "P2"):
-        plain, *others, double = (together[f"{name} {split}"]["mase"].to_numpy() for name in NAMES)
-        np.testing.assert_array_equal(others[-1], double)
-        for other in others:
-            assert not np.array_equal(plain, other, equal_nan=True)
 
 
 @pytest.mark.parametrize(("option", "gradients"), [("i", 4), ("ii", 2)])

@@ -1,7 +1,6 @@
 """FAFED on problems with known answers."""
 
 from collections.abc import Callable
-from itertools import pairwise
 from math import sqrt
 from typing import Any
 
@@ -107,23 +106,10 @@ def test_clients_that_are_alike_are_one() -> None:
     assert paths[0] == pytest.approx(paths[1], rel=1e-12)
 
 
-def test_bytes() -> None:
-    """Three times d_s each way, and twice d_s up once."""
-    _, first, second = trajectory(
-        SGD, AVG, FaFed(), problem=FOUR, shared=(True, False), start=(0.0, 0.0), rounds=2
-    )
-    size = 8  # one shared number in double precision
-    for snapshot, once in ((first, 2), (second, 0)):
-        traffic = snapshot.report.traffic
-        assert traffic["bytes_down"].tolist() == [3 * size] * 4
-        assert traffic["bytes_up"].tolist() == [(3 + once) * size] * 4
-        assert traffic["extras_up"].tolist() == [(2 + once) * size] * 4
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.floats(0.3, 1), st.floats(0.01, 1), st.integers(0, 2**32))
 def test_under_random_participation(share: float, a: float, seed: int) -> None:
-    """The absent keep their personal part; those present give the server its momentum."""
+    """Those present give the server its momentum."""
     seen: list[Federation] = []
     path = trajectory(
         SGD,
@@ -137,9 +123,6 @@ def test_under_random_participation(share: float, a: float, seed: int) -> None:
         seed=seed,
         made=watched(seen),
     )
-    for before, after in pairwise(path):
-        away = np.setdiff1d(np.arange(4), after.report.present)
-        assert torch.equal(before.local[away], after.local[away])
     (f,) = seen
     assert isinstance(f.channel, Watched)
     direction, clients, (_, m, v) = f.channel.last
@@ -147,14 +130,6 @@ def test_under_random_participation(share: float, a: float, seed: int) -> None:
     assert clients.tolist() == path[-1].report.present.tolist()
     torch.testing.assert_close(f.state.m, m.mean(0))
     torch.testing.assert_close(f.state.v, v.mean(0))
-
-
-def test_the_order_of_clients_does_not_matter() -> None:
-    turned = Quadratic([2, 0.5, 4, 1], [7, -3, 1, 0], [1, 1])
-    options: dict[str, Any] = {"shared": (True, False), "start": (0.0, 0.0), "rounds": 4}
-    one, other = (trajectory(SGD, AVG, FaFed(), problem=p, **options)[-1] for p in (FOUR, turned))
-    torch.testing.assert_close(one.x, other.x)
-    torch.testing.assert_close(one.local, other.local.flip(0))
 
 
 def test_what_makes_no_sense_is_refused() -> None:
@@ -196,24 +171,9 @@ def test_it_says_that_it_is_experimental() -> None:
     assert "(experimental)" in FaFed.label
 
 
-def test_on_the_real_forecaster() -> None:
-    """Finite, twice the work, and the same in company as alone."""
-    study = tiny.study(
-        grid={
-            "method": ["fedopt", "fafed"],
-            "client_opt": ["sgd"],
-            "server_opt": ["fedavg"],
-            "seeds": [10, 11],
-        },
-        federation={"simulation": {"step_seconds": 1.0}},
-    )
-    company = train(study, study.cells, tiny.dataset())
-    for cell, result in company.items():
-        records = result.records
-        assert np.isfinite(records.loc[records["split"] == "test", "mase"]).all()
-        trained = records[records["split"] == "train"]
-        assert np.isfinite(trained["loss"]).all()
-        if cell.method == "fafed" and cell.sharing == "P2":
-            assert trained.groupby("round")["seconds"].first().tolist() == [9, 8, 8]
-            alone = train(study, [cell], tiny.dataset())[cell].records
-            assert alone.equals(records)
+def test_it_works_twice_as_much_and_once_more_before_round_1() -> None:
+    grid = {"method": ["fafed"], "client_opt": ["sgd"], "server_opt": ["fedavg"]}
+    study = tiny.study(grid=grid, federation={"simulation": {"step_seconds": 1.0}})
+    (result,) = train(study, study.cells[:1], tiny.dataset()).values()
+    trained = result.records[result.records["split"] == "train"]
+    assert trained.groupby("round")["seconds"].first().tolist() == [9, 8, 8]

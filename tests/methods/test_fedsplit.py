@@ -1,17 +1,14 @@
 """FedSplit: reference values, exact fixed points, the mean of the z_i."""
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from plfl.experiments.train import train
 from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods.fedsplit import FedSplit, State
@@ -20,7 +17,6 @@ from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
-from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, server_path, trajectory
 
 EXACT: dict[str, Any] = {"steps": 150}
@@ -128,7 +124,7 @@ def test_one_client_at_a_time() -> None:
 def test_under_random_participation(
     shared: tuple[bool, bool], share: float, rounds: int, seed: int
 ) -> None:
-    """X is the mean of all z_i; bytes are those of the table; who is absent stays."""
+    """X is the mean of all z_i."""
     seen: list[Federation] = []
     path = trajectory(
         SGD,
@@ -144,25 +140,6 @@ def test_under_random_participation(
     )
     mean = seen[0].state.z.mean(0)
     torch.testing.assert_close(path[-1].x, mean, rtol=1e-10, atol=1e-10)
-    for before, after in pairwise(path):
-        present = after.report.present.tolist()
-        absent = [i for i in range(4) if i not in present]
-        message = [8 * sum(shared) * (i in present) for i in range(4)]
-        traffic = after.report.traffic
-        assert traffic["bytes_down"].tolist() == traffic["bytes_up"].tolist() == message
-        assert traffic["extras_down"].sum() == traffic["extras_up"].sum() == 0
-        assert torch.equal(before.local[absent], after.local[absent])
-
-
-def test_the_order_of_the_clients_does_not_matter() -> None:
-    order = [2, 0, 3, 1]
-    kwargs: dict[str, Any] = {"shared": (True, False), "start": (0.0, 0.0), "rounds": 4}
-    straight = trajectory(SGD, FedAvg(), FedSplit(), problem=FOUR, **kwargs)[-1].local
-    a, c = FOUR.a[order].tolist(), FOUR.c[order].tolist()
-    permuted = trajectory(SGD, FedAvg(), FedSplit(), problem=Quadratic(a, c, [1, 1]), **kwargs)[
-        -1
-    ].local
-    torch.testing.assert_close(straight[order], permuted, rtol=1e-12, atol=1e-12)
 
 
 def test_personal_parameters_take_ordinary_steps() -> None:
@@ -182,16 +159,3 @@ def test_what_makes_no_sense_is_refused() -> None:
     assert "proximal term would be added twice" in str(method.refuses(Prox(), FedAvg()))
     for server in (FedAdam(), FedAvg(lr=0.5)):
         assert "fedavg with lr 1" in str(method.refuses(SGD, server))
-
-
-def test_on_the_forecaster() -> None:
-    """Finite, and to the same bits beside another cell."""
-    study = tiny.study(
-        grid={"method": ["fedsplit"], "client_opt": ["sgd", "adam"], "server_opt": ["fedavg"]},
-        federation={"participation": 0.67},
-    )
-    both = train(study, study.cells, tiny.dataset())
-    for cell in study.cells[1::2]:
-        alone = train(study, [cell], tiny.dataset())[cell].records
-        assert alone.equals(both[cell].records)
-        assert np.isfinite(alone[alone["split"] != "train"]["mase"]).all()

@@ -54,15 +54,6 @@ def test_it_contrasts_the_start_with_the_clients_last_model(seed, share):
         assert torch.equal(rows[:, 1], before.local[present, 1])
 
 
-def test_bytes():
-    """d_s both ways: the last model stays with the client."""
-    _, seen = watched()
-    for one in seen[1:]:
-        traffic = one.report.traffic
-        assert traffic["bytes_down"].tolist() == traffic["bytes_up"].tolist() == [8, 8, 8]
-        assert traffic["extras_down"].sum() == traffic["extras_up"].sum() == 0
-
-
 def records(method, *splits, **options):
     """Records of a small forecaster trained with a method by the stacked engine, by split."""
     grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "method": [method]}
@@ -87,16 +78,6 @@ def test_the_first_round_is_the_plain_one_and_its_term_is_log_2():
     scores, others = moon["mase"].to_numpy(), plain["mase"].to_numpy()
     assert scores[first] == pytest.approx(others[first], rel=1e-5, nan_ok=True)
     assert not np.allclose(scores[later], others[later], rtol=1e-5, equal_nan=True)
-
-
-def test_forecaster():
-    """Finite, and the same to the bit in any stack."""
-    for features in ("states", "penultimate"):
-        options = {"features": features, "mu": 5}
-        together = records("moon", "P1", "P2", **options)
-        for split, table in zip(("P1", "P2"), together, strict=True):
-            pd.testing.assert_frame_equal(records("moon", split, **options)[0], table)
-            assert np.isfinite(table["mase"].dropna()).all()
 
 
 def test_the_features_matter_and_nothing_shared_is_local_training():

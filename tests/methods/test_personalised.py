@@ -603,15 +603,6 @@ def test_engines_agree(method):
         pd.testing.assert_frame_equal(tables[0], other, rtol=2e-3)
 
 
-@pytest.mark.parametrize("method", PERSONAL)
-def test_the_same_bits_in_any_stack(method):
-    study = study_of(method, grid={"seeds": [1, 2]})
-    together = train(study, study.cells, tiny.dataset())
-    for cell in study.cells[::3]:
-        (alone,) = train(study, [cell], tiny.dataset()).values()
-        pd.testing.assert_frame_equal(alone.records, together[cell].records)
-
-
 @pytest.mark.parametrize("method", ["fine_tuning", "fedbabu", "fedadc_plus"])
 def test_fewer_steps_for_one_method_are_fewer_steps(method):
     """A method's own `steps` do what `federation.local_steps` does."""
