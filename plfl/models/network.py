@@ -1,8 +1,7 @@
 """Many models of the same sizes, as the engines train them: rows in, forecasts and gradients out.
 
 Any `nn.Module` will do. Its rows go through `torch.func.vmap` together, traced into a flat list of
-operations, where that gives every row the same bits whichever rows are beside it. Where it does
-not, they are computed one after the other.
+operations. Where PyTorch cannot trace them, they are computed one after the other.
 """
 
 from __future__ import annotations
@@ -124,8 +123,6 @@ class ModuleNetwork:
     """A module whose own parameters are never used."""
     tells_features: bool = False
     """Whether the module's outputs are followed by the inputs of its last layer."""
-    together: dict[tuple[Any, ...], bool] = field(default_factory=dict)
-    """Whether rows may go through `vmap`, by size of a minibatch, type and device."""
     traced: dict[tuple[Any, ...], Traced | None] = field(default_factory=dict)
     """Passes, by numbers of rows and windows, type and device."""
 
@@ -154,16 +151,16 @@ class ModuleNetwork:
 
     def forecasts(self, rows: Tensor, sequence: Tensor, context: Tensor) -> Tensor:
         with torch.no_grad():
-            # Row by row, so that no forecast depends on which models forecast with it.
-            views = self.layout.views(rows)
-            if rows.device.type == "cpu" or not self._may_stack(sequence, context):
+            # On a CPU row by row, so that no forecast depends on which models forecast with it.
+            views, one_window = self.layout.views(rows), (sequence[:, :1], context[:, :1])
+            if rows.device.type == "cpu" or not self._traced(1, *one_window):
                 return self._one_by_one(views, sequence, context)
             return vmap(self._call)(views, sequence, context)
 
     @cached_property
     def _with_features(self) -> ModuleNetwork:
         """The same modules, whose outputs are followed by what their last layer reads."""
-        return replace(self, tells_features=True, together={}, traced={})
+        return replace(self, tells_features=True, traced={})
 
     @cached_property
     def _last(self) -> nn.Linear:
@@ -231,12 +228,8 @@ class ModuleNetwork:
         ]
         return torch.stack(rows)
 
-    def _traced(self, rows: int, *inputs: Tensor) -> Traced | None:
-        """The passes of this many rows together; None where they have to go one after the other."""
-        return self._passes(rows, *inputs) if self._may_stack(*inputs) else None
-
-    def _passes(self, rows: int, sequence: Tensor, *others: Tensor) -> Traced | None:
-        """The passes, even if bits depend on other rows; None where PyTorch cannot trace them."""
+    def _traced(self, rows: int, sequence: Tensor, *others: Tensor) -> Traced | None:
+        """The passes of this many rows together; None where PyTorch cannot trace them."""
         key = (rows, *sequence.shape[1:], len(others), sequence.dtype, sequence.device.type)
         if key not in self.traced:
             batch, shape = sequence.shape[1], self.shape
@@ -250,56 +243,8 @@ class ModuleNetwork:
             try:
                 self.traced[key] = Traced(self._call, self.layout.names, [*views.values(), *given])
             except Exception as error:  # whatever PyTorch cannot trace
-                reason = str(error).split("\n")[0]
-                log.info("%s: rows train one after the other: %s", self.model.summary, reason)
+                if None not in self.traced.values():
+                    reason = str(error).split("\n")[0]
+                    log.info("%s: rows train one after the other: %s", self.model.summary, reason)
                 self.traced[key] = None
         return self.traced[key]
-
-    def _may_stack(self, *inputs: Tensor) -> bool:
-        """Whether rows can go together: `vmap` can, and on a CPU no row's bits depend on others."""
-        batch, dtype, device = inputs[0].shape[1], inputs[0].dtype, inputs[0].device
-        key = (batch, len(inputs), dtype, device.type)
-        if key not in self.together:
-            whole = self._passes(most_together(self.layout.width), *inputs)
-            self.together[key] = whole is not None and (
-                device.type != "cpu" or self._same_in_any_stack(*inputs)
-            )
-        return self.together[key]
-
-    def _same_in_any_stack(self, *like: Tensor) -> bool:
-        """Whether random rows with such inputs have the same bits together and in parts."""
-        random, dtype = torch.Generator().manual_seed(0), like[0].dtype
-        most = most_together(self.layout.width)
-        rows = torch.stack([self.initial(seed) for seed in range(most)]).to(dtype)
-        inputs = [torch.rand(most, *x.shape[1:], generator=random).to(dtype) for x in like]
-
-        def run(part: slice) -> Tensor:
-            traced = self._passes(part.stop - part.start, *inputs)
-            assert traced is not None
-            views = self.layout.views(rows[part])
-            forecasts, kept = traced.forward(*views.values(), *(x[part] for x in inputs))
-            gradients = traced.backward(kept, forecasts)
-            return torch.cat([found.flatten(1) for found in (forecasts, *gradients)], 1)
-
-        with torch.inference_mode():
-            whole = run(slice(0, most))
-            parts = (*PARTS, (most - 5, most))
-            same = all(torch.equal(run(slice(*part)), whole[slice(*part)]) for part in parts)
-        if not same:
-            reason = "their bits would depend on the rows beside them"
-            log.info("%s: rows train one after the other: %s", self.model.summary, reason)
-        return same
-
-
-PARTS = ((0, 2), (5, 7), (0, 5), (1, 6))
-"""Parts of the rows that are computed separately. No part has only one row, because a single row
-always trains beside a copy of itself."""
-
-
-def most_together(width: int) -> int:
-    """Most rows of `width` parameters that are trained together on a CPU.
-
-    As many as suit its caches: twelve of the paper's model, and more of a small model, because
-    launching an operation takes longer than its arithmetic.
-    """
-    return min(max(12, 720_000 // width), 64)

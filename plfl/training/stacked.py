@@ -1,20 +1,19 @@
 """Many models at once in torch: batched matrix products over the rows of a stack."""
 
-import itertools
-import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from plfl.data.examples import Examples
-from plfl.models.network import Network, most_together
+from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
+from plfl.training import stack_sizes
 from plfl.training.losses import contrastive
 from plfl.training.task import Contrast, LocalTask
 
@@ -39,8 +38,7 @@ class Stacked:
         self.network = network
         self.device, self.dtype = device, dtype
         on_gpu = device.type != "cpu"
-        self.chunk = sys.maxsize if on_gpu else most_together(network.layout.width)
-        self.block = sys.maxsize if on_gpu else 4 * self.chunk
+        self.block = sys.maxsize if on_gpu else 4 * stack_sizes.sizes_for(network.layout.width)[-1]
         # On a CPU, the windows of one row at a time.
         self.windows = WINDOWS if on_gpu else 1
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
@@ -48,27 +46,40 @@ class Stacked:
         self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
         self.look_back = torch.arange(dataset.look_back, device=device)
         self.relative = dataset.relative
+        self._compared: dict[tuple[Any, ...], tuple[int, ...]] = {}
+        """Sizes of stacks on a CPU, by what the passes of a task depend on."""
 
     def train(self, task: LocalTask) -> Tensor:
-        if len(task.rows) == 1:
-            return self._train_with_a_twin(task)
         fresh = not task.steps_taken.any()
-        chunks = math.ceil(len(task.rows) / self.chunk)
-        edges = [round(i * len(task.rows) / chunks) for i in range(chunks + 1)]
-        parts = (task.select(slice(*edge)) for edge in itertools.pairwise(edges))
-        return torch.cat([_Stack(self, part, fresh).train() for part in parts])
+        if self.device.type != "cpu":
+            return _Stack(self, task, fresh).train()
+        losses = []
+        for rows, size in stack_sizes.split(len(task.rows), self._sizes(task)):
+            part = stack = task.select(rows)
+            if size > len(part.rows):
+                stack = part.select(torch.arange(size).clamp(max=len(part.rows) - 1))
+            losses.append(_Stack(self, stack, fresh).train()[: len(part.rows)])
+            if stack is not part:
+                for own, trained in zip(part.trained, stack.trained, strict=True):
+                    own.copy_(trained[: len(own)])
+        return torch.cat(losses)
 
-    def _train_with_a_twin(self, task: LocalTask) -> Tensor:
-        """Train a single row beside a copy of itself.
-
-        Torch computes a batch of one matrix product by another routine, which would give a row
-        other bits alone than beside others.
-        """
-        twins = task.select(torch.zeros(2, dtype=torch.int64, device=self.device))
-        losses = _Stack(self, twins, fresh=not task.steps_taken.any()).train()
-        for own, of_twins in zip(task.trained, twins.trained, strict=True):
-            own.copy_(of_twins[:1])
-        return losses[:1]
+    def _sizes(self, task: LocalTask) -> tuple[int, ...]:
+        """The sizes of the stacks of a task, which are the same whichever rows it has."""
+        look, found = task.lookahead, []
+        minibatches = [(task.batches, task.keys)]
+        if look is not None:
+            minibatches.append((look.batches, look.keys))
+        for starts, keys in minibatches:
+            kind = (starts.shape[-1], keys is None, task.contrast and task.contrast.features)
+            if kind not in self._compared:
+                sizes = stack_sizes.sizes_for(self.network.layout.width)
+                like = self.inputs(starts[:1, 0], None if keys is None else keys[:1, 0])
+                self._compared[kind] = stack_sizes.comparable(
+                    self.network, sizes, like, task.contrast
+                )
+            found.append(self._compared[kind])
+        return min(found)
 
     def inputs(self, starts: Tensor, keys: Tensor | None = None) -> tuple[Tensor, ...]:
         """Sequences (S, B, T, F) and contexts (S, B, G) of windows, and what dropout keeps of the

@@ -1,0 +1,155 @@
+"""No row's bits depend on the rows beside it, whatever the processor does with a batch."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from plfl.config.model_rules import DEFAULT, OWN, available
+from plfl.data.dataset import Dataset
+from plfl.layout import WindowShape
+from plfl.models import Model
+from plfl.models.forecaster import Forecaster
+from plfl.models.mlp import Mlp
+from plfl.models.network import ModuleNetwork, Network
+from plfl.optimizers.client.adam import Adam
+from plfl.training import stack_sizes
+from plfl.training.stacked import Stacked
+from plfl.training.task import LocalTask
+from plfl_images.models import ImageModel
+from tests.training.test_engines import CPU, SMALL, dataset, task
+
+SHAPE = WindowShape(inputs=3, look_back=6, context=2)
+MODELS: list[Any] = [
+    cls()
+    for name, cls in available().items()
+    if name not in (DEFAULT, OWN) and not issubclass(cls, ImageModel)
+]
+
+
+class Convolution(nn.Module):
+    """What `vmap` turns into a grouped convolution, whose bits depend on the number of groups."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = nn.Conv1d(SHAPE.inputs, 8, 3)
+        self.head = nn.Linear(32, 1)
+
+    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
+        out: Tensor = self.head(torch.relu(self.read(sequence.mT)).flatten(1))
+        return out.squeeze(1)
+
+
+class Convolutional(Model):
+    name = "convolutional"
+
+    def build(self, shape: WindowShape) -> nn.Module:
+        return Convolution()
+
+
+def windows(network: Network) -> Dataset:
+    """Windows that the network can read."""
+    if isinstance(network, Forecaster):
+        return dataset(network)
+    data = dataset(replace(SMALL, look_back=SHAPE.look_back))
+    context = np.random.default_rng(4).random((len(data.features), SHAPE.context))
+    return replace(data, context=context.astype(np.float32))
+
+
+def work(network: Network, rows: int) -> LocalTask:
+    whole: LocalTask = task(network, Adam(), rows=rows, steps=2, size=16, dtype=torch.float32)
+    return whole
+
+
+def depends_on_company(network: Network) -> bool:
+    """Whether a model has other bits when it trains beside others."""
+    engine = Stacked(network, windows(network), CPU)
+    whole = work(network, 70)
+    losses = engine.train(whole)
+    different = False
+    for first, end in ((0, 1), (63, 64), (7, 9), (1, 9), (3, 17), (2, 18), (5, 37)):
+        some = slice(first, end)
+        fewer = work(network, 70).select(some)
+        same = torch.equal(engine.train(fewer), losses[some])
+        different |= not same or not torch.equal(fewer.rows, whole.rows[some])
+    return different
+
+
+@pytest.mark.parametrize("model", [*MODELS, Convolutional()], ids=lambda model: model.name)
+def test_no_model_depends_on_its_company(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
+    monkeypatch.setattr(stack_sizes, "SIZES", (2, 8))  # because tracing takes long
+    assert not depends_on_company(model.network(SHAPE))
+
+
+def test_a_grouped_convolution_trains_row_by_row(caplog: pytest.LogCaptureFixture) -> None:
+    inputs = [torch.zeros(1, 16, 6, 3), torch.zeros(1, 16, 2)]
+    with caplog.at_level("INFO"):
+        sizes = stack_sizes.comparable(Convolutional().network(SHAPE), (2, 8, 16), inputs, None)
+    assert sizes == (1,)
+    assert "one row after the other" in caplog.text
+
+
+class Products:
+    """PyTorch's batched products as a processor could round them: batches of some size otherwise,
+    or their last product."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, size: int, last: bool = False):
+        self.size, self.last = size, last
+        for name in ("bmm", "baddbmm"):
+            monkeypatch.setattr(torch, name, self.rounding(getattr(torch, name)))
+
+    def rounding(self, product: Any) -> Any:
+        def rounded(*factors: Tensor, out: Tensor | None = None) -> Tensor:
+            found: Tensor = product(*factors) if out is None else product(*factors, out=out)
+            if len(found) == self.size:
+                found[-1 if self.last else slice(None)] *= 1 + 2**-22
+            return found
+
+        return rounded
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("size", [11, *stack_sizes.SIZES])
+def test_a_processor_may_round_stacks_of_a_size_otherwise(
+    monkeypatch: pytest.MonkeyPatch, size: int, last: bool
+) -> None:
+    Products(monkeypatch, size, last)
+    assert not depends_on_company(SMALL)
+    if size in stack_sizes.SIZES:
+        # The comparison is what notices it.
+        monkeypatch.setattr(stack_sizes, "comparable", lambda network, sizes, *_: sizes)
+        assert depends_on_company(SMALL)
+
+
+def test_traced_passes_are_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = ModuleNetwork.forward_pass
+
+    def rounded(self: ModuleNetwork, rows: Tensor, *inputs: Tensor, features: bool = False) -> Any:
+        forecasts, kept = forward(self, rows, *inputs, features=features)
+        return forecasts * (1 + 2**-22 * (len(rows) == 8)), kept
+
+    monkeypatch.setattr(ModuleNetwork, "forward_pass", rounded)
+    network = Mlp(hidden=(6,), dropout=0.3).network(SHAPE)
+    inputs = [torch.zeros(1, 16, *sizes) for sizes in ((6, 3), (2,), (6,))]
+    assert stack_sizes.comparable(network, (2, 16), inputs, None) == (2, 16)
+    assert stack_sizes.comparable(network, (2, 8, 16), inputs, None) == (1,)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 16, 17, 40])
+def test_stacks_hold_every_row_once(rows: int) -> None:
+    stacks = list(stack_sizes.split(rows, (2, 8, 16)))
+    assert [i for some, _ in stacks for i in range(rows)[some]] == list(range(rows))
+    for some, size in stacks:
+        held = some.stop - some.start
+        assert size == next(least for least in (2, 8, 16) if least >= held)
+    assert len(stacks) == -(-rows // 16)
+    assert [size for _, size in stack_sizes.split(3, stack_sizes.ROW_BY_ROW)] == [1, 1, 1]
+
+
+def test_stacks_of_large_models_are_small() -> None:
+    assert stack_sizes.sizes_for(97) == stack_sizes.SIZES
+    assert stack_sizes.sizes_for(60_276) == (2, 8, 16)
+    assert stack_sizes.sizes_for(11_000_000) == (2,)
