@@ -15,7 +15,7 @@ from plfl.config.study import Study
 if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
 
-    from plfl.experiments.audit import Progress
+    from plfl.data.meters.exports import Progress
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """What `add_subparsers` returns."""

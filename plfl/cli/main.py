@@ -11,7 +11,6 @@ from plfl import __version__
 from plfl.base.errors import PlflError
 from plfl.base.text import Visible
 from plfl.cli import (
-    audit,
     cells,
     claims,
     compare,
@@ -22,6 +21,7 @@ from plfl.cli import (
     init,
     methods,
     publish,
+    replaced,
     report,
     run,
     scarcity,
@@ -34,9 +34,10 @@ from plfl.plugins import trust
 
 SUBCOMMANDS = (
     *(init, cells, study, run, data, forecast, export),
-    *(claims, compare, audit, scarcity),
+    *(claims, compare, scarcity),
     *(report, publish, track, ui, deploy),
     *(methods, schema),
+    replaced,
 )
 """In the order of `plfl --help`."""
 

@@ -1,4 +1,4 @@
-"""The rows of the page about the tables that `plfl audit` and `plfl scarcity` make."""
+"""The rows of the page about the table that `plfl scarcity` makes."""
 
 from __future__ import annotations
 
@@ -13,26 +13,12 @@ from plfl.config.study import Study
 from plfl.report.clients import score
 from plfl.report.extras import EXTRAS, extras
 from plfl.report.rendering import drawing
-from plfl.results import audit, scarcity
-from plfl.results.labels import spaced
+from plfl.results import scarcity
 from plfl.results.provenance import own_table
-from plfl.results.records import MODELS
 from plfl.results.tables import Tables
 
-MARKS = {"audit.csv": audit.mark, "scarcity.csv": scarcity.mark}
+MARKS = {"scarcity.csv": scarcity.mark}
 """For each of the `EXTRAS`, the function that computes what its column `study` must hold."""
-
-
-@dataclass(frozen=True)
-class Walk:
-    """One table of the audit."""
-
-    title: str
-    state: str
-    optimisers: str
-    schemes: list[str]
-    rows: list[tuple[str, list[str]]]
-    """What was changed; local and global MASE of each sharing scheme, then the bytes of each."""
 
 
 @dataclass(frozen=True)
@@ -63,26 +49,6 @@ def described(study: Study, extra: dict[str, pd.DataFrame | None]) -> dict[str, 
         ).format(Path(name).stem, study.name)
         for name, table in extra.items()
     }
-
-
-def walks_of(table: pd.DataFrame | None) -> list[Walk]:
-    """The results of `plfl audit`: one table per walk, state and pair of optimisers."""
-    if table is None:
-        return []
-    walks = []
-    titles = {str(walk): title for walk, title in audit.TITLES.items()}
-    for keys, part in table.groupby(["walk", "state", *audit.PAIR], sort=False):
-        walk, state, *pair = map(str, keys)
-        schemes = part["sharing"].unique().tolist()
-        rows = []
-        for switch, row in part.groupby("switch", sort=False):
-            by_model = row.set_index(["sharing", "model"])
-            shown = by_model["mase"].map(score).mask(by_model["diverged"], "diverged")
-            scores = [str(shown[scheme, model]) for scheme in schemes for model in MODELS]
-            traffic = [spaced(by_model["bytes"][scheme, "local"]) for scheme in schemes]
-            rows.append((str(switch), [*scores, *traffic]))
-        walks.append(Walk(titles[walk], state, audit.pair_label(*pair), schemes, rows))
-    return walks
 
 
 def scarcity_of(study: Study, table: pd.DataFrame | None, figures: Path) -> Scarcity | None:

@@ -1,4 +1,4 @@
-"""The tables that the page shows only when they exist: `plfl audit` and `plfl scarcity` make them.
+"""The table that the page shows only when it exists: `plfl scarcity` makes it.
 
 This module imports little, because the workflow lists these files each time it starts.
 """
@@ -6,7 +6,6 @@ This module imports little, because the workflow lists these files each time it 
 from pathlib import Path
 
 EXTRAS = {
-    "audit.csv": "effect of each deviation of the authors' code from the paper",
     "scarcity.csv": "scores by weeks of training history",
 }
 """What each of them contains."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,8 @@ from plfl.report.figures.style import (
 )
 from plfl.report.page import source_of
 from plfl.report.rendering import drawing, templates
-from plfl.results.labels import baseline_label, method_label
-from plfl.results.overview import BEST, EFFECTS, INTERVALS, Overview
+from plfl.results.labels import baseline_label, client_label, method_label, server_label
+from plfl.results.overview import BEST, EFFECTS, INTERVALS, Overview, along
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import fitting
 
@@ -41,8 +42,8 @@ STEM = "overview"
 CAPTION = (
     "Test MASE of the best cell of each variant, sharing scheme and method, chosen on validation:"
     " mean over clients and seeds of the clients' local models. Error bars are 95 % bootstrap"
-    " intervals over clients. The dashed line is the best baseline that sends no data, chosen on"
-    " validation."
+    " intervals over clients. Grey lines are baselines, chosen on validation: the best one that"
+    " sends no data (dashed), and the best one on the raw data of all clients (dotted)."
 )
 FILES = {
     BEST: "the best cell of each variant, state, sharing scheme and method",
@@ -71,14 +72,13 @@ def illustrate(results: Path, figures: Path) -> list[Path]:
 def draw(overview: Overview) -> Figure:
     """The MASE along the axis with most values; a panel for each state and place on other axes."""
     study, best = overview.study, overview.best
-    along = max(study.axes, key=lambda axis: len(axis.choices))
-    others = {axis.column: axis.short for axis in study.axes if axis is not along}
+    axis, others = along(study)
     groups = list(best.groupby(["state", *others], sort=False))[:MOST]
     columns = min(3, len(groups))
     rows = -(-len(groups) // columns)
     figure, axes = panels(rows, columns, (PAGE, 2.2 * rows + 0.5), sharey=True)
     for panel, (place, part) in zip(axes.flat, groups, strict=False):
-        _lines(panel, along, part)
+        _lines(panel, axis, part)
         titles = [
             str(place[0]),
             *(f"{short}={v}" for short, v in zip(others.values(), place[1:], strict=True)),
@@ -101,9 +101,9 @@ def draw(overview: Overview) -> Figure:
     return figure
 
 
-def _lines(panel: Panel, along: Axis, part: pd.DataFrame) -> None:
-    labels = list(along.choices)
-    numbers = [value for value in along.choices.values() if _is_number(value)]
+def _lines(panel: Panel, axis: Axis, part: pd.DataFrame) -> None:
+    labels = list(axis.choices)
+    numbers = [value for value in axis.choices.values() if _is_number(value)]
     numeric = len(numbers) == len(labels)
     where: dict[str, float] = dict(
         zip(labels, numbers if numeric else map(float, range(len(labels))), strict=True)
@@ -114,7 +114,7 @@ def _lines(panel: Panel, along: Axis, part: pd.DataFrame) -> None:
     step = span / max(1, len(kinds))  # so that the marks do not cover each other
     several = len({method for (_, method), _ in kinds}) > 1
     for i, ((sharing, method), line) in enumerate(kinds):
-        x = line[along.column].map(where) + step * (i - (len(kinds) - 1) / 2)
+        x = line[axis.column].map(where) + step * (i - (len(kinds) - 1) / 2)
         ends = np.abs(line[["low", "high"]].to_numpy(float).T - line["mase"].to_numpy(float))
         panel.errorbar(
             x,
@@ -126,20 +126,23 @@ def _lines(panel: Panel, along: Axis, part: pd.DataFrame) -> None:
             capsize=1.5,
             **colour(i),
         )
-    pooled = part["method"].map(lambda name: name in _POOLED)
-    of_baselines = part[(part["sharing"] == BASELINE) & ~pooled].dropna(subset="validation_mase")
-    if len(of_baselines):
-        chosen = of_baselines.loc[
-            of_baselines.groupby(along.column, sort=False)["validation_mase"].idxmin()
-        ]
-        look: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": "--", "zorder": 1}
-        panel.plot(chosen[along.column].map(where), chosen["mase"], label="best baseline", **look)
+    of_baselines = part[part["sharing"] == BASELINE].dropna(subset="validation_mase")
+    pooled = of_baselines["method"].isin(_POOLED)
+    for label, rows, dashes in (
+        ("best baseline", of_baselines[~pooled], "--"),
+        ("best baseline on pooled data", of_baselines[pooled], ":"),
+    ):
+        best = rows.groupby(axis.column, sort=False)["validation_mase"].idxmin()
+        chosen = rows.loc[best]
+        look: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": dashes, "zorder": 1}
+        if len(chosen):
+            panel.plot(chosen[axis.column].map(where), chosen["mase"], label=label, **look)
     if numeric and min(numbers) > 0 and max(numbers) / min(numbers) > 20:
         panel.set_xscale("log")
     rotated = not numeric and max(map(len, labels)) * len(labels) > 30
     panel.set_xticks(list(where.values()), labels, rotation=60 if rotated else 0)
     panel.minorticks_off()
-    panel.set_xlabel(along.key)
+    panel.set_xlabel(axis.key)
 
 
 def _is_number(value: object) -> bool:
@@ -160,6 +163,7 @@ class Row:
     validation: str
     mase: str
     interval: str
+    megabytes: str
     of_intervals: list[str]
     """Scores of the intervals that are forecast, in the order of `_of_intervals`."""
 
@@ -204,6 +208,9 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 links={label: _link(results / label, out) for label in overview.about["variants"]},
                 picture=drawing(figures / f"{STEM}.svg", CAPTION),
                 caption=CAPTION,
+                along=along(overview.study)[0],
+                others=list(along(overview.study)[1]),
+                scores=list(_scores(overview)),
                 best=[_row(overview.study, row) for row in overview.best.to_dict("records")],
                 of_intervals=_of_intervals(overview.best),
                 effects=[
@@ -243,12 +250,34 @@ def _row(study: Study, row: dict[Any, Any]) -> Row:
         score(row["validation_mase"]),
         "diverged" if lost and not is_baseline else score(row["mase"], row["std"]),
         "" if pd.isna(row["low"]) else f"{row['low']:.3f} to {row['high']:.3f}",
+        "" if pd.isna(row["bytes"]) else f"{row['bytes'] / 1e6:,.3g}",
         [
             "" if pd.isna(row[column]) else f"{row[column]:.3f}"
             for column in row
             if INTERVALS.fullmatch(str(column))
         ],
     )
+
+
+def _scores(overview: Overview) -> Iterator[tuple[list[str], list[str]]]:
+    """The rows of the table of all scores: what is scored, then its score at each value."""
+    axis, others = along(overview.study)
+    table = overview.scores
+    keys = [name for name in table if name not in ("value", "mase", "std")]
+    for _, part in table.groupby(keys, sort=False):
+        about = part.iloc[0]
+        place = [str(about[column]) for column in [*others, "state", "sharing"]]
+        scored = part.set_index("value").reindex(list(axis.choices))
+        texts = [score(*pair) for pair in scored[["mase", "std"]].to_numpy(float)]
+        yield place + _algorithms(about), texts
+
+
+def _algorithms(row: pd.Series[Any]) -> list[str]:
+    """Labels of the method, both optimisers and the model of a row; of a baseline its name."""
+    if row["sharing"] == BASELINE:
+        return [baseline_label(row["method"]), "", "", ""]
+    optimisers = client_label(row["client_opt"]), server_label(row["server_opt"])
+    return [method_label(row["method"]), *optimisers, row["model"]]
 
 
 def _of_intervals(best: pd.DataFrame) -> list[str]:

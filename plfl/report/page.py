@@ -19,7 +19,7 @@ from plfl.base.files import atomic
 from plfl.config.study import Cell, Study
 from plfl.report.chart_data import chart_data
 from plfl.report.clients import HEIGHT, LEFT, MOST, WIDTH, baseline_mase, clients_shown, load, score
-from plfl.report.extra_tables import described, extra_tables, scarcity_of, walks_of
+from plfl.report.extra_tables import described, extra_tables, scarcity_of
 from plfl.report.forest import forest, left_out
 from plfl.report.grid import choices, grid
 from plfl.report.intervals import MARGINS, SCORES, intervals, shares, sorted_by
@@ -94,7 +94,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
             chart_data=Markup(chart_data(tables)),
             scripts=_scripts(),
             empty=[figure.name for figure in drawn if not figure.drawings],
-            audit=walks_of(extra.get("audit.csv")),
             scarcity=scarcity_of(tables.study, extra.get("scarcity.csv"), figures),
             files={
                 name: (quote(Path(os.path.relpath(results / name, out.parent)).as_posix()), content)

@@ -27,6 +27,7 @@ from plfl import __version__
 from plfl.base.errors import ResultsError
 from plfl.base.files import atomic
 from plfl.baselines import BASELINE
+from plfl.config.axes import Axis
 from plfl.config.study import FORMAT, Study
 from plfl.results.records import CELL, MODELS, Model, read_about, read_table, write_csv
 from plfl.results.scores import Scores, scores
@@ -161,7 +162,8 @@ def best_cells(variant: Variant) -> pd.DataFrame:
     Columns: `variant` and the axes; `state`, `sharing`, `method`, `model`; `cell`, its name without
     the seed; `mase`, its test MASE, mean over clients and seeds, with a 95 % bootstrap interval
     `low`, `high` over clients and `std`, the standard deviation over seeds; `validation_mase`,
-    `seeds`, `clients`; if intervals are forecast, the means of their test scores over clients and
+    `seeds`, `clients`; `bytes` that cross between all clients and the server in a training, in both
+    directions; if intervals are forecast, the means of their test scores over clients and
     seeds, such as `coverage_90`. In the rows of baselines, `sharing` and `model` are `baseline`,
     and `method` is the baseline. Scores are NaN if every combination diverged.
     """
@@ -176,7 +178,9 @@ def best_cells(variant: Variant) -> pd.DataFrame:
                 k = of_state.best(of_state.where(sharing=sharing, method=method))
                 if k is not None:
                     row |= _scored(of_state, k)
-                    row |= _of_intervals(_summarised(variant.tables, model, row["cell"]))
+                    summarised = _summarised(variant.tables, model, row["cell"])
+                    row["bytes"] = (summarised["bytes_down"] + summarised["bytes_up"]).mean()
+                    row |= _of_intervals(summarised)
                 rows.append(row)
     for means in variant.tables.baseline_scores.reset_index().to_dict("records"):
         state, name = means["state"], means["baseline"]
@@ -184,7 +188,7 @@ def best_cells(variant: Variant) -> pd.DataFrame:
         scored = {"mase": means["mase_mean"], "validation_mase": means["validation_mase"]}
         table = variant.tables.baselines
         here = (table["state"] == state) & (table["baseline"] == name) & (table["split"] == "test")
-        scored |= _of_intervals(table[here])
+        scored |= {"bytes": table.loc[here, "bytes"].sum()} | _of_intervals(table[here])
         rows.append(row | scored | {"cell": f"{state}-{BASELINE}-{name}"})
     return pd.DataFrame([_columns(variant) | row for row in rows])
 
@@ -300,6 +304,12 @@ def comparable(one: Tables, other: Tables, state: str) -> bool:
     return len(both) > 0 and np.allclose(both[f"{column}_x"], both[f"{column}_y"], rtol=1e-6)
 
 
+def along(study: Study) -> tuple[Axis, dict[str, str]]:
+    """The axis with most values, along which scores are shown, and the others: column to name."""
+    longest = max(study.axes, key=lambda axis: len(axis.choices))
+    return longest, {axis.column: axis.short for axis in study.axes if axis is not longest}
+
+
 @dataclass(frozen=True)
 class Overview:
     """The joined tables in the results folder of a study with further axes.
@@ -328,6 +338,34 @@ class Overview:
     def effects(self) -> pd.DataFrame:
         """See `effects`."""
         return self.table(EFFECTS)
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Test MASE at the last round of every combination of the grid and of every baseline along
+        the axis with most values.
+
+        Columns: the other axes, the state and the combination, `model`, `value` (on that axis);
+        `mase` and `std`, mean and standard deviation over seeds of the mean over clients; NaN if a
+        seed diverged. Where clients train alone, methods and models that repeat are left out.
+        """
+        table = self.table("summary.csv")
+        table = table[table["chosen"] == "last"]
+        axis, others = along(self.study)
+        grids = {label: v.combinations for label, v in self.study.variants.items()}
+        names = ["sharing", "method", "client_opt", "server_opt"]
+
+        def repeated(row: pd.Series[Any]) -> bool:
+            grid, combination = grids[row["variant"]], tuple(row[names])
+            if row["sharing"] == BASELINE:
+                return False
+            alone = grid.trains_alone(row["sharing"], row["method"]) and row["model"] == "global"
+            return alone or grid.repeats(*combination)
+
+        table = table[~table.apply(repeated, axis=1)].rename(columns={axis.column: "value"})
+        keys = [*others, "state", *names, "model", "value"]
+        of_seeds = table.groupby(keys, sort=False)["mase_mean"]
+        found = of_seeds.agg(mase=lambda mase: mase.mean(skipna=False), std="std")
+        return found.reset_index()
 
     def table(self, name: str) -> pd.DataFrame:
         """A table that puts the variants side by side, by the name of its file."""

@@ -12,9 +12,11 @@ import pytest
 import yaml
 
 from plfl.cli import main as cli
+from plfl.cli import replaced
+from plfl.config.study import Study
 from tests.test_workflow import write_meters
 
-NAMES = [command.__name__.rpartition(".")[2] for command in cli.SUBCOMMANDS]
+NAMES = [c.__name__.rpartition(".")[2] for c in cli.SUBCOMMANDS if c is not replaced]
 CELL = "all-P2-fedopt-adam-fedavg-10"
 
 
@@ -36,6 +38,18 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_a_command_it_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([]) == 2
     assert "run a study in this folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", replaced.REPLACED)
+def test_a_command_that_was_replaced_names_studies_that_exist(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([name, "my.yaml"]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    files = re.findall(r"plfl study (\S+\.yaml)", said)
+    assert files
+    for file in files:
+        assert Study.load(file).axes
 
 
 def test_cells_says_what_will_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

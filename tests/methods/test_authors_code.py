@@ -1,5 +1,6 @@
 """The audit of the paper's program: the facts of its code, and the way back to the algorithm."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 import torch
 
 from plfl.base.errors import ConfigError
+from plfl.config.algorithms import ServerOpts
+from plfl.config.study import Study
 from plfl.experiments.train import train
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods.authors_code import AuthorsCode
@@ -77,6 +80,19 @@ def test_one_gradient_of_a_round_is_all_that_adam_takes_from_the_server() -> Non
     assert not np.array_equal(local(code["P1"]), local(code["P3"]))
     assert not np.array_equal(local(real["P1"]), local(real["P3"]))
     assert distance(code) < 0.05
+
+
+def test_the_study_of_its_differences_removes_one_after_another() -> None:
+    steps = list(Study.load("config/authors-steps.yaml").variants.values())
+    own = [step.hyperparameters.method.authors_code.model_dump() for step in steps]
+    servers = [step.hyperparameters.server_opt for step in steps]
+    assert own[0] == AuthorsCode().model_dump()
+    assert {name: own[-1][name] for name in CORRECTED} == CORRECTED
+    assert servers[-1] == ServerOpts()
+    for i, (a, b) in enumerate(itertools.pairwise(own)):
+        changed = {name for name in a if a[name] != b[name]}
+        assert len(changed) == (i < len(CORRECTED))
+        assert (servers[i] != servers[i + 1]) == (i >= len(CORRECTED))
 
 
 def test_the_second_moment_of_adamams_never_falls_below_nine() -> None:

@@ -16,11 +16,9 @@ from plfl.base.errors import ResultsError
 from plfl.config.study import Study
 from plfl.report import clients as clients_shown
 from plfl.report import figures, page
-from plfl.report.extras import extras
 from plfl.report.figures import available
 from plfl.report.opening import sentences
-from plfl.results import audit, scarcity
-from plfl.results import provenance as marks
+from plfl.results import scarcity
 from plfl.results.claims import verdicts
 from plfl.results.findings import findings
 from plfl.results.labels import baseline_label, client_label, server_label
@@ -636,40 +634,6 @@ def test_figures_without_content_are_left_out(tmp_path: Path) -> None:
     assert "ASHRAE" not in parsed.text
 
 
-def _audited(folder: Path, *readings: str, **of: Any) -> None:
-    """An audit of the tiny study, with `of` over its configuration."""
-    rows = [
-        {"walk": walk, "step": step, "switch": switch, "state": "CA"}
-        | {"client_opt": "adam", "server_opt": "fedavg"}
-        | {"sharing": split, "model": model, "mase": mase, "diverged": mase is None}
-        | {"bytes": 482208.0}
-        for walk in ("algorithm", "data")
-        for step, (switch, mase) in enumerate([("<as it was>", 1.25), ("one thing less", None)])
-        for split in ("P1", "P2", "P3")
-        for model in ("local", "global")
-    ]
-    mark = audit.mark(Study.parse(fake_results.TINY | of, "audited"), readings)
-    pd.DataFrame(rows).assign(study=mark).to_csv(folder / "audit.csv", index=False)
-
-
-def test_an_audit_is_shown_when_there_is_one(tmp_path: Path) -> None:
-    out = _write(tmp_path, fake_results.TINY)
-    assert extras(out.parent) == []
-    _audited(out.parent)
-    assert extras(out.parent) == [out.parent / "audit.csv"]
-    page.write(out.parent, tmp_path / "figures", out)
-    parsed = Page(out.read_text(encoding="utf-8"))
-    walks = [table for caption, table in parsed.captioned if "CA, Adam + FedAvg (sample" in caption]
-    assert len(walks) == 2
-    assert walks[0][0] == [
-        "Change", "P1, local", "P1, global", "P2, local", "P2, global", "P3, local", "P3, global",
-        "P1, B", "P2, B", "P3, B",
-    ]  # fmt: skip
-    assert walks[0][1] == ["<as it was>", *["1.250"] * 6, *["482\u202f208"] * 3]
-    assert walks[1][2][:3] == ["one thing less", "diverged", "diverged"]
-    assert {"#audit", "audit.csv"} <= {link["href"] for link in parsed.all("a")}
-
-
 SCARCE = {
     "P1": [0.9, 0.9],
     "P2": [0.5, 0.7],
@@ -725,45 +689,15 @@ def test_the_figure_of_short_histories_is_drawn_anew_only_where_it_is_gone(tmp_p
     assert 'id="scarcity-clip"' in out.read_text(encoding="utf-8")
 
 
-def test_tables_of_another_study_are_left_out_and_told_of(tmp_path: Path) -> None:
+def test_a_table_of_another_study_is_left_out_and_told_of(tmp_path: Path) -> None:
     out = _write(tmp_path, fake_results.TINY)
-    _audited(out.parent, data=fake_results.TINY["data"] | {"sample": {"seed": 1}})
     _scarce(out.parent)
     table = pd.read_csv(out.parent / "scarcity.csv").drop(columns="study")  # an older plfl's
     table.to_csv(out.parent / "scarcity.csv", index=False)
     page.write(out.parent, tmp_path / "figures", out)
     parsed = Page(out.read_text(encoding="utf-8"))
-    assert not {"audit", "scarcity"} & {section.get("id") for section in parsed.all("section")}
-    assert parsed.text.count("not shown because it belongs to another study") == 2
-    for name in ("audit", "scarcity"):
-        assert f"run plfl {name} tiny.yaml to make it again" in parsed.text
-        assert out.parent / f"{name}.csv" in extras(out.parent)
-
-
-def test_an_audit_of_other_readings_is_left_out(tmp_path: Path) -> None:
-    data = {"source": "meters", "states": ["CA"], "clients": 2}
-    out = _write(tmp_path, fake_results.TINY | {"data": data})
-    for readings, shown in (("0f" * 32, True), ("f0" * 32, False)):
-        _audited(out.parent, readings, data=data)
-        page.write(out.parent, tmp_path / "figures", out)
-        assert ('id="audit"' in out.read_text(encoding="utf-8")) == shown
-
-
-def test_a_digest_that_looks_like_a_number_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(marks, "digest", lambda *parts: "0012345678901e23")
-    out = _write(tmp_path, fake_results.TINY)
-    _audited(out.parent)
-    page.write(out.parent, tmp_path / "figures", out)
-    assert 'id="audit"' in out.read_text(encoding="utf-8")
-
-
-def test_a_damaged_audit_is_named(tmp_path: Path) -> None:
-    out = _write(tmp_path, fake_results.TINY)
-    (out.parent / "audit.csv").write_text("")
-    with pytest.raises(ResultsError, match=r"audit\.csv: cannot be read"):
-        page.write(out.parent, tmp_path / "figures", out)
+    assert "scarcity" not in {section.get("id") for section in parsed.all("section")}
+    assert "run plfl scarcity tiny.yaml to make it again" in parsed.text
 
 
 def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:

@@ -76,14 +76,13 @@ def test_best_cells_are_those_of_each_variant(gathered: Study) -> None:
         columns = ["variant", "state", "sharing", "method", "model"]
         (row,) = best.set_index(columns).loc[[keys]].to_dict("records")
         assert row["cell"] == str(cell).rpartition("-")[0]
-        scores = [
-            tables.records(["mase"], model="local", split="test", round=4, seed=seed, **axes)
-            for seed in (1, 2)
-            for axes in [{"state": state, "sharing": "P2", "method": "scaffold"}]
-            for axes in [axes | {"client_opt": cell.client_opt}]
-        ]
-        assert row["mase"] == pytest.approx(np.mean(pd.concat(scores)["mase"]), rel=1e-5)
+        own = {"state": state, "sharing": "P2", "method": "scaffold", "model": "local"}
+        own |= {"client_opt": cell.client_opt}
+        scores = tables.records(["mase"], split="test", round=4, **own)["mase"]
+        assert row["mase"] == pytest.approx(scores.mean(), rel=1e-5)
         assert row["low"] <= row["mase"] <= row["high"]
+        traffic = tables.records(["bytes_down", "bytes_up"], split="train", **own)
+        assert row["bytes"] == traffic.to_numpy().sum() / 2  # two seeds
         assert (row["federation.batch_size"], row["model.*"]) == ("8", "gru")
     # Without a server, methods are one training, and so are local and global models.
     alone = best[(best["sharing"] == "P3") & (best["variant"] == label)]
@@ -115,6 +114,27 @@ def test_best_cells_have_the_scores_of_their_intervals(
     page.write(study.results, study.figures, study.results / "index.html")
     written = (study.results / "index.html").read_text("utf-8")
     assert ">CRPS</th>" in written and ">Coverage, 90 %</th>" in written
+
+
+def test_all_scores_stand_along_the_axis_with_most_values(gathered: Study) -> None:
+    table = Overview(gathered.results).scores
+    label = "batch_size=16,model=gru"
+    own = pd.read_csv(gathered.variants[label].results / "summary.csv")
+    own = own[(own["chosen"] == "last") & (own["state"] == "CA") & (own["sharing"] == "P2")]
+    for (method, client_opt, model), part in own.groupby(["method", "client_opt", "model"]):
+        here = (table["model.*"] == "gru") & (table["value"] == "16") & (table["state"] == "CA")
+        here &= (table["sharing"] == "P2") & (table["model"] == model)
+        here &= (table["method"] == method) & (table["client_opt"] == client_opt)
+        (row,) = table[here].to_dict("records")
+        assert row["mase"] == pytest.approx(part["mase_mean"].mean())
+        assert row["std"] == pytest.approx(part["mase_mean"].std())
+    # Without a server, methods are one training, and so are local and global models.
+    alone = table[table["sharing"] == "P3"]
+    assert set(alone["model"]) == {"local"}
+    assert set(alone["method"]) == {"fedopt"}
+    assert "lightgbm" in set(table["method"])
+    text = (gathered.results / "index.html").read_text(encoding="utf-8")
+    assert text.split('id="scores"')[1].count("<tr>") == 1 + len(table) / 2
 
 
 def test_an_effect_is_the_mean_difference_of_the_best_cells(gathered: Study) -> None:

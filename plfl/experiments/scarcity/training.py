@@ -16,7 +16,7 @@ from plfl.config.search import Candidate
 from plfl.config.sections import Calibration, Tuning
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import WEEK, Dataset
-from plfl.experiments.audit import Load, Progress
+from plfl.data.meters.exports import Progress
 from plfl.experiments.scarcity import baselines
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer
@@ -28,6 +28,7 @@ from plfl.results.scarcity import CALIBRATED, CENTRALISED, in_weeks
 from plfl.training import batches, schedule
 from plfl.training.task import Average, LocalTask
 
+Load = Callable[[Study, str], Dataset]
 WEEKS = (1, 2, 4, 8, 16, 40)
 """Histories of the study; 40 weeks are nearly all of the training set of a year."""
 
