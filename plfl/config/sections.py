@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from plfl.base.errors import did_you_mean
 from plfl.config import source_rules
@@ -411,6 +411,14 @@ class Windows(Section):
         return sum(transform.width(self.horizons) for transform in self.context)
 
 
+def _listed(patterns: Any) -> Any:
+    return [patterns] if isinstance(patterns, str) else patterns
+
+
+Patterns = Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])]
+"""Patterns of the names of parameters; a single one needs no list."""
+
+
 class Scheme(Section):
     """A way of sharing in which clients take part without training in the rounds."""
 
@@ -420,7 +428,7 @@ class Scheme(Section):
     adapts it (`fine_tuning`: after steps of its own). Each client is late once. `raw`: clients send
     their raw data; one model is trained on the windows of all, with as many steps as all of them
     take, and every client receives it."""
-    share: list[str] = ["*"]
+    share: Patterns = ["*"]
     """Patterns of the shared parameters, as of other schemes."""
     turns: int = Field(4, ge=2)
     """With `late`: groups of clients, which are late in turn."""

@@ -41,6 +41,7 @@ from plfl.config.sections import (
     Data,
     Federation,
     Grid,
+    Patterns,
     Scarcity,
     Scheme,
     Tracking,
@@ -101,7 +102,7 @@ class Study(Section):
     windows: Windows = Windows()
     task: ChosenTask = Field(default_factory=task_rules.find(task_rules.DEFAULT))
     model: ChosenModel = Field(default_factory=find(DEFAULT))
-    sharing: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")], list[str] | Scheme] = (
+    sharing: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")], Scheme | Patterns] = (
         PAPER_SCHEMES
     )
     """Sharing schemes: patterns of the names of the parameters that go through the server; all

@@ -33,6 +33,7 @@ from pydantic import Field
 
 from plfl.base.errors import ConfigError
 from plfl.config.messages import allowed
+from plfl.config.sections import Patterns
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method
 from plfl.methods.clusters import ClusterState, check_count, k_means, mean_of
@@ -67,7 +68,7 @@ class FedAC(Method):
     """Strength μ of the pull towards the cluster's model (no default in the source)."""
     lam: float = Field(0.25, ge=0)
     """Strength λ of the embedding's pull towards the common one (no default in the source)."""
-    embedding: list[str] = Field(["body"])
+    embedding: Patterns = Field(["body"])
     """Name patterns of the parameters of the embedding φ; only shared ones count."""
     refresh: int = Field(1, ge=1)
     """Rounds from one fit of the components to the next (no default in the source)."""

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from plfl.base.errors import PlflError
 from plfl.base.files import sha256
 from plfl.config.messages import allowed
+from plfl.config.sections import Patterns
 from plfl.layout import WindowShape
 from plfl.models import Model
 from plfl.plugins import import_file
@@ -25,6 +26,24 @@ def given(shape: WindowShape) -> dict[str, int]:
     return sizes
 
 
+def _takes(forward: Any, arguments: int) -> bool:
+    """Whether it is a function that can be called with so many arguments."""
+    try:
+        inspect.signature(forward).bind(*range(arguments))
+    except TypeError:
+        return False
+    return True
+
+
+def _without_context(found: type[nn.Module]) -> type[nn.Module]:
+    """The class, with a `forward` that takes an empty context and leaves it out."""
+
+    def forward(self: nn.Module, sequence: Tensor, context: Tensor) -> Any:
+        return found.forward(self, sequence)
+
+    return type(found.__name__, (found,), {"forward": forward, "__module__": found.__module__})
+
+
 class OwnModule(Model):
     """A class of a Python file, which is called with `inputs`, `look_back`, `context`, `arguments`
     and, if there are several, the number of `outputs`."""
@@ -35,7 +54,7 @@ class OwnModule(Model):
     """File and class: `mine.py:Net`. The path is relative to the working directory."""
     arguments: dict[str, Any] = Field({})
     """Further arguments of the class."""
-    head: list[str] = Field([])
+    head: Patterns = Field([])
     """Patterns of the parameters in the group `head`. Empty: those of the last layer."""
 
     @property
@@ -79,6 +98,9 @@ class OwnModule(Model):
                 "model.arguments, or the arguments of __init__"
             ) from None
         module: nn.Module = found(**sizes, **self.arguments)
+        forward = getattr(module, "forward", None)
+        if shape.context == 0 and not _takes(forward, 2) and _takes(forward, 1):
+            module.__class__ = _without_context(type(module))
         return module
 
     def _class(self) -> Any:

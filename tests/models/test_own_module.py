@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from plfl.base.errors import ConfigError
 from plfl.config.study import Study
@@ -38,6 +39,33 @@ def test_arguments_and_groups(tmp_path: Path) -> None:
     assert other.layout.shapes["read.weight"] == (7, 12)
     assert other.parameters(["body"]) == ["out.weight", "out.bias"]
     assert Study.parse(other.model_dump(mode="json"), "again") == other
+
+
+ALONE = GOOD.replace("sequence, context)", "sequence)")
+
+
+def test_a_module_may_read_the_sequence_alone(tmp_path: Path) -> None:
+    built = []
+    for content in (GOOD, ALONE):
+        own = study(tmp_path, content)
+        built.append(own.model.build(own.window_shape))
+    built[1].load_state_dict(built[0].state_dict())
+    sequence, context = torch.rand(3, 12, 1), torch.empty(3, 0)
+    assert torch.equal(built[1](sequence, context), built[0](sequence, context))
+
+
+def test_a_module_must_read_a_context_that_there_is(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(ALONE, encoding="utf-8")
+    windows = {"context": [{"name": "calendar"}]}
+    model = {"module": f"{tmp_path}/mine.py:Net"}
+    with pytest.raises(ConfigError, match="context"):
+        Study.parse({"data": {"source": "sample"}, "windows": windows, "model": model}, "here")
+
+
+def test_a_single_pattern_needs_no_list(tmp_path: Path) -> None:
+    assert study(tmp_path, head="read.*").parameters(["body"]) == ["out.weight", "out.bias"]
+    shared = Study.parse({"sharing": {"mine": "body"}, "grid": {"sharing": ["mine"]}}, "here")
+    assert shared.sharing["mine"] == ["body"]
 
 
 def test_another_content_is_another_training(tmp_path: Path) -> None:
