@@ -51,6 +51,7 @@ class Cohort:
         per_client = (asked.constant, asked.step_offset, asked.term)
         return (
             f.client_opt,
+            f.moments.mode == "reset",
             *map(_by_value, same),
             *(values is not None for values in per_client),
             asked.offset_first,

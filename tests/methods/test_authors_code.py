@@ -95,6 +95,16 @@ def test_the_study_of_its_differences_removes_one_after_another() -> None:
         assert (servers[i] != servers[i + 1]) == (i >= len(CORRECTED))
 
 
+def test_it_trains_beside_methods_that_keep_no_moments() -> None:
+    grid = {"client_opt": ["adam"], "server_opt": ["fedavg"], "sharing": ["P1"]}
+    loaded = {"authors_code": {"iterate": "loaded"}}  # the same number of steps
+    study = tiny.study(grid=grid | {"method": ["authors_code", "fedopt"]}, method=loaded)
+    for cell, result in train(study, study.cells, DATASET).items():
+        alone = tiny.study(grid=grid | {"method": [cell.method]}, method=loaded)
+        (own,) = train(alone, alone.cells, DATASET).values()
+        np.testing.assert_array_equal(local(result.records), local(own.records))
+
+
 def test_the_second_moment_of_adamams_never_falls_below_nine() -> None:
     *_, last = trajectory(AdamAMS(beta1=0.5, beta2=0.9), FedAdam(), AuthorsCode(), rounds=2)
     assert (last.moments["vmax"] >= 9).all()
