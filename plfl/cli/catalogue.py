@@ -18,6 +18,17 @@ from plfl.optimizers import client as clients
 from plfl.optimizers import server as servers
 from plfl.plugins.registry import Algorithm, Section
 
+MAIN = ("fedopt", "fedprox", "scaffold", "ditto", "fine_tuning", "knn_per")
+"""The methods to start with; `fedopt` with the server optimiser `fedavg` is FedAvg."""
+HEADINGS = {
+    "main": "methods to start with",
+    "reproduction": "reproductions of other published methods",
+    "plug-in": "methods from plug-ins",
+    "server_opt": "server optimisers",
+    "client_opt": "client optimisers",
+    "calibration": "after the last round",
+}
+"""What `plfl methods` prints above each group, in the order of the groups."""
 ROOMS = {"method": methods, "server_opt": servers, "client_opt": clients}
 FLOATS = (
     "Floats per client, counted on the channel with the default parameters; each has "
@@ -26,17 +37,32 @@ FLOATS = (
 
 
 def entries() -> list[dict[str, Any]]:
-    """One entry per algorithm: `axis`, `name`, `origin`, `citation`, `about`, `parameters`.
+    """An entry per algorithm: `axis`, `name`, `group`, `origin`, `citation`, `about`, `parameters`.
 
-    A parameter has a `default` and a `meaning`. A method also has `accepts` (the optimisers it
-    accepts), `simulation_only` (why it cannot be deployed) and `floats` (the sizes of its messages,
-    see `plfl.experiments.message_sizes.Sizes`). The last entry is calibration, which follows the
-    last round.
+    They are sorted by group (see `HEADINGS`). A parameter has a `default` and a `meaning`. A method
+    also has `accepts` (the optimisers it accepts), `simulation_only` (why it cannot be deployed)
+    and `floats` (the sizes of its messages, see `plfl.experiments.message_sizes.Sizes`).
     """
     listed = [
         _entry(axis, cls) for axis, package in ROOMS.items() for cls in package.available().values()
     ]
-    return [*listed, _calibration()]
+    listed.append(_calibration())
+    groups = list(HEADINGS)
+    return sorted(listed, key=lambda entry: (groups.index(entry["group"]), _rank(entry["name"])))
+
+
+def _group(axis: str, cls: type[Algorithm]) -> str:
+    """The group of an algorithm, one of `HEADINGS`."""
+    if axis != "method":
+        return axis
+    if plugins.of(cls):
+        return "plug-in"
+    return "main" if cls.name in MAIN else "reproduction"
+
+
+def _rank(name: str) -> int:
+    """Places the main methods in their own order; all others stay in that of their names."""
+    return MAIN.index(name) if name in MAIN else len(MAIN)
 
 
 def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
@@ -44,6 +70,7 @@ def _entry(axis: str, cls: type[Algorithm]) -> dict[str, Any]:
     return {
         "axis": axis,
         "name": cls.name,
+        "group": _group(axis, cls),
         "origin": plugin.origin if (plugin := plugins.of(cls)) else "plfl",
         "citation": _citation(sys.modules[cls.__module__]),
         "about": _first_paragraph(cls),
@@ -59,6 +86,7 @@ def _calibration() -> dict[str, Any]:
     return {
         "axis": "calibration",
         "name": "calibration",
+        "group": "calibration",
         "origin": "plfl",
         "citation": _citation(calibration),
         "about": _first_paragraph(calibration.calibrate),
@@ -120,8 +148,12 @@ def as_text(study: Study | None = None) -> str:
     """All entries as text, and what the plug-ins of a study and of installed packages contain."""
     active = plugins.active(study.plugins if study else [])
     added = [f"{plugin.origin}: {', '.join(plugin.contents.values())}" for plugin in active]
-    lines = []
+    lines: list[str] = []
+    group = ""
     for entry in entries():
+        if entry["group"] != group:
+            group = entry["group"]
+            lines += ["", HEADINGS[group].upper()]
         origin = "" if entry["origin"] == "plfl" else f", from {entry['origin']}"
         lines += ["", f"{entry['name']} ({entry['axis']}{origin})", f"  {entry['citation']}"]
         lines.append(f"  {entry['about']}")

@@ -39,8 +39,19 @@ def of() -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def test_every_algorithm_is_listed_once() -> None:
-    assert [(entry["axis"], entry["name"]) for entry in entries()] == LISTED
+    assert sorted((entry["axis"], entry["name"]) for entry in entries()) == sorted(LISTED)
     assert {("method", "scaffold"), ("server_opt", "slowmo"), ("client_opt", "sgdm")} < set(EVERY)
+
+
+def test_the_main_methods_come_first_and_then_each_group_by_name() -> None:
+    listed = entries()
+    assert tuple(entry["name"] for entry in listed[: len(catalogue.MAIN)]) == catalogue.MAIN
+    names: dict[str, list[str]] = {}
+    for entry in listed:
+        names.setdefault(entry["group"], []).append(entry["name"])
+    assert list(names) == [group for group in catalogue.HEADINGS if group in names]
+    assert all(found == sorted(found) for group, found in names.items() if group != "main")
+    assert {"apfl", "moon"} < set(names["reproduction"])
 
 
 @pytest.mark.parametrize("key", LISTED, ids="-".join)
