@@ -29,7 +29,7 @@ from plfl.base.files import atomic
 from plfl.baselines import BASELINE
 from plfl.config.axes import Axis
 from plfl.config.study import FORMAT, Study
-from plfl.results.records import CELL, MODELS, Model, read_about, read_table, write_csv
+from plfl.results.records import CELL, MODELS, REMEDY, Model, read_about, read_table, write_csv
 from plfl.results.scores import Scores, scores
 from plfl.results.statistics import Comparison, holm, interval, sign_flips
 from plfl.results.tables import Tables, fitting
@@ -377,7 +377,7 @@ class Overview:
         try:
             return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=text)  # type: ignore[arg-type]
         except (OSError, ValueError) as error:
-            raise ResultsError(f"{path}: cannot be read ({error}); run the study again") from None
+            raise ResultsError(f"{path}: cannot be read ({error}); {REMEDY}") from None
 
 
 def is_overview(folder: Path) -> bool:

@@ -66,6 +66,9 @@ DAMAGE = (
     pa.ArrowException,
 )
 """Exceptions that reading a damaged table can raise."""
+REMEDY = "delete it and run the study again"
+"""The remedy for a file of the results. One that stays is not made again, as it is newer than the
+files that it is made from."""
 _DIGEST = b"plfl.cell"
 GROUP = 1 << 17
 """Minimum number of rows per row group of a joined table. Readers of few cells read few groups, and
@@ -172,14 +175,15 @@ def join_tables(
     Raises:
         ResultsError: a table is missing or damaged.
     """
-    schema = pa.unify_schemas([_schema(path) for path in paths], promote_options="permissive")
+    schemas = [schema(path).remove_metadata() for path in paths]
+    joined = pa.unify_schemas(schemas, promote_options="permissive")
     options = {"compression": "zstd", "write_page_checksum": True}
-    with atomic(out) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
+    with atomic(out) as temporary, pq.ParquetWriter(temporary, joined, **options) as writer:
         for group in _groups(paths):
             show(group)
-            whole = group.reindex(columns=schema.names)
+            whole = group.reindex(columns=joined.names)
             writer.write_table(
-                pa.Table.from_pandas(whole, schema, preserve_index=False),
+                pa.Table.from_pandas(whole, joined, preserve_index=False),
                 row_group_size=max(1, len(group)),
             )
 
@@ -195,15 +199,20 @@ def _groups(paths: Sequence[Path]) -> Iterator[pd.DataFrame]:
         yield pd.concat(waiting, ignore_index=True)
 
 
-def _schema(path: Path) -> pa.Schema:
+def schema(path: Path) -> pa.Schema:
+    """The columns of a table that `write_table` wrote.
+
+    Raises:
+        ResultsError: the table is missing or damaged.
+    """
     try:
-        return pq.read_schema(path).remove_metadata()
+        return pq.read_schema(path)
     except DAMAGE as error:
         raise _unreadable(path, error) from None
 
 
 def _unreadable(path: Path, error: Exception) -> ResultsError:
-    return ResultsError(f"{path}: cannot be read ({error}); delete it and run the study again")
+    return ResultsError(f"{path}: cannot be read ({error}); {REMEDY}")
 
 
 def cell_digest(path: Path) -> str | None:
@@ -233,7 +242,7 @@ def read_about(folder: Path) -> dict[str, Any]:
             "below results/ that has one"
         ) from None
     except DAMAGE as error:
-        raise ResultsError(f"{path}: is damaged ({error}); run the study again") from None
+        raise ResultsError(f"{path}: is damaged ({error}); {REMEDY}") from None
     if made_by != FORMAT:
         raise ResultsError(
             f"{path}: has configuration format {made_by}, but this plfl ({__version__}) reads "

@@ -18,7 +18,7 @@ from plfl import __version__, baselines
 from plfl.base.errors import ConfigError, ResultsError
 from plfl.config.study import Cell, Study
 from plfl.results.labels import client_label, method_label, server_label
-from plfl.results.records import CELL, DAMAGE, Model, read_about, read_table
+from plfl.results.records import CELL, DAMAGE, REMEDY, Model, read_about, read_table
 
 log = logging.getLogger(__name__)
 
@@ -262,6 +262,11 @@ class Tables:
     def _rows(self, name: str, columns: list[str], equal: dict[str, object]) -> pd.DataFrame:
         filters = [(column, "==", value) for column, value in equal.items()] or None
         path = self._file(name)
+        if lacking := [c for c in [*columns, *equal] if c not in self._columns(name)]:
+            raise ResultsError(
+                f"{path}: has no column {', '.join(lacking)}; it may be from another version of "
+                f"plfl; {REMEDY}"
+            )
         with _readable(path):
             return pd.read_parquet(
                 path, columns=columns, filters=filters, page_checksum_verification=True
@@ -382,7 +387,7 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        raise ResultsError(f"{path}: cannot be read ({error}); run the study again") from None
+        raise ResultsError(f"{path}: cannot be read ({error}); {REMEDY}") from None
 
 
 @contextmanager

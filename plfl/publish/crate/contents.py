@@ -24,7 +24,8 @@ from plfl.report.extras import EXTRAS
 from plfl.report.make import figures_of, make
 from plfl.report.page import FILES
 from plfl.results.overview import study_of
-from plfl.results.records import read_about
+from plfl.results.records import read_about, schema
+from plfl.results.tables import Tables
 
 SUMS = "SHA256SUMS"
 CONFIGURATION = "study.yaml"
@@ -123,6 +124,7 @@ def gather(
     places = [results / label for label in about.get("variants", [])] or [results]
     for place in places:
         _require(place, _tables(place))
+        _ = Tables(place).summary  # refuses a damaged one
     _require(results, ["index.html"])
     figures, private = figures_of(results, study), study.data.source == "meters" and not data
     kinds = ["*.csv", "*.parquet", "study.json"]
@@ -220,7 +222,7 @@ def _copy(path: Path, to: Path, without_rows: bool) -> None:
     to.parent.mkdir(parents=True, exist_ok=True)
     if without_rows:
         with atomic(to) as temporary:
-            pq.write_table(pq.read_schema(path).empty_table(), temporary)
+            pq.write_table(schema(path).empty_table(), temporary)
     else:
         shutil.copyfile(path, to)
 

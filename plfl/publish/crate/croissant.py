@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from plfl.base.files import atomic
 from plfl.publish.crate import origins
 from plfl.publish.crate.citation import Citation
 from plfl.publish.crate.contents import Entry, Published, Source, entries, media_type
+from plfl.results.records import schema
 
 NAME = "croissant.json"
 _TERMS = (
@@ -132,7 +132,7 @@ def _records(entry: Entry) -> dict[str, Any]:
             "dataType": _type(column.type),
             "source": {"fileObject": {"@id": entry.name}, "extract": {"column": column.name}},
         }
-        for column in pq.read_schema(entry.path)
+        for column in schema(entry.path)
     ]
     return {
         "@type": "cr:RecordSet",

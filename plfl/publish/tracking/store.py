@@ -59,6 +59,7 @@ MOST_NOTE = 20_000
 PATIENCE = 20.0
 """Seconds to wait for a database that another process has locked, as MLflow itself does."""
 
+_REBUILD = "remove it and log the study again (plfl track); the tables contain everything"
 _STUDY = "plfl.study"
 _SUBJECT = "plfl.name"
 """The cell or baseline of a run. It is not its hash: cells that share one training share a hash."""
@@ -120,7 +121,6 @@ def check(results: Path) -> Path:
             version, or is locked by another process.
     """
     database = results / DATABASE
-    remedy = "remove it and log the study again (plfl track); the tables contain everything"
     if not database.exists():
         raise ResultsError(f"{database}: is missing; log the study first (plfl track)")
     try:
@@ -130,7 +130,7 @@ def check(results: Path) -> Path:
     except sqlite3.Error as error:
         if _is_busy(error):
             raise _locked(database) from None
-        raise ResultsError(f"{database}: is not an MLflow database ({error}); {remedy}") from None
+        raise ResultsError(f"{database}: is not an MLflow database ({error}); {_REBUILD}") from None
     schemas = ScriptDirectory(str(Path(mlflow.__file__).parent / "store" / "db_migrations"))
     if revisions == schemas.get_heads():
         return database
@@ -139,10 +139,10 @@ def check(results: Path) -> Path:
     except CommandError:
         known = None
     if known is not None and not known:
-        raise ResultsError(f"{database}: is not a complete MLflow database; {remedy}")
+        raise ResultsError(f"{database}: is not a complete MLflow database; {_REBUILD}")
     raise ResultsError(
         f"{database}: was written by {'a newer' if known is None else 'an older'} MLflow than "
-        f"{mlflow.__version__}, which is installed; install the one that wrote it, or {remedy}"
+        f"{mlflow.__version__}, which is installed; install the one that wrote it, or {_REBUILD}"
     )
 
 
@@ -178,7 +178,8 @@ def _open(results: Path) -> MlflowClient:
 
 @contextmanager
 def _unlocked(database: Path) -> Iterator[None]:
-    """Raise ResultsError if another process has locked the database or the disk is full."""
+    """Raise ResultsError if another process has locked the database, it is damaged, or the disk is
+    full."""
     try:
         yield
     except (sqlite3.Error, SQLAlchemyError, MlflowException) as error:
@@ -186,6 +187,9 @@ def _unlocked(database: Path) -> Iterator[None]:
             raise ResultsError(
                 f"{database}: the disk is full; free some space, then run again"
             ) from None
+        if "malformed" in str(error):
+            cause = str(error).splitlines()[0]  # then MLflow's query
+            raise ResultsError(f"{database}: is damaged ({cause}); {_REBUILD}") from None
         if not _is_busy(error) and "database is locked" not in str(error):
             raise
         raise _locked(database) from None

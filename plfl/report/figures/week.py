@@ -17,6 +17,7 @@ from plfl.report import intervals
 from plfl.report.figures.best_baseline import legend_labels
 from plfl.report.figures.style import COLOURS, PAGE, empty, fit, note, panels
 from plfl.results.labels import baseline_label
+from plfl.results.records import REMEDY
 from plfl.results.tables import Tables
 
 OUTPUTS = ("week",)
@@ -68,7 +69,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
         if week.empty:
             raise ResultsError(
                 f"{tables.folder / 'forecasts.parquet'}: has no rows for client {client} in cell "
-                f"{cell}; run the study again"
+                f"{cell}; {REMEDY}"
             )
         for column, look in _LINES.items():
             axis.plot(*_broken(week, column), **look)
@@ -128,7 +129,7 @@ def _of_baseline(tables: Tables, state: str, name: str, client: str) -> tuple[pd
     if week.empty:
         raise ResultsError(
             f"{tables.folder / 'baseline_forecasts.parquet'}: has no rows for client {client} and "
-            f"baseline {name}; run the study again"
+            f"baseline {name}; {REMEDY}"
         )
     mase = tables.baselines.set_index(["state", "baseline", "client", "split"])["mase"]
     score = f"test\N{NO-BREAK SPACE}MASE\N{NO-BREAK SPACE}{mase[state, name, client, 'test']:.2f}"

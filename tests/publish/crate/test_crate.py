@@ -307,6 +307,17 @@ def test_models_are_included_on_demand(
     assert files(tmp_path / "new") - files(crate) == {"models/CA-P2.safetensors"}
 
 
+@pytest.mark.parametrize("name", ["summary.csv", "forecasts.parquet", "records.parquet"])
+@pytest.mark.parametrize("size", [0, 200])
+def test_a_damaged_table_is_refused(
+    name: str, size: int, own: Path, cited: citation.Citation, tmp_path: Path
+) -> None:
+    (own / name).write_bytes((own / name).read_bytes()[:size])
+    with pytest.raises(ResultsError, match=rf"{name}: cannot be read .*; delete it"):
+        publish(own, tmp_path / "new", cited, DAY)
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize("name", ["summary.csv", "forecasts.parquet", "index.html"])
 def test_an_unfinished_study_is_refused(
     name: str, own: Path, cited: citation.Citation, tmp_path: Path

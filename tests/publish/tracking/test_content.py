@@ -326,7 +326,7 @@ def test_sample_data_is_called_so(tmp_path, meters):
 def test_missing_and_damaged_tables_are_named(tmp_path, name):
     fake_results.write(tmp_path, TINY)
     (tmp_path / name).write_bytes(b"\xff\x00 not a table")
-    with pytest.raises(ResultsError, match=rf"{name}: cannot be read .* run the study again"):
+    with pytest.raises(ResultsError, match=rf"{name}: cannot be read .*; delete it and run"):
         logged(tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(ResultsError, match=rf"{name}: the file is missing"):

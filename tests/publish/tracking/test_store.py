@@ -197,6 +197,20 @@ def test_a_database_that_is_gone_is_made_anew_from_the_tables(results):
     assert content(results) == whole
 
 
+def test_a_damaged_database_is_named(results):
+    path = results / "mlflow.db"
+    whole = path.read_bytes()
+    with closing(sqlite3.connect(path)) as link:
+        (size,) = link.execute("PRAGMA page_size").fetchone()
+        asked = "SELECT rootpage FROM sqlite_master WHERE name = 'params'"
+        page = link.execute(asked).fetchone()[0] - 1
+    holed = whole[: size * page] + bytes(size) + whole[size * (page + 1) :]
+    for damaged in (b"", whole[: len(whole) // 2], holed):
+        path.write_bytes(damaged)
+        with pytest.raises(ResultsError, match=r"mlflow\.db: is .*; remove it and log the study"):
+            track(results)
+
+
 def test_a_study_that_was_deleted_in_the_browser_returns(results):
     client = store.connect(results / "mlflow.db")
     client.delete_experiment(experiment(results).experiment_id)
