@@ -20,7 +20,8 @@ from plfl.config.sections import Data, Grid, Tuning
 from plfl.plugins.registry import Section
 
 OF_DATA = ("data", "windows", "task")
-"""Blocks that determine the datasets of the clients and the baselines on them."""
+"""Blocks of the configuration that decide what the clients' datasets contain, and what the
+baselines predict on them."""
 FIXED = {
     "name": "names the results of the whole study",
     "grid": "lists its axes itself; write its keys directly under `grid`",
@@ -44,16 +45,18 @@ class Axis:
     """A key of the study with the values that it takes."""
 
     key: str
-    """Its dotted path, such as `federation.participation`."""
+    """The dotted path of the key, such as `federation.participation`."""
     short: str
-    """Its name in the names of variants, such as `participation`."""
+    """The short form that stands in the names of variants, such as `participation`."""
     choices: dict[str, Any]
     """What the key is set to, by label."""
 
     @property
     def column(self) -> str:
-        """Its column in tables, such as `federation.participation`, or `model.*` for a whole block:
-        tables have a column `model` already."""
+        """The name of its column in tables, such as `federation.participation`.
+
+        For a whole block it is `model.*`, because tables already have a column `model`.
+        """
         return self.key if "." in self.key else f"{self.key}.*"
 
     @property
@@ -63,7 +66,7 @@ class Axis:
 
 
 def axes(grid: Grid, data: Data) -> list[Axis]:
-    """The axes of a grid without `problems`, in its order, and the origins if there are several."""
+    """The axes of a grid that has no `problems`, in its order. Several origins are an axis, too."""
     further = dict(grid.model_extra or {})
     if len(data.cuts) > 1:
         further["data.origins"] = {str(cut): [str(cut)] for cut in data.cuts}
@@ -81,10 +84,7 @@ def short_names(keys: Iterable[str]) -> list[str]:
 
 
 def variants(chosen: Sequence[Axis]) -> dict[str, dict[str, str]]:
-    """The label of every variant, such as `participation=0.1,model=mlp`, with its place.
-
-    The place names the label of each axis by its key.
-    """
+    """The label of every variant with its place: the label on each axis, by the key of the axis."""
     keys = [axis.key for axis in chosen]
     places = [
         dict(zip(keys, labels, strict=True))
@@ -94,14 +94,16 @@ def variants(chosen: Sequence[Axis]) -> dict[str, dict[str, str]]:
 
 
 def text(place: Mapping[str, str], chosen: Sequence[Axis]) -> str:
-    """A place on some of the axes as it stands in names: `participation=0.1,model=mlp`."""
+    """A place on some of the axes as text, as in names: `participation=0.1,model=mlp`."""
     return ",".join(f"{axis.short}={place[axis.key]}" for axis in chosen if axis.key in place)
 
 
 def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict[str, Any]:
-    """The configuration of a `study` with the values of the axes at a place, and without axes.
+    """The configuration of a variant: that of `study` with the values of the axes at a place, and
+    without axes.
 
-    It has only the keys that are set: those of a model that an axis replaces are no keys of others.
+    Where an axis replaces a model, the keys of the replaced model are dropped, because the new one
+    may not have them.
     """
     whole = study.model_dump(mode="json", exclude_unset=True)
     for axis in chosen:
@@ -119,8 +121,8 @@ def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict
 
 
 def problems(grid: Grid, tuning: Tuning, study: type[Section]) -> dict[str, list[str]]:
-    """Why further keys of a grid are no axes of a `study`, by key: they are no keys of it, cannot
-    vary, or have values without a label.
+    """Why dotted keys of a grid cannot be axes of a `study`, by key: the study has no such key, it
+    cannot vary, or a value has no label.
 
     The values themselves are checked in the variants.
     """

@@ -62,7 +62,7 @@ def of_grid(grid: Grid, schemes: Iterable[str]) -> Iterator[str]:
 
 
 def of_combinations(grid: Grid, refused: Refused) -> Iterator[str]:
-    """Report methods with optimisers that do not work with them, unless these are skipped."""
+    """Report methods that cannot train with an optimiser, unless `grid.refused` skips them."""
     if grid.refused == "error":
         for (method, *optimisers), reason in refused.items():
             yield f"grid: {method} does not work with {' and '.join(optimisers)}: {reason}"
@@ -76,7 +76,7 @@ def of_combinations(grid: Grid, refused: Refused) -> Iterator[str]:
 
 
 def of_schemes(grid: Grid, unshareable: Mapping[tuple[str, str], str]) -> Iterator[str]:
-    """Report methods with sharing schemes that do not work with them, unless these are skipped."""
+    """Report methods that cannot train with a sharing scheme, unless `grid.refused` skips them."""
     if grid.refused == "error":
         for (method, scheme), reason in unshareable.items():
             yield (
@@ -289,7 +289,7 @@ def of_windows(windows: Windows) -> Iterator[str]:
 def of_history(
     in_history: bool, data: Data, task: TaskRules, federation: Federation, tuning: Tuning
 ) -> Iterator[str]:
-    """Report what cannot be chosen within the history of a client, and origins without one."""
+    """Report keys that contradict `windows.history`, `data.origins` or tuned numbers of rounds."""
     yield from duplicates("data.origins", data.cuts)
     if data.rules.examples != "loads" and (data.cuts or data.federations):
         key = "origins" if data.cuts else "federations"
@@ -315,7 +315,7 @@ def of_history(
 def of_joining(
     schemes: Mapping[str, Scheme], data: Data, windows: Windows, federation: Federation
 ) -> Iterator[str]:
-    """Report schemes of sharing, and several federations, that do not work with other keys."""
+    """Report sharing schemes and divisions into federations that contradict other keys."""
     apart = [f"sharing.{name}" for name in schemes]
     apart += ["data.federations"] if data.federations else []
     for key, value in federation.simulation if apart else ():
@@ -433,7 +433,7 @@ def of_methods(
 
 
 def of_rates(algorithms: Iterable[tuple[str, Algorithm]], federation: Federation) -> Iterator[str]:
-    """Report algorithms that need a constant rate of the local steps where it is not."""
+    """Report algorithms that need a constant learning rate of the local steps where it varies."""
     for kind, algorithm in algorithms:
         reads = isinstance(algorithm, MethodRules | ServerOpt) and algorithm.reads_rate
         if reads and not federation.has_constant_rate:

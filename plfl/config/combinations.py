@@ -51,7 +51,7 @@ class Combinations:
         return reasons
 
     def _tried(self, names: tuple[str, str, str]) -> list[Candidate]:
-        """The `candidates` of a combination of these algorithms that has a server."""
+        """The candidates of these three algorithms, if clients train with a server."""
         untuned = self._untuned(*names, alone=False)
         try:
             return search.candidates(untuned, self.tuning.search, self.tuning.trials)
@@ -88,7 +88,10 @@ class Combinations:
         return self.shares_nothing(sharing) and not ignores
 
     def repeats(self, sharing: str, method: str, client_opt: str, server_opt: str) -> bool:
-        """Whether a combination trains the same as an earlier one, as happens without a server."""
+        """Whether a combination trains exactly as an earlier one does.
+
+        Without a server, for example, all ServerOpts train the same.
+        """
         if not self.trains_alone(sharing, method):
             return False
         same = (

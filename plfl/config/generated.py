@@ -42,7 +42,7 @@ GUIDES = {
     "hyperparameters.client_opt": "By local optimiser.",
     "hyperparameters.server_opt": "By server optimiser.",
 }
-"""What is said of each key that names one of several blocks."""
+"""The sentence on each key that selects one of several blocks by a `name`."""
 
 
 def generated() -> dict[str, str]:
@@ -141,7 +141,7 @@ def _shown(model: str) -> str:
 
 
 def _example(cls: type[Section]) -> Section:
-    """A block with its defaults, and without a value of the keys that a study has to give."""
+    """A block as an object with its defaults; required keys are None."""
     required = [key for key, field in cls.model_fields.items() if field.is_required()]
     return cls.model_construct(**dict.fromkeys(required))
 
@@ -152,7 +152,7 @@ def _heading(path: str, about: str) -> str:
 
 
 def _cells(block: Section, key: str) -> tuple[str, str]:
-    """A row about a key: the key with its default and what is allowed, and the meaning."""
+    """The row of a key without its owners: the key with its default, and its meaning."""
     prop = type(block).model_json_schema()["properties"][key]
     default = block.model_dump(mode="json")[key]
     meaning = _text(prop.get("description", ""))
@@ -176,7 +176,8 @@ def _table(titles: list[str], rows: Iterable[Iterable[str]]) -> str:
 def _allowed(prop: dict[str, Any], type_is_known: bool) -> str:
     """What a JSON schema allows, in a few words.
 
-    It leaves out null, whose meaning each key tells, and lower bounds of 0 and 1 alone.
+    It leaves out null, which the meaning of each key explains, and lower bounds of 0 and 1, which
+    go without saying.
     """
     if "enum" in prop:
         return ", ".join(f"`{value}`" for value in prop["enum"])

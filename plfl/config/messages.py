@@ -23,7 +23,7 @@ RENAMED = {
 """Keys of earlier versions, and their present names."""
 
 UNKNOWN = "unknown_key"
-"""Type of an error whose message begins with the rest of the path."""
+"""Type of a pydantic error whose message begins with the last part of the path."""
 UNKNOWN_KEY = "unknown_key_of_named_block"
 """Type of an error whose message follows the path of an unknown key."""
 

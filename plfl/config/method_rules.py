@@ -44,14 +44,14 @@ class MethodRules(Algorithm):
     """Whether the method has an effect even if the sharing scheme shares nothing."""
 
     no_proximal: ClassVar[str | None] = None
-    """Why it does not work with a proximal ClientOpt; None: it does."""
+    """Why it cannot be combined with a proximal ClientOpt; None if it can."""
 
     own_server: ClassVar[str | None] = None
-    """What its server does instead of a step of the ServerOpt, which then has to be `fedavg`; None:
-    any ServerOpt may step."""
+    """What the server of the method does instead of a step of the ServerOpt. The ServerOpt has to
+    be `fedavg` then. None if any ServerOpt may take the step."""
     server_lr: ClassVar[str | None] = None
-    """With `own_server`, the symbol of what the lr of `fedavg` means to it; None: nothing, so that
-    it has to be 1."""
+    """The symbol of the quantity that the learning rate of `fedavg` stands for, if the method has
+    an `own_server`. None if it has no meaning; it has to be 1 then."""
 
     def refuses(self, client_opt: ClientOpt, server_opt: ServerOpt) -> str | None:
         """Why the method does not work with these optimisers; None if it does."""
@@ -65,42 +65,46 @@ class MethodRules(Algorithm):
         return None
 
     def unshareable(self, shared: NDArray[np.bool_], layout: ParameterLayout) -> str | None:
-        """Why the method does not work with this sharing scheme; None if it does.
+        """Why the method cannot be combined with this sharing scheme; None if it can.
 
         `shared` is the mask (P,) of the shared parameters, of which there is at least one.
         """
         return None
 
     own_steps: ClassVar[bool] = False
-    """Whether it arranges the local steps itself (`TrainInstructions.routine`)."""
+    """Whether the method takes the local steps in a routine of its own
+    (`TrainInstructions.routine`)."""
     reads_features: ClassVar[bool] = False
-    """Whether its loss looks into the model: at hidden states of the LSTM or of the MLP."""
+    """Whether its loss reads hidden states of the model: of the LSTM or of the MLP."""
     only_task: ClassVar[str | None] = None
-    """The one task that it is defined for; None: any."""
+    """The only task for which it is defined; None if it is for any task."""
     has_teacher: ClassVar[bool] = False
-    """Whether it mixes the outputs of a teacher into the targets."""
+    """Whether it mixes a teacher's outputs into the targets."""
 
     selects: ClassVar[bool] = False
-    """Whether it decides itself who takes part in a round (`Method.strata`, `Method.select`)."""
+    """Whether the method, not the round, chooses the participants (`Method.strata`,
+    `Method.select`)."""
 
     reads_rate: ClassVar[bool] = False
-    """Whether it computes with the rate of the local steps, which must then be constant."""
+    """Whether its equations contain the learning rate of the local steps, which must be constant
+    then."""
 
     no_calibration: ClassVar[str | None] = None
     """Why a client that joins late cannot train its personal part before its first round
     (`plfl deploy client --calibrate`); None: it can."""
 
     has_own_model: ClassVar[bool] = False
-    """Whether clients forecast with another model than the one that they send (`Method.scored`)."""
+    """Whether clients forecast with another model than the one that they train for the server
+    (`Method.scored`)."""
 
     adapts: ClassVar[bool] = False
-    """Whether clients adapt the models that they forecast with (`Method.adapt`)."""
+    """Whether clients train a model further before they forecast with it (`Method.adapt`)."""
 
     mixes: ClassVar[bool] = False
-    """Whether clients forecast with something other than a model (`Method.mixed`)."""
+    """Whether the forecasts do not come from a model alone (`Method.mixed`)."""
 
     def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> Iterator[str]:
-        """Why the method cannot train this model, or with these settings; nothing if it can."""
+        """Why the method cannot train this model, or with these settings; empty if it can."""
         averages = federation.ema is not None
         if self.only_task not in (None, task.name):
             yield (
@@ -147,8 +151,10 @@ class MethodRules(Algorithm):
             )
 
     def in_rounds(self) -> MethodRules:
-        """The method that trains the same in the rounds, without what this one does before a client
-        forecasts; cells that agree in it train together."""
+        """The method without what it does before a client forecasts, such as fine-tuning.
+
+        Cells whose methods are equal in this form have the same rounds, and train together.
+        """
         return self
 
     @property

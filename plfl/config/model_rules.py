@@ -30,8 +30,8 @@ class ModelRules(Algorithm):
     """The rules of a model. `plfl.models.Model` adds what is trained."""
 
     features: ClassVar[tuple[str, ...]] = ()
-    """Features that a loss can compare: hidden states of the LSTM at all times (`states`), or what
-    the last layer reads (`penultimate`)."""
+    """The features of the model that a loss can compare: the hidden states of the LSTM at all times
+    (`states`), or the inputs of the last layer (`penultimate`)."""
 
     def layout(self, shape: WindowShape) -> ParameterLayout:
         """The parameters of a row, for windows of some shape."""
@@ -55,13 +55,15 @@ class ModelRules(Algorithm):
         raise NotImplementedError
 
     def operations(self, shape: WindowShape) -> int | None:
-        """Floating-point operations of a forward pass over one window; None: about as many as those
-        of the paper's model."""
+        """Floating-point operations of a forward pass over one window.
+
+        None: unknown, and taken to be those of the paper's model.
+        """
         return None
 
     @property
     def kernel_form(self) -> KernelForm | None:
-        """The model in the terms of the fused engine's kernel; None if that does not know it."""
+        """The model as the fused engine's kernel describes it; None if that cannot train it."""
         return None
 
     @property

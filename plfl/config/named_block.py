@@ -1,4 +1,4 @@
-"""Blocks of a configuration that name what they configure, such as `model` and `task`."""
+"""Blocks that select a class by their key `name`, such as `model` and `task`."""
 
 from collections.abc import Callable, Iterable, Mapping
 

@@ -15,7 +15,7 @@ PACKAGE = "plfl.data.sources"
 
 @dataclass(frozen=True)
 class Origin:
-    """What data are, where they come from, and under which licence."""
+    """The origin of data: what they are, where they come from, and under which licence."""
 
     label: str
     """In a few words, as shown on the page and in MLflow."""
@@ -35,14 +35,15 @@ class SourceRules(Algorithm):
     """The rules of a source. `plfl.data.sources.Source` adds what is fetched and read."""
 
     examples: ClassVar[str] = "loads"
-    """What it gives, in one word. A task names what it needs in the same way."""
+    """The kind of its examples, in one word. A task names the kind that it needs in the same way.
+    """
     origin: ClassVar[Origin]
     """What the data are."""
     blocks: ClassVar[Mapping[str, type[Section]]] = {}
     """Blocks of keys that a source of a plug-in adds to `data`, by name. Sources that share a block
     name the same class."""
     simulation_only: ClassVar[str | None] = None
-    """Why its data cannot be those of deployed clients (`plfl.deploy`); None if they can."""
+    """Why deployed clients cannot have such data (`plfl.deploy`); None if they can."""
 
 
 def available() -> dict[str, type[SourceRules]]:

@@ -266,7 +266,7 @@ class Study(Section):
 
     @cached_property
     def variants(self) -> dict[str, Self]:
-        """The studies that the axes span, by label, such as `participation=0.1,model=mlp`.
+        """The variants of the study, by label, such as `participation=0.1,model=mlp`.
 
         A study without axes is its own only variant, with an empty label.
         """
@@ -279,10 +279,10 @@ class Study(Section):
 
     @cached_property
     def inputs(self) -> dict[str, str]:
-        """Which datasets and baselines each variant reads: its labels on the axes of `data`,
-        `windows` and `task`.
+        """The part of a variant's label that decides its datasets and baselines: its labels on the
+        axes of `data`, `windows` and `task`.
 
-        Variants with the same text read the same ones; empty without such axes.
+        Variants with the same text read the same files. It is empty without such axes.
         """
         of_data = [axis.key for axis in self.axes if axis.is_of_data]
         return {
@@ -335,7 +335,7 @@ class Study(Section):
         return self.model.layout(self.window_shape)
 
     def parameters(self, patterns: Iterable[str]) -> list[str]:
-        """Names of the model's parameters that any of the patterns means, in order."""
+        """Names of the model's parameters that match any of the patterns, in the model's order."""
         layout = self.layout
         meant = {name for pattern in patterns for name in layout.matching(pattern)}
         return [name for name in layout.names if name in meant]
@@ -360,18 +360,19 @@ class Study(Section):
 
     @property
     def lends(self) -> bool:
-        """Whether clients that join late get models of others with all that these know."""
+        """Whether clients that join late receive a model that was trained by other clients."""
         schemes = [self.schemes.get(name) for name in self.grid.sharing]
         return any(scheme is not None and scheme.join == "late" for scheme in schemes)
 
     @property
     def chooses_in_history(self) -> bool:
-        """Whether everything is chosen on a part of the history, see `windows.history`."""
+        """Whether choices are made on a part of the history, see `windows.history`."""
         return self.windows.history is not None or self.data.cut is not None
 
     @property
     def retrains(self) -> bool:
-        """Whether what was chosen is trained again: on all of the history, or for fewer rounds."""
+        """Whether the chosen candidate is trained again: on all of the history, or for fewer
+        rounds."""
         return self.chooses_in_history or bool(self.tuning.rounds)
 
     @cached_property

@@ -32,18 +32,19 @@ class TaskRules(Algorithm):
     """The rules of a task. `plfl.tasks.Task` adds what is computed."""
 
     examples: ClassVar[str] = "loads"
-    """What the source has to give, in one word (`SourceRules.examples`). It also names what is made
-    of the results (`plfl.report.reporting`)."""
+    """The kind of examples that the source has to give, in one word (`SourceRules.examples`). It
+    also selects how results are reported (`plfl.report.reporting`)."""
     own_loss: ClassVar[str | None] = None
-    """In words, the loss that replaces `federation.loss`; None if it trains with that loss."""
+    """The name in words of the task's own loss, which replaces `federation.loss`. None if the task
+    trains with `federation.loss`."""
     forecasts: ClassVar[bool] = True
-    """Whether its models forecast loads: the best ones are kept for `plfl forecast`, and MLflow
-    compares them."""
+    """Whether its models forecast loads. If so, the best ones are kept for `plfl forecast`, and
+    MLflow compares them."""
     common_windows: ClassVar[bool] = False
-    """Whether all clients' models are scored on the same windows, those of local models in the last
-    round only, because they take long."""
+    """Whether all clients' models are scored on the same windows. This takes long, so local models
+    are then scored in the last round only."""
     has_labels: ClassVar[bool] = False
-    """Whether its targets are labels, by which participants can be selected."""
+    """Whether its targets are class labels, which `federation.selection: data_aware` needs."""
     small: ClassVar[tuple[dict[str, Any], ...]] = tuple(
         {
             "data": {"source": "sample", "clients": 4},
@@ -52,8 +53,11 @@ class TaskRules(Algorithm):
         }
         for hidden, mlp in ((2, 3), (3, 3), (3, 5))
     )
-    """Studies with models of three sizes, on which the messages of methods are counted. The numbers
-    of parameters, in the body and besides, tell apart what the size of a message depends on."""
+    """Small studies with models of three sizes, in which the sizes of messages are measured.
+
+    The numbers of parameters in the body and elsewhere are such that the size of a message can be
+    attributed to them (`plfl.experiments.message_sizes`).
+    """
 
     def outputs(self, horizons: int) -> int:
         """O, how many numbers a model returns for a window with so many targets."""
@@ -71,7 +75,7 @@ class TaskRules(Algorithm):
         return iter(())
 
     def dealt(self, data: Data) -> dict[str, Any]:
-        """The settings by which examples are divided among clients after they are read."""
+        """The settings that decide how examples are divided among clients after they are read."""
         return {}
 
     def refuses_teacher(self, loss: str) -> str | None:
@@ -81,7 +85,7 @@ class TaskRules(Algorithm):
 
     @property
     def margins(self) -> Margins:
-        """Whose margins calibrate the intervals of a trained model."""
+        """Which margins the intervals of a trained model get, see `Margins`."""
         return "none"
 
     @property

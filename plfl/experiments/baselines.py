@@ -126,7 +126,7 @@ def raw_bytes(dataset: Dataset) -> list[int]:
 
 
 def _with_margins(dataset: Dataset, predict: Predict, task: Task) -> Predict:
-    """The baseline with intervals that fit the validation set of each client."""
+    """The baseline with margins of its intervals, from the validation set of each client."""
     windows, bands = [], []
     for i in range(len(dataset.clients)):
         starts = [dataset.starts(i, split) for split in SPLITS[1:]]

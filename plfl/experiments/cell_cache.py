@@ -71,7 +71,7 @@ class CellCache:
         return Files.of(self.folder, digest)
 
     def _seal(self, digest: str) -> Path:
-        """The file, written last, that vouches for the others."""
+        """The file that marks an entry as complete: written last, with digests of the others."""
         return self.folder / f"{digest}.sha256"
 
 

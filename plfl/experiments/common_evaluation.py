@@ -55,10 +55,12 @@ class CommonEvaluator:
 
 
 def distinct(rows: torch.Tensor) -> tuple[torch.Tensor, NDArray[np.int64]]:
-    """The different ones (k, P) among the models `rows` (N, P), and the number (N,) of each one's.
+    """The k different models (k, P) among the rows `rows` (N, P), and for each row the number (N,)
+    of its model.
 
     A model that the server sends to all clients is one row in memory. Otherwise only rows whose
-    bits have the same sum are compared. Sorting the rows would need several times their memory.
+    bits have the same sum are compared, because sorting the rows would need several times their
+    memory.
     """
     if rows.stride(0) == 0:
         return rows[:1], np.zeros(len(rows), np.int64)

@@ -28,13 +28,14 @@ class Evaluation:
     scores: pd.DataFrame
     """One row a `model`, `split` and `client`, in this order, with the scores of the task."""
     week: Callable[[], pd.DataFrame] = pd.DataFrame
-    """Makes a table of predictions for a part of every client's test set, see `Task.shown`. That
-    takes half as long as the scores, and only the last ones are looked at."""
+    """Makes a table of predictions for a part of every client's test set, see `Task.shown`. It is a
+    function because the table takes half as long as the scores, and only the last round's is used.
+    """
     errors: Callable[[], pd.DataFrame] = pd.DataFrame
     """Makes a table of the errors on the test set, one row a `model`, `client` and day, see
-    `Task.errors`. Only the last ones are kept."""
+    `Task.errors`. Only the last round's is used."""
     margins: Margins = field(default_factory=dict)
-    """Those of the intervals; empty without margins."""
+    """The margins that were added to the intervals, by model; empty without margins."""
 
 
 def agree(
@@ -130,7 +131,7 @@ class Evaluator:
         return pd.concat(shown, ignore_index=True)
 
     def margins(self, models: Models) -> Margins:
-        """The margins of `models`, which a forecast of them needs; empty without margins."""
+        """The margins of the intervals of `models`; empty without margins."""
         return {} if self.task.margins == "none" else self._margins(self._forecast(models))
 
     def _forecast(self, models: Models) -> dict[Model, Forecasts]:
@@ -148,7 +149,7 @@ class Evaluator:
         received: list[torch.Tensor] | None,
         channel: Channel | None,
     ) -> Evaluation:
-        """Scores of the outputs of both models of every client."""
+        """Scores of the outputs of both models, local and global, of every client."""
         found: dict[Model, Forecasts] = {"local": self._predictions(local)}
         if received is not None:
             found["global"] = self._predictions(received)

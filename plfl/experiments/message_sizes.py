@@ -71,7 +71,7 @@ class Sizes:
 
 @cache
 def sizes(method: str) -> Sizes | None:
-    """What a method sends with its default parameters; None if it takes no optimiser's defaults."""
+    """The sizes of a method's messages; None if it accepts no optimisers with their defaults."""
     pair = _accepted(method)
     if pair is None:
         return None
@@ -82,7 +82,7 @@ def sizes(method: str) -> Sizes | None:
 
 
 def _accepted(method: str) -> tuple[str, str] | None:
-    """The first ClientOpt and ServerOpt that a method makes sense with."""
+    """The first ClientOpt and ServerOpt that a method accepts."""
     algorithms = _study({}).hyperparameters
     return next(
         (
@@ -134,7 +134,7 @@ def _counted(
 
 
 def _as_terms(terms: NDArray[np.int64], counts: NDArray[np.float64]) -> str:
-    """The counts (3,) as whole multiples of the `terms` (3, 3), or the last where they are none."""
+    """The counts (3,) as whole multiples of the `terms` (3, 3), else the last count as a number."""
     if np.array_equal(terms[:, 0], terms[:, 1]):  # nothing but the LSTM goes through the channel
         terms = terms * np.array([1, 0, 1])
     found = np.linalg.lstsq(terms, counts, rcond=None)[0].round()

@@ -1,9 +1,9 @@
-"""The parts of a cell: federations of some clients, and whom their models are for.
+"""The parts of a cell: its federations, and the clients that each one's models are scored on.
 
-In most cells there is one part: all clients train together, for themselves. `data.federations`
-divides them into several federations. With a scheme of sharing by which clients join late, each
-part has the clients that join as a group; the others train for them. With one by which raw data are
-sent, one model is trained on the windows of all.
+Most cells have one part: all clients train together, and all are scored. `data.federations` divides
+the clients into several federations. In a sharing scheme with clients that join late, there is a
+part for each group of late clients: the others train, and the group is scored. In a scheme in which
+clients send their raw data, one model is trained on the windows of all.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from plfl.results.records import Models
 
 @dataclass(frozen=True)
 class Pooled(Dataset):
-    """The windows of all clients as those of a single one."""
+    """The windows of all clients, as if they were those of one client."""
 
     def starts(self, client: int, split: Split) -> NDArray[np.int64]:
         """Start rows of the windows of all clients in one split."""
@@ -63,11 +63,11 @@ class Plan:
     members: Examples
     """The clients that train."""
     scored: Examples
-    """The clients that forecast with what was trained."""
+    """The clients that are scored with the models of this part."""
     scheme: Scheme | None = None
-    """How those who are scored take part, if they do not train as members."""
+    """How the scored clients take part, if they do not train in the rounds; None if they do."""
     numbers: NDArray[np.int64] | None = None
-    """Their numbers among all clients; None: they are all."""
+    """The indices of the clients among all of the study; None if they are all."""
     _data: dict[int, tuple[ClientData, ClientData]] = field(default_factory=dict)
 
     @cached_property
@@ -76,7 +76,7 @@ class Plan:
         return self.trainer.evaluator_of(self.scored)
 
     def data(self, seed: int) -> tuple[ClientData, ClientData]:
-        """The data of the members and of those who forecast, with the random numbers of a seed."""
+        """The data of the members and of the scored clients, with the minibatches of a seed."""
         if seed not in self._data:
             own = self.trainer.client_data(seed, self.scored)
             if self.scheme is None:
@@ -90,7 +90,10 @@ class Plan:
 
 
 def _of_all(settings: Settings, clients: int) -> Settings:
-    """The rounds of a single client that takes the steps of all; its optimiser is never reset."""
+    """The settings of the rounds for a single client that takes the steps of all.
+
+    Its optimiser is never reset.
+    """
     steps = settings.local_steps
     changes = {"local_steps": steps and steps * clients, "opt_state": "keep", "participation": 1.0}
     return settings.model_copy(update=changes | {"simulation": Simulation()})
@@ -119,13 +122,13 @@ def plans(trainer: Trainer, cell: Cell) -> Iterator[Plan]:
 
 
 def turns_of(clients: NDArray[np.int64], turns: int) -> list[NDArray[np.int64]]:
-    """The clients in groups that are late by turns, so that each of them is late once."""
+    """The clients in groups. Each group is late once, while the others train."""
     groups = min(turns, len(clients))
     return [clients[first::groups] for first in range(groups)]
 
 
 class Part:
-    """A part of a cell while it trains: the federation of its members, and those who join it."""
+    """A part of a cell in training: the federation of its members, and the clients that join it."""
 
     def __init__(self, cell: Cell, candidate: Candidate, plan: Plan):
         """Prepare the federation for its first round."""
@@ -140,7 +143,7 @@ class Part:
         self.federation = federation(candidate, members)
 
     def examine(self, method: Method, is_last: bool) -> Evaluation:
-        """Score those who forecast with the model, as clients of a `method`."""
+        """Score the clients of the part, with the models that `method` gives them."""
         f = self._seen(method)
         if self._joiner is None:
             received = f.global_models if f.has_global else None
@@ -149,7 +152,7 @@ class Part:
         return self.plan.evaluator.evaluate(*self._joined(method))
 
     def models(self, method: Method) -> Models:
-        """The models that were scored, as their users get them."""
+        """The models that were scored, as they are written to files for `plfl forecast`."""
         if self._joiner is not None:
             local, received = self._joined(method)
             return {"local": _numbers(local), "global": _numbers(received)}
@@ -161,7 +164,7 @@ class Part:
         return found
 
     def crossed(self) -> Traffic | None:
-        """What those who join send and receive, once; None where there are none."""
+        """The bytes that joining clients send and receive, once; None if no client joins."""
         if self._joiner is None or self.plan.scheme is None:
             return None
         f, clients = self._joiner, len(self.plan.scored.clients)
@@ -174,7 +177,7 @@ class Part:
         return traffic
 
     def _seen(self, method: Method) -> Federation:
-        """The federation with the method as which its clients forecast."""
+        """The federation with the method by which its clients forecast."""
         if self.federation.method is method:
             return self.federation
         seen = copy.copy(self.federation)
@@ -182,9 +185,9 @@ class Part:
         return seen
 
     def _joined(self, method: Method) -> tuple[Tensor, Tensor]:
-        """Models (n, P) of those who join: after steps of their own, and as received.
+        """Models (n, P) of the clients that join: after steps of their own, and as received.
 
-        What they receive of a server that has a model for each member is the mean.
+        If the server has a model for each member, they receive the mean.
         """
         f = self._joiner
         assert f is not None

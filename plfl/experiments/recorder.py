@@ -24,10 +24,10 @@ class Recorder:
     clients: NDArray[np.str_]
     """Names of the N clients."""
     epoch: NDArray[np.float64]
-    """Share (N,) of a client's training windows that a local step sees."""
+    """The fraction (N,) of a client's training windows that one local step reads."""
     parts: list[pd.DataFrame] = field(default_factory=list)
     week: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """What `Evaluation.week` made after the last round."""
+    """The table of `Evaluation.week` after the last round."""
     errors: pd.DataFrame = field(default_factory=pd.DataFrame)
     """The same of `Evaluation.errors`."""
 
@@ -39,7 +39,7 @@ class Recorder:
 
     @classmethod
     def joined(cls, recorders: Sequence[Self]) -> Self:
-        """What several have recorded, of other clients each, as one."""
+        """One recorder with the records of several, each of other clients."""
         if len(recorders) == 1:
             return recorders[0]
         return cls(
@@ -51,7 +51,7 @@ class Recorder:
         )
 
     def join(self, t: int, traffic: Traffic) -> None:
-        """One row for each client that joins after round `t`, with what it exchanges."""
+        """Add a row for each client that joins after round `t`, with the bytes it exchanges."""
         nobody, nothing = np.empty(0, np.int64), np.empty(0)
         self.train(t, nobody, nothing, nothing, traffic, None)
 
@@ -64,10 +64,10 @@ class Recorder:
         traffic: Traffic,
         times: Times | None,
     ) -> None:
-        """One row per participant: its mean minibatch loss, its steps, bytes and simulated seconds.
+        """Add a row for each participant: mean minibatch loss, steps, bytes and simulated seconds.
 
-        A loss that is not finite is recorded as infinite. A client that only exchanged something,
-        as before round 1, has a row without a loss.
+        A loss that is not finite is recorded as infinite. A client that exchanged messages without
+        training, as before round 1, has a row without a loss.
         """
         heard = np.flatnonzero(np.any([counts > 0 for counts in traffic.values()], axis=0))
         others = np.setdiff1d(heard, present)
@@ -90,7 +90,7 @@ class Recorder:
         traffic: Traffic,
         clusters: NDArray[np.int64] | None,
     ) -> None:
-        """One row a client, split and model: its scores, and its cluster if there are clusters."""
+        """Add a row for each client, split and model: its scores, and its cluster if it has one."""
         number = {name: i for i, name in enumerate(self.clients.tolist())}
         i = examined.scores["client"].map(number).to_numpy(np.int64)
         part = examined.scores.assign(**{name: counts[i] for name, counts in traffic.items()})
@@ -98,7 +98,7 @@ class Recorder:
         self.parts.append(part if clusters is None else part.assign(cluster=clusters[i]))
 
     def take_validation(self, chosen: Self, t: int, last: int) -> None:
-        """Take the validation scores that another one has of round `t` as those of round `last`."""
+        """Copy the validation scores of another recorder at round `t`, as those of round `last`."""
         kept = [part[part["split"] != "validation"] for part in self.parts]
         scored = [
             part[(part["split"] == "validation") & (part["round"] == t)] for part in chosen.parts
@@ -123,7 +123,7 @@ class Recorder:
         return float(sum(part["steps"].sum() for part in self.parts if "steps" in part))
 
     def of_model(self, model: Model) -> pd.DataFrame:
-        """The scores of one model, and the training it came from."""
+        """The scores of one model, with the records of the training that it came from."""
         table = pd.concat(self.parts, ignore_index=True)
         training = table["split"] == "train"
         return table[training | (table["model"] == model)].assign(model=model)

@@ -88,7 +88,7 @@ def _of_choice(choice: Choice, trials: Iterable[Trial]) -> Trial:
 
 
 class _Trials:
-    """Makes the trials of cells; what trains the same in the rounds is one part of all of them."""
+    """Makes the trials of cells. Trials whose rounds are the same share one training."""
 
     def __init__(self, trainer: Trainer):
         self.trainer, self.study = trainer, trainer.study
@@ -96,7 +96,7 @@ class _Trials:
         self._parts: dict[str, list[Part]] = {}
 
     def of(self, twins: list[Cell]) -> list[Trial]:
-        """Every candidate of the `twins`, which are cells with the same settings."""
+        """Every candidate of `twins`, which are cells with the same settings."""
         rounds = self.study.federation.rounds
         return [self.one(twins, one, rounds) for one in self.study.candidates(twins[0])]
 
@@ -131,10 +131,10 @@ def _trained_again(
     kept: Mapping[str, Mapping[Model, Choice]],
     checkpoint: Checkpoint | None,
 ) -> list[Trial]:
-    """What was chosen, trained on all of the history and for the chosen number of rounds.
+    """The chosen candidates, trained again on all of the history for the chosen number of rounds.
 
-    Its scores count as those of the last round. On validation, they are those by which it was
-    chosen.
+    Their test scores count as those of the last round. Their validation scores are those by which
+    they were chosen.
     """
     trainer = finished[0].parts[0].plan.trainer
     makes = _Trials(replace(trainer, dataset=_refit(trainer.dataset)))
@@ -159,7 +159,7 @@ def _refit(dataset: Examples) -> Examples:
 
 
 class _Job:
-    """Trials that train side by side, and what records them."""
+    """Trials that train side by side, with their recorders."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class _Job:
         self.tried = self.study.tuning.rounds if chooses else []
 
     def run(self) -> list[Trial]:
-        """Train from round 1 or from the checkpoint on; the trials that reach the last round."""
+        """Train from round 1 or the checkpoint; the trials that reach the last round."""
         after = 0 if self.is_final else self._resume()
         rungs = self.study.rungs
         if self.is_final:
@@ -221,7 +221,7 @@ class _Job:
         )
 
     def _resume(self) -> int:
-        """Take up the checkpoint; the round that it was saved after, or 0."""
+        """Restore the checkpoint; the round after which it was saved, or 0."""
         if self.checkpoint is None:
             return 0
         federations, _, recorders = self._recorded()
@@ -280,9 +280,9 @@ class _Job:
 def _results(
     study: Study, own: list[Trial], chosen: Mapping[Model, Trial], keeps: bool
 ) -> dict[Cell, CellResult]:
-    """The tables of the cells that the trials `own` belong to, given the chosen ones of each model.
+    """The tables of the cells that the trials `own` belong to, given the choice for each model.
 
-    If it `keeps` them, the first of these cells has the models, too.
+    If `keeps`, the first of these cells also gets the trained models.
     """
     cells, rounds = own[0].cells, study.tuning.rounds
     described: dict[Model, tuple[Candidate, Recorder]] = {}
@@ -339,7 +339,7 @@ def tables(
 
 
 def _described(candidate: Candidate, alone: bool) -> dict[str, Any]:
-    """The columns of records that say what a training was given; no server rate without one."""
+    """The columns of records that hold hyperparameters; no server rate without a server."""
     return {
         "lr": candidate.client_opt.lr,
         "server_lr": float("nan") if alone else candidate.server_opt.lr,

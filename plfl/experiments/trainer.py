@@ -45,8 +45,9 @@ class Trainer:
     ) -> ClientData:
         """The clients' data, with the minibatches of a seed.
 
-        They are those of the study, unless a `dataset` on the same rows has some of them, or other
-        sets of windows, or `settings` say otherwise how they train.
+        By default these are the data and the settings of the study. `dataset` replaces the data by
+        some of the clients, or by other sets of windows, on the same rows; `settings` replaces the
+        settings of training.
         """
         data = (self.dataset if dataset is None else dataset).of_seed(seed)
         return ClientData(data, self.engine, settings or self.study.federation, seed, self.task)
@@ -82,7 +83,7 @@ class Trainer:
 
 
 def network_of(study: Study, shape: WindowShape) -> Network:
-    """The study's model for windows of some shape, with the outputs that its task needs."""
+    """The study's model for windows of some shape. The task decides how many outputs it has."""
     outputs = study.window_shape.outputs
     return model_of(study).network(shape._replace(outputs=outputs))
 

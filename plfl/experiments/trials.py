@@ -19,12 +19,12 @@ from plfl.results.records import MODELS, Model, Models
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen for a model."""
+    """The choice for one model, made on validation."""
 
     tuned: Values
-    """The hyperparameters, among those that were tried."""
+    """The chosen values of the tuned hyperparameters."""
     rounds: int
-    """After how many rounds."""
+    """The chosen number of rounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Trial:
     """The same for all seeds of these cells."""
     candidate: Candidate
     parts: list[Part]
-    """The parts of the cells. Trials that train the same in the rounds have them in common."""
+    """The parts of the cells. Trials whose rounds are the same share these objects."""
     recorders: list[Recorder]
     """One for each part."""
     until: int
@@ -61,7 +61,7 @@ class Trial:
         return float(np.average(scores, weights=[len(r.clients) for r in self.recorders]))
 
     def models(self) -> Models:
-        """The models of all clients, as their users get them."""
+        """The models of all clients, as they are written to files for `plfl forecast`."""
         found = [part.models(self.method) for part in self.parts]
         order = [part.plan.numbers for part in self.parts]
         if len(found) == 1:
@@ -86,7 +86,7 @@ def halved(trials: list[Trial], t: int) -> list[Trial]:
 
 
 def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[Model, Choice]]:
-    """What each group keeps for each model, of the candidates and numbers of `rounds` it tried."""
+    """The choice of each group for each model, among its candidates and numbers of `rounds`."""
     found: dict[str, dict[Model, Choice]] = {}
     for group, tried in _groups(trials).items():
         every = [Choice(values, t) for t in rounds for values in tried]
@@ -117,7 +117,7 @@ def best_groups(trials: list[Trial], kept: Mapping[str, Mapping[Model, Choice]])
 
 
 def _groups(trials: list[Trial]) -> dict[str, dict[Values, list[Trial]]]:
-    """The trials of each group by what was tried, one trial per seed."""
+    """The trials of each group by their candidate, one trial per seed."""
     found: dict[str, dict[Values, list[Trial]]] = {}
     for trial in trials:
         found.setdefault(trial.group, {}).setdefault(trial.candidate.tuned, []).append(trial)
@@ -125,7 +125,7 @@ def _groups(trials: list[Trial]) -> dict[str, dict[Values, list[Trial]]]:
 
 
 def _validation(tried: Mapping[Values, list[Trial]], t: int, model: Model) -> list[float]:
-    """Validation score after round `t` by what was tried, mean over clients and seeds."""
+    """Validation score after round `t` by candidate, mean over clients and seeds."""
     return [
         float(np.mean([trial.validation(t, model) for trial in same])) for same in tried.values()
     ]

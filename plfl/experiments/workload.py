@@ -27,16 +27,16 @@ SCORED = 500
 TRIAL = 0.15
 """Seconds that each measurement takes at least."""
 SLOW = 5.0
-"""Seconds that preparing one amount may take before larger ones are tried."""
+"""If preparing an amount of work takes longer than this, in seconds, no larger amount is tried."""
 
 
 def workload(study: Study) -> pd.DataFrame:
-    """One row a state and personalisation.
+    """One row for each state and sharing scheme.
 
-    Columns: `state`, `sharing`, `cells`; `trainings`, fewer than cells where the ServerOpt
-    never comes in, more where rates are tuned; `client_steps`: local steps of all clients of all
-    trainings; `megabytes`: what crosses at least between clients and servers, the shared parameters
-    once each way; `evaluations`: client models that are scored on all their evaluation windows.
+    Columns: `state`, `sharing`, `cells`; `trainings`, fewer than cells where the ServerOpt has no
+    effect, more where rates are tuned; `client_steps`: local steps of all clients of all trainings;
+    `megabytes`: at least what clients and servers exchange, the shared parameters once each way;
+    `evaluations`: client models that are scored on all their evaluation windows.
     """
     f = study.federation
     clients = drawn_of(study.data.clients, f.participation)
@@ -69,7 +69,7 @@ def workload(study: Study) -> pd.DataFrame:
 
 
 def _rounds(study: Study, trials: int) -> tuple[int, int]:
-    """Rounds that the trials of a cell are trained for in all, and how many of them are scored."""
+    """The rounds that all trials of a cell train in total, and how many of them are scored."""
     trained = scored = 0
     for after, end in itertools.pairwise([0, *study.rungs]):
         trained += trials * (end - after)
@@ -112,8 +112,7 @@ def speeds(studies: Mapping[str, Study]) -> dict[str, Speed]:
 
 
 def measure(study: Study) -> Speed:
-    """Train with each ClientOpt and evaluate, on synthetic numbers: as much of a round as takes a
-    fraction of a second."""
+    """Train with each ClientOpt and evaluate, on synthetic data, for a fraction of a second."""
     torch.set_num_threads(study.compute.threads)
     source = sources.of(study.data)
     dataset = source.noise(study)
@@ -159,9 +158,10 @@ def _task(
 def _rate(work: Callable[[int], float], least: int, most: int) -> float:
     """Units of work per second.
 
-    A call is given how much to do: from `least` ever more, up to `most`, until it takes `TRIAL`
-    seconds. The first call with each amount does not count, because there may be things to prepare
-    for it, such as tracing an own module. If that takes `SLOW` seconds, no larger amount is tried.
+    `call` is given an amount of work: `least` at first, then more, up to `most`, until it takes
+    `TRIAL` seconds. The first call with each amount does not count, because it may prepare things,
+    such as tracing a model of the user's own. If that takes `SLOW` seconds, no larger amount is
+    tried.
     """
     some = least
     while True:
