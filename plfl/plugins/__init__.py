@@ -153,7 +153,7 @@ def _named(value: object) -> Iterator[Path]:
             yield from _named(one)
     elif isinstance(value, str):
         for text in (value, value.rpartition(":")[0]):
-            if (file := located(Path(text), Path())).suffix == ".py":
+            if ".py" in text and (file := located(Path(text), Path())).suffix == ".py":
                 yield file
 
 

@@ -82,7 +82,7 @@ def read(data: Dataset, start: int) -> np.ndarray:
     return np.concatenate([x[:, 0], data.context[start + data.look_back - 1]])
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     seed=st.integers(0, 1000),
     minutes=st.sampled_from([15, 60]),

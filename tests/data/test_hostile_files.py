@@ -122,15 +122,15 @@ def test_pipes_and_devices_are_not_opened(tmp_path: Path) -> None:
 
 def test_a_header_may_be_longer_than_the_csv_module_allows(tmp_path: Path) -> None:
     """A file of 12,000 meters is normal."""
-    names = [f"{i:03}{'x' * 200}" for i in range(400)]
+    names = [f"{i:03}{'x' * 200}" for i in range(80)]
     stamps = pd.date_range("2020-02-01", periods=24 * 15, freq="h")
     loads = np.random.default_rng(0).uniform(1, 2, (len(stamps), len(names))).round(2)
     table = pd.DataFrame(loads, index=stamps.rename("time"), columns=names)
-    text = table.to_csv().replace("x,", f"x{' ' * 200},")
+    text = table.to_csv().replace("x,", f"x{' ' * 1500},")
     assert len(text.partition("\n")[0]) > 131_072
     (tmp_path / "wide.csv").write_text(text)
     import_meters([tmp_path / "wide.csv"], tmp_path / "b", Meters(timezone="UTC"), "parquet")
-    assert len(list((tmp_path / "b").glob("*.parquet"))) == 400
+    assert len(list((tmp_path / "b").glob("*.parquet"))) == 80
 
 
 @pytest.mark.parametrize(

@@ -86,23 +86,30 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
-def _pictures(folder: Path) -> Path:
+def _pictures(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for stem in (stem for stems in available().values() for stem in stems):
         (folder / f"{stem}.svg").write_text(DRAWING)
-    return folder
 
 
 def _write(folder: Path, config: dict[str, Any], *diverged: str) -> Path:
+    """What a page of a study needs; where it will be."""
     fake_results.write(folder / "results", config, diverged)
-    out = folder / "results" / "index.html"
-    page.write(folder / "results", _pictures(folder / "figures"), out)
-    return out
+    _pictures(folder / "figures")
+    return folder / "results" / "index.html"
+
+
+def _page(out: Path) -> Page:
+    """The page, written and read."""
+    page.write(out.parent, out.parent.parent / "figures", out)
+    return Page(out.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _write(tmp_path_factory.mktemp("small"), fake_results.SMALL, LOST)
+    out = _write(tmp_path_factory.mktemp("small"), fake_results.SMALL, LOST)
+    _page(out)
+    return out
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +148,7 @@ def test_the_grid_has_every_cell_with_its_four_scores(small: Path, parsed: Page)
 
 
 def test_the_authors_code_has_a_server_where_nothing_is_shared(tmp_path: Path) -> None:
-    parsed = Page(_write(tmp_path, fake_results.AUTHORS).read_text(encoding="utf-8"))
+    parsed = _page(_write(tmp_path, fake_results.AUTHORS))
     (grid,) = (t for t in parsed.tables if t[0][2:4] == ["ServerOpt", "Local, last round"])
     assert [row[2] for row in grid[1:] if row[0] == "P3"] == ["FedAvg", "FedAdam"]
     of_client = [
@@ -187,7 +194,7 @@ def test_bytes_are_shown_by_method(tmp_path: Path) -> None:
         "sharing": ["P1", "P3"],
     }
     out = _write(tmp_path, fake_results.METHODS | {"grid": grid})
-    parsed = Page(out.read_text(encoding="utf-8"))
+    parsed = _page(out)
     (table,) = (table for table in parsed.tables if "Both directions, B" in table[0])
     space = "\u202f"
     assert [row[:3] + row[5:] for row in table] == [
@@ -220,7 +227,7 @@ def test_sample_data_are_called_so(parsed: Page, tmp_path: Path) -> None:
     assert "small (sample data)" in parsed.text
     assert "Its numbers say nothing about real loads." in parsed.text
     assert parsed.text.count("Sample data.") == 1 + len(available()) + 9
-    other = Page(_write(tmp_path, fake_results.METERS).read_text(encoding="utf-8"))
+    other = _page(_write(tmp_path, fake_results.METERS))
     assert "sample data" not in other.text.lower()
 
 
@@ -238,7 +245,7 @@ def test_sample_data_are_called_so(parsed: Page, tmp_path: Path) -> None:
 )
 def test_the_page_says_what_the_data_are(data: dict[str, Any], told: str, tmp_path: Path) -> None:
     config = fake_results.TINY | {"data": {"states": ["CA"], "clients": 2} | data}
-    parsed = Page(_write(tmp_path, config).read_text(encoding="utf-8"))
+    parsed = _page(_write(tmp_path, config))
     assert parsed.text.count(told) == 2, "at what was run and at the sources"
 
 
@@ -294,7 +301,7 @@ def test_of_many_clients_the_worst_are_drawn(
 ) -> None:
     monkeypatch.setattr(clients_shown, "MOST", 2)
     out = _write(tmp_path, fake_results.SMALL)
-    parsed, tables = Page(out.read_text(encoding="utf-8")), Tables(out.parent)
+    parsed, tables = _page(out), Tables(out.parent)
     drawn = [part["id"] for part in parsed.all("details") if part.get("class") == "client"]
     expected = []
     for state in ("CA", "IL", "NY"):
@@ -395,8 +402,7 @@ def test_names_cannot_write_html(tmp_path: Path) -> None:
         table = pd.read_parquet(out.parent / f"{name}.parquet")
         table["client"] = table["client"].replace(clients["client"][0], evil)
         table.to_parquet(out.parent / f"{name}.parquet")
-    page.write(out.parent, tmp_path / "figures", out)
-    parsed = Page(out.read_text(encoding="utf-8"))
+    parsed = _page(out)
     assert len(parsed.all("script")) == 4 and not parsed.all("i")
     assert evil in parsed.text and "folder <i>x" in parsed.text
 
@@ -408,22 +414,21 @@ def test_the_same_results_give_the_same_bytes(small: Path) -> None:
 
 
 def test_two_seeds_and_names_that_look_like_nothing(tmp_path: Path) -> None:
-    meters = Page(_write(tmp_path / "m", fake_results.METERS).read_text(encoding="utf-8"))
+    meters = _page(_write(tmp_path / "m", fake_results.METERS))
     assert "mean over clients and seeds, ± standard deviation over 2 seeds" in meters.text
     assert "120 cells" in meters.text
-    long = Page(_write(tmp_path / "l", fake_results.LONG).read_text(encoding="utf-8"))
+    long = _page(_write(tmp_path / "l", fake_results.LONG))
     assert "NA (1 clients)" not in long.text and "NA (1 client)" in long.text
 
 
 def test_a_study_of_which_everything_diverged_still_has_a_page(tmp_path: Path) -> None:
     lost = [f"CA-{split}-fedopt-adam-fedavg-10" for split in ("P1", "P2", "P3")]
-    parsed = Page(_write(tmp_path, fake_results.TINY, *lost).read_text(encoding="utf-8"))
+    parsed = _page(_write(tmp_path, fake_results.TINY, *lost))
     assert parsed.text.count("every cell diverged") == 3
 
 
 def test_a_missing_figure_leaves_no_page(tmp_path: Path) -> None:
     out = _write(tmp_path, fake_results.TINY)
-    out.unlink()
     (tmp_path / "figures" / "week.svg").unlink()
     with pytest.raises(ResultsError, match=r"week\.svg: the figure is missing; run the study"):
         page.write(out.parent, tmp_path / "figures", out)
@@ -476,8 +481,7 @@ def test_a_cell_is_best_by_the_mean_over_its_seeds_with_their_deviation(tmp_path
             summary.loc[rows, ["validation_mase", "mase_mean"]] = score
             summary.loc[rows & (summary["model"] == "global"), "mase_mean"] = score + seed
     summary.to_csv(out.parent / "summary.csv", index=False)
-    page.write(out.parent, tmp_path / "figures", out)
-    parsed = Page(out.read_text(encoding="utf-8"))
+    parsed = _page(out)
     (first,) = (
         row
         for row in parsed.table("Sorted by validation MASE")
@@ -500,7 +504,7 @@ def test_a_cell_is_best_by_the_mean_over_its_seeds_with_their_deviation(tmp_path
 def test_a_client_is_scored_by_its_mean_over_seeds(tmp_path: Path) -> None:
     out = _write(tmp_path, fake_results.METERS)
     tables = Tables(out.parent)
-    parsed = Page(out.read_text(encoding="utf-8"))
+    parsed = _page(out)
     cell = tables.best("local", state="Nord", sharing="head")
     assert cell is not None
     scores = tables.records(
@@ -523,8 +527,7 @@ def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
     forecasts[list(CELL)].head(0).to_parquet(out.parent / "forecasts.parquet")
     clients = pd.read_parquet(out.parent / "clients.parquet")
     clients.assign(naive_day_mase_test=1.25).to_parquet(out.parent / "clients.parquet")
-    page.write(out.parent, tmp_path / "figures", out)
-    parsed = Page(out.read_text(encoding="utf-8"))
+    parsed = _page(out)
     kinds = [row[2] for row in parsed.table("Sorted by validation MASE")[1:]]
     assert sorted(kinds) == ["federated", "federated", "no exchange"]
     assert "so there are no baselines" in parsed.text and "; best baseline:" not in parsed.text
@@ -542,8 +545,7 @@ def test_the_in_sample_error_has_a_column_where_the_tables_have_it(tmp_path: Pat
     summary.assign(seasonal_mase_mean=summary["mase_mean"] / 2).to_csv(
         out.parent / "summary.csv", index=False
     )
-    page.write(out.parent, tmp_path / "figures", out)
-    parsed = Page(out.read_text(encoding="utf-8"))
+    parsed = _page(out)
     head, *rows = parsed.table("Sorted by validation MASE")
     assert head[4:6] == ["Test MASE", "In-sample MASE"]
     scored = [row for row in rows if row[4] != "n/a"]
@@ -556,7 +558,7 @@ def test_the_in_sample_error_has_a_column_where_the_tables_have_it(tmp_path: Pat
 def test_intervals_have_a_table_where_quantiles_were_forecast(tmp_path: Path) -> None:
     task = {"name": "quantiles", "levels": [0.05, 0.5, 0.95], "conformal": "personal"}
     out = _write(tmp_path, fake_results.TINY | {"task": task})
-    assert "Coverage" not in out.read_text(encoding="utf-8").split("<script", 1)[0]
+    assert "Coverage" not in _page(out).text
     for name in ("records", "baselines"):
         table = pd.read_parquet(out.parent / f"{name}.parquet")
         first = table["client"] == table["client"].min()
@@ -564,8 +566,7 @@ def test_intervals_have_a_table_where_quantiles_were_forecast(tmp_path: Path) ->
         table["coverage_90"] = table["mase"].where(table["mase"].isna(), 0.9) - 0.12 * first
         table["width_90"] = 3 * table["mase"]
         table.to_parquet(out.parent / f"{name}.parquet")
-    page.write(out.parent, tmp_path / "figures", out)
-    parsed = Page(out.read_text(encoding="utf-8"))
+    parsed = _page(out)
     head, *rows = parsed.table("The same forecasters, sorted by CRPS")
     assert head == ["State", "Forecaster", "CRPS", "Coverage, 90 %", "Least covered", "Width"]
     standings = {row[1]: row for row in parsed.table("Sorted by validation MASE")[1:]}
@@ -611,7 +612,7 @@ def test_the_claims_are_a_forest_plot_with_their_evidence(small: Path, parsed: P
 
 def test_claims_about_what_the_study_lacks_are_one_folded_line(tmp_path: Path) -> None:
     out = _write(tmp_path, fake_results.METHODS)
-    parsed = Page(out.read_text(encoding="utf-8"))
+    parsed = _page(out)
     found = verdicts(Tables(out.parent))
     lacking = {v.text for v in found if v.answer == "not in this study"}
     assert len(lacking) > 10
@@ -625,10 +626,9 @@ def test_claims_about_what_the_study_lacks_are_one_folded_line(tmp_path: Path) -
 
 def test_figures_without_content_are_left_out(tmp_path: Path) -> None:
     out = _write(tmp_path, fake_results.TINY)
-    assert "has nothing to show" not in out.read_text(encoding="utf-8")
+    assert "has nothing to show" not in _page(out).text
     figures.render("clusters", out.parent, tmp_path / "figures")
-    page.write(out.parent, tmp_path / "figures", out)
-    parsed = Page(out.read_text(encoding="utf-8"))
+    parsed = _page(out)
     assert "because this study has nothing to show in them: clusters." in parsed.text
     assert "clusters" not in {figure.get("id") for figure in parsed.all("figure")}
     assert "ASHRAE" not in parsed.text
@@ -665,8 +665,7 @@ def _scarce(folder: Path) -> None:
 def test_short_histories_are_shown_when_they_were_studied(tmp_path: Path) -> None:
     out = _write(tmp_path, fake_results.TINY)
     _scarce(out.parent)
-    page.write(out.parent, tmp_path / "figures", out)
-    parsed = Page(out.read_text(encoding="utf-8"))
+    parsed = _page(out)
     (table,) = (t for caption, t in parsed.captioned if caption.startswith("Test MASE by weeks"))
     assert table[0] == ["State", "Forecaster", "Model", "1 wk", "4 wk"]
     assert ["CA", "persistence", "baseline", "1.000", "1.000"] in table
@@ -678,8 +677,7 @@ def test_short_histories_are_shown_when_they_were_studied(tmp_path: Path) -> Non
 def test_the_figure_of_short_histories_is_drawn_anew_only_where_it_is_gone(tmp_path: Path) -> None:
     out = _write(tmp_path, fake_results.TINY)
     _scarce(out.parent)
-    page.write(out.parent, tmp_path / "figures", out)
-    parsed = Page(out.read_text(encoding="utf-8"))
+    parsed = _page(out)
     assert "Figure scarcity" in {svg["aria-label"].split(":")[0] for svg in parsed.all("svg")}
     drawn = tmp_path / "figures" / "scarcity.svg"
     assert "<svg" in drawn.read_text()
@@ -694,14 +692,13 @@ def test_a_table_of_another_study_is_left_out_and_told_of(tmp_path: Path) -> Non
     _scarce(out.parent)
     table = pd.read_csv(out.parent / "scarcity.csv").drop(columns="study")  # an older plfl's
     table.to_csv(out.parent / "scarcity.csv", index=False)
-    page.write(out.parent, tmp_path / "figures", out)
-    parsed = Page(out.read_text(encoding="utf-8"))
+    parsed = _page(out)
     assert "scarcity" not in {section.get("id") for section in parsed.all("section")}
     assert "run plfl scarcity tiny.yaml to make it again" in parsed.text
 
 
 def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:
-    plain = Page(_write(tmp_path / "plain", fake_results.TINY).read_text(encoding="utf-8"))
+    plain = _page(_write(tmp_path / "plain", fake_results.TINY))
     assert "as configured" in plain.text and "lr=" not in plain.text
     out = _write(tmp_path / "tuned", fake_results.TINY | {"tuning": {"halve_after": [0.5]}})
     summary = pd.read_csv(out.parent / "summary.csv").assign(trials=2, hyperparameters="")
@@ -712,8 +709,7 @@ def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:
         summary.loc[chosen, "hyperparameters"] = f"server_opt.fedavg.lr={rate}"
     summary["trial_steps"] = 12000.0
     summary.to_csv(out.parent / "summary.csv", index=False)
-    page.write(out.parent, tmp_path / "tuned" / "figures", out)
-    parsed = Page(out.read_text(encoding="utf-8"))
+    parsed = _page(out)
     assert "2 trials per cell" in parsed.text
     (best,) = (table for table in parsed.tables if "Validation, local" in table[0])
     assert best[0][3:6] == ["Hyperparameters", "Trials", "Client-steps"]

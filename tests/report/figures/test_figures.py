@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from plfl.base.errors import PlflError, ResultsError
-from plfl.report.figures import available, caption, draw, render, render_all
+from plfl.report.figures import available, caption, draw, render
 from plfl.report.figures.nothing import EMPTY
 from plfl.report.figures.style import PAGE, fit, panels, style
 from plfl.results.records import CELL
@@ -75,16 +75,6 @@ def test_names_and_captions_are_known_without_importing_matplotlib() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "set()\n"
-
-
-def test_all_figures_are_drawn_in_one_process_as_one_by_one(
-    results: Results, tmp_path: Path
-) -> None:
-    folder = results("TINY").folder
-    assert list(render_all(folder, tmp_path / "all")) == list(available())
-    render("week", folder, tmp_path / "one")
-    together, alone = _digests(tmp_path / "all"), _digests(tmp_path / "one")
-    assert alone == {name: digest for name, digest in together.items() if name in alone}
 
 
 def _texts(figure: Figure) -> list[tuple[str, tuple[float, float, float, float]]]:
@@ -144,7 +134,7 @@ def _digests(folder: Path) -> dict[str, str]:
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir()}
 
 
-def test_files_are_the_same_to_the_byte_in_another_process(
+def test_files_are_the_same_to_the_byte_one_by_one_and_all_in_another_process(
     results: Results, tmp_path: Path
 ) -> None:
     folder = results("TINY").folder
@@ -153,8 +143,8 @@ def test_files_are_the_same_to_the_byte_in_another_process(
     assert [path.name for path in paths] == [s + e for s in stems for e in (".pdf", ".png", ".svg")]
 
     code = (
-        "import sys; from pathlib import Path; from plfl.report.figures import available, render\n"
-        "for name in available(): render(name, Path(sys.argv[1]), Path(sys.argv[2]))"
+        "import sys; from pathlib import Path; from plfl.report.figures import render_all\n"
+        "list(render_all(Path(sys.argv[1]), Path(sys.argv[2])))"
     )
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     subprocess.run(
