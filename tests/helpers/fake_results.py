@@ -182,6 +182,10 @@ def _make_up(study: Study, folder: Path, diverged: tuple[str, ...]) -> None:
     (folder / "study.json").write_text(json.dumps(about))
     records = pd.concat([_records(study, c, curves[c]) for c in study.cells], ignore_index=True)
     records.to_parquet(folder / "records.parquet")
+    last = records[(records["split"] == "test") & (records["round"] == study.federation.rounds)]
+    day = {"day": pd.Timestamp("2018-12-31"), "forecasts": 1, "scale": 1.0}
+    errors = last[[*CELL, "model", "client"]].assign(error=last["mase"], **day)
+    errors.to_parquet(folder / "errors.parquet")
     rows = [row for c in study.cells for row in _summary(study, c, curves[c])]
     summary = pd.DataFrame(rows).join(costs.totals(records), on=[*CELL, "model"])
     test = records[records["split"] == "test"].groupby([*CELL, "model", "round"])["mase"].mean()
