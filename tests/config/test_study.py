@@ -71,178 +71,171 @@ def test_schemes_that_cannot_be_read_are_not_missed_in_the_grid(sharing: object)
     assert second.startswith("grid.seeds: duplicate")
 
 
-@pytest.mark.parametrize(
-    ("raw", "message"),
-    [
-        ([1], "the top level must be a block of keys"),
-        ({"data": {"states": ["CA", "CA"]}}, "data.states: duplicate 'CA'; list it once"),
-        ({"data": {"features": ["weekday", "load"]}}, "must start with 'load'"),
-        ({"data": {"buildings": {"TX": [1]}}}, "data.buildings.TX: not one of data.states"),
-        ({"data": {"comstock": {"release": "../../etc"}}}, "data.comstock.release"),
-        ({"data": {"states": ["../x"]}}, "data.states.0"),
-        (
-            {"name": "../x"},
-            "name: '../x' is not allowed: use only letters, digits, '_', '.' and '-', and begin "
-            "with a letter or a digit",
-        ),
-        ({"data": {"states": ["N Y"]}}, "'N Y' is not allowed: use only letters, digits and '_'"),
-        (
-            {"data": {"source": "meters", "meters": {"timezone": "Berlin"}}},
-            "data.meters.timezone: 'Berlin' is not an IANA time zone",
-        ),
-        (
-            {"data": {"source": "meters", "meters": {"timezones": {"a*": "Europe/Berln"}}}},
-            "data.meters.timezones.a*: 'Europe/Berln' is not an IANA time zone",
-        ),
-        (
-            {"grid": {"seeds": 10}},
-            "grid.seeds: 10 is not allowed: input should be a valid list, such as [10]",
-        ),
-        (
-            {"windows": {"look_back": [4, 8]}},
-            "windows.look_back: [4, 8] is not allowed: it is one value, not a list; to train the "
-            "study with each of them, write `grid: {windows.look_back: [4, 8]}`",
-        ),
-        (
-            {"windows": {"horizons": [3, 1, 2]}},
-            "windows.horizons: [3, 1, 2] is not allowed: it is the number of targets, not a list",
-        ),
-        (
-            {"tuning": [0.1]},
-            "tuning: [0.1] is not allowed: it is a block of keys; allowed: search, alone, trials",
-        ),
-        (
-            {"windows": {"context": ["calendar"]}},
-            "windows.context.0: 'calendar' is not allowed: it is a block of keys, such as "
-            "{name: calendar}",
-        ),
-        ({"model": {"modul": "mine.py:Net"}}, "did you mean 'module'?"),
-        ({"personalization": {"P1": ["*"]}}, "personalization: the key is now `sharing`"),
-        ({"grid": {"personalization": ["P1"]}}, "the key is now `grid.sharing`"),
-        ({"client_opt": {}}, "client_opt: the key is now `hyperparameters.client_opt`"),
-        ({"windows": {"split": [0, 0.5, 0.5]}}, "must contain three fractions above 0"),
-        (
-            {"data": {"meters": {"columns": {"timestamp": "t", "load": "kWh", "humidity": "kWh"}}}},
-            "'load' and 'humidity' are both 'kWh'",
-        ),
-        (
-            {"data": {"meters": {"columns": {"timestamp": "t", "load": "kWh", "temprature": "T"}}}},
-            "'temprature' is unknown; allowed: timestamp, time_of_day, meter, load, temperature",
-        ),
-        (
-            {"data": {"meters": {"cumulative": True, "unit": "kW"}}},
-            "data.meters.cumulative: a register counts energy, but data.meters.unit is kW",
-        ),
-        (
-            {"data": {"meters": {"units": {"load": "MWh"}}}},
-            "data.meters.units: 'load' is not one of the inputs in data.meters.columns",
-        ),
-        (
-            {
-                "data": {
-                    "meters": {
-                        "columns": {"timestamp": "t", "load": "kWh", "temperature": "T"},
-                        "units": {"temperature": "F"},
-                    }
-                }
-            },
-            "data.meters.units.temperature: 'F' is unknown; allowed: °C, °F, K",
-        ),
-        (
-            {"data": {"source": "meters", "features": ["load", "humidity"]}},
-            "'humidity' is unknown; allowed: load, time_index, weekday, temperature, wind_speed, "
-            "floor_area, wall_area, window_area; for a column of your own, add it to",
-        ),
-        (
-            {
-                "data": {
-                    "source": "meters",
-                    "features": ["load", "timestamp"],
-                }
-            },
-            "data.features: 'timestamp' is unknown",
-        ),
-        ({"grid": {"sharing": ["P4"]}}, "allowed: P1, P2, P3"),
-        # The name of a method of pydantic's models, which is an attribute like an algorithm's.
-        ({"grid": {"method": ["copy"]}}, "grid.method: 'copy' is unknown"),
-        ({"windows": {"target": "change"}}, "model.output: 'abs' cannot predict a fall"),
-        ({"windows": {"context": [{"name": "lag"}]}}, "did you mean 'lags'?"),
-        (
-            {"windows": {"context": [{"days": [1]}]}},
-            "windows.context.0: {'days': [1]} has no name; allowed: lags, level, calendar",
-        ),
-        (
-            {"windows": {"context": [{"name": "level"}, {"name": "encoding", "bin": 3}]}},
-            "windows.context.1.encoding.bin: unknown key; allowed: name, bins; did you mean 'bins'",
-        ),
-        (
-            {"windows": {"context": [{"name": "lags", "days": [1, 1]}]}},
-            "windows.context.0.lags.days: duplicate '1'",
-        ),
-        (
-            {"windows": {"context": [{"name": "lags", "days": [], "rows": [5, 6]}]}},
-            "windows.context.0.lags.rows: 5 rows before the target and 2 rows after that is after "
-            "the last input row, 4 rows before the target; use at least 6",
-        ),
-        (
-            {"windows": {"context": [{"name": "lags", "rows": [192]}]}},
-            "windows.context.0.lags.rows: 192 rows are 2 days, which are in days, too; remove one",
-        ),
-        (
-            {"windows": {"context": [{"name": "lags", "days": []}]}},
-            "windows.context.0.lags: neither days nor rows say how far back",
-        ),
-        (
-            {"windows": {"context": [{"name": "calendar", "harmonics": 0, "weekday": False}]}},
-            "windows.context.0.calendar: neither harmonics nor weekday add a column; set one",
-        ),
-        (
-            {"windows": {"context": [{"name": "ahead", "features": ["load"]}]}},
-            "windows.context.0.ahead.features: 'load' is not known ahead",
-        ),
-        (
-            {
-                "data": {"features": ["load", "weekday"]},
-                "windows": {"context": [{"name": "ahead"}]},
-            },
-            "'temperature' is not among the inputs of data.features; allowed: weekday",
-        ),
-        ({"model": {"hiden": 3}}, "model.hiden: unknown key of the model lstm_mlp; allowed: name"),
-        (
-            {"model": "mlp"},
-            "model: 'mlp' is not allowed: it is a block of keys, such as `model: {name: mlp}`",
-        ),
-        ({"model": {"name": "mpl"}}, "did you mean 'mlp'?"),
-        ({"model": {"name": ["mlp"]}}, "model.name: ['mlp'] is unknown; allowed: cnn, "),
-        ({"model": {"name": "mlp", "hidden": [0]}}, "model.hidden.0: 0 is not allowed"),
-        (
-            {"model": {"name": "mlp"}, "sharing": {"P1": ["lstm.*"]}, "grid": {"sharing": ["P1"]}},
-            "sharing.P1: 'lstm.*' matches no parameter; allowed: body, head, body.0.weight",
-        ),
-        (
-            {"model": {"name": "gru"}, "compute": {"engine": "fused"}},
-            "compute.engine: 'fused' does not know the model gru32-64; set auto or stacked",
-        ),
-        (
-            {"model": {"name": "gru"}, "grid": {"method": ["moon"]}},
-            "grid.method: 'moon' compares hidden features of the model lstm_mlp",
-        ),
-        (
-            {"federation": {"loss": "mae"}, "grid": {"method": ["fedgkd", "fedopt"]}},
-            "grid.method: 'fedgkd' mixes forecasts of a teacher into the targets",
-        ),
-        (
-            {"windows": {"context": [{"name": "level"}]}},
-            "model: lstm_mlp reads a sequence only, but the windows have a context of 2 numbers",
-        ),
-        (
-            {"hyperparameters": {"client_opt": {"adam": {"beta1": 1}}}},
-            "hyperparameters.client_opt.adam.beta1: 1 is not allowed",
-        ),
-    ],
-)
-def test_one_error(raw: object, message: str) -> None:
-    assert any(message in problem for problem in problems(raw)), problems(raw)
+COLUMNS = {"timestamp": "t", "load": "kWh"}
+"""Columns of own meters."""
+
+
+def block(keys: dict[str, Any]) -> dict[str, Any]:
+    """A configuration of dotted keys."""
+    raw: dict[str, Any] = {}
+    for key, value in keys.items():
+        *parents, last = key.split(".")
+        inner = raw
+        for name in parents:
+            inner = inner.setdefault(name, {})
+        inner[last] = value
+    return raw
+
+
+def context(*steps: dict[str, Any], **others: Any) -> dict[str, Any]:
+    return {"windows.context": list(steps)} | others
+
+
+ERRORS: list[tuple[dict[str, Any], str, tuple[str, ...]]] = [
+    ({"data.states": ["CA", "CA"]}, "data.states", ("'CA'",)),
+    ({"data.features": ["weekday", "load"]}, "data.features", ("'load'",)),
+    ({"data.buildings": {"TX": [1]}}, "data.buildings.TX", ("data.states",)),
+    ({"data.comstock.release": "../../etc"}, "data.comstock.release", ()),
+    ({"data.states": ["../x"]}, "data.states.0", ()),
+    ({"data.states": ["N Y"]}, "data.states.0", ("'N Y'", "'_'")),
+    ({"name": "../x"}, "name", ("'../x'", "'_', '.' and '-'")),
+    ({"data.meters.timezone": "Berlin"}, "data.meters.timezone", ("'Berlin'", "IANA")),
+    (
+        {"data.meters.timezones": {"a*": "Europe/Berln"}},
+        "data.meters.timezones.a*",
+        ("'Europe/Berln'", "IANA"),
+    ),
+    ({"grid.seeds": 10}, "grid.seeds", ("such as [10]",)),
+    ({"windows.look_back": [4, 8]}, "windows.look_back", ("`grid: {windows.look_back: [4, 8]}`",)),
+    ({"windows.horizons": [3, 1, 2]}, "windows.horizons", ("number",)),
+    ({"tuning": [0.1]}, "tuning", ("search, alone, trials",)),
+    (context("calendar"), "windows.context.0", ("{name: calendar}",)),  # type: ignore[arg-type]
+    ({"model.modul": "mine.py:Net"}, "model.modul", ("'module'",)),
+    ({"personalization": {"P1": ["*"]}}, "personalization", ("`sharing`",)),
+    ({"grid.personalization": ["P1"]}, "grid.personalization", ("`grid.sharing`",)),
+    ({"client_opt": {}}, "client_opt", ("`hyperparameters.client_opt`",)),
+    ({"windows.split": [0, 0.5, 0.5]}, "windows.split", ("above 0",)),
+    (
+        {"data.meters.columns": COLUMNS | {"humidity": "kWh"}},
+        "data.meters.columns",
+        ("'load'", "'humidity'", "'kWh'"),
+    ),
+    (
+        {"data.meters.columns": COLUMNS | {"temprature": "T"}},
+        "data.meters.columns",
+        ("'temprature'", "timestamp, time_of_day, meter, load, temperature"),
+    ),
+    (
+        {"data.meters.cumulative": True, "data.meters.unit": "kW"},
+        "data.meters.cumulative",
+        ("data.meters.unit", "kW"),
+    ),
+    ({"data.meters.units": {"load": "MWh"}}, "data.meters.units", ("data.meters.columns",)),
+    (
+        {
+            "data.meters.columns": COLUMNS | {"temperature": "T"},
+            "data.meters.units": {"temperature": "F"},
+        },
+        "data.meters.units.temperature",
+        ("'F'", "°C, °F, K"),
+    ),
+    (
+        {"data.source": "meters", "data.features": ["load", "humidity"]},
+        "data.features",
+        ("'humidity'", "load, time_index, weekday, temperature", "data.meters.columns"),
+    ),
+    (
+        {"data.source": "meters", "data.features": ["load", "timestamp"]},
+        "data.features",
+        ("'timestamp'",),
+    ),
+    ({"grid.sharing": ["P4"]}, "grid.sharing", ("P1, P2, P3",)),
+    # The name of a method of pydantic's models, which is an attribute like an algorithm's.
+    ({"grid.method": ["copy"]}, "grid.method", ("'copy'",)),
+    ({"windows.target": "change"}, "model.output", ("'abs'",)),
+    (context({"name": "lag"}), "windows.context.0.name", ("'lags'",)),
+    (context({"days": [1]}), "windows.context.0", ("lags, level, calendar",)),
+    (
+        context({"name": "level"}, {"name": "encoding", "bin": 3}),
+        "windows.context.1.encoding.bin",
+        ("'bins'",),
+    ),
+    (context({"name": "lags", "days": [1, 1]}), "windows.context.0.lags.days", ("'1'",)),
+    (
+        context({"name": "lags", "days": [], "rows": [5, 6]}),
+        "windows.context.0.lags.rows",
+        ("5 rows", "at least 6"),
+    ),
+    (context({"name": "lags", "rows": [192]}), "windows.context.0.lags.rows", ("2 days",)),
+    (context({"name": "lags", "days": []}), "windows.context.0.lags", ("days", "rows")),
+    (
+        context({"name": "calendar", "harmonics": 0, "weekday": False}),
+        "windows.context.0.calendar",
+        ("harmonics", "weekday"),
+    ),
+    (
+        context({"name": "ahead", "features": ["load"]}),
+        "windows.context.0.ahead.features",
+        ("'load'",),
+    ),
+    (
+        context({"name": "ahead"}, **{"data.features": ["load", "weekday"]}),
+        "windows.context.0.ahead.features",
+        ("'temperature'", "data.features", "weekday"),
+    ),
+    ({"model.hiden": 3}, "model.hiden", ("lstm_mlp",)),
+    ({"model": "mlp"}, "model", ("`model: {name: mlp}`",)),
+    ({"model.name": "mpl"}, "model.name", ("'mlp'",)),
+    ({"model.name": ["mlp"]}, "model.name", ("cnn, ",)),
+    ({"model.name": "mlp", "model.hidden": [0]}, "model.hidden.0", ("0",)),
+    (
+        {"model.name": "mlp", "sharing": {"P1": ["lstm.*"]}, "grid.sharing": ["P1"]},
+        "sharing.P1",
+        ("'lstm.*'", "body, head, body.0.weight"),
+    ),
+    (
+        {"model.name": "gru", "compute.engine": "fused"},
+        "compute.engine",
+        ("'fused'", "gru32-64", "auto or stacked"),
+    ),
+    ({"model.name": "gru", "grid.method": ["moon"]}, "grid.method", ("'moon'", "lstm_mlp")),
+    (
+        {"federation.loss": "mae", "grid.method": ["fedgkd", "fedopt"]},
+        "grid.method",
+        ("'fedgkd'",),
+    ),
+    (context({"name": "level"}), "model", ("lstm_mlp", "2 numbers")),
+    (
+        {"hyperparameters.client_opt.adam.beta1": 1},
+        "hyperparameters.client_opt.adam.beta1",
+        ("1",),
+    ),
+    ({"grid.method": ["scafold"]}, "grid.method", ("'scaffold'",)),
+    ({"grid.method": ["feddyn"]}, "grid", ("feddyn", "adam and fedadagrad")),
+    (
+        {
+            "grid": {"method": ["fedsplit"], "client_opt": ["sgd"], "server_opt": ["fedavg"]},
+            "tuning.search": {"server_opt.*.lr": [0.1]},
+        },
+        "grid",
+        ("fedsplit", "sgd and fedavg"),
+    ),
+]
+"""Configurations, the key that is wrong, and what its line names: the value, what is allowed."""
+
+
+@pytest.mark.parametrize(("keys", "key", "names"), ERRORS, ids=lambda value: str(value)[:60])
+def test_one_error(keys: dict[str, Any], key: str, names: tuple[str, ...]) -> None:
+    raw = block(keys)
+    if "meters" in raw.get("data", {}):
+        raw["data"].setdefault("source", "meters")
+    lines = [line for line in problems(raw) if line.partition(": ")[0] == key]
+    assert any(all(name in line for name in names) for line in lines), problems(raw)
+
+
+def test_the_top_level_is_a_block_of_keys() -> None:
+    (problem,) = problems([1])
+    assert "top level" in problem
 
 
 def test_an_error_in_the_model_hides_patterns_on_its_parameters() -> None:
@@ -362,10 +355,7 @@ def test_the_default_of_an_invalid_key_makes_no_error(raw: dict[str, Any], key: 
 )
 def test_a_loss_that_the_task_does_not_use(raw: dict[str, Any], loss: str) -> None:
     (problem,) = problems(raw | {"federation": {"loss": "huber"}})
-    assert problem == (
-        f"federation.loss: 'huber' has no effect, as the task {raw['task']['name']} trains with "
-        f"{loss}; remove it"
-    )
+    assert problem.startswith("federation.loss: 'huber'") and loss in problem
     Study.parse(raw | {"federation": {"loss": "mse"}}, "the default is no contradiction")
 
 
@@ -398,10 +388,8 @@ def test_files_that_are_no_configuration(tmp_path: Path) -> None:
     broken.write_text("name: x\ndata: {source: sample\n")
     with pytest.raises(ConfigError) as caught:
         Study.load(broken)
-    assert caught.value.problems == [
-        "cannot be read as YAML: line 3, column 1: expected ',' or '}', but got '<stream end>', "
-        "while parsing a flow mapping that begins at line 2, column 7"
-    ]
+    (problem,) = caught.value.problems
+    assert "line 3, column 1" in problem and "line 2, column 7" in problem
     twice = tmp_path / "twice.yaml"
     twice.write_text("grid:\n  seeds: [1, 2]\nname: x\ngrid:\n  method: [ifca]\n")
     with pytest.raises(ConfigError, match="line 4, column 1: duplicate 'grid'; list it once"):
@@ -444,27 +432,6 @@ def test_without_sharing_the_server_does_not_matter() -> None:
             for rates in ([0.1, 1.0], [0.1, 0.5, 1.0])
         )
         assert (few == many) == same
-
-
-@pytest.mark.parametrize(
-    ("raw", "message"),
-    [
-        ({"grid": {"method": ["scafold"]}}, "did you mean 'scaffold'?"),
-        (
-            {"grid": {"method": ["feddyn"]}},
-            "grid: feddyn does not work with adam and fedadagrad",
-        ),
-        (
-            {
-                "grid": {"method": ["fedsplit"], "client_opt": ["sgd"], "server_opt": ["fedavg"]},
-                "tuning": {"search": {"server_opt.*.lr": [0.1]}},
-            },
-            "grid: fedsplit does not work with sgd and fedavg",
-        ),
-    ],
-)
-def test_combinations_without_meaning_are_refused_with_the_reason(raw: Any, message: str) -> None:
-    assert any(message in problem for problem in problems(raw)), problems(raw)
 
 
 @pytest.mark.parametrize("key", [{"schedule": "cosine"}, {"warm_up": 0.1}])
