@@ -467,10 +467,10 @@ def _count_gradients(engine: Engine) -> list[float]:
     count, train_rows = [0.0], engine.train
 
     def counting(task: LocalTask) -> Tensor:
-        steps = len(task.rows) * task.batches.shape[1]
+        steps = len(task.rows) * task.minibatches.starts.shape[1]
         if task.steps is not None:
             steps = int(task.steps.sum())
-        count[0] += steps * (task.gradients_per_step + (task.storm is not None))
+        count[0] += steps * (task.gradients_per_step + (task.terms.storm is not None))
         return train_rows(task)
 
     setattr(engine, "train", counting)  # noqa: B010

@@ -27,7 +27,7 @@ from plfl.models.network import Network
 from plfl.optimizers.client.adam import Adam
 from plfl.training.fused import Fused
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask
+from plfl.training.task import LocalTask, Minibatches
 
 CLIENTS, STEPS, ROUNDS, ROWS = 12, 10, 4, 4000
 CPU = torch.device("cpu")
@@ -48,13 +48,11 @@ def random_dataset(shape: WindowShape) -> Dataset:
 def local_task(network: Network, batch: int) -> LocalTask:
     """A round of some clients."""
     rows, adam = torch.stack([network.initial(s) for s in range(CLIENTS)]), Adam()
-    return LocalTask(
-        optimiser=adam,
-        rows=rows,
-        batches=torch.randint(0, ROWS // 2, (CLIENTS, STEPS, batch)),
-        shared=torch.ones(rows.shape[1], dtype=torch.bool),
-        state=adam.init(rows),
-        steps_taken=torch.zeros(CLIENTS, 1, dtype=torch.float64),
+    return LocalTask.fresh(
+        adam,
+        rows,
+        Minibatches(torch.randint(0, ROWS // 2, (CLIENTS, STEPS, batch))),
+        torch.ones(rows.shape[1], dtype=torch.bool),
     )
 
 
@@ -63,7 +61,7 @@ def plain(network: Network, dataset: Dataset, task: LocalTask) -> None:
     module = network.module()
     features, context = torch.from_numpy(dataset.features), torch.from_numpy(dataset.context)
     targets, look_back = torch.from_numpy(dataset.targets), torch.arange(dataset.look_back)
-    for row, batches in zip(task.rows, task.batches, strict=True):
+    for row, batches in zip(task.rows, task.minibatches.starts, strict=True):
         nn.utils.vector_to_parameters(row, module.parameters())
         optimiser = torch.optim.Adam(module.parameters(), 1e-3, (0.5, 0.9), fused=True)
         for starts in batches:

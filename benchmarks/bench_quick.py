@@ -23,7 +23,7 @@ from plfl.models.forecaster import Forecaster
 from plfl.models.layers import Module
 from plfl.optimizers.client.adam import Adam
 from plfl.training.fused import Fused, unavailable_reason
-from plfl.training.task import LocalTask
+from plfl.training.task import LocalTask, Minibatches
 
 FORECASTER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
 CLIENTS, STEPS, BATCH = 12, 125, 16
@@ -50,13 +50,11 @@ def local_task(dataset: Dataset, adam: Adam, t: int, steps: int = STEPS) -> Loca
     bounds = torch.from_numpy(dataset.bounds)
     windows = bounds[:, 1] - bounds[:, 0] - dataset.look_back - dataset.look_ahead
     drawn = torch.rand(CLIENTS, steps, BATCH, generator=random) * windows[:, None, None]
-    return LocalTask(
-        optimiser=adam,
-        rows=rows,
-        batches=bounds[:, :1, None] + drawn.long(),
-        shared=torch.from_numpy(FORECASTER.layout.mask(["lstm.*"])),
-        state=adam.init(rows),
-        steps_taken=torch.zeros(CLIENTS, 1, dtype=torch.float64),
+    return LocalTask.fresh(
+        adam,
+        rows,
+        Minibatches(bounds[:, :1, None] + drawn.long()),
+        torch.from_numpy(FORECASTER.layout.mask(["lstm.*"])),
     )
 
 
@@ -73,7 +71,7 @@ class PlainLoop:
     def train(self, task: LocalTask, adam: Adam) -> torch.Tensor:
         """Run the K local steps of every client; returns their mean losses."""
         totals = torch.zeros(len(task.rows))
-        for s, batches in enumerate(task.batches):
+        for s, batches in enumerate(task.minibatches.starts):
             nn.utils.vector_to_parameters(task.rows[s].clone(), self.module.parameters())
             optimiser = torch.optim.Adam(
                 self.module.parameters(),
@@ -90,7 +88,7 @@ class PlainLoop:
                 optimiser.step()
                 totals[s] += loss.detach()
             task.rows[s] = nn.utils.parameters_to_vector(self.module.parameters()).detach()
-        return totals / len(task.batches[0])
+        return totals / len(task.minibatches.starts[0])
 
 
 def main() -> None:

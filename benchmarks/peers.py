@@ -10,7 +10,6 @@ import multiprocessing
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from itertools import cycle, pairwise
@@ -92,8 +91,7 @@ def _tasks() -> tuple[PlainLoop, Callable[[int, int], Any]]:
         return local_task(dataset, Adam(), t)
 
     def of(t: int, i: int) -> Any:
-        whole = asked(t)
-        return replace(whole, rows=whole.rows[i : i + 1].clone(), batches=whole.batches[i : i + 1])
+        return asked(t).select(torch.tensor([i]))
 
     return PlainLoop(dataset), of
 
@@ -127,7 +125,7 @@ def pfl() -> float:
     data = random_dataset()
     features = torch.from_numpy(data.features)
     offsets, target = torch.arange(data.look_back), data.look_back - 1 + data.look_ahead
-    starts = local_task(data, Adam(), 1).batches.flatten(1)
+    starts = local_task(data, Adam(), 1).minibatches.starts.flatten(1)
 
     def of(user: int) -> Dataset:
         rows = starts[user]

@@ -3,6 +3,7 @@
 The data are random, since speed does not depend on their values.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +17,7 @@ from plfl.data.dataset import Dataset
 from plfl.experiments.trainer import network_of
 from plfl.optimizers.client.adamw import AdamW
 from plfl.tasks.losses import Loss, Pinball
-from plfl.training.task import LocalTask
+from plfl.training.task import LocalTask, Minibatches
 
 CONFIG = Path(__file__).parents[1] / "config"
 RECIPE = Study.load(CONFIG / "recipe.yaml")
@@ -66,14 +67,14 @@ def local_task(study: Study, dataset: Dataset, t: int, steps: int) -> LocalTask:
     rows = network.initial(10).expand(CLIENTS, -1).clone()
     size = (CLIENTS, steps, study.federation.batch_size)
     drawn = torch.randint(0, YEAR - 300, size, generator=random)
-    return LocalTask(
-        optimiser=optimiser,
-        rows=rows,
-        batches=torch.from_numpy(dataset.bounds)[:, :1, None] + drawn,
-        shared=torch.from_numpy(network.layout.mask(["body"])),
-        state=optimiser.init(rows),
-        steps_taken=torch.zeros(CLIENTS, 1, dtype=torch.float64),
-        loss=study.task.objective(study.federation.loss).loss,
+    return replace(
+        LocalTask.fresh(
+            optimiser,
+            rows,
+            Minibatches(torch.from_numpy(dataset.bounds)[:, :1, None] + drawn),
+            torch.from_numpy(network.layout.mask(["body"])),
+        ),
+        objective=study.task.objective(study.federation.loss),
     )
 
 
@@ -89,7 +90,7 @@ class PlainLoop:
     def train(self, task: LocalTask) -> torch.Tensor:
         """Run the K local steps of every client; returns their mean losses."""
         totals = torch.zeros(len(task.rows))
-        for s, batches in enumerate(task.batches):
+        for s, batches in enumerate(task.minibatches.starts):
             nn.utils.vector_to_parameters(task.rows[s].clone(), self.module.parameters())
             optimiser = torch.optim.AdamW(
                 self.module.parameters(),
@@ -104,12 +105,12 @@ class PlainLoop:
                 load = self.features[starts[:, None] + self.look_back]
                 last = starts + self.look_back[-1]
                 forecast = self.module(load - load[:, -1:], self.context[last])
-                loss = _loss(task.loss, forecast, self.targets[last])
+                loss = _loss(task.objective.loss, forecast, self.targets[last])
                 loss.backward()
                 optimiser.step()
                 totals[s] += loss.detach()
             task.rows[s] = nn.utils.parameters_to_vector(self.module.parameters()).detach()
-        return totals / len(task.batches[0])
+        return totals / len(task.minibatches.starts[0])
 
 
 def _loss(loss: Loss, forecast: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

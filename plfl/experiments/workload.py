@@ -20,7 +20,7 @@ from plfl.data.dataset import SPLITS
 from plfl.experiments.effort import cost_of_step, local_steps
 from plfl.experiments.trainer import Trainer
 from plfl.optimizers.client import ClientOpt
-from plfl.training.task import LocalTask
+from plfl.training.task import LocalTask, Minibatches
 
 SCORED = 500
 """Windows on which models are measured."""
@@ -151,8 +151,9 @@ def _task(
     trainer: Trainer, optimiser: ClientOpt, rows: torch.Tensor, batches: torch.Tensor
 ) -> LocalTask:
     everything = torch.ones(rows.shape[1], dtype=torch.bool, device=trainer.engine.device)
-    loss = trainer.task.objective(trainer.study.federation.loss).loss
-    return replace(LocalTask.fresh(optimiser, rows, batches, everything), loss=loss)
+    objective = trainer.task.objective(trainer.study.federation.loss)
+    task = LocalTask.fresh(optimiser, rows, Minibatches(batches), everything)
+    return replace(task, objective=objective)
 
 
 def _rate(work: Callable[[int], float], least: int, most: int) -> float:

@@ -10,7 +10,7 @@ from torch import Tensor
 from plfl.federated.client_data import ClientData, Passes
 from plfl.optimizers.client import ClientOpt
 from plfl.tasks import Term
-from plfl.training.task import LocalTask
+from plfl.training.task import LocalTask, Minibatches, Terms
 
 
 def adapted(
@@ -39,18 +39,15 @@ def adapted(
     trained = models.clone()
     if not passes.steps.any():
         return trained
-    objective = client_data.task.objective(client_data.settings.loss, term)
     nothing = torch.zeros(models.shape[1], dtype=torch.bool, device=models.device)
     task = replace(
-        LocalTask.fresh(optimiser, trained, passes.starts, shared=nothing),
-        pull=pull,
-        targets=targets,
-        loss=objective.loss,
-        loss_scale=objective.scale,
+        LocalTask.fresh(
+            optimiser, trained, Minibatches(passes.starts, passes.keys, targets), shared=nothing
+        ),
+        objective=client_data.task.objective(client_data.settings.loss, term),
         clip=client_data.settings.clip,
         steps=passes.steps,
-        frozen=frozen,
-        keys=passes.keys,
+        terms=Terms(pull=pull, frozen=frozen),
     )
     client_data.engine.train(task)
     return trained

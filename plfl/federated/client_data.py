@@ -20,11 +20,11 @@ from plfl.data.dataset import Split
 from plfl.data.examples import Examples
 from plfl.federated.instructions import FORWARD
 from plfl.optimizers.client import ClientOpt
-from plfl.tasks import Task
+from plfl.tasks import Objective, Task
 from plfl.tasks.forecast import Forecast
 from plfl.tasks.losses import Loss
 from plfl.training import batches
-from plfl.training.task import STANDING, Engine, LocalTask
+from plfl.training.task import STANDING, Engine, LocalTask, Minibatches, Tracked
 
 
 class Passes(NamedTuple):
@@ -250,7 +250,7 @@ class ClientData:
         """
         gradients = torch.zeros_like(rows)
         task = self._task(rows.clone(), clients, STANDING, t, steps)
-        self.engine.train(replace(task, gradients=gradients))
+        self.engine.train(replace(task, tracked=Tracked(gradients=gradients)))
         return gradients / (steps if isinstance(steps, int) else steps[:, None])
 
     def _task(
@@ -258,10 +258,11 @@ class ClientData:
     ) -> LocalTask:
         most = steps if isinstance(steps, int) else int(steps.max())
         everything = torch.ones(rows.shape[1], dtype=torch.bool, device=rows.device)
+        drawn = (clients, t, most)
+        minibatches = Minibatches(self.minibatches(*drawn), self.keys(*drawn))
         return replace(
-            LocalTask.fresh(optimiser, rows, self.minibatches(clients, t, most), everything),
-            keys=self.keys(clients, t, most),
-            steps=None if isinstance(steps, int) else steps,
-            loss=self.loss,
+            LocalTask.fresh(optimiser, rows, minibatches, everything),
+            objective=Objective(self.loss),
             clip=self.settings.clip,
+            steps=None if isinstance(steps, int) else steps,
         )

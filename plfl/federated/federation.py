@@ -20,7 +20,7 @@ from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
 from plfl.federated.instructions import TrainInstructions, TrainResult
-from plfl.federated.kept import Best, Moments
+from plfl.federated.kept import Best, KeptMoments
 from plfl.federated.participation import RULES, Selection
 from plfl.federated.server import Server
 from plfl.layout import ParameterLayout, head_mask
@@ -58,7 +58,7 @@ class Federation:
     clock: Clock = field(init=False)
     selection: Selection = field(init=False)
     """Chooses who takes part in a round."""
-    moments: Moments = field(init=False)
+    moments: KeptMoments = field(init=False)
     """What the local optimisers keep between rounds."""
     average: Average | None = field(init=False, default=None)
     """With `federation.ema`, the average of each client's model over its local steps. What the
@@ -76,7 +76,7 @@ class Federation:
         self.clock = Clock(settings.simulation, names, self.seed)
         rule = RULES[settings.selection if self.channel.shared else "uniform"]
         self.selection = Selection(self.seed, names, settings.participation, rule)
-        self.moments = Moments(settings.opt_state, self.client_opt, self.local)
+        self.moments = KeptMoments(settings.opt_state, self.client_opt, self.local)
         if self.channel.shared:
             self.state = self.method.init(self)
             if rule.needs_labels:

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from plfl.optimizers.client import ClientOpt
+from plfl.training.task import Moments
 
 OptState = Literal["reset", "keep", "keep_personal"]
 """What becomes of a local optimiser's state at the end of a round: `federation.opt_state`."""
 
 
-class Moments:
+class KeptMoments:
     """The state of the clients' local optimisers between rounds.
 
     Args:
@@ -30,21 +31,21 @@ class Moments:
         self.steps = torch.zeros(len(models), 1, device=models.device).double()
         """Local steps (N, 1) that it has behind it."""
 
-    def of(self, clients: Tensor, shared: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """A copy of the state for a round of `clients` (n,), and the steps that it has behind it.
+    def of(self, clients: Tensor, shared: Tensor) -> Moments:
+        """A copy of the state for a round of `clients` (n,).
 
-        A state that each round begins with afresh is empty, see `LocalTask.state`. With
-        `keep_personal`, that of the `shared` parameters (P,) is 0.
+        A state that each round begins with afresh is empty. With `keep_personal`, that of the
+        `shared` parameters (P,) is 0.
         """
         steps = self.steps[clients]
         if self.mode == "reset":
-            return {}, steps
+            return Moments({}, steps)
         state = {name: rows[clients] for name, rows in self.rows.items()}
         if self.mode == "keep_personal":
             for rows in state.values():
                 rows[:, shared] = 0
             steps = torch.where(shared, 0, steps)
-        return state, steps
+        return Moments(state, steps)
 
     def keep(self, clients: Tensor, state: dict[str, Tensor], steps: Tensor) -> None:
         """Keep the `state` of `clients` (n,) after `steps` (n,) further steps."""

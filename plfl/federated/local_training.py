@@ -7,7 +7,6 @@ for memory, large enough to use every core.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from plfl.federated.federation import Federation
 from plfl.federated.instructions import TrainResult
 from plfl.federated.session import Session
 from plfl.training import schedule
-from plfl.training.task import Engine, LocalTask
+from plfl.training.task import Engine, LocalTask, Minibatches, Terms, Tracked
 
 
 class Cohort:
@@ -104,45 +103,44 @@ class _Part:
 
     def task(self, engine: Engine) -> LocalTask:
         """The work of these clients, according to the method's instructions."""
-        f, cohort, skip = self.f, self.cohort, self.asked.skip
-        self.start = f.models(self.clients, self._of(self.asked.start))
-        drawn = (self.clients, cohort.t, skip + cohort.most)
-        batches = f.client_data.minibatches(*drawn)[:, skip:]
-        state, behind = f.moments.of(self.clients, f.shared)
-        plain = LocalTask(
+        f, cohort, asked = self.f, self.cohort, self.asked
+        self.start = f.models(self.clients, self._of(asked.start))
+        average = f.average and f.average.map(lambda rows: rows[self.clients])
+        summed = torch.zeros_like(self.start) if asked.gradients == "steps" else None
+        task = LocalTask(
             optimiser=f.client_opt,
             rows=self.start.clone(),
-            batches=batches,
-            keys=f.client_data.keys(*drawn)[:, skip:],
+            minibatches=self._minibatches(engine),
+            moments=f.moments.of(self.clients, f.shared),
             shared=f.shared,
-            state=state,
-            steps_taken=behind,
+            objective=cohort.objective,
+            clip=f.settings.clip,
             steps=None if cohort.has_equal_steps else cohort.steps[self.index],
             rates=cohort.rates,
-            loss=cohort.objective.loss,
-            loss_scale=cohort.objective.scale,
-            targets=self._targets(engine, batches),
-            clip=f.settings.clip,
-            average=f.average and f.average.map(lambda rows: rows[self.clients]),
+            terms=self._terms(),
+            tracked=Tracked(average, summed),
         )
-        task = self._with_terms(plain)
-        return _ahead(task) if self.asked.offset_first else task
+        return _with_offset_first(task) if asked.offset_first else task
 
-    def _with_terms(self, task: LocalTask) -> LocalTask:
-        """`task` with the terms of the instructions, as values of all P parameters."""
+    def _minibatches(self, engine: Engine) -> Minibatches:
+        """Those of the round, without the first ones that the method skips."""
+        data, skip = self.f.client_data, self.asked.skip
+        drawn = (self.clients, self.cohort.t, skip + self.cohort.most)
+        starts, keys = data.minibatches(*drawn)[:, skip:], data.keys(*drawn)[:, skip:]
+        return Minibatches(starts, keys, self._targets(engine, starts))
+
+    def _terms(self) -> Terms:
+        """The terms of the instructions, as values of all P parameters."""
         f, asked = self.f, self.asked
         pulls = isinstance(asked.pull, Tensor) or asked.pull != 0
-        return replace(
-            task,
+        previous = asked.previous
+        return Terms(
             pull=f.full(asked.pull * torch.ones_like(f.x0)) if pulls else None,
             constant=self._full(asked.constant),
             step_offset=self._full(asked.step_offset),
-            gradients=torch.zeros_like(task.rows) if asked.gradients == "steps" else None,
-            contrast=asked.contrast,
-            previous=(
-                None if asked.previous is None else f.models(self.clients, self._of(asked.previous))
-            ),
             frozen=asked.frozen,
+            contrast=asked.contrast,
+            previous=None if previous is None else f.models(self.clients, self._of(previous)),
             storm=asked.storm and asked.storm.map(lambda x: f.full(x[self.index]).clone()),
         )
 
@@ -154,7 +152,7 @@ class _Part:
         """A method's `values` for these clients, 0 where a parameter is personal."""
         return None if values is None else self.f.full(self._of(values))
 
-    def _targets(self, engine: Engine, batches: Tensor) -> Tensor | None:
+    def _targets(self, engine: Engine, starts: Tensor) -> Tensor | None:
         """What the models learn instead of the windows' targets, if a term asks for it."""
         f, asked = self.f, self.asked
         if asked.term is None:
@@ -162,9 +160,9 @@ class _Part:
         taught = None
         if asked.teacher is not None:
             teachers = f.models(self.clients, self._of(asked.teacher))
-            outputs = torch.stack(engine.predict(teachers, list(batches.flatten(1))))
-            taught = outputs.unflatten(1, batches.shape[1:])
-        own = f.client_data.targets(batches)
+            outputs = torch.stack(engine.predict(teachers, list(starts.flatten(1))))
+            taught = outputs.unflatten(1, starts.shape[1:])
+        own = f.client_data.targets(starts)
         return f.client_data.task.taught(asked.term, taught, own, self.clients)
 
     def take(self, task: LocalTask, losses: Tensor) -> None:
@@ -174,23 +172,26 @@ class _Part:
         if not cohort.stay:
             return
         if self.asked.offset_first:
-            _back(task)
-        steps = cohort.steps[some]
+            _shift(task, -1)
+        steps, average, storm = cohort.steps[some], task.tracked.average, task.terms.storm
         self._keep(task.rows, task.rows[:, f.columns])
-        f.moments.keep(self.clients, task.state, steps)
-        if f.average and task.average:
-            f.average.rows[self.clients] = task.average.rows
+        f.moments.keep(self.clients, task.moments.state, steps)
+        if f.average and average:
+            f.average.rows[self.clients] = average.rows
             f.average.steps[self.clients] += steps[:, None]
         if cohort.gradients is not None:
-            if task.gradients is not None:
-                means = task.gradients / steps[:, None]
-            else:
-                first = cohort.most if cohort.has_equal_steps else steps
-                means = f.client_data.gradients(self.start, self.clients, cohort.t, first)
-            cohort.gradients[some] = means[:, f.columns]
-        if cohort.storm is not None and task.storm is not None:
-            cohort.storm.momentum[some] = task.storm.momentum[:, f.columns]
-            cohort.storm.square[some] = task.storm.square[:, f.columns]
+            cohort.gradients[some] = self._gradients(task)[:, f.columns]
+        if cohort.storm is not None and storm is not None:
+            cohort.storm.momentum[some] = storm.momentum[:, f.columns]
+            cohort.storm.square[some] = storm.square[:, f.columns]
+
+    def _gradients(self, task: LocalTask) -> Tensor:
+        """Mean gradients (n, P): of the steps of the `task`, or else all at the start."""
+        cohort, steps = self.cohort, self.cohort.steps[self.index]
+        if task.tracked.gradients is not None:
+            return task.tracked.gradients / steps[:, None]
+        first = cohort.most if cohort.has_equal_steps else steps
+        return self.f.client_data.gradients(self.start, self.clients, cohort.t, first)
 
     def _keep(self, rows: Tensor, shared: Tensor) -> None:
         """Keep the models `rows` (n, P), and the change to their `shared` part (n, d_s)."""
@@ -215,29 +216,31 @@ class _Part:
             getattr(f.state, name)[self.clients] = rows
 
 
-def _ahead(task: LocalTask) -> LocalTask:
-    """The same work with each step's offset before it, as steps from a start with the offset.
+def _with_offset_first(task: LocalTask) -> LocalTask:
+    """The same work with each step's offset before the step, although engines add it afterwards.
 
-    Terms that draw towards the start still mean where it was.
+    The steps start with the offset of the first one. The last step's offset is then one too many,
+    and `_shift` takes it off the trained models. Terms that draw towards the start still mean where
+    it was without the offset.
     """
-    assert task.step_offset is not None
-    task.rows.add_(task.step_offset)
-    if task.average is not None:
-        task.average.rows.add_(task.step_offset)
+    offset, pull, constant = task.terms.step_offset, task.terms.pull, task.terms.constant
+    assert offset is not None
+    _shift(task, 1)
     pulls = task.optimiser.proximal * task.shared.to(task.rows.dtype)
-    pulls = pulls if task.pull is None else pulls + task.pull
+    pulls = pulls if pull is None else pulls + pull
     if not pulls.any():
         return task
-    back = pulls * task.step_offset
-    return replace(task, constant=back if task.constant is None else task.constant + back)
+    back = pulls * offset
+    return task.with_terms(constant=back if constant is None else constant + back)
 
 
-def _back(task: LocalTask) -> None:
-    """Take the offset of `_ahead` off the trained models."""
-    assert task.step_offset is not None
-    task.rows.sub_(task.step_offset)
-    if task.average is not None:
-        task.average.rows.sub_(task.step_offset)
+def _shift(task: LocalTask, times: int) -> None:
+    """Move the models and their averages by so many offsets of a step."""
+    offset, average = task.terms.step_offset, task.tracked.average
+    assert offset is not None
+    task.rows.add_(offset, alpha=times)
+    if average is not None:
+        average.rows.add_(offset, alpha=times)
 
 
 def train_cohorts(cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]:

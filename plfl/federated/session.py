@@ -17,8 +17,18 @@ import torch
 from torch import Tensor
 
 from plfl.optimizers.client import ClientOpt
+from plfl.tasks import Objective
 from plfl.training import schedule
-from plfl.training.task import STANDING, Anchor, Engine, LocalTask, LookAhead, Mixture
+from plfl.training.task import (
+    STANDING,
+    Anchor,
+    Engine,
+    LocalTask,
+    LookAhead,
+    Minibatches,
+    Mixture,
+    Tracked,
+)
 
 if TYPE_CHECKING:
     from plfl.federated.client_data import Passes
@@ -45,8 +55,8 @@ class Session:
         self.steps = torch.zeros(len(clients), dtype=torch.int64, device=clients.device)
         """Minibatch gradients (n,) computed so far."""
         self._losses = torch.zeros(len(clients), dtype=torch.float64, device=clients.device)
-        self._batches = f.client_data.minibatches(clients, t, minibatches)
-        self._keys = f.client_data.keys(clients, t, minibatches)
+        data, drawn = f.client_data, (clients, t, minibatches)
+        self._minibatches = Minibatches(data.minibatches(*drawn), data.keys(*drawn))
 
     @property
     def loss(self) -> Tensor:
@@ -81,17 +91,14 @@ class Session:
         if not steps:
             return rows.clone()
         f, settings = self.f, self.f.settings
-        some = slice(first, first + steps)
-        task = self._task(rows, self._batches[:, some], f.client_opt, self._keys[:, some])
+        task = self._task(rows, self._some(first, steps), f.client_opt).with_terms(frozen=frozen)
         if inner_first is not None:
-            own = slice(inner_first, inner_first + steps)
-            ahead = LookAhead(inner, self._batches[:, own], self._keys[:, own])
-            task = replace(task, lookahead=ahead)
+            task = task.with_terms(lookahead=LookAhead(inner, self._some(inner_first, steps)))
         if pull and towards is not None:
             strength = pull * f.shared.to(rows.dtype)
-            task = replace(task, pull=strength, constant=strength * (rows - towards))
+            task = task.with_terms(pull=strength, constant=strength * (rows - towards))
         rates = schedule.factors(settings, self.t, first, steps)
-        self._run(replace(task, frozen=frozen, rates=rates), steps)
+        self._run(replace(task, rates=rates), steps)
         return task.rows
 
     def train_near(
@@ -111,17 +118,15 @@ class Session:
         """
         f, settings = self.f, self.f.settings
         anchor = Anchor(rows.clone(), repeats, rate)
-        batches, keys = (
-            x[:, :minibatches].repeat_interleave(repeats, 1) for x in (self._batches, self._keys)
-        )
-        task = self._task(rows, batches, f.client_opt, keys)
+        each_again = self._some(0, minibatches).map(lambda x: x.repeat_interleave(repeats, 1))
+        task = self._task(rows, each_again, f.client_opt)
         # The schedule counts minibatches, so that it ends with the rounds.
         each = schedule.factors(settings, self.t, 0, minibatches)
         rates = None if each is None else tuple(np.repeat(each, repeats).tolist())
         strength = pull * f.shared.to(rows.dtype)
         if minibatches:
-            task = replace(task, anchor=anchor, pull=strength, rates=rates)
-            self._run(task, minibatches * repeats)
+            task = task.with_terms(anchor=anchor, pull=strength)
+            self._run(replace(task, rates=rates), minibatches * repeats)
         return task.rows, anchor.rows
 
     def train_mixed(
@@ -154,9 +159,9 @@ class Session:
         mixture = Mixture(
             mixed.clone(), f.client_opt.init(mixed), share.clone(), rate, min(learns, steps)
         )
-        task = self._task(rows, self._batches[:, :steps], f.client_opt, self._keys[:, :steps])
+        task = self._task(rows, self._some(0, steps), f.client_opt).with_terms(mixture=mixture)
         if steps:
-            self._run(replace(task, mixture=mixture, rates=rates), steps)
+            self._run(replace(task, rates=rates), steps)
         return task.rows, mixture.rows, mixture.share
 
     def gradient(self, rows: Tensor, minibatch: int | Tensor, who: Tensor | None = None) -> Tensor:
@@ -168,18 +173,18 @@ class Session:
                 which a model with dropout drops nothing.
             who: mask (n,) of the clients that compute one; None: all.
         """
-        keys = None
         if isinstance(minibatch, int):
-            minibatch, keys = self._batches[:, minibatch], self._keys[:, minibatch, None]
+            one = self._some(minibatch, 1)
+        else:
+            one = Minibatches(minibatch[:, None])
         gradient = torch.zeros_like(rows)
         if who is None or who.all():
-            task = self._task(rows, minibatch[:, None], STANDING, keys)
-            self._run(replace(task, gradients=gradient), 1)
+            task = self._task(rows, one, STANDING)
+            self._run(replace(task, tracked=Tracked(gradients=gradient)), 1)
         elif who.any():
-            own = None if keys is None else keys[who]
-            task = self._task(rows[who], minibatch[who][:, None], STANDING, own)
+            task = self._task(rows[who], one.map(lambda x: x[who]), STANDING)
             gradients = torch.zeros_like(task.rows)
-            self._run(replace(task, gradients=gradients), 1, who)
+            self._run(replace(task, tracked=Tracked(gradients=gradients)), 1, who)
             gradient[who] = gradients
         return gradient
 
@@ -192,12 +197,14 @@ class Session:
         """The ClientOpt with fresh moments, for gradients that the routine has computed."""
         return Steps(self, rows)
 
-    def _task(
-        self, rows: Tensor, batches: Tensor, optimiser: ClientOpt, keys: Tensor | None
-    ) -> LocalTask:
+    def _some(self, first: int, minibatches: int) -> Minibatches:
+        """So many of the round's minibatches from number `first`, from 0."""
+        return self._minibatches.map(lambda x: x[:, first : first + minibatches])
+
+    def _task(self, rows: Tensor, minibatches: Minibatches, optimiser: ClientOpt) -> LocalTask:
         data = self.f.client_data
-        task = LocalTask.fresh(optimiser, rows.clone(), batches, self.f.shared)
-        return replace(task, keys=keys, loss=data.loss, clip=data.settings.clip)
+        task = LocalTask.fresh(optimiser, rows.clone(), minibatches, self.f.shared)
+        return replace(task, objective=Objective(data.loss), clip=data.settings.clip)
 
     def _run(self, task: LocalTask, steps: int, who: Tensor | slice = slice(None)) -> None:
         gradients = steps * task.gradients_per_step

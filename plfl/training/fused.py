@@ -106,11 +106,11 @@ class Fused:
         Raises:
             MemoryError: there is not enough memory for each thread's copy of a model.
         """
-        rule, taken, known = _rule(task.optimiser), _taken(task), task.loss.name in _LOSSES
-        if rule is None or taken is None or not known:
-            _leave_to_stacked(task.optimiser.name if known else f"the loss {task.loss.name}")
+        rule, taken, loss = _rule(task.optimiser), _taken(task), task.objective.loss.name
+        if rule is None or taken is None or loss not in _LOSSES:
+            _leave_to_stacked(task.optimiser.name if loss in _LOSSES else f"the loss {loss}")
             return self._stacked.train(task)
-        S, K, B = task.batches.shape
+        S, K, B = task.minibatches.starts.shape
         fresh = task.optimiser.init(task.rows[:1])
         # Without a state the kernel begins with zeros.
         if any(x.any() for x in fresh.values()):
@@ -131,71 +131,74 @@ class Fused:
         self._run("plfl_train", job)
         for name, x in trained.items():
             x.copy_(contiguous[name])
-        if task.mixture is not None:
-            task.mixture.share.copy_(arrays["shares"])
+        if (mixture := task.terms.mixture) is not None:
+            mixture.share.copy_(arrays["shares"])
         return losses
 
     def _terms(self, task: LocalTask) -> dict[str, Tensor]:
         """What the kernel reads beside the rows that it trains, and the shares of a mixture, by the
         names of the kernel."""
-        (S, K, B), P = task.batches.shape, self._parameters
+        (S, K, B), P = task.minibatches.starts.shape, self._parameters
+        given, terms = task.minibatches, task.terms
         numbers = {
-            "pull": (task.pull, (P,)),
-            "constant": (task.constant, (S, P)),
-            "step_offset": (task.step_offset, (S, P)),
-            "targets": (task.targets, (S, K, B, *self._targets)),
-            "previous": (None if task.contrast is None else task.previous, (S, P)),
-            "scale": (None if task.storm is None else task.storm.scale, (S, P)),
+            "pull": (terms.pull, (P,)),
+            "constant": (terms.constant, (S, P)),
+            "step_offset": (terms.step_offset, (S, P)),
+            "targets": (given.targets, (S, K, B, *self._targets)),
+            "previous": (None if terms.contrast is None else terms.previous, (S, P)),
+            "scale": (None if terms.storm is None else terms.storm.scale, (S, P)),
         }
-        terms = {n: self._numbers(x, shape) for n, (x, shape) in numbers.items() if x is not None}
-        terms |= {"starts": self._windows_of(task.batches), "shared": _mask(task.shared, P)}
+        read = {n: self._numbers(x, shape) for n, (x, shape) in numbers.items() if x is not None}
+        read |= {"starts": self._windows_of(given.starts), "shared": _mask(task.shared, P)}
         if task.steps is not None:
-            terms["row_steps"] = _steps(task.steps, S, K)
-        if task.lookahead is not None:
-            if task.lookahead.batches.shape != task.batches.shape:
+            read["row_steps"] = _steps(task.steps, S, K)
+        if terms.lookahead is not None:
+            ahead = terms.lookahead.minibatches
+            if ahead.starts.shape != given.starts.shape:
                 raise ValueError("a look ahead needs as many windows as there are in the steps")
-            terms["ahead"] = self._windows_of(task.lookahead.batches)
-            if task.lookahead.keys is not None:
-                terms["ahead_keys"] = _keys(task.lookahead.keys, S, K)
-        if task.keys is not None:
-            terms["keys"] = _keys(task.keys, S, K)
-        if task.mixture is not None:
-            terms["shares"] = self._numbers(task.mixture.share, (S,)).clone()
-        if task.frozen is not None:
-            terms["frozen"] = _mask(task.frozen, P)
+            read["ahead"] = self._windows_of(ahead.starts)
+            if ahead.keys is not None:
+                read["ahead_keys"] = _keys(ahead.keys, S, K)
+        if given.keys is not None:
+            read["keys"] = _keys(given.keys, S, K)
+        if terms.mixture is not None:
+            read["shares"] = self._numbers(terms.mixture.share, (S,)).clone()
+        if terms.frozen is not None:
+            read["frozen"] = _mask(terms.frozen, P)
         if task.rates is not None:
-            terms["rates"] = torch.tensor(task.rates[:K], dtype=torch.float64)
+            read["rates"] = torch.tensor(task.rates[:K], dtype=torch.float64)
         if levels := _levels(task):
-            terms["levels"] = torch.tensor(levels, dtype=self.dtype)
-        if task.average is not None:
-            terms["averaged"] = task.average.steps.double().expand(S, 1).contiguous()
-        return terms
+            read["levels"] = torch.tensor(levels, dtype=self.dtype)
+        if (average := task.tracked.average) is not None:
+            read["averaged"] = average.steps.double().expand(S, 1).contiguous()
+        return read
 
     def _settings(self, task: LocalTask) -> dict[str, float]:
         """The single numbers of a task, by the names of the kernel."""
+        terms = task.terms
         settings: dict[str, float] = {
-            "loss": _LOSSES.index(task.loss.name),
-            "loss_scale": task.loss_scale,
+            "loss": _LOSSES.index(task.objective.loss.name),
+            "loss_scale": task.objective.scale,
             "quantiles": len(_levels(task)),
             "clip": task.clip or 0.0,
             "temperature": 1.0,
             "every": 1,
         }
-        if (contrast := task.contrast) is not None:
+        if (contrast := terms.contrast) is not None:
             settings |= {"contrast": contrast.weight, "temperature": contrast.temperature}
             # The layer of the MLP whose inputs are the features that are contrasted.
             is_first = contrast.features == "states"
             settings["features"] = 0 if is_first else int(self._network.layers)
-        if task.average is not None:
-            settings["limit"] = task.average.decay
-        if task.storm is not None:
-            settings |= {"a": task.storm.a, "beta": task.storm.beta}
-        if task.anchor is not None:
-            settings |= {"every": task.anchor.every, "anchor_rate": task.anchor.rate}
-        if task.lookahead is not None:
-            settings["ahead_rate"] = task.lookahead.rate
-        if task.mixture is not None:
-            settings |= {"learned": task.mixture.learns, "share_rate": task.mixture.rate}
+        if (average := task.tracked.average) is not None:
+            settings["limit"] = average.decay
+        if terms.storm is not None:
+            settings |= {"a": terms.storm.a, "beta": terms.storm.beta}
+        if terms.anchor is not None:
+            settings |= {"every": terms.anchor.every, "anchor_rate": terms.anchor.rate}
+        if terms.lookahead is not None:
+            settings["ahead_rate"] = terms.lookahead.rate
+        if terms.mixture is not None:
+            settings |= {"learned": terms.mixture.learns, "share_rate": terms.mixture.rate}
         return settings
 
     def predict(self, rows: Tensor, starts: list[Tensor]) -> list[Tensor]:
@@ -236,25 +239,27 @@ class Fused:
 
 def _trained(task: LocalTask) -> dict[str, Tensor]:
     """The rows (S, P) that the kernel changes in place, by its names."""
+    terms, tracked = task.terms, task.tracked
     trained = {"theta": task.rows}
-    trained |= {_KERNEL_STATE[name]: x for name, x in task.state.items()}
-    if task.gradients is not None:
-        trained["gradients"] = task.gradients
-    if task.storm is not None:
-        trained |= {"momentum": task.storm.momentum, "square": task.storm.square}
-    if task.average is not None:
-        trained["average"] = task.average.rows
-    if task.anchor is not None:
-        trained["anchor"] = task.anchor.rows
-    if task.mixture is not None:
-        trained["mixed"] = task.mixture.rows
-        trained |= {f"mixed_{_KERNEL_STATE[n]}": x for n, x in task.mixture.state.items()}
+    trained |= {_KERNEL_STATE[name]: x for name, x in task.moments.state.items()}
+    if tracked.gradients is not None:
+        trained["gradients"] = tracked.gradients
+    if terms.storm is not None:
+        trained |= {"momentum": terms.storm.momentum, "square": terms.storm.square}
+    if tracked.average is not None:
+        trained["average"] = tracked.average.rows
+    if terms.anchor is not None:
+        trained["anchor"] = terms.anchor.rows
+    if terms.mixture is not None:
+        trained["mixed"] = terms.mixture.rows
+        trained |= {f"mixed_{_KERNEL_STATE[n]}": x for n, x in terms.mixture.state.items()}
     return trained
 
 
 def _levels(task: LocalTask) -> tuple[float, ...]:
     """The levels of the quantiles; none with a loss of another kind."""
-    return task.loss.levels if isinstance(task.loss, Pinball) else ()
+    loss = task.objective.loss
+    return loss.levels if isinstance(loss, Pinball) else ()
 
 
 def _mask(mask: Tensor, parameters: int) -> Tensor:
@@ -280,7 +285,7 @@ def _taken(task: LocalTask) -> Tensor | None:
 
     None where they differ within one of the two.
     """
-    taken = task.steps_taken.to(torch.int64).expand(len(task.rows), -1)
+    taken = task.moments.steps.to(torch.int64).expand(len(task.rows), -1)
     if taken.shape[1] == 1:
         return taken.expand(-1, 2).contiguous()
     parts = [part for mask in (task.shared, ~task.shared) if (part := taken[:, mask]).shape[1]]

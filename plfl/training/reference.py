@@ -20,7 +20,7 @@ from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.adamw import AdamW
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
-from plfl.training.task import Contrast, LocalTask
+from plfl.training.task import Contrast, LocalTask, Minibatches
 
 ORACLES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": nn.functional.mse_loss,
@@ -83,7 +83,7 @@ class Reference:
         self.dataset = dataset
 
     def train(self, task: LocalTask) -> Tensor:
-        if task.steps_taken.any():
+        if task.moments.steps.any():
             problem = "'reference' starts every round with fresh moments; use another engine"
             raise ConfigError("compute.engine", [problem])
         task = task.with_state()
@@ -128,7 +128,7 @@ class _Minibatch(NamedTuple):
     targets: Tensor
     """(B,), or (B, ...) as the loss reads them."""
     key: Tensor | None
-    """See `LocalTask.keys`."""
+    """See `Minibatches.keys`."""
 
 
 class _Row:
@@ -139,14 +139,15 @@ class _Row:
         self.parameters: list[nn.Parameter] = list(self.module.parameters())
         self._place(task.rows[s].clone())
         self.start = task.rows[s].clone()
-        self.steps = len(task.batches[s]) if task.steps is None else int(task.steps[s])
+        self.steps = len(task.minibatches.starts[s]) if task.steps is None else int(task.steps[s])
         self.optimiser = optimiser(task.optimiser, self.parameters)
-        own_pull = 0 if task.pull is None else task.pull
+        self.terms = terms = task.terms
+        own_pull = 0 if terms.pull is None else terms.pull
         self.pull = task.optimiser.proximal * task.shared + own_pull
         self.others = []
-        if task.previous is not None:
-            self.others = [self._copy(row) for row in (self.start, task.previous[s])]
-        self.storm = task.storm and task.storm.map(lambda rows: rows[s])
+        if terms.previous is not None:
+            self.others = [self._copy(row) for row in (self.start, terms.previous[s])]
+        self.storm = terms.storm and terms.storm.map(lambda rows: rows[s])
         if self.storm is not None:
             way = torch.where(task.shared, self.storm.scale * self.storm.momentum, 0)
             self.before = self.start + way
@@ -159,49 +160,47 @@ class _Row:
 
     def _step(self, k: int) -> float:
         """Take step `k`, from 1; the sum of the losses of its minibatches."""
-        task, s, y = self.task, self.s, self._parameters()
-        minibatch, paced = self._minibatch(k), task.optimiser
+        task, terms, s, y = self.task, self.terms, self.s, self._parameters()
+        minibatch, paced = self._minibatch(task.minibatches, k), task.optimiser
         if task.rates is not None:
             paced = paced.slowed(task.rates[k - 1])
         old = None if self.storm is None else self._gradient(self.before, minibatch)[1]
         point, losses = self._ahead(y, k)
         losses += self._mix(y, minibatch, paced, k)
         loss, g = self._gradient(point, minibatch)
-        if task.gradients is not None:
-            task.gradients[s] += g
+        if task.tracked.gradients is not None:
+            task.tracked.gradients[s] += g
         stormed = None if old is None else self._storm(y, g, old, k)
-        g += self.pull * (y - (self.start if task.anchor is None else task.anchor.rows[s]))
-        if task.constant is not None:
-            g += task.constant[s]
+        g += self.pull * (y - (self.start if terms.anchor is None else terms.anchor.rows[s]))
+        if terms.constant is not None:
+            g += terms.constant[s]
         y = self._updated(y, g, paced, k)
         if stormed is not None:
             y = torch.where(task.shared, stormed, y)
-        if task.step_offset is not None:
-            y = y + task.step_offset[s]
-        if task.frozen is not None:
-            y = torch.where(task.frozen, self.start, y)
+        if terms.step_offset is not None:
+            y = y + terms.step_offset[s]
+        if terms.frozen is not None:
+            y = torch.where(terms.frozen, self.start, y)
         self._place(y)
         self._move_anchor(y, k)
-        if task.average is not None:
-            mean, taken = task.average.rows[s], float(task.average.steps[s]) + k
-            decay = min(task.average.decay, (1 + taken) / (10 + taken))
+        if (average := task.tracked.average) is not None:
+            mean, taken = average.rows[s], float(average.steps[s]) + k
+            decay = min(average.decay, (1 + taken) / (10 + taken))
             mean.copy_(decay * mean + (1 - decay) * y)
         return losses + loss
 
     def _ahead(self, y: Tensor, k: int) -> tuple[Tensor, float]:
         """Where the gradient is taken, and the loss on the way there; see `LookAhead`."""
-        look, frozen = self.task.lookahead, self.task.frozen
+        look, frozen = self.terms.lookahead, self.terms.frozen
         if look is None:
             return y, 0.0
-        starts = look.batches[self.s, k - 1]
-        key = None if look.keys is None else look.keys[self.s, k - 1]
-        loss, slope = self._gradient(y, _Minibatch(starts, self.engine.targets_of(starts), key))
+        loss, slope = self._gradient(y, self._minibatch(look.minibatches, k))
         point = y - look.rate * slope
         return point if frozen is None else torch.where(frozen, y, point), loss
 
     def _mix(self, y: Tensor, minibatch: _Minibatch, paced: ClientOpt, k: int) -> float:
         """Take a step of the second model, and return the loss of the mixture; see `Mixture`."""
-        mixture, s = self.task.mixture, self.s
+        mixture, s = self.terms.mixture, self.s
         if mixture is None:
             return 0.0
         share, v = mixture.share[s].clone(), mixture.rows[s]
@@ -226,7 +225,8 @@ class _Row:
     def _updated(self, y: Tensor, g: Tensor, paced: ClientOpt, k: int) -> Tensor:
         """The parameters after the step of the optimiser along `g`."""
         if self.optimiser is None:
-            state = {name: rows[self.s : self.s + 1] for name, rows in self.task.state.items()}
+            own, moments = slice(self.s, self.s + 1), self.task.moments.state
+            state = {name: rows[own] for name, rows in moments.items()}
             paced.step(y[None], paced.decayed(y, g)[None], state, self.task.since(k))
             return y
         self._place(y)
@@ -238,53 +238,50 @@ class _Row:
 
     def _move_anchor(self, y: Tensor, k: int) -> None:
         """Let the anchor follow the parameters `y` after step `k`; see `Anchor`."""
-        anchor, s = self.task.anchor, self.s
+        anchor, s = self.terms.anchor, self.s
         if anchor is None or k % anchor.every:
             return
         w = anchor.rows[s]
         w.copy_((1 - anchor.rate) * w + anchor.rate * y)
         self.optimiser = optimiser(self.task.optimiser, self.parameters)
-        for moments in self.task.state.values():
+        for moments in self.task.moments.state.values():
             moments[s] = 0
 
-    def _minibatch(self, k: int) -> _Minibatch:
-        """That of step `k`, from 1."""
-        task, s = self.task, self.s
-        starts = task.batches[s, k - 1]
-        if task.targets is None:
+    def _minibatch(self, minibatches: Minibatches, k: int) -> _Minibatch:
+        """The minibatch of step `k`, from 1."""
+        s, keys = self.s, minibatches.keys
+        starts = minibatches.starts[s, k - 1]
+        if minibatches.targets is None:
             targets = self.engine.targets_of(starts)
         else:
-            targets = task.targets[s, k - 1].to(self.engine.dtype)
-        return _Minibatch(starts, targets, None if task.keys is None else task.keys[s, k - 1])
+            targets = minibatches.targets[s, k - 1].to(self.engine.dtype)
+        return _Minibatch(starts, targets, None if keys is None else keys[s, k - 1])
 
     def _gradient(self, at: Tensor, minibatch: _Minibatch) -> tuple[float, Tensor]:
         """Loss of the model `at` some parameters (P,) on a minibatch, and its gradient (P,)."""
-        task, engine = self.task, self.engine
+        terms, engine, (loss, scale) = self.terms, self.engine, self.task.objective
         self._place(at)
         self.module.zero_grad()
         inputs: tuple[Tensor, ...] = engine.inputs(minibatch.starts)
         if engine.dropout is not None and minibatch.key is not None:
             kept = engine.dropout.kept(minibatch.key, len(minibatch.starts))
             inputs = *inputs, kept.to(engine.dtype)
-        output, oracle = self.module(*inputs), ORACLES.get(task.loss.name)
-        own = (
-            oracle(output, minibatch.targets)
-            if oracle
-            else task.loss.of(output, minibatch.targets).mean()
-        )
-        loss = task.loss_scale * own
-        if task.contrast is not None:
-            loss = loss + self._contrastive(task.contrast, inputs[0])
-        loss.backward()
+        output, oracle = self.module(*inputs), ORACLES.get(loss.name)
+        targets = minibatch.targets
+        mean = oracle(output, targets) if oracle else loss.of(output, targets).mean()
+        total = scale * mean
+        if terms.contrast is not None:
+            total = total + self._contrastive(terms.contrast, inputs[0])
+        total.backward()
         grads = [p.grad.flatten() for p in self.parameters if p.grad is not None]
         gradient = torch.cat(grads)
-        if task.clip is not None:
-            if task.frozen is not None:
-                gradient[task.frozen] = 0
+        if self.task.clip is not None:
+            if terms.frozen is not None:
+                gradient[terms.frozen] = 0
             clipped = nn.Parameter(torch.empty_like(gradient))
             clipped.grad = gradient
-            nn.utils.clip_grad_norm_(clipped, task.clip)
-        return loss.item(), gradient
+            nn.utils.clip_grad_norm_(clipped, self.task.clip)
+        return total.item(), gradient
 
     def _contrastive(self, term: Contrast, x: Tensor) -> Tensor:
         """MOON's term as its authors compute it: the cross entropy of cosines."""

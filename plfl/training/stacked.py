@@ -50,7 +50,7 @@ class Stacked:
         """Sizes of stacks on a CPU, by what the passes of a task depend on."""
 
     def train(self, task: LocalTask) -> Tensor:
-        fresh = not task.steps_taken.any()
+        fresh = not task.moments.steps.any()
         if self.device.type != "cpu":
             return _Stack(self, task, fresh).train()
         losses = []
@@ -66,18 +66,13 @@ class Stacked:
 
     def _sizes(self, task: LocalTask) -> tuple[int, ...]:
         """The sizes of the stacks of a task, which are the same whichever rows it has."""
-        look, found = task.lookahead, []
-        minibatches = [(task.batches, task.keys)]
-        if look is not None:
-            minibatches.append((look.batches, look.keys))
-        for starts, keys in minibatches:
-            kind = (starts.shape[-1], keys is None, task.contrast and task.contrast.features)
+        look, contrast, found = task.terms.lookahead, task.terms.contrast, []
+        for one in (task.minibatches, *([] if look is None else [look.minibatches])):
+            kind = (one.starts.shape[-1], one.keys is None, contrast and contrast.features)
             if kind not in self._compared:
                 sizes = stack_sizes.sizes_for(self.network.layout.width)
-                like = self.inputs(starts[:1, 0], None if keys is None else keys[:1, 0])
-                self._compared[kind] = stack_sizes.comparable(
-                    self.network, sizes, like, task.contrast
-                )
+                like = self.inputs(one.starts[:1, 0], None if one.keys is None else one.keys[:1, 0])
+                self._compared[kind] = stack_sizes.comparable(self.network, sizes, like, contrast)
             found.append(self._compared[kind])
         return min(found)
 
@@ -145,21 +140,22 @@ class _Stack:
     def __init__(self, engine: Stacked, task: LocalTask, fresh: bool):
         """`fresh`: no optimiser has any steps behind it."""
         self.engine, self.task, self.y = engine, task.with_state(), task.rows
+        self.terms = terms = task.terms
         self.start = task.rows.clone()
         self.g = torch.empty_like(task.rows)
-        self.behind = 0 if fresh else task.steps_taken.expand_as(task.rows)
-        S, K, _ = task.batches.shape
+        self.behind = 0 if fresh else task.moments.steps.expand_as(task.rows)
+        S, K, _ = task.minibatches.starts.shape
         self.steps = torch.full((S,), K, device=engine.device) if task.steps is None else task.steps
         self.counts: list[int] = self.steps.tolist()
         self.longest_first = self.steps.argsort(descending=True, stable=True)
-        pull = task.optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
+        pull = task.optimiser.proximal * task.shared + (0 if terms.pull is None else terms.pull)
         self.pull = pull if pull.any() else None
         self.targets = (
-            engine.targets_of(task.batches)
-            if task.targets is None
-            else task.targets.to(engine.dtype)
+            engine.targets_of(task.minibatches.starts)
+            if task.minibatches.targets is None
+            else task.minibatches.targets.to(engine.dtype)
         )
-        storm = task.storm
+        storm = terms.storm
         self.before = None if storm is None else self.y + task.shared * storm.scale * storm.momentum
         """The point before y, see `Storm`."""
 
@@ -181,7 +177,7 @@ class _Stack:
 
     def _step(self, k: int, active: _Active) -> Tensor:
         """Take step `k`, from 1; the sum (S,) of the losses of its minibatches."""
-        task, y, g = self.task, self.y, self.g
+        task, terms, y, g = self.task, self.terms, self.y, self.g
         minibatch, paced = self._minibatch(k), task.optimiser
         if task.rates is not None:
             paced = paced.slowed(task.rates[k - 1])
@@ -189,36 +185,36 @@ class _Stack:
         losses = self._gradient(point, minibatch, g) + on_the_way
         losses = losses + self._mix(minibatch, paced, k, active)
         stormed = self._storm(minibatch, k, active)
-        if task.gradients is not None:
-            task.gradients.add_(g if active.mask is None else g * active.mask[:, None])
+        if (gradients := task.tracked.gradients) is not None:
+            gradients.add_(g if active.mask is None else g * active.mask[:, None])
         if self.pull is not None:
-            g += self.pull * (y - (self.start if task.anchor is None else task.anchor.rows))
-        if task.constant is not None:
-            g += task.constant
+            g += self.pull * (y - (self.start if terms.anchor is None else terms.anchor.rows))
+        if terms.constant is not None:
+            g += terms.constant
         paced.decayed(y, g)
         behind = self._behind(active)
-        with _only(active.index, y, task.state) as (rows, moments):
+        with _only(active.index, y, task.moments.state) as (rows, moments):
             paced.step(rows, g[active.index], moments, behind + task.since(k))
             if stormed is not None:
                 rows.copy_(torch.where(task.shared, stormed[active.index], rows))
-            if task.step_offset is not None:
-                rows += task.step_offset[active.index]
-            if task.frozen is not None:
-                rows.copy_(torch.where(task.frozen, self.start[active.index], rows))
-        if task.anchor is not None:
-            task.anchor.advance(y, task.state, k, active.index)
-        if task.average is not None:
-            task.average.advance(y, k, active.mask)
+            if terms.step_offset is not None:
+                rows += terms.step_offset[active.index]
+            if terms.frozen is not None:
+                rows.copy_(torch.where(terms.frozen, self.start[active.index], rows))
+        if terms.anchor is not None:
+            terms.anchor.advance(y, task.moments.state, k, active.index)
+        if task.tracked.average is not None:
+            task.tracked.average.advance(y, k, active.mask)
         return losses
 
     def _ahead(self, k: int) -> tuple[Tensor, Tensor | float]:
         """Where the gradient of step `k` is taken, and the losses (S,) on the way there; see
         `LookAhead`."""
-        look, frozen, y = self.task.lookahead, self.task.frozen, self.y
+        look, frozen, y = self.terms.lookahead, self.terms.frozen, self.y
         if look is None:
             return y, 0.0
-        starts, slope = look.batches[:, k - 1], torch.empty_like(y)
-        inputs = self.engine.inputs(starts, _key(look.keys, k))
+        starts, slope = look.minibatches.starts[:, k - 1], torch.empty_like(y)
+        inputs = self.engine.inputs(starts, _key(look.minibatches.keys, k))
         losses = self._gradient(y, _Minibatch(inputs, self.engine.targets_of(starts)), slope)
         point = y - look.rate * slope
         return point if frozen is None else torch.where(frozen, y, point), losses
@@ -227,7 +223,7 @@ class _Stack:
         self, minibatch: _Minibatch, paced: ClientOpt, k: int, active: _Active
     ) -> Tensor | float:
         """Take a step of the second models; the losses (S,) of the mixtures; see `Mixture`."""
-        mixture, y = self.task.mixture, self.y
+        mixture, y = self.terms.mixture, self.y
         if mixture is None:
             return 0.0
         share, slope = mixture.share[:, None], torch.empty_like(y)
@@ -243,7 +239,7 @@ class _Stack:
     def _storm(self, minibatch: _Minibatch, k: int, active: _Active) -> Tensor | None:
         """Where the shared parameters go, by the gradients `g` at y and those at the point before;
         see `Storm`."""
-        storm, y, g = self.task.storm, self.y, self.g
+        storm, y, g = self.terms.storm, self.y, self.g
         if storm is None or self.before is None:
             return None
         old = torch.empty_like(y)
@@ -259,7 +255,8 @@ class _Stack:
 
     def _minibatch(self, k: int) -> _Minibatch:
         """Those of step `k`, from 1."""
-        inputs = self.engine.inputs(self.task.batches[:, k - 1], _key(self.task.keys, k))
+        given = self.task.minibatches
+        inputs = self.engine.inputs(given.starts[:, k - 1], _key(given.keys, k))
         return _Minibatch(inputs, self.targets[:, k - 1])
 
     def _behind(self, active: _Active) -> Tensor | int:
@@ -269,26 +266,27 @@ class _Stack:
     def _gradient(self, at: Tensor, minibatch: _Minibatch, out: Tensor) -> Tensor:
         """Losses (S,) of the models `at` some parameters (S, P) on a minibatch, and their gradient
         into `out`."""
-        task, network, (inputs, targets) = self.task, self.engine.network, minibatch
-        reads = task.contrast is not None
+        terms, (loss, scale), clip = self.terms, self.task.objective, self.task.clip
+        network, (inputs, targets) = self.engine.network, minibatch
+        reads = terms.contrast is not None
         outputs, kept = network.forward_pass(at, *inputs, features=reads)
-        each = task.loss.of(outputs, targets).flatten(1)
-        losses = each.mean(1) * task.loss_scale
+        each = loss.of(outputs, targets).flatten(1)
+        losses = each.mean(1) * scale
         features: dict[str, Tensor] = {}
-        if task.contrast is not None and task.previous is not None:
-            which = task.contrast.features
+        if terms.contrast is not None and terms.previous is not None:
+            which = terms.contrast.features
             near, far = (
                 getattr(network.forward_pass(rows, *inputs, features=reads)[1], which)
-                for rows in (self.start, task.previous)
+                for rows in (self.start, terms.previous)
             )
-            added, features[which] = _contrast(getattr(kept, which), near, far, task.contrast)
+            added, features[which] = _contrast(getattr(kept, which), near, far, terms.contrast)
             losses = losses + added
-        by_output = task.loss.slope(outputs, targets) * (task.loss_scale / each.shape[1])
+        by_output = loss.slope(outputs, targets) * (scale / each.shape[1])
         network.backward_pass(at, kept, by_output, features, out)
-        if task.clip is not None:
-            if task.frozen is not None:
-                out.masked_fill_(task.frozen, 0)
-            out *= (task.clip / (_norms(out) + CLOSE)).clamp(max=1)
+        if clip is not None:
+            if terms.frozen is not None:
+                out.masked_fill_(terms.frozen, 0)
+            out *= (clip / (_norms(out) + CLOSE)).clamp(max=1)
         return losses
 
 

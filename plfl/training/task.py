@@ -11,8 +11,11 @@ from torch import Tensor
 
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
-from plfl.tasks.losses import POINT, Loss
+from plfl.tasks import Objective
+from plfl.tasks.losses import POINT
 
+SQUARED_ERROR = Objective(POINT["mse"])
+"""The mean squared error of outputs and targets."""
 STANDING = Sgd.model_construct(lr=0.0)
 """An optimiser whose steps change nothing, to compute gradients only."""
 
@@ -57,6 +60,18 @@ def _changed(change: Callable[..., Tensor], values: Sequence[Any]) -> Any:
         case OfRows():
             return first.map(change, *values[1:])
     return first
+
+
+@dataclass(frozen=True)
+class Minibatches(OfRows):
+    """What the K local steps of S rows train on, B windows in each."""
+
+    starts: Tensor
+    """Start rows (S, K, B) of the windows."""
+    keys: Tensor | None = None
+    """Keys (S, K), which say what a model with dropout drops; None: nothing."""
+    targets: Tensor | None = None
+    """(S, K, B), or (S, K, B, ...) as the loss reads them, instead of the windows' own targets."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +137,8 @@ class LookAhead(OfRows):
 
     rate: float
     """How far to look along g′."""
-    batches: Tensor
-    """Start rows (S, K, B) of the windows for g′."""
-    keys: Tensor | None = None
-    """Keys (S, K) of these minibatches, as `LocalTask.keys`."""
+    minibatches: Minibatches
+    """Those for g′."""
 
 
 @dataclass(frozen=True)
@@ -181,107 +194,133 @@ class Mixture(OfRows):
 
 
 @dataclass(frozen=True)
-class LocalTask(OfRows):
-    """The work of one round for S models that share a ClientOpt.
+class Moments(OfRows):
+    """The state of the optimiser of each row."""
 
-    Every local step is: gradient of the mean `loss` (and of `contrast`) + proximal and `pull`
-    terms + `constant`, through the optimiser or a `storm`, then `step_offset`.
-    """
-
-    of_parameters = frozenset({"shared", "pull", "frozen"})
-
-    optimiser: ClientOpt
-    rows: Tensor
-    """Models (S, P) at the start of the round; trained in place."""
-    batches: Tensor
-    """Start rows (S, K, B) of the windows of each local step."""
-    shared: Tensor
-    """Mask (P,) of the shared parameters, on which the proximal term acts."""
     state: dict[str, Tensor]
-    """State of the optimiser, each entry (S, P); advanced in place. Empty if the optimiser starts
-    afresh and its state is not needed afterwards."""
-    steps_taken: Tensor
-    """Steps that `state` has behind it, broadcastable to (S, P): 0 where it is fresh."""
+    """Each entry (S, P), advanced in place. Empty if the optimiser starts afresh and its state is
+    not needed afterwards."""
+    steps: Tensor
+    """Steps that it has behind it, broadcastable to (S, P): 0 where it is fresh."""
+
+
+@dataclass(frozen=True)
+class Terms(OfRows):
+    """What a method changes in the local steps."""
+
+    of_parameters = frozenset({"pull", "frozen"})
+
     pull: Tensor | None = None
     """a (P,) of a term a · (y − start) in every gradient, beside the optimiser's proximal one."""
+    anchor: Anchor | None = None
+    """What proximal and `pull` terms draw towards, if that is not the start."""
     constant: Tensor | None = None
     """(S, P), added to every gradient."""
     step_offset: Tensor | None = None
     """(S, P), added to the rows after every step."""
-    targets: Tensor | None = None
-    """(S, K, B), or (S, K, B, ...) as `loss` reads them, instead of the windows' own targets."""
-    loss: Loss = POINT["mse"]
-    """The loss of outputs and targets."""
-    loss_scale: float = 1.0
-    """Factor of the loss, and so of the gradient."""
-    steps: Tensor | None = None
-    """Steps (S,) that each row takes, at most K; None: K."""
-    gradients: Tensor | None = None
-    """(S, P) to which the minibatch gradients are added, clipped, before any term."""
+    frozen: Tensor | None = None
+    """Mask (P,) of parameters that stay as they are."""
     contrast: Contrast | None = None
     """Term in the loss between the models at their start and `previous`."""
     previous: Tensor | None = None
     """Models (S, P) from whose features `contrast` pushes away."""
-    frozen: Tensor | None = None
-    """Mask (P,) of parameters that stay as they are."""
-    storm: Storm | None = None
-    """How the shared parameters step, instead of by the optimiser."""
-    clip: float | None = None
-    """Largest norm of a minibatch gradient over the parameters that are trained; None: any."""
-    rates: tuple[float, ...] | None = None
-    """Factor of the optimiser's rate in each of the K steps; None: 1."""
-    average: Average | None = None
-    """Average of the rows over their steps, which has no effect on them."""
     lookahead: LookAhead | None = None
     """Where the gradients of the steps are taken, instead of at the rows."""
     mixture: Mixture | None = None
     """Second models of the rows, which are trained beside them."""
-    anchor: Anchor | None = None
-    """What proximal and `pull` terms draw towards, if that is not the start."""
-    keys: Tensor | None = None
-    """Keys (S, K) of the minibatches, which say what a model with dropout drops; None: nothing."""
+    storm: Storm | None = None
+    """How the shared parameters step, instead of by the optimiser."""
+
+
+@dataclass(frozen=True)
+class Tracked(OfRows):
+    """What is followed over the steps, without an effect on them."""
+
+    average: Average | None = None
+    """Average of the rows."""
+    gradients: Tensor | None = None
+    """(S, P) to which the minibatch gradients are added, clipped, before any term."""
+
+
+@dataclass(frozen=True)
+class LocalTask(OfRows):
+    """The work of one round for S models that share a ClientOpt.
+
+    Every local step is: gradient of the mean loss (and of a contrast) + proximal and `pull` terms +
+    `constant`, through the optimiser or a `storm`, then `step_offset`; see `Terms`.
+    """
+
+    of_parameters = frozenset({"shared"})
+
+    optimiser: ClientOpt
+    rows: Tensor
+    """Models (S, P) at the start of the round; trained in place."""
+    minibatches: Minibatches
+    moments: Moments
+    shared: Tensor
+    """Mask (P,) of the shared parameters, on which the proximal term acts."""
+    objective: Objective = SQUARED_ERROR
+    """The loss of outputs and targets, and its factor."""
+    clip: float | None = None
+    """Largest norm of a minibatch gradient over the parameters that are trained; None: any."""
+    steps: Tensor | None = None
+    """Steps (S,) that each row takes, at most K; None: K."""
+    rates: tuple[float, ...] | None = None
+    """Factor of the optimiser's rate in each of the K steps; None: 1."""
+    terms: Terms = Terms()
+    tracked: Tracked = Tracked()
 
     @classmethod
     def fresh(
-        cls, optimiser: ClientOpt, rows: Tensor, batches: Tensor, shared: Tensor
+        cls, optimiser: ClientOpt, rows: Tensor, minibatches: Minibatches, shared: Tensor
     ) -> LocalTask:
         """Plain steps of an optimiser that has none behind it; `rows` are trained in place."""
         behind = torch.zeros(len(rows), 1, dtype=torch.float64, device=rows.device)
-        return cls(optimiser, rows, batches, shared, optimiser.init(rows), behind)
+        return cls(optimiser, rows, minibatches, Moments(optimiser.init(rows), behind), shared)
+
+    def with_terms(self, **terms: Any) -> LocalTask:
+        """This task with other `Terms`, by name."""
+        return replace(self, terms=replace(self.terms, **terms))
 
     def with_state(self) -> LocalTask:
         """This task with a fresh state where it has none."""
-        return self if self.state else replace(self, state=self.optimiser.init(self.rows))
+        if self.moments.state:
+            return self
+        begun = replace(self.moments, state=self.optimiser.init(self.rows))
+        return replace(self, moments=begun)
 
     def since(self, k: int) -> int:
         """The number of step `k` (both from 1) among those since the moments started afresh."""
-        return k if self.anchor is None else (k - 1) % self.anchor.every + 1
+        anchor = self.terms.anchor
+        return k if anchor is None else (k - 1) % anchor.every + 1
 
     @property
     def gradients_per_step(self) -> int:
         """Minibatch gradients of a step whose losses are in the mean that the engine returns."""
-        return 1 + (self.lookahead is not None) + (self.mixture is not None)
+        return 1 + (self.terms.lookahead is not None) + (self.terms.mixture is not None)
 
     @property
     def trained(self) -> list[Tensor]:
         """What an engine advances in place."""
-        tensors = [self.rows, *self.state.values()]
-        if self.gradients is not None:
-            tensors.append(self.gradients)
-        if self.storm is not None:
-            tensors += [self.storm.momentum, self.storm.square]
-        if self.average is not None:
-            tensors.append(self.average.rows)
-        if self.anchor is not None:
-            tensors.append(self.anchor.rows)
-        if self.mixture is not None:
-            tensors += [self.mixture.rows, *self.mixture.state.values(), self.mixture.share]
+        terms, tracked = self.terms, self.tracked
+        tensors = [self.rows, *self.moments.state.values()]
+        if terms.storm is not None:
+            tensors += [terms.storm.momentum, terms.storm.square]
+        if terms.anchor is not None:
+            tensors.append(terms.anchor.rows)
+        if terms.mixture is not None:
+            tensors += [terms.mixture.rows, *terms.mixture.state.values(), terms.mixture.share]
+        if tracked.average is not None:
+            tensors.append(tracked.average.rows)
+        if tracked.gradients is not None:
+            tensors.append(tracked.gradients)
         return tensors
 
     def select(self, index: slice | Tensor) -> LocalTask:
         """The work of some rows: views of it for a slice, copies for a tensor of their numbers."""
-        behind = self.steps_taken.expand(len(self.rows), -1)
-        return replace(self, steps_taken=behind).map(lambda rows: rows[index])
+        behind = self.moments.steps.expand(len(self.rows), -1)
+        whole = replace(self, moments=replace(self.moments, steps=behind))
+        return whole.map(lambda rows: rows[index])
 
     @classmethod
     def concat(cls, tasks: Sequence[LocalTask]) -> LocalTask:

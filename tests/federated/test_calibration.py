@@ -132,7 +132,9 @@ def test_an_epoch_is_a_pass_over_the_clients_own_windows(monkeypatch):
     task = seen_by(TWO, 3, monkeypatch)
     windows = [set(TWO.dataset.starts(i, "train").tolist()) for i in range(2)]
     assert task.steps.tolist() == [3 * (len(own) // 8) for own in windows]
-    for own, batches, steps in zip(windows, task.batches, task.steps.tolist(), strict=True):
+    for own, batches, steps in zip(
+        windows, task.minibatches.starts, task.steps.tolist(), strict=True
+    ):
         for one_pass in batches[:steps].reshape(3, -1).tolist():
             assert len(set(one_pass)) == len(one_pass) == len(own) // 8 * 8
             assert set(one_pass) <= own
@@ -157,7 +159,7 @@ def test_against_pytorch(variant, monkeypatch):
         opt = torch.optim.SGD(student.mlp.parameters(), SGD.lr)
         counts = np.bincount(np.searchsorted(edges, own_targets[i].numpy()), minlength=bins)
         ratios = torch.from_numpy(counts / counts.max())
-        for windows in task.batches[i][: task.steps[i]]:
+        for windows in task.minibatches.starts[i][: task.steps[i]]:
             x, _ = TWO.engine.inputs(windows)
             y, forecast, taught = TWO.targets(windows), student(x), teacher(x).detach()
             bin_y, bin_t = (
@@ -253,7 +255,7 @@ def test_the_last_layer_of_a_classifier_against_pytorch(variant, monkeypatch):
     monkeypatch.setattr(data.engine, "train", lambda task: (tasks.append(task), train(task))[1])
     trained = calibrate(start, data, mask, SGD, **options)
     for i in range(2):
-        batches = tasks[0].batches[i][: tasks[0].steps[i]]
+        batches = tasks[0].minibatches.starts[i][: tasks[0].steps[i]]
         net = trainer.network.module()
         nn.utils.vector_to_parameters(start[i].clone(), net.parameters())
         weight, bias = (

@@ -26,16 +26,16 @@ def test_every_step_has_the_minibatches_that_it_should() -> None:
     session = Session(f, engine, 1, everyone, rows, 5)
     drawn = TWO.minibatches(everyone, 1, 5)
     session.train(rows, 1, 2, inner=0.1, inner_first=3)
-    assert torch.equal(tasks[-1].batches, drawn[:, 1:3])
-    assert torch.equal(tasks[-1].lookahead.batches, drawn[:, 3:])
+    assert torch.equal(tasks[-1].minibatches.starts, drawn[:, 1:3])
+    assert torch.equal(tasks[-1].terms.lookahead.minibatches.starts, drawn[:, 3:])
     session.gradient(rows, 4)
-    assert torch.equal(tasks[-1].batches, drawn[:, 4:])
+    assert torch.equal(tasks[-1].minibatches.starts, drawn[:, 4:])
     session.gradient(rows, 4, torch.tensor([False, True]))
-    assert torch.equal(tasks[-1].batches, drawn[1:, 4:])
+    assert torch.equal(tasks[-1].minibatches.starts, drawn[1:, 4:])
     session.train_mixed(rows, rows, rows[:, 0], 3, learns=0, rate=0.1)
-    assert torch.equal(tasks[-1].batches, drawn[:, :3])
+    assert torch.equal(tasks[-1].minibatches.starts, drawn[:, :3])
     session.train_near(rows, 2, 3, pull=1.0, rate=0.1)
-    assert torch.equal(tasks[-1].batches, drawn[:, [0, 0, 0, 1, 1, 1]])
+    assert torch.equal(tasks[-1].minibatches.starts, drawn[:, [0, 0, 0, 1, 1, 1]])
     assert session.steps.tolist() == [4 + 1 + 6 + 6, 4 + 1 + 1 + 6 + 6]
 
 
@@ -55,4 +55,4 @@ def test_without_a_rate_of_its_own_a_share_is_learned_with_that_of_the_steps() -
     session = Session(f, SimpleNamespace(train=keep), 3, torch.arange(2), rows, 2)  # type: ignore[arg-type]
     for rate, expected in ((None, 0.1), (0.7, 0.7)):
         session.train_mixed(rows, rows, rows[:, 0], 2, learns=1, rate=rate)
-        assert tasks[-1].mixture.rate == expected
+        assert tasks[-1].terms.mixture.rate == expected

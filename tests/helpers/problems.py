@@ -34,22 +34,22 @@ class Quadratic:
         self.a, self.c, self.mix = (torch.tensor(x, dtype=torch.float64) for x in (a, c, mix))
 
     def train(self, task: LocalTask) -> Tensor:
-        task, client = task.with_state(), task.batches[:, 0, 0]
+        task = task.with_state()
+        terms, starts, gradients = task.terms, task.minibatches.starts, task.tracked.gradients
+        client, values = starts[:, 0, 0], task.moments.state
         start = task.rows.clone()
-        steps = (
-            torch.full(client.shape, task.batches.shape[1]) if task.steps is None else task.steps
-        )
-        pull = task.optimiser.proximal * task.shared + (0 if task.pull is None else task.pull)
-        storm = task.storm
+        steps = torch.full(client.shape, starts.shape[1]) if task.steps is None else task.steps
+        pull = task.optimiser.proximal * task.shared + (0 if terms.pull is None else terms.pull)
+        storm = terms.storm
         if storm is not None:
             before = start + task.shared * storm.scale * storm.momentum
         for k in range(1, int(steps.max()) + 1):
             on = steps >= k
             y = task.rows[on]
-            point, look, mixture = y, task.lookahead, task.mixture
+            point, look, mixture = y, terms.lookahead, terms.mixture
             if look is not None:
-                point = y - look.rate * self.gradients(y, look.batches[on, 0, 0])
-            g = task.loss_scale * self.gradients(point, client[on])
+                point = y - look.rate * self.gradients(y, look.minibatches.starts[on, 0, 0])
+            g = task.objective.scale * self.gradients(point, client[on])
             if mixture is not None:
                 v, share = mixture.rows[on], mixture.share[on]
                 mean = share[:, None] * v + (1 - share[:, None]) * y
@@ -58,32 +58,32 @@ class Quadratic:
                     moved = share - mixture.rate * ((v - y) * slope).sum(1)
                     mixture.share[on] = moved.clamp(0, 1)
                 moments = {name: rows[on] for name, rows in mixture.state.items()}
-                task.optimiser.step(v, share[:, None] * slope, moments, task.steps_taken[on] + k)
+                task.optimiser.step(v, share[:, None] * slope, moments, task.moments.steps[on] + k)
                 mixture.rows[on] = v
                 for name, rows in mixture.state.items():
                     rows[on] = moments[name]
             if storm is not None:
-                old = task.loss_scale * self.gradients(before[on], client[on])
+                old = task.objective.scale * self.gradients(before[on], client[on])
                 m, v = storm.momentum[on], storm.square[on]
                 m = g + (1 - storm.a) * (m - old)
                 v = storm.beta * v + (1 - storm.beta) * g**2
                 ahead = y - (steps[on] > k)[:, None] * storm.scale[on] * m
                 storm.momentum[on], storm.square[on], before[on] = m, v, y
-            if task.gradients is not None:
-                task.gradients[on] += g
-            g = g + pull * (y - (start if task.anchor is None else task.anchor.rows)[on])
-            if task.constant is not None:
-                g = g + task.constant[on]
-            state = {name: rows[on] for name, rows in task.state.items()}
-            task.optimiser.step(y, g, state, task.steps_taken[on] + task.since(k))
-            for name, rows in task.state.items():
+            if gradients is not None:
+                gradients[on] += g
+            g = g + pull * (y - (start if terms.anchor is None else terms.anchor.rows)[on])
+            if terms.constant is not None:
+                g = g + terms.constant[on]
+            state = {name: rows[on] for name, rows in values.items()}
+            task.optimiser.step(y, g, state, task.moments.steps[on] + task.since(k))
+            for name, rows in values.items():
                 rows[on] = state[name]
             if storm is not None:
                 y = torch.where(task.shared, ahead, y)
-            y = y if task.step_offset is None else y + task.step_offset[on]
-            task.rows[on] = y if task.frozen is None else torch.where(task.frozen, start[on], y)
-            if task.anchor is not None:
-                task.anchor.advance(task.rows, task.state, k, on)
+            y = y if terms.step_offset is None else y + terms.step_offset[on]
+            task.rows[on] = y if terms.frozen is None else torch.where(terms.frozen, start[on], y)
+            if terms.anchor is not None:
+                terms.anchor.advance(task.rows, values, k, on)
         return torch.zeros(len(client), dtype=torch.float64)
 
     def gradients(self, y: Tensor, client: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
-from plfl.federated.kept import Moments
+from plfl.federated.kept import KeptMoments
 from plfl.federated.server import Server
 from plfl.federated.session import Session
 
@@ -21,7 +21,7 @@ HOLDERS = {
     "session": Session,
     "f.channel": Channel,
     "f.server": Server,
-    "f.moments": Moments,
+    "f.moments": KeptMoments,
     "f.clock": Clock,
     "f.client_data": ClientData,
 }

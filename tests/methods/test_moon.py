@@ -47,8 +47,8 @@ def test_it_contrasts_the_start_with_the_clients_last_model(seed, share):
     problem, seen = watched(seed=seed, participation=share)
     for (task, rows), before, after in zip(problem.tasks, seen[:-1], seen[1:], strict=True):
         present = after.report.present
-        assert task.contrast == Contrast(3, 0.5, "penultimate")
-        assert torch.equal(task.previous, before.local[present])
+        assert task.terms.contrast == Contrast(3, 0.5, "penultimate")
+        assert torch.equal(task.terms.previous, before.local[present])
         # Both have the shared part that they should, and the client's own personal part.
         assert torch.equal(rows[:, 0], before.x.expand(len(present)))
         assert torch.equal(rows[:, 1], before.local[present, 1])

@@ -1,7 +1,5 @@
 """FedGKD and FedADC+: what a received model teaches the clients."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +23,7 @@ from plfl.tasks.forecast import Forecast
 from plfl.training.stacked import Stacked
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
+from tests.helpers.tasks import changed
 from tests.training.test_engines import CPU, SMALL, dataset, task
 
 SGD = Sgd(lr=0.1)
@@ -40,12 +39,12 @@ def taught(monkeypatch):
         return [(y * self.mix).sum().expand(len(own)) for y, own in zip(rows, starts, strict=True)]
 
     def train(self, task):
-        if task.targets is None:
+        if task.minibatches.targets is None:
             return untaught(self, task)
-        clients = task.batches[:, 0, 0]
+        clients = task.minibatches.starts[:, 0, 0]
         other = Quadratic([], [], [])
         other.a, other.c, other.mix = self.a, self.c.clone(), self.mix
-        other.c[clients] = task.targets[:, 0, 0]
+        other.c[clients] = task.minibatches.targets[:, 0, 0]
         return untaught(other, task)
 
     untaught = Quadratic.train
@@ -171,14 +170,15 @@ def test_the_engine_trains_on_the_loss_of_the_method():
     """One step of the forecaster is one along the gradient of MSE(ŷ, y) + λ MSE(ŷ, ŷ_T)."""
     engine = Stacked(SMALL, dataset(SMALL), CPU, torch.float64)
     term, one = Distillation(0.7), task(SMALL, Sgd(lr=0.1), steps=1)
-    rows, windows = one.rows.clone(), list(one.batches.flatten(1))
-    taught = torch.stack(engine.predict(rows.flip(0), windows)).view(one.batches.shape).clone()
-    targets = engine.targets[one.batches + SMALL.look_back - 1]
+    rows, starts = one.rows.clone(), one.minibatches.starts
+    outputs = engine.predict(rows.flip(0), list(starts.flatten(1)))
+    taught = torch.stack(outputs).view(starts.shape).clone()
+    targets = engine.targets[starts + SMALL.look_back - 1]
     mixed = Forecast().taught(term, taught, targets, torch.arange(len(rows)))
     loss, scale = Forecast().objective("mse", term)
-    engine.train(replace(one, targets=mixed, loss=loss, loss_scale=scale))
+    engine.train(changed(one, targets=mixed, loss=loss, scale=scale))
     leaf = rows.clone().requires_grad_()
-    sequence, _ = engine.inputs(one.batches[:, 0])
+    sequence, _ = engine.inputs(starts[:, 0])
     forecasts = SMALL.forward(SMALL.layout.views(leaf), sequence)
     loss = (forecasts - targets[:, 0]).square().mean(1)
     loss = loss + 0.7 * (forecasts - taught[:, 0]).square().mean(1)

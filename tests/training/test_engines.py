@@ -31,7 +31,8 @@ from plfl.tasks.losses import POINT
 from plfl.training.engines import choose, make_engine
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
-from plfl.training.task import Anchor, Average, LocalTask, LookAhead, Mixture, Storm
+from plfl.training.task import Anchor, Average, LocalTask, LookAhead, Minibatches, Mixture, Storm
+from tests.helpers.tasks import changed, copied
 
 PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
 SMALL = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(6, 4), absolute=True)
@@ -53,14 +54,8 @@ def task(forecaster, optimiser, rows=5, steps=6, size=4, dtype=torch.float64, se
     generator = torch.Generator().manual_seed(seed)
     models = torch.stack([forecaster.initial(seed + s) for s in range(rows)]).to(dtype)
     shared = torch.from_numpy(forecaster.layout.mask(["body"]))
-    return LocalTask(
-        optimiser=optimiser,
-        rows=models,
-        batches=torch.randint(0, 200, (rows, steps, size), generator=generator),
-        shared=shared,
-        state=optimiser.init(models),
-        steps_taken=torch.zeros(rows, 1, dtype=torch.float64),
-    )
+    starts = torch.randint(0, 200, (rows, steps, size), generator=generator)
+    return LocalTask.fresh(optimiser, models, Minibatches(starts), shared)
 
 
 TERMS = [
@@ -68,7 +63,7 @@ TERMS = [
     "constant",
     "step_offset",
     "targets",
-    "loss_scale",
+    "scale",
     "steps",
     "gradients",
     "frozen",
@@ -81,26 +76,12 @@ TERMS = [
     "anchor",
 ]
 
-PER_ROW = ["rows", "batches", "steps_taken", "constant", "step_offset", "targets", "steps", "keys"]
-
-
-def part(whole, rows):
-    """The task of some rows of another, as copies."""
-
-    def some(x):
-        return x[rows].clone()
-
-    given = {n: some(x) for n in [*PER_ROW, "gradients"] if (x := getattr(whole, n)) is not None}
-    given["state"] = {name: some(x) for name, x in whole.state.items()}
-    names = ("storm", "average", "lookahead", "mixture", "anchor")
-    given |= {name: x and x.map(some) for name in names for x in [getattr(whole, name)]}
-    return replace(whole, **given)
-
 
 def with_terms(whole, names, seed=1):
     """A task with terms of these names, drawn at random."""
     generator = torch.Generator().manual_seed(seed)
-    rows, (S, K, _) = whole.rows, whole.batches.shape
+    rows, starts = whole.rows, whole.minibatches.starts
+    S, K, _ = starts.shape
 
     def normal(shape):
         return torch.randn(shape, generator=generator, dtype=torch.float64).to(rows.dtype)
@@ -109,8 +90,8 @@ def with_terms(whole, names, seed=1):
         "pull": normal(rows.shape[1:]).abs(),
         "constant": 0.1 * normal(rows.shape),
         "step_offset": 1e-3 * normal(rows.shape),
-        "targets": normal(whole.batches.shape).abs(),
-        "loss_scale": 1.7,
+        "targets": normal(starts.shape).abs(),
+        "scale": 1.7,
         "steps": torch.tensor([K - s % min(K, 3) for s in range(S)]),
         "gradients": normal(rows.shape),
         "frozen": torch.rand(rows.shape[1], generator=generator) < 0.3,
@@ -128,7 +109,7 @@ def with_terms(whole, names, seed=1):
             steps=torch.arange(0, 100 * S, 100, dtype=torch.float64)[:, None],
             decay=0.9,
         ),
-        "lookahead": LookAhead(0.05, whole.batches.flip(1) + 7),
+        "lookahead": LookAhead(0.05, Minibatches(starts.flip(1) + 7)),
         "anchor": Anchor(rows + 0.1 * normal(rows.shape), every=2, rate=0.3),
         "mixture": Mixture(
             rows=rows + 0.1 * normal(rows.shape),
@@ -138,7 +119,7 @@ def with_terms(whole, names, seed=1):
             learns=2,
         ),
     }
-    return replace(whole, **{name: terms[name] for name in names})
+    return changed(whole, **{name: terms[name] for name in names})
 
 
 def test_sizes_of_the_paper():
@@ -213,25 +194,29 @@ def test_stacked_agrees_with_reference_in_double_precision(optimiser):
 def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
     data = dataset(SMALL)
     fresh = task(SMALL, optimiser, rows=3, steps=4, seed=len(terms))
-    ours, theirs = (with_terms(replace(fresh, rows=fresh.rows.clone()), terms) for _ in range(2))
-    ours = replace(ours, state=optimiser.init(ours.rows))
+    ours, theirs = (with_terms(changed(fresh, rows=fresh.rows.clone()), terms) for _ in range(2))
+    ours = changed(ours, state=optimiser.init(ours.rows))
     loss = Stacked(SMALL, data, CPU, torch.float64).train(ours)
     expected = Reference(SMALL, data, CPU, torch.float64).train(theirs)
     torch.testing.assert_close(loss, expected, rtol=0, atol=1e-9)
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
     if "gradients" in terms:
-        torch.testing.assert_close(ours.gradients, theirs.gradients, rtol=0, atol=1e-9)
+        got, expected = (t.tracked.gradients for t in (ours, theirs))
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
     if "storm" in terms:
         for name in ("momentum", "square"):
-            got, expected = (getattr(t.storm, name) for t in (ours, theirs))
+            got, expected = (getattr(t.terms.storm, name) for t in (ours, theirs))
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
     if "average" in terms:
-        torch.testing.assert_close(ours.average.rows, theirs.average.rows, rtol=0, atol=1e-9)
+        got, expected = (t.tracked.average.rows for t in (ours, theirs))
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
     if "anchor" in terms:
-        torch.testing.assert_close(ours.anchor.rows, theirs.anchor.rows, rtol=0, atol=1e-9)
+        torch.testing.assert_close(
+            ours.terms.anchor.rows, theirs.terms.anchor.rows, rtol=0, atol=1e-9
+        )
     if "mixture" in terms:
         for name in ("rows", "share"):
-            got, expected = (getattr(t.mixture, name) for t in (ours, theirs))
+            got, expected = (getattr(t.terms.mixture, name) for t in (ours, theirs))
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
 
 
@@ -239,7 +224,7 @@ def test_a_clipped_gradient_has_this_norm():
     data = dataset(SMALL)
     for clip in (1e-3, 1e3):
         free, clipped = (
-            replace(
+            changed(
                 task(SMALL, Sgd.model_construct(lr=0.0), rows=3, steps=1),
                 clip=limit,
                 gradients=torch.zeros(3, SMALL.layout.width, dtype=torch.float64),
@@ -248,17 +233,17 @@ def test_a_clipped_gradient_has_this_norm():
         )
         for one in (free, clipped):
             Stacked(SMALL, data, CPU, torch.float64).train(one)
-        norms = free.gradients.norm(dim=1)
+        norms = free.tracked.gradients.norm(dim=1)
         assert (norms > 1e-2).all()
         torch.testing.assert_close(
-            clipped.gradients.norm(dim=1), norms.clamp(max=clip), rtol=1e-3, atol=0
+            clipped.tracked.gradients.norm(dim=1), norms.clamp(max=clip), rtol=1e-3, atol=0
         )
-        cosines = torch.cosine_similarity(clipped.gradients, free.gradients)
+        cosines = torch.cosine_similarity(clipped.tracked.gradients, free.tracked.gradients)
         torch.testing.assert_close(cosines, torch.ones_like(cosines))
 
 
 def test_reference_says_that_it_cannot_keep_moments():
-    kept = replace(task(SMALL, Adam()), steps_taken=torch.ones(5, 1, dtype=torch.float64))
+    kept = changed(task(SMALL, Adam()), behind=torch.ones(5, 1, dtype=torch.float64))
     with pytest.raises(ConfigError, match="'reference' starts every round with fresh moments"):
         Reference(SMALL, dataset(SMALL), CPU, torch.float64).train(kept)
 
@@ -269,15 +254,15 @@ def test_a_recursion_by_hand(engine):
     data, rate = dataset(SMALL), 0.1
     fresh = task(SMALL, Sgd(lr=rate), rows=1, steps=2)
     whole = with_terms(fresh, ["storm"])
-    r, shared, ours = whole.storm, whole.shared, part(whole, slice(None))
+    r, shared, ours = whole.terms.storm, whole.shared, copied(whole, slice(None))
     engine = engine(SMALL, data, CPU, torch.float64)
     engine.train(ours)
 
     def gradient(y, k):
         still = Sgd.model_construct(lr=0.0)
-        gradients, batch = torch.zeros_like(y), fresh.batches[:, k : k + 1]
+        gradients, batch = torch.zeros_like(y), fresh.minibatches.starts[:, k : k + 1]
         engine.train(
-            replace(fresh, optimiser=still, rows=y.clone(), batches=batch, gradients=gradients)
+            changed(fresh, optimiser=still, rows=y.clone(), starts=batch, gradients=gradients)
         )
         return gradients
 
@@ -290,8 +275,8 @@ def test_a_recursion_by_hand(engine):
     m = second + 0.8 * (m - gradient(before, 1))
     v = 0.9 * v + 0.1 * second**2
     torch.testing.assert_close(ours.rows, torch.where(shared, y, y - rate * second))
-    torch.testing.assert_close(ours.storm.momentum, torch.where(shared, m, r.momentum))
-    torch.testing.assert_close(ours.storm.square, torch.where(shared, v, r.square))
+    torch.testing.assert_close(ours.terms.storm.momentum, torch.where(shared, m, r.momentum))
+    torch.testing.assert_close(ours.terms.storm.square, torch.where(shared, v, r.square))
 
 
 def test_linear_output_and_no_hidden_layer():
@@ -331,21 +316,21 @@ def test_forecasts_agree(together):
 def test_a_row_trains_to_the_same_bits_in_any_stack(terms):
     data = dataset(PAPER)
     fresh = with_terms(task(PAPER, Adam(), rows=15, steps=4, size=16, dtype=torch.float32), terms)
-    whole = part(fresh, slice(None))
+    whole = copied(fresh, slice(None))
     Stacked(PAPER, data, CPU).train(whole)
     for columns in (slice(0, 1), slice(7, 9), slice(3, 14)):
-        fewer = part(fresh, columns)
+        fewer = copied(fresh, columns)
         Stacked(PAPER, data, CPU).train(fewer)
         assert torch.equal(fewer.rows, whole.rows[columns])
         if "average" in terms:
-            assert torch.equal(fewer.average.rows, whole.average.rows[columns])
+            assert torch.equal(fewer.tracked.average.rows, whole.tracked.average.rows[columns])
         if "storm" in terms:
-            assert torch.equal(fewer.storm.momentum, whole.storm.momentum[columns])
-            assert torch.equal(fewer.storm.square, whole.storm.square[columns])
+            assert torch.equal(fewer.terms.storm.momentum, whole.terms.storm.momentum[columns])
+            assert torch.equal(fewer.terms.storm.square, whole.terms.storm.square[columns])
         if "mixture" in terms:
-            assert torch.equal(fewer.anchor.rows, whole.anchor.rows[columns])
-            assert torch.equal(fewer.mixture.rows, whole.mixture.rows[columns])
-            assert torch.equal(fewer.mixture.share, whole.mixture.share[columns])
+            assert torch.equal(fewer.terms.anchor.rows, whole.terms.anchor.rows[columns])
+            assert torch.equal(fewer.terms.mixture.rows, whole.terms.mixture.rows[columns])
+            assert torch.equal(fewer.terms.mixture.share, whole.terms.mixture.share[columns])
 
 
 def test_a_diverging_row_leaves_the_others_alone():
@@ -367,10 +352,13 @@ OTHERS = [Mlp(hidden=(6,)), Gru(hidden=4, mlp=(5,)), Linear(), Tcn(channels=4, l
 def with_keys(whole):
     """A task whose minibatches have keys."""
     random = torch.Generator().manual_seed(8)
-    limit, shape = 2**62, whole.batches.shape[:2]
+    limit, shape = 2**62, whole.minibatches.starts.shape[:2]
     keys = torch.randint(-limit, limit, shape, generator=random)
-    look = whole.lookahead and replace(whole.lookahead, keys=keys.flip(1))
-    return replace(whole, keys=keys, lookahead=look)
+    look = whole.terms.lookahead
+    if look is not None:
+        ahead = replace(look.minibatches, keys=keys.flip(1))
+        whole = changed(whole, lookahead=replace(look, minibatches=ahead))
+    return changed(whole, keys=keys)
 
 
 def with_context(relative=True):
@@ -403,7 +391,7 @@ def test_models_with_several_outputs_agree_with_autograd(model):
     network = model.network(SHAPE._replace(outputs=3, context=4 if model in OTHERS else 0))
     data = with_context()
     ours, theirs, two = (
-        replace(with_terms(task(network, AdamW()), TERMS), loss=Weighted()) for _ in range(3)
+        changed(with_terms(task(network, AdamW()), TERMS), loss=Weighted()) for _ in range(3)
     )
     expected = Reference(network, data, CPU, torch.float64).train(theirs)
     engine = Stacked(network, data, CPU, torch.float64)
@@ -422,20 +410,21 @@ def test_other_models_and_losses_agree_with_autograd(model, loss):
     network, data = model.network(SHAPE), with_context()
     given = (with_terms(task(network, AdamW()), TERMS) for _ in range(2))
     # Errors on either side of Huber's bound.
-    ours, theirs = (replace(t, loss=POINT[loss], targets=4 * t.targets) for t in given)
+    ours, theirs = (changed(t, loss=POINT[loss], targets=4 * t.minibatches.targets) for t in given)
     expected = Reference(network, data, CPU, torch.float64).train(theirs)
     found = Stacked(network, data, CPU, torch.float64).train(ours)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
-    torch.testing.assert_close(ours.gradients, theirs.gradients, rtol=0, atol=1e-9)
+    got, expected = (t.tracked.gradients for t in (ours, theirs))
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("terms", [[], ["lookahead", "mixture", "storm", "steps", "clip"]], ids=len)
 def test_dropout_agrees_with_autograd_and_does_not_depend_on_company(terms):
     network, data = Mlp(hidden=(6, 4), dropout=0.3).network(SHAPE), with_context()
     fresh = with_keys(with_terms(task(network, AdamW(), rows=15), terms))
-    ours, theirs, plain = (part(fresh, slice(None)) for _ in range(3))
-    plain = replace(plain, keys=None)
+    ours, theirs, plain = (copied(fresh, slice(None)) for _ in range(3))
+    plain = changed(plain, keys=None)
     expected = Reference(network, data, CPU, torch.float64).train(theirs)
     engine = Stacked(network, data, CPU, torch.float64)
     torch.testing.assert_close(engine.train(ours), expected, rtol=0, atol=1e-9)
@@ -443,7 +432,7 @@ def test_dropout_agrees_with_autograd_and_does_not_depend_on_company(terms):
     engine.train(plain)
     assert (ours.rows - plain.rows).abs().max() > 1e-3
     for some in (slice(0, 1), slice(3, 9)):
-        fewer = part(fresh, some)
+        fewer = copied(fresh, some)
         engine.train(fewer)
         assert torch.equal(fewer.rows, ours.rows[some])
 
@@ -464,10 +453,10 @@ def test_other_models_do_not_depend_on_their_company(model):
     network, data = model.network(SHAPE), with_context()
     engine = Stacked(network, data, CPU)
     fresh = task(network, Adam(), rows=30, size=16, dtype=torch.float32)
-    whole = part(fresh, slice(None))
+    whole = copied(fresh, slice(None))
     losses = engine.train(whole)
     for some in (slice(0, 1), slice(29, 30), slice(7, 9), slice(3, 17)):
-        fewer = part(fresh, some)
+        fewer = copied(fresh, some)
         assert torch.equal(engine.train(fewer), losses[some])
         assert torch.equal(fewer.rows, whole.rows[some])
         starts = [torch.arange(100)] * len(fewer.rows)

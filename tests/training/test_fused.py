@@ -27,9 +27,10 @@ from plfl.training.native import compile
 from plfl.training.native.flags import FOLDER, SOURCE, stem
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask
+from plfl.training.task import LocalTask, Minibatches
 from tests.helpers.kernels import instruction_sets
-from tests.training.test_engines import TERMS, part, with_terms
+from tests.helpers.tasks import changed, copied, in_double
+from tests.training.test_engines import TERMS, with_terms
 
 CPU = torch.device("cpu")
 PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
@@ -64,25 +65,9 @@ def dataset(forecaster, rows=600):
 def task(forecaster, optimiser, rows=3, steps=5, size=16, dtype=torch.float32):
     generator = torch.Generator().manual_seed(7)
     models = torch.stack([forecaster.initial(s) for s in range(rows)]).to(dtype)
-    return LocalTask(
-        optimiser=optimiser,
-        rows=models,
-        batches=torch.randint(0, 500, (rows, steps, size), generator=generator),
-        shared=torch.from_numpy(forecaster.layout.mask(["lstm.*", "*.slope"])),
-        state=optimiser.init(models),
-        steps_taken=torch.zeros(rows, 1, dtype=torch.float64),
-    )
-
-
-def in_double(t):
-    """A copy of a task in double precision."""
-    given = {n: x for n, x in vars(t).items() if isinstance(x, torch.Tensor)}
-    doubles = {n: x.double() for n, x in given.items() if x.dtype == torch.float32}
-    state = {name: x.double() for name, x in t.state.items()}
-    storm = t.storm and t.storm.map(torch.Tensor.double)
-    mixture = t.mixture and t.mixture.map(torch.Tensor.double)
-    anchor = t.anchor and t.anchor.map(torch.Tensor.double)
-    return replace(t, state=state, storm=storm, mixture=mixture, anchor=anchor, **doubles)
+    starts = torch.randint(0, 500, (rows, steps, size), generator=generator)
+    shared = torch.from_numpy(forecaster.layout.mask(["lstm.*", "*.slope"]))
+    return LocalTask.fresh(optimiser, models, Minibatches(starts), shared)
 
 
 def error(got, expected, start):
@@ -115,12 +100,12 @@ def test_five_steps_agree_with_the_reference(optimiser):
 def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(optimiser):
     data = dataset(PAPER)
     single = task(PAPER, optimiser, steps=125)
-    start, exact, theirs = single.rows.clone(), in_double(single), part(single, slice(None))
+    start, exact, theirs = single.rows.clone(), in_double(single), copied(single, slice(None))
     Stacked(PAPER, data, CPU, torch.float64).train(exact)
     Reference(PAPER, data, CPU).train(theirs)
     allowed = 2 * error(theirs.rows, exact.rows, start)
     for name in instruction_sets():
-        ours = part(single, slice(None))
+        ours = copied(single, slice(None))
         ours.rows.copy_(start)
         Fused(PAPER, data, CPU, instructions=name).train(ours)
         assert error(ours.rows, exact.rows, start) < allowed
@@ -141,15 +126,15 @@ def test_a_pull_of_few_strengths_agrees_with_the_reference(optimiser, strengths,
         terms["constant"] = (
             0.1 * where * torch.randn(start.shape, generator=torch.Generator().manual_seed(1))
         )
-    theirs = replace(task(SMALL, optimiser), **terms)
+    theirs = changed(task(SMALL, optimiser), **terms)
     expected = Reference(SMALL, data, CPU).train(theirs)
     for instructions in instruction_sets():
-        ours = replace(task(SMALL, optimiser), **terms)
+        ours = changed(task(SMALL, optimiser), **terms)
         engine = Fused(SMALL, data, CPU, instructions=instructions)
         torch.testing.assert_close(engine.train(ours), expected, rtol=1e-5, atol=0)
         assert error(ours.rows, theirs.rows, start) < 1e-5, instructions
         for name in terms:
-            without = replace(task(SMALL, optimiser), **(terms | {name: None}))
+            without = changed(task(SMALL, optimiser), **(terms | {name: None}))
             engine.train(without)
             assert not torch.equal(ours.rows, without.rows), instructions
 
@@ -200,14 +185,14 @@ def test_kept_state_goes_on_where_it_was(optimiser, kept):
     taken = torch.full((5, 1), 3.0, dtype=torch.float64)
     if kept == "the personal part":
         taken = torch.where(ours.shared, 0, taken)
-        for x in [*ours.state.values(), *exact.state.values()]:
+        for x in [*ours.moments.state.values(), *exact.moments.state.values()]:
             x[:, ours.shared] = 0
-    ours, exact = replace(ours, steps_taken=taken), replace(exact, steps_taken=taken)
+    ours, exact = changed(ours, behind=taken), changed(exact, behind=taken)
     engine.train(ours)
     oracle.train(exact)
-    assert error(ours.rows, exact.rows, start) < (2e-5 if "m" in ours.state else 1e-3)
-    for name, x in exact.state.items():
-        assert error(ours.state[name], x, torch.zeros_like(x)) < 1e-4
+    assert error(ours.rows, exact.rows, start) < (2e-5 if "m" in ours.moments.state else 1e-3)
+    for name, x in exact.moments.state.items():
+        assert error(ours.moments.state[name], x, torch.zeros_like(x)) < 1e-4
 
 
 @needs_kernel
@@ -216,31 +201,32 @@ def test_kept_state_goes_on_where_it_was(optimiser, kept):
 def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
     data = dataset(SMALL)
     ours = with_terms(task(SMALL, optimiser), terms)
-    start, theirs, before = ours.rows.clone(), part(ours, slice(None)), ours.gradients
+    start, theirs, before = ours.rows.clone(), copied(ours, slice(None)), ours.tracked.gradients
     before = None if before is None else before.clone()
     loss = Fused(SMALL, data, CPU).train(ours)
     expected = Reference(SMALL, data, CPU).train(theirs)
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=0)
     assert error(ours.rows, theirs.rows, start) < 1e-5
     if before is not None:
-        assert error(ours.gradients, theirs.gradients, before) < 1e-5
-    if ours.storm is not None:
+        assert error(ours.tracked.gradients, theirs.tracked.gradients, before) < 1e-5
+    if ours.terms.storm is not None:
         for name in ("momentum", "square"):
-            got, expected = (getattr(t.storm, name) for t in (ours, theirs))
+            got, expected = (getattr(t.terms.storm, name) for t in (ours, theirs))
             assert error(got, expected, torch.zeros_like(got)) < 1e-5
-    if ours.average is not None:
-        got, expected = ours.average.rows, theirs.average.rows
+    if ours.tracked.average is not None:
+        got, expected = ours.tracked.average.rows, theirs.tracked.average.rows
         assert error(got, expected, torch.zeros_like(got)) < 1e-5
-    if ours.anchor is not None:
-        before_of = with_terms(task(SMALL, optimiser), terms).anchor.rows
-        assert error(ours.anchor.rows, theirs.anchor.rows, before_of) < 1e-5
-    if ours.mixture is not None:
-        before = with_terms(task(SMALL, optimiser), terms).mixture
-        assert error(ours.mixture.rows, theirs.mixture.rows, before.rows) < 1e-5
-        torch.testing.assert_close(ours.mixture.share, theirs.mixture.share, rtol=1e-5, atol=1e-6)
-        assert not torch.equal(ours.mixture.share, before.share)
-    if ours.frozen is not None:
-        assert torch.equal(ours.rows[:, ours.frozen], start[:, ours.frozen])
+    if ours.terms.anchor is not None:
+        before_of = with_terms(task(SMALL, optimiser), terms).terms.anchor.rows
+        assert error(ours.terms.anchor.rows, theirs.terms.anchor.rows, before_of) < 1e-5
+    if ours.terms.mixture is not None:
+        before = with_terms(task(SMALL, optimiser), terms).terms.mixture
+        assert error(ours.terms.mixture.rows, theirs.terms.mixture.rows, before.rows) < 1e-5
+        got, expected = (t.terms.mixture.share for t in (ours, theirs))
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
+        assert not torch.equal(ours.terms.mixture.share, before.share)
+    if ours.terms.frozen is not None:
+        assert torch.equal(ours.rows[:, ours.terms.frozen], start[:, ours.terms.frozen])
 
 
 @needs_kernel
@@ -248,7 +234,7 @@ def test_five_steps_with_terms_agree_with_the_reference(optimiser, terms):
 def test_a_full_round_with_terms_is_as_near_to_the_exact_one(optimiser):
     data = dataset(SMALL)
     ours = with_terms(task(SMALL, optimiser, steps=125), TERMS)
-    start, exact, theirs = ours.rows.clone(), in_double(ours), part(ours, slice(None))
+    start, exact, theirs = ours.rows.clone(), in_double(ours), copied(ours, slice(None))
     Stacked(SMALL, data, CPU, torch.float64).train(exact)
     Reference(SMALL, data, CPU).train(theirs)
     Fused(SMALL, data, CPU).train(ours)
@@ -261,22 +247,22 @@ def test_a_full_round_with_terms_is_as_near_to_the_exact_one(optimiser):
 def test_a_row_trains_to_the_same_bits_in_any_stack(optimiser, terms, instructions):
     data = dataset(PAPER)
     fresh = with_terms(task(PAPER, optimiser, rows=7, size=20), terms)
-    whole = part(fresh, slice(None))
+    whole = copied(fresh, slice(None))
     loss = Fused(PAPER, data, CPU, threads=1, instructions=instructions).train(whole)
     starts = [torch.arange(10 * i, 10 * i + 33) for i in range(7)]
     forecasts = Fused(PAPER, data, CPU, threads=1).predict(whole.rows, starts)
     for threads in (1, 2, 5):
         engine = Fused(PAPER, data, CPU, threads=threads, instructions=instructions)
         for rows in ([0], [3, 4], [6, 2, 0, 5, 1], list(range(7))):
-            some = part(fresh, rows)
+            some = copied(fresh, rows)
             assert torch.equal(engine.train(some), loss[rows])
             assert torch.equal(some.rows, whole.rows[rows])
             if terms:
-                assert torch.equal(some.gradients, whole.gradients[rows])
-                assert torch.equal(some.storm.momentum, whole.storm.momentum[rows])
-                assert torch.equal(some.storm.square, whole.storm.square[rows])
-            for name, x in some.state.items():
-                assert torch.equal(x, whole.state[name][rows])
+                assert torch.equal(some.tracked.gradients, whole.tracked.gradients[rows])
+                assert torch.equal(some.terms.storm.momentum, whole.terms.storm.momentum[rows])
+                assert torch.equal(some.terms.storm.square, whole.terms.storm.square[rows])
+            for name, x in some.moments.state.items():
+                assert torch.equal(x, whole.moments.state[name][rows])
         engine = Fused(PAPER, data, CPU, threads=threads)
         again = engine.predict(whole.rows[[5, 2]], [starts[5][7:], starts[2]])
         assert torch.equal(again[0], forecasts[5][7:])
@@ -288,7 +274,7 @@ def test_a_diverged_row_shows_and_leaves_the_others_alone(instructions):
     data = dataset(SMALL)
     fresh = task(SMALL, Adam(), rows=5)
     engine = Fused(SMALL, data, CPU, threads=1, instructions=instructions)
-    healthy, sick = part(fresh, slice(None)), part(fresh, slice(None))
+    healthy, sick = copied(fresh, slice(None)), copied(fresh, slice(None))
     sick.rows[1, -1] = torch.nan
     sick.rows[3] = 1e30
     expected, loss = engine.train(healthy), engine.train(sick)
@@ -312,7 +298,7 @@ class Begun(Adam):
 @pytest.mark.parametrize("optimiser", [Sgd(), AdamAMS(), Adam(), Begun()], ids=repr)
 def test_a_task_without_state_begins_with_a_fresh_one(engine, optimiser):
     begun, empty = task(SMALL, optimiser), task(SMALL, optimiser)
-    empty = replace(empty, state={})
+    empty = changed(empty, state={})
     engine = engine(SMALL, dataset(SMALL), CPU)
     assert torch.equal(engine.train(begun), engine.train(empty))
     assert torch.equal(begun.rows, empty.rows)
@@ -322,16 +308,16 @@ def test_a_task_without_state_begins_with_a_fresh_one(engine, optimiser):
 def test_rows_and_state_may_lie_anywhere_in_memory():
     data = dataset(SMALL)
     plain, odd = task(SMALL, Adam()), task(SMALL, Adam())
-    odd = replace(
+    odd = changed(
         odd,
         rows=odd.rows.repeat(1, 2)[:, : SMALL.layout.width],
-        state={name: x.mT.contiguous().mT for name, x in odd.state.items()},
-        batches=odd.batches.mT.contiguous().mT.int(),
+        state={name: x.mT.contiguous().mT for name, x in odd.moments.state.items()},
+        starts=odd.minibatches.starts.mT.contiguous().mT.int(),
     )
     engine = Fused(SMALL, data, CPU)
     assert torch.equal(engine.train(plain), engine.train(odd))
     assert torch.equal(plain.rows, odd.rows)
-    assert torch.equal(plain.state["v"], odd.state["v"])
+    assert torch.equal(plain.moments.state["v"], odd.moments.state["v"])
 
 
 @needs_kernel
@@ -344,7 +330,7 @@ def test_windows_outside_of_the_table_are_refused():
         with pytest.raises(IndexError, match=f"outside of 0 … {last}"):
             engine.predict(whole.rows[:1], [torch.tensor([start])])
         with pytest.raises(IndexError):
-            engine.train(replace(whole, batches=torch.full_like(whole.batches, start)))
+            engine.train(changed(whole, starts=torch.full((3, 5, 16), start)))
 
 
 class SignSgd(Sgd):
@@ -360,9 +346,9 @@ class SignSgd(Sgd):
 def test_what_the_kernel_does_not_know_is_left_to_stacked(caplog):
     data = dataset(SMALL)
     uneven = torch.arange(SMALL.layout.width, dtype=torch.float64).expand(3, -1)
-    unknown = [task(SMALL, SignSgd()), replace(task(SMALL, Adam()), steps_taken=uneven)]
+    unknown = [task(SMALL, SignSgd()), changed(task(SMALL, Adam()), behind=uneven)]
     for fresh in unknown:
-        ours, theirs = part(fresh, slice(None)), part(fresh, slice(None))
+        ours, theirs = copied(fresh, slice(None)), copied(fresh, slice(None))
         with caplog.at_level(logging.WARNING):
             loss = Fused(SMALL, data, CPU).train(ours)
         assert torch.equal(loss, Stacked(SMALL, data, CPU).train(theirs))
@@ -383,17 +369,17 @@ def test_arrays_of_another_size_are_refused():
     engine, whole = Fused(SMALL, dataset(SMALL), CPU), task(SMALL, Adam())
     recursive = with_terms(whole, ["storm"])
     for wrong in (
-        replace(whole, rows=whole.rows[:, 1:]),
-        replace(whole, batches=whole.batches.repeat(2, 1, 1)),
-        replace(whole, state={name: x[:1] for name, x in whole.state.items()}),
-        replace(whole, constant=whole.rows[:1]),
-        replace(whole, pull=whole.rows),
-        replace(whole, targets=whole.rows),
-        replace(whole, frozen=whole.shared[1:]),
-        replace(whole, shared=whole.shared[1:]),
-        replace(whole, steps=torch.tensor([1, 6, 1])),
+        changed(whole, rows=whole.rows[:, 1:]),
+        changed(whole, starts=whole.minibatches.starts.repeat(2, 1, 1)),
+        changed(whole, state={name: x[:1] for name, x in whole.moments.state.items()}),
+        changed(whole, constant=whole.rows[:1]),
+        changed(whole, pull=whole.rows),
+        changed(whole, targets=whole.rows),
+        changed(whole, frozen=whole.shared[1:]),
+        changed(whole, shared=whole.shared[1:]),
+        changed(whole, steps=torch.tensor([1, 6, 1])),
         *(
-            replace(recursive, storm=replace(recursive.storm, **{n: whole.rows[1:]}))
+            changed(recursive, storm=replace(recursive.terms.storm, **{n: whole.rows[1:]}))
             for n in ("momentum", "square", "scale")
         ),
     ):

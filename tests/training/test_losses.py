@@ -1,7 +1,6 @@
 """The terms in the loss: reference values, and the engines that compute them."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -18,6 +17,7 @@ from plfl.training.native.compile import supported
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import Contrast
+from tests.helpers.tasks import changed
 from tests.training.test_engines import CPU, SMALL, dataset, task
 
 ONE = torch.zeros(1, dtype=torch.int64)
@@ -50,7 +50,7 @@ def contrasted(
     """A round of rows that have trained before: each has a previous model of its own."""
     plain = task(forecaster, optimiser, rows, steps, dtype=dtype)
     noise = torch.randn(plain.rows.shape, generator=torch.Generator().manual_seed(2))
-    return replace(
+    return changed(
         plain, contrast=Contrast(1.5, 0.5, features), previous=plain.rows + 0.2 * noise.to(dtype)
     )
 
@@ -64,7 +64,7 @@ def test_stacked_agrees_with_reference_on_the_contrastive_term(optimiser, featur
     expected = Reference(SMALL, data, CPU, torch.float64).train(theirs)
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
     torch.testing.assert_close(loss, expected, rtol=0, atol=1e-9)
-    without = replace(plain, contrast=None)
+    without = changed(plain, contrast=None)
     Stacked(SMALL, data, CPU, torch.float64).train(without)
     assert (ours.rows - without.rows).abs().max() > 1e-4
 
@@ -83,7 +83,7 @@ def test_a_previous_model_that_is_the_start_changes_nothing():
     """Both cosines are the same then, so the term is log 2 without a gradient."""
     data = dataset(SMALL)
     term = contrasted(Adam())
-    same = replace(term, previous=term.rows.clone())
+    same = changed(term, previous=term.rows.clone())
     loss = Stacked(SMALL, data, CPU, torch.float64).train(same)
     plain = task(SMALL, Adam())
     expected = Stacked(SMALL, data, CPU, torch.float64).train(plain)
@@ -96,13 +96,13 @@ def test_a_contrasted_row_trains_to_the_same_bits_alone():
     whole = contrasted(Adam(), dtype=torch.float32)
     start = whole.rows.clone()
     Stacked(SMALL, data, CPU).train(whole)
-    alone = replace(
+    alone = changed(
         whole,
         rows=start[3:4].clone(),
-        batches=whole.batches[3:4],
-        previous=whole.previous[3:4],
+        starts=whole.minibatches.starts[3:4],
+        previous=whole.terms.previous[3:4],
         state=Adam().init(start[3:4]),
-        steps_taken=whole.steps_taken[3:4],
+        behind=whole.moments.steps[3:4],
     )
     Stacked(SMALL, data, CPU).train(alone)
     assert torch.equal(alone.rows, whole.rows[3:4])
@@ -113,13 +113,13 @@ def test_a_contrasted_row_trains_to_the_same_bits_alone():
 def test_frozen_parameters_stay_and_the_others_train_as_if_they_were_given(engine, optimiser):
     data = dataset(SMALL)
     frozen = torch.from_numpy(SMALL.layout.mask(["lstm.*"]))
-    some = replace(task(SMALL, optimiser), frozen=frozen)
+    some = changed(task(SMALL, optimiser), frozen=frozen)
     start = some.rows.clone()
     engine(SMALL, data, CPU, torch.float64).train(some)
     assert torch.equal(some.rows[:, frozen], start[:, frozen])
     assert (some.rows[:, ~frozen] != start[:, ~frozen]).any(1).all()
     # One step of everything moves the rest in the same way: its gradient is at the same point.
-    ones = [replace(task(SMALL, optimiser, steps=1), frozen=f) for f in (None, frozen)]
+    ones = [changed(task(SMALL, optimiser, steps=1), frozen=f) for f in (None, frozen)]
     for one_step in ones:
         engine(SMALL, data, CPU, torch.float64).train(one_step)
     assert torch.equal(ones[0].rows[:, ~frozen], ones[1].rows[:, ~frozen])
@@ -128,7 +128,7 @@ def test_frozen_parameters_stay_and_the_others_train_as_if_they_were_given(engin
 def test_engines_agree_on_frozen_parameters():
     data = dataset(SMALL)
     frozen = torch.from_numpy(SMALL.layout.mask(["lstm.*", "mlp.0.*"]))
-    ours, theirs = (replace(task(SMALL, Adam()), frozen=frozen) for _ in range(2))
+    ours, theirs = (changed(task(SMALL, Adam()), frozen=frozen) for _ in range(2))
     Stacked(SMALL, data, CPU, torch.float64).train(ours)
     Reference(SMALL, data, CPU, torch.float64).train(theirs)
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
@@ -145,7 +145,7 @@ def test_the_fused_engine_and_a_contrast(instructions, optimiser, features):
     expected = Stacked(SMALL, data, CPU).train(theirs)
     torch.testing.assert_close(loss, expected, rtol=0, atol=1e-6)
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=2e-6)
-    Fused(SMALL, data, CPU, instructions=instructions).train(replace(plain, contrast=None))
+    Fused(SMALL, data, CPU, instructions=instructions).train(changed(plain, contrast=None))
     assert (ours.rows - plain.rows).abs().max() > 1e-3
 
 
@@ -154,7 +154,7 @@ def test_the_fused_engine_and_frozen_parameters():
     data = dataset(SMALL)
     frozen = torch.from_numpy(SMALL.layout.mask(["lstm.*"]))
     ours, theirs = (
-        replace(task(SMALL, Sgd(lr=0.1), dtype=torch.float32), frozen=frozen) for _ in range(2)
+        changed(task(SMALL, Sgd(lr=0.1), dtype=torch.float32), frozen=frozen) for _ in range(2)
     )
     start = ours.rows.clone()
     Fused(SMALL, data, CPU).train(ours)
@@ -188,7 +188,7 @@ def test_the_fused_engine_leaves_a_loss_that_it_does_not_know_to_the_stacked_one
     quartic = OfErrors("quartic", lambda errors: errors**4, lambda errors: 4 * errors**3)
     data = dataset(SMALL)
     ours, theirs = (
-        replace(task(SMALL, Adam(), dtype=torch.float32), loss=quartic) for _ in range(2)
+        changed(task(SMALL, Adam(), dtype=torch.float32), loss=quartic) for _ in range(2)
     )
     Fused(SMALL, data, CPU).train(ours)
     Stacked(SMALL, data, CPU).train(theirs)

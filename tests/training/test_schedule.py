@@ -17,6 +17,7 @@ from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.training import reference, schedule
 from plfl.training.stacked import Stacked
 from plfl.training.task import Average
+from tests.helpers.tasks import changed
 from tests.training.test_engines import CPU, SMALL, dataset, task
 
 
@@ -95,15 +96,15 @@ def test_two_rounds_are_a_plain_loop_of_pytorch(optimiser, engine):
     average = Average(start.clone(), count, limit)
     trainer = engine(SMALL, data, CPU, torch.float64)
     for t in (1, 2):
-        part = replace(
+        part = changed(
             fresh,
-            batches=fresh.batches[:, (t - 1) * steps : t * steps],
+            starts=fresh.minibatches.starts[:, (t - 1) * steps : t * steps],
             rates=schedule.factors(settings, t, 0, steps),
             clip=0.1,
             average=replace(average, steps=count + (t - 1) * steps),
         )
         if t == 2:  # `reference` has fresh moments in every round
-            for values in part.state.values():
+            for values in part.moments.state.values():
                 values.zero_()
         trainer.train(part)
 
@@ -121,7 +122,7 @@ def test_two_rounds_are_a_plain_loop_of_pytorch(optimiser, engine):
         rates = torch_schedule(theirs, settings)
         for _ in range((t - 1) * steps):
             rates.step()
-        for windows in fresh.batches[0, (t - 1) * steps : t * steps]:
+        for windows in fresh.minibatches.starts[0, (t - 1) * steps : t * steps]:
             theirs.zero_grad()
             x = torch.stack([trainer.features[i : i + data.look_back] for i in windows.tolist()])
             target = trainer.targets[windows + data.look_back - 1]

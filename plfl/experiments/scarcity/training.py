@@ -26,7 +26,7 @@ from plfl.layout import head_mask
 from plfl.methods.fedopt import FedOpt
 from plfl.results.scarcity import CALIBRATED, CENTRALISED, in_weeks
 from plfl.training import batches, schedule
-from plfl.training.task import Average, LocalTask
+from plfl.training.task import Average, LocalTask, Minibatches, Moments, Tracked
 
 Load = Callable[[Study, str], Dataset]
 WEEKS = (1, 2, 4, 8, 16, 40)
@@ -185,15 +185,14 @@ def _centralised(
             LocalTask(
                 optimiser=optimiser,
                 rows=row,
-                batches=torch.from_numpy(drawn)[None].to(engine.device),
+                minibatches=Minibatches(torch.from_numpy(drawn)[None].to(engine.device)),
+                moments=Moments(state, behind),
                 # Nothing is shared, so that no proximal term acts.
                 shared=torch.zeros(row.shape[1], dtype=torch.bool, device=engine.device),
-                state=state,
-                steps_taken=behind,
-                loss=trainer.task.objective(settings.loss).loss,
+                objective=trainer.task.objective(settings.loss),
                 clip=settings.clip,
                 rates=schedule.factors(paced, t, 0, steps),
-                average=average,
+                tracked=Tracked(average),
             )
         )
         tell(t)

@@ -10,7 +10,7 @@ from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Reference
 from plfl.training.reference import optimiser as torch_optimiser
 from plfl.training.stacked import Stacked
-from plfl.training.task import LocalTask
+from plfl.training.task import LocalTask, Minibatches
 from tests.helpers import tiny
 
 DAMPED = SgdMomentum(lr=0.1, momentum=0.9, dampening=0.3)
@@ -54,13 +54,11 @@ def test_the_engines_agree_with_torch_optim(engine):
     rows = torch.stack([forecaster.initial(seed) for seed in range(3)])
     trained = {}
     for cls in ({"fused": Fused, "stacked": Stacked}[engine], Reference):
-        task = LocalTask(
-            optimiser=DAMPED,
-            rows=rows.clone(),
-            batches=torch.randint(300, (3, 5, 8), generator=torch.Generator().manual_seed(0)),
-            shared=torch.ones(rows.shape[1], dtype=torch.bool),
-            state=DAMPED.init(rows),
-            steps_taken=torch.zeros(3, 1, dtype=torch.float64),
+        task = LocalTask.fresh(
+            DAMPED,
+            rows.clone(),
+            Minibatches(torch.randint(300, (3, 5, 8), generator=torch.Generator().manual_seed(0))),
+            torch.ones(rows.shape[1], dtype=torch.bool),
         )
         cls(forecaster, data, torch.device("cpu")).train(task)
         trained[cls] = task.rows

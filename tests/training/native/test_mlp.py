@@ -19,9 +19,10 @@ from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from tests.helpers.kernels import instruction_sets
-from tests.training.test_engines import DECAYING, TERMS, dataset, part, with_keys, with_terms
+from tests.helpers.tasks import changed, copied, in_double
+from tests.training.test_engines import DECAYING, TERMS, dataset, with_keys, with_terms
 from tests.training.test_engines import task as task_of
-from tests.training.test_fused import OPTIMISERS, error, in_double
+from tests.training.test_fused import OPTIMISERS, error
 
 pytestmark = pytest.mark.skipif(
     unavailable_reason() is not None, reason=f"no fused engine here: {unavailable_reason()}"
@@ -55,7 +56,7 @@ def windows(shape, relative=True):
 
 def task(network, optimiser=AdamW(weight_decay=0.1), size=16, steps=5, loss="mae", rows=5):  # noqa: B008
     fresh = task_of(network, optimiser, rows, steps, size, torch.float32)
-    return replace(fresh, loss=POINT[loss])
+    return changed(fresh, loss=POINT[loss])
 
 
 def agree_after(ours, theirs, network, data):
@@ -72,10 +73,10 @@ def every_set_agrees(fresh, network, data):
 
     Returns each set with the copy that it trained, and the copy of autograd.
     """
-    theirs, start, trained = part(fresh, slice(None)), fresh.rows.clone(), []
+    theirs, start, trained = copied(fresh, slice(None)), fresh.rows.clone(), []
     expected = Reference(network, data, CPU).train(theirs)
     for name in instruction_sets():
-        ours = part(fresh, slice(None))
+        ours = copied(fresh, slice(None))
         found = Fused(network, data, CPU, instructions=name).train(ours)
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
         assert error(ours.rows, theirs.rows, start) < 2e-5, name
@@ -114,7 +115,8 @@ def test_a_coupled_weight_decay_agrees_with_autograd(optimiser):
     fresh = with_terms(task(MODEL, optimiser, loss="mse"), ["mixture", "pull", "frozen"])
     trained, theirs = every_set_agrees(fresh, MODEL, windows(SHAPE))
     for name, ours in trained:
-        assert error(ours.mixture.rows, theirs.mixture.rows, fresh.mixture.rows) < 2e-5, name
+        second, third, begun = (t.terms.mixture.rows for t in (ours, theirs, fresh))
+        assert error(second, third, begun) < 2e-5, name
 
 
 @pytest.mark.parametrize("activation", ["silu", "relu", "prelu"])
@@ -125,10 +127,10 @@ def test_dropout_agrees_with_autograd(terms, size, activation):
     data, fresh = windows(SHAPE), task(network, SgdMomentum(), size=size, loss="mse")
     fresh = with_keys(with_terms(fresh, terms))
     for name, ours in every_set_agrees(fresh, network, data)[0]:
-        engine, plain = Fused(network, data, CPU, instructions=name), part(fresh, slice(None))
-        engine.train(replace(plain, keys=None))
+        engine, plain = Fused(network, data, CPU, instructions=name), copied(fresh, slice(None))
+        engine.train(changed(plain, keys=None))
         assert error(ours.rows, plain.rows, fresh.rows) > 1e-3, name
-        fewer = part(fresh, slice(2, 4))
+        fewer = copied(fresh, slice(2, 4))
         engine.train(fewer)
         assert torch.equal(fewer.rows, ours.rows[2:4]), name
 
@@ -149,7 +151,7 @@ def test_several_outputs_agree_with_autograd(network, horizons, loss):
         model = Forecaster(shape.inputs, shape.look_back, **sizes)
     # Adam would turn a gradient that cancels, but for rounding, into a whole step.
     optimiser = SgdMomentum(lr=0.1)
-    fresh = replace(task(model, optimiser, size=20), loss=loss)
+    fresh = changed(task(model, optimiser, size=20), loss=loss)
     trained, theirs = every_set_agrees(fresh, model, data)
     starts = [torch.arange(3 * i, 4 * i + 20) for i in range(len(theirs.rows))]
     expected = Stacked(model, data, CPU).predict(theirs.rows, starts)
@@ -170,14 +172,14 @@ def test_any_batch_agrees_with_autograd(size):
 @pytest.mark.parametrize("optimiser", [Adam(), AdamW(weight_decay=0.1)], ids=str)
 def test_terms_agree_with_autograd(optimiser, terms, loss):
     ours = with_terms(task(MODEL, optimiser, loss=loss), terms)
-    theirs = part(ours, slice(None))
-    before = None if ours.gradients is None else ours.gradients.clone()
+    theirs = copied(ours, slice(None))
+    before = None if ours.tracked.gradients is None else ours.tracked.gradients.clone()
     agree_after(ours, theirs, MODEL, windows(SHAPE))
     if before is not None:
-        assert error(ours.gradients, theirs.gradients, before) < 1e-5
-    if ours.storm is not None:
+        assert error(ours.tracked.gradients, theirs.tracked.gradients, before) < 1e-5
+    if ours.terms.storm is not None:
         for name in ("momentum", "square"):
-            got, expected = (getattr(t.storm, name) for t in (ours, theirs))
+            got, expected = (getattr(t.terms.storm, name) for t in (ours, theirs))
             assert error(got, expected, torch.zeros_like(got)) < 1e-5
 
 
@@ -193,14 +195,14 @@ def test_kept_moments_of_adamw_go_on_where_they_were(kept):
     taken = torch.full((5, 1), 3.0, dtype=torch.float64)
     if kept == "the personal part":
         taken = torch.where(ours.shared, 0, taken)
-        for x in [*ours.state.values(), *exact.state.values()]:
+        for x in [*ours.moments.state.values(), *exact.moments.state.values()]:
             x[:, ours.shared] = 0
-    ours, exact = replace(ours, steps_taken=taken), replace(exact, steps_taken=taken)
+    ours, exact = changed(ours, behind=taken), changed(exact, behind=taken)
     engine.train(ours)
     oracle.train(exact)
     assert error(ours.rows, exact.rows, start) < 2e-5
-    for name, x in exact.state.items():
-        assert error(ours.state[name], x, torch.zeros_like(x)) < 1e-4
+    for name, x in exact.moments.state.items():
+        assert error(ours.moments.state[name], x, torch.zeros_like(x)) < 1e-4
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -208,7 +210,7 @@ def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(loss):
     """A sample whose error changes sign under one rounding alone would spoil it: none does here."""
     network, data = Mlp().network(RECIPE), windows(RECIPE)
     ours = task(network, AdamW(), size=64, steps=125, loss=loss)
-    start, exact, theirs = ours.rows.clone(), in_double(ours), part(ours, slice(None))
+    start, exact, theirs = ours.rows.clone(), in_double(ours), copied(ours, slice(None))
     Stacked(network, data, CPU, torch.float64).train(exact)
     Reference(network, data, CPU).train(theirs)
     Fused(network, data, CPU).train(ours)
@@ -219,18 +221,18 @@ def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(loss):
 def test_a_row_trains_to_the_same_bits_in_any_stack(terms, instructions):
     network, data = Mlp().network(RECIPE), windows(RECIPE)
     fresh = with_terms(task(network, size=40, rows=7), terms)
-    whole = part(fresh, slice(None))
+    whole = copied(fresh, slice(None))
     losses = Fused(network, data, CPU, threads=1, instructions=instructions).train(whole)
     starts = [torch.arange(10 * i, 10 * i + 33) for i in range(7)]
     forecasts = Fused(network, data, CPU, threads=1).predict(whole.rows, starts)
     for threads in (1, 2, 5):
         engine = Fused(network, data, CPU, threads=threads, instructions=instructions)
         for rows in ([0], [3, 4], [6, 2, 0, 5, 1], list(range(7))):
-            some = part(fresh, rows)
+            some = copied(fresh, rows)
             assert torch.equal(engine.train(some), losses[rows])
             assert torch.equal(some.rows, whole.rows[rows])
-            for name, x in some.state.items():
-                assert torch.equal(x, whole.state[name][rows])
+            for name, x in some.moments.state.items():
+                assert torch.equal(x, whole.moments.state[name][rows])
         engine = Fused(network, data, CPU, threads=threads)
         again = engine.predict(whole.rows[[5, 2]], [starts[5][7:], starts[2]])
         assert torch.equal(again[0], forecasts[5][7:])
@@ -261,7 +263,7 @@ def test_the_papers_model_with_other_losses_and_windows(optimiser, loss):
 def test_a_diverged_row_shows_and_leaves_the_others_alone(loss, instructions):
     fresh = task(MODEL, loss=loss)
     engine = Fused(MODEL, windows(SHAPE), CPU, threads=1, instructions=instructions)
-    healthy, sick = part(fresh, slice(None)), part(fresh, slice(None))
+    healthy, sick = copied(fresh, slice(None)), copied(fresh, slice(None))
     sick.rows[1, 0] = torch.nan
     sick.rows[3] = 1e30
     expected, losses = engine.train(healthy), engine.train(sick)

@@ -1,0 +1,39 @@
+"""Tasks of engines with some of their parts changed."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from plfl.training.task import LocalTask
+
+
+def changed(task: LocalTask, **values: Any) -> LocalTask:
+    """The task with other `values` of its fields, or of those of its parts.
+
+    `behind` are the steps that its moments have behind them.
+    """
+    if "behind" in values:
+        task = replace(task, moments=replace(task.moments, steps=values.pop("behind")))
+    own = {field.name for field in fields(task)} & values.keys()
+    task = replace(task, **{name: values.pop(name) for name in own})
+    for name in ("minibatches", "moments", "terms", "tracked"):
+        part = getattr(task, name)
+        inner = {field.name for field in fields(part)} & values.keys()
+        task = replace(task, **{name: replace(part, **{n: values.pop(n) for n in inner})})
+    return replace(task, objective=task.objective._replace(**values))
+
+
+def copied(task: LocalTask, rows: Any = slice(None)) -> LocalTask:
+    """The work of some rows, as copies."""
+    return task.select(rows).map(torch.clone)
+
+
+def in_double(task: LocalTask) -> LocalTask:
+    """A copy in double precision."""
+
+    def double(values: Tensor) -> Tensor:
+        return values.double() if values.dtype == torch.float32 else values.clone()
+
+    return task.map(double)
