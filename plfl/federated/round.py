@@ -1,6 +1,6 @@
 """The rounds: the server sends, clients train and reply, the server steps."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,15 +38,19 @@ def run(
     engine: Engine,
     rounds: range,
     report: Callable[[list[Round]], None],
+    train: Callable[[Iterable[Cohort], Engine], Iterable[Cohort]] = train_cohorts,
 ) -> None:
-    """Run `rounds` of `federations` side by side; `report` gets each finished one of them all."""
+    """Run `rounds` of `federations` side by side; `report` gets each finished one of them all.
+
+    `train` returns the cohorts that it has trained. A deployed server lets remote clients do so.
+    """
     stacks = _stacks(federations)
     for t in rounds:
         begun = {f: _Begun(f, t) for f in federations}
         for turn in range(max(len(one.groups) for one in begun.values())):
             for alike in stacks:
                 cohorts = (cohort for f in alike for cohort in begun[f].cohorts(turn))
-                for cohort in train_cohorts(cohorts, engine):
+                for cohort in train(cohorts, engine):
                     begun[cohort.f].close(cohort)
         report([one.finish() for one in begun.values()])
 

@@ -109,6 +109,7 @@ TRAIN: dict[str, Forge] = ANY | {
     "no steps": without("steps"),
     "negative steps": facts(steps=-3),
     "steps that are an object": facts(steps={}),
+    "half a step": facts(steps=2.5),
     "steps nan": facts(steps=NAN),
     "steps 10^400": facts(steps=10**400),
     "calibrated though not late": facts(calibrated=2),

@@ -10,5 +10,6 @@ Nothing here depends on how the messages are transported.
 - `membership`: the clients that have joined
 - `server`: the rounds
 - `client`: the answers of one building
+- `participation`: who took part in a round, as it was observed
 - `replay`: the same cell in the simulator, with the recorded participation
 """

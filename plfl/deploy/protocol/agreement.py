@@ -11,7 +11,7 @@ from plfl.experiments import train as experiment
 from plfl.experiments.recorder import Recorder
 from plfl.results.records import MODELS, CellResult
 
-VERSION = 4
+VERSION = 5
 """Version of the messages. Both sides must have the same."""
 SUFFIX = "-flower"
 """End of the names of deployed studies."""

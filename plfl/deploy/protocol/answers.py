@@ -107,7 +107,7 @@ class Trained(Facts):
 
     loss: Number
     """Mean minibatch loss."""
-    steps: Annotated[float, Field(ge=0, le=LARGEST)]
+    steps: Count
     """Local steps that it took."""
     calibrated: Annotated[int, Field(ge=1, le=LARGEST)] | None = None
     """Passes over its own data by which it prepared its personal part, if it joined late."""

@@ -173,7 +173,7 @@ class Client:
         except ClientSent as sent:
             rows = sent.rows
         self._keep(f, t, before)
-        facts = {"loss": float(cohort.losses[0]), "steps": float(cohort.taken[0])}
+        facts = {"loss": float(cohort.losses[0]), "steps": int(cohort.taken[0])}
         return facts | calibration, rows_as_arrays(rows)
 
     def _margins(self, message: Message) -> Reply:

@@ -8,6 +8,7 @@ other side has are *not a number* there, so an update that used them would yield
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,8 @@ from plfl.federated.calibration import calibrate
 from plfl.federated.channel import Channel, Direction
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
-from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.federated.local_training import Cohort
+from plfl.tasks import Task
 from plfl.training.task import LocalTask
 
 Rows = list[Tensor]
@@ -144,8 +146,8 @@ class Roster(ClientData):
     `windows` (N,) is *not a number* for a client that has not joined yet.
     """
 
-    def __init__(self, names: Sequence[str], settings: Settings, seed: int):
-        self.engine, self.settings, self.seed = NoEngine(), settings, seed
+    def __init__(self, names: Sequence[str], settings: Settings, seed: int, task: Task):
+        self.engine, self.settings, self.seed, self.task = NoEngine(), settings, seed, task
         self.names = list(names)
         self.windows = torch.full((len(self.names),), torch.nan, dtype=torch.float64)
 
@@ -153,24 +155,29 @@ class Roster(ClientData):
         return _unknown(rows)
 
 
-def as_server(f: Federation) -> Federation:
-    """The federation as the server has it: without the clients' values, with its channel's end."""
-    f.channel = ServerChannel(f.channel.shared, len(f.client_data.names))
+def as_server(f: Federation) -> ServerChannel:
+    """Make a federation what the server has, without the clients' values; its channel's end."""
+    f.channel = channel = ServerChannel(f.channel.shared, len(f.client_data.names))
     f.local.fill_(torch.nan)
     f.moments.rows.clear()
     f.average = None
-    return f
+    return channel
 
 
-def unknown_result(f: Federation, clients: Tensor, instructions: TrainInstructions) -> TrainResult:
-    """The training result of the `clients` as the server has it: the shapes without the values."""
-    unknown = f.local.new_full((len(clients), f.channel.shared), torch.nan)
-    return TrainResult(
-        instructions=instructions,
-        steps=torch.zeros_like(clients),
-        update=unknown,
-        gradients=None if instructions.gradients == "none" else unknown.clone(),
-    )
+def heard_from(cohort: Cohort, reported: Mapping[int, tuple[float, int]]) -> Cohort:
+    """The clients of a cohort that have `reported` their mean loss and their steps, by index.
+
+    What else they have done is unknown: the server receives it when the cohort is closed.
+    """
+    heard = copy.copy(cohort)
+    heard.clients = torch.tensor([*reported])
+    losses, steps = zip(*reported.values(), strict=True)
+    heard.losses = torch.tensor(losses, dtype=torch.float64)
+    heard.steps = torch.tensor(steps) - cohort.instructions.skip
+    heard.update = _unknown(cohort.update[: len(reported)])
+    if cohort.gradients is not None:
+        heard.gradients = heard.update.clone()
+    return heard
 
 
 def awaited(act: Callable[[Channel], object], shared: int, clients: int) -> Rows:

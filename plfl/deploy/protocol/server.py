@@ -11,7 +11,7 @@ import copy
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,37 +35,29 @@ from plfl.deploy.protocol.endpoints import (
     ServerChannel,
     as_server,
     awaited,
+    heard_from,
     rows_as_arrays,
-    unknown_result,
 )
 from plfl.deploy.protocol.membership import Membership, Transport
+from plfl.deploy.protocol.participation import Observed, record
 from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
 from plfl.deploy.protocol.wire import Message, WireError
 from plfl.experiments.evaluation import Evaluation, agree
 from plfl.experiments.recorder import Recorder
-from plfl.experiments.train import clusters_of
 from plfl.experiments.trainer import federation_of, network_of
 from plfl.federated.channel import Channel, Traffic, total
 from plfl.federated.checkpoint import Checkpoint
-from plfl.federated.clock import Clock
 from plfl.federated.federation import Federation
-from plfl.federated.instructions import TrainInstructions
+from plfl.federated.local_training import Cohort
+from plfl.federated.round import Round, run
 from plfl.results.records import MODELS, CellResult, Margins
 from plfl.tasks import task_of
+from plfl.training.task import Engine
 
 log = logging.getLogger(__name__)
 
 MODEL = "model.safetensors"
 """File with the server's state after the last round, next to the folder of the checkpoint."""
-
-
-class Reachable(Clock):
-    """Actual participation: the clients that are connected at the start of a round."""
-
-    connected: NDArray[np.bool_]
-
-    def available(self, t: int) -> NDArray[np.bool_]:
-        return self.connected
 
 
 class Server:
@@ -93,6 +85,7 @@ class Server:
         self.checkpoint = Checkpoint(folder, self.agreement, every=0)
         unknown = np.full(len(self.names), np.nan)
         self.recorder = Recorder(np.array(self.names, dtype=np.str_), unknown)
+        self.clock = Observed(study.federation.simulation, self.names, cell.seed)
         self.history: list[RoundSummary] = []
         self._wire_bytes = self._no_bytes()
         self._calibrated: dict[str, int] = {}
@@ -141,103 +134,92 @@ class Server:
 
     def _federation(self) -> Federation:
         study, cell = self.study, self.cell
-        client_data = Roster(self.names, study.federation, cell.seed)
+        client_data = Roster(self.names, study.federation, cell.seed, task_of(study))
         rates, network = agreement.candidate(study, cell), network_of(study, study.window_shape)
-        f = as_server(federation_of(study, cell, rates, network, client_data))
-        f.clock = Reachable(study.federation.simulation, client_data.names, cell.seed)
+        f = federation_of(study, cell, rates, network, client_data)
+        self.channel, f.clock = as_server(f), self.clock
         return f
 
     def _round(self, f: Federation, t: int, progress: Callable[[RoundSummary], None]) -> None:
         begun = time.monotonic()
         connected = self.members.connected(self._message("join"))
-        assert isinstance(f.clock, Reachable)
-        f.clock.connected = np.isin(self.names, connected)
+        self.clock.observe(connected, self.names)
         for name, windows in self.members.windows.items():
             f.client_data.windows[self.names.index(name)] = windows
-        present = f.participants(t)
         self.recorder.epoch = self.study.federation.batch_size / f.client_data.windows.numpy()
-        trained: dict[int, tuple[float, float]] = {}
         self._calibrated = {}
-        for clients in f.groups(t, present):
-            trained |= self._train(f, t, clients)
-        summary = RoundSummary(
-            t,
-            [self.names[i] for i in present.tolist()],
-            [self.names[i] for i in sorted(trained)],
-            time.monotonic() - begun,
-            self._calibrated,
-            [name for name in self.names if name in self.members.windows],
-        )
-        numbers = np.array(sorted(trained), dtype=np.int64)
-        self._count_joining()
-        traffic, wire = f.channel.close_round(), self._wire_bytes
-        evaluation = None
-        if self.study.federation.evaluates(t):
-            is_last = t == self.study.federation.rounds
-            self._wire_bytes = self._no_bytes()  # scores are sent to be recorded
-            evaluation, heard, shared = self._evaluate(f, is_last)
-            summary = replace(summary, margins=heard)
-            traffic = total(traffic, f.channel.close_round())  # shared margins of intervals
-            if is_last:
-                wire = total(wire, shared)
-        self.history.append(replace(summary, refused=self.members.refused))
-        self.members.refused = {}
-        rows = [trained[i] for i in numbers.tolist()]
-        losses, steps = np.array(rows, dtype=np.float64).reshape(-1, 2).T
-        # A client that did not answer has a row without a loss: it was sent a message.
-        self.recorder.train(t, numbers, losses, steps, traffic | wire, None)
-        if evaluation is not None:
-            self.recorder.evaluate(t, evaluation, traffic, clusters_of(f))
-        self._wire_bytes = self._no_bytes()
+
+        def report(finished: list[Round]) -> None:
+            (result,) = finished
+            took_part = result.present[self.clock.answering[result.present]]
+            summary = RoundSummary(
+                t,
+                [self.names[i] for i in result.present],
+                [self.names[i] for i in took_part],
+                time.monotonic() - begun,
+                self._calibrated,
+                [name for name in self.names if name in self.members.windows],
+            )
+            self._count_joining()
+            wire, evaluation = self._wire_bytes, None
+            if self.study.federation.evaluates(t):
+                is_last = t == self.study.federation.rounds
+                self._wire_bytes = self._no_bytes()  # scores are sent to be recorded
+                evaluation, heard, shared = self._evaluate(f, is_last)
+                summary = replace(summary, margins=heard)
+                if is_last:
+                    wire = total(wire, shared)
+            # A client that did not answer has a row without a loss: it was sent a message.
+            record(self.recorder, f, result, evaluation, wire)
+            self.history.append(replace(summary, refused=self.members.refused))
+            self.members.refused = {}
+            self._wire_bytes = self._no_bytes()
+
+        self.channel.outbox.clear()
+        run([f], f.client_data.engine, range(t, t + 1), report, self._train)
         progress(self.history[-1])
 
-    def _train(self, f: Federation, t: int, clients: Tensor) -> dict[int, tuple[float, float]]:
-        """Let `clients` train and the server step; mean loss and steps of each that answered."""
-        if not len(clients):
-            return {}
-        outbox: dict[int, Rows] = {i: [] for i in clients.tolist()}
-        instructions = TrainInstructions(f.x0[None])
-        if f.channel.shared:
-            channel = _channel(f)
-            channel.outbox.clear()
-            instructions = f.broadcast(t, clients)
-            outbox = channel.outbox
-        messages = {
-            self.names[i]: self._message("train", self.names[i], rows, round=t)
-            for i, rows in outbox.items()
-        }
+    def _train(self, cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]:
+        """Let the clients of `cohorts` train; those of each cohort that answered."""
+        for cohort in cohorts:
+            clients = {self.names[i]: i for i in cohort.clients.tolist()}
+            messages = {
+                name: self._message("train", name, self.channel.outbox.pop(i, []), round=cohort.t)
+                for name, i in clients.items()
+            }
+            answers = self._ask(messages, "train", self._reader(cohort))
+            sizes = {name: _sizes(answer.rows) for name, answer in answers.items()}
+            for name, reason in outliers(sizes).items():
+                self.members.refuse(name, reason)
+                del answers[name]
+            silent = [i for name, i in clients.items() if name not in answers]
+            self.clock.answering[silent] = False
+            if not answers:
+                continue
+            self.channel.inbox = {clients[name]: answer.rows for name, answer in answers.items()}
+            for name, answer in answers.items():
+                self.accepted[name] = cohort.t
+                if epochs := answer.facts.calibrated:
+                    self._calibrated[name] = epochs
+            facts = {clients[name]: answer.facts for name, answer in answers.items()}
+            yield heard_from(cohort, {i: (own.loss, own.steps) for i, own in facts.items()})
 
-        def aggregate(f: Federation, clients: Tensor) -> None:
-            f.aggregate(t, clients, unknown_result(f, clients, instructions))
+    def _reader(self, cohort: Cohort) -> Callable[[bytes, str, str], Answer[Trained]]:
+        """Reads the answers of the clients of a cohort, which have to fit the method."""
 
         def attempt(end: Channel) -> None:
-            copied = copy.deepcopy(f)
-            copied.channel = end
-            aggregate(copied, clients)
+            tried = copy.deepcopy(cohort)
+            tried.f.channel = end
+            tried.close()
 
-        shared = f.channel.shared
+        shared = cohort.f.channel.shared
         expected = awaited(attempt, shared, len(self.names))
 
         def read(data: bytes, request: str, name: str) -> Answer[Trained]:
-            is_first = bool(shared) and t > 1 and not self.accepted[name]
+            is_first = bool(shared) and cohort.t > 1 and not self.accepted[name]
             return self.answers.trained(data, request, name, expected, is_first)
 
-        answers = self._ask(messages, "train", read)
-        sizes = {name: _sizes(answer.rows) for name, answer in answers.items()}
-        for name, reason in outliers(sizes).items():
-            self.members.refuse(name, reason)
-            del answers[name]
-        arrived = {i: answers[self.names[i]] for i in clients.tolist() if self.names[i] in answers}
-        if not arrived:
-            return {}
-        if f.channel.shared:
-            channel.inbox = {i: answer.rows for i, answer in arrived.items()}
-            aggregate(f, torch.tensor([*arrived]))
-        for name in (self.names[i] for i in arrived):
-            self.accepted[name] = t
-            if epochs := answers[name].facts.calibrated:
-                self._calibrated[name] = epochs
-        return {i: (answer.facts.loss, answer.facts.steps) for i, answer in arrived.items()}
+        return read
 
     def _evaluate(self, f: Federation, is_last: bool) -> tuple[Evaluation, list[str], Traffic]:
         """Let all connected clients score their models.
@@ -257,7 +239,7 @@ class Server:
         heard: list[str] = []
         if self.study.task.margins == "shared" and f.has_global:
             # The margins are exchanged once; before the last round, they are only scored.
-            channel = _channel(f) if is_last else ServerChannel(0, len(self.names))
+            channel = self.channel if is_last else ServerChannel(0, len(self.names))
             margins, heard = self._margins(sent, channel)
         added = self._wire_bytes
         self._wire_bytes = self._no_bytes()
@@ -412,8 +394,3 @@ def _sizes(rows: Rows) -> list[float]:
     return [
         float(row.abs().amax()) if row.is_floating_point() and row.numel() else 0.0 for row in rows
     ]
-
-
-def _channel(f: Federation) -> ServerChannel:
-    assert isinstance(f.channel, ServerChannel)
-    return f.channel

@@ -1,0 +1,62 @@
+"""Participation as it was observed, in a deployed round and in its simulation."""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.experiments.evaluation import Evaluation
+from plfl.experiments.recorder import Recorder
+from plfl.experiments.train import clusters_of
+from plfl.federated.channel import total
+from plfl.federated.clock import Clock
+from plfl.federated.federation import Federation
+from plfl.federated.round import Round
+
+
+class Observed(Clock):
+    """Participation as observed: who can be reached in a round, and who of them is silent."""
+
+    def observe(self, reached: Collection[str], answering: Collection[str]) -> None:
+        """Set the names of the clients that a round can reach, and of those that answer."""
+        self._reached = np.isin(self.names, [*reached])
+        self.answering = np.isin(self.names, [*answering])
+        """Mask (N,) of the clients that answer; others, if reached, are silent."""
+
+    def available(self, t: int) -> NDArray[np.bool_]:
+        return self._reached
+
+    def progress(self, t: int) -> NDArray[np.float64]:
+        return self.answering.astype(np.float64)
+
+
+def record(
+    recorder: Recorder,
+    f: Federation,
+    finished: Round,
+    evaluation: Evaluation | None,
+    counts: Mapping[str, NDArray[np.int64]],
+) -> None:
+    """Record a finished round: what the clients that answered did, and their scores, if any.
+
+    Args:
+        recorder: takes the records.
+        f: the federation.
+        finished: the round.
+        evaluation: the scores after the round. Its traffic belongs to the round.
+        counts: further columns (N,). A client with a count above 0 has a row, though silent.
+    """
+    t, present, traffic = finished.t, finished.present, finished.traffic
+    if evaluation is not None:
+        traffic = total(traffic, f.channel.close_round())  # shared margins of intervals
+    took_part = f.clock.progress(t)[present] == 1
+    recorder.train(
+        t,
+        present[took_part],
+        finished.losses[took_part],
+        finished.steps[took_part],
+        traffic | dict(counts),
+        None,
+    )
+    if evaluation is not None:
+        recorder.evaluate(t, evaluation, traffic, clusters_of(f))
