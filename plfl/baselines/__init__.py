@@ -1,10 +1,13 @@
 """Forecasters that need no federation, trained and scored on the same windows as the study."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from plfl.config import baseline_rules
+from plfl.config.baseline_rules import BaselineRules, Crosses
 from plfl.config.sections import BASELINE
 
-__all__ = ["BASELINE", "Baseline", "catalogue", "find"]
+__all__ = ["BASELINE", "STANDARD", "Baseline", "catalogue", "find", "rivals"]
 
 
 @dataclass(frozen=True)
@@ -17,24 +20,39 @@ class Baseline:
     """Its name in figures and reports."""
     about: str
     """What it forecasts, in one sentence."""
-    pooled: bool = False
-    """Whether it needs the raw data of all clients in one place."""
+    crosses: Crosses = "nothing"
+    """What each client has to send."""
     context: bool = False
     """Whether it needs a study with a context."""
 
 
-def catalogue(context: bool = False) -> dict[str, Baseline]:
+def catalogue(
+    context: bool = False, further: Iterable[BaselineRules] = ()
+) -> dict[str, Baseline | BaselineRules]:
     """Every baseline by name, the simplest first. `docs/baselines.md` has the formulas.
 
     Args:
         context: whether to include those that only a study with `windows.context` has.
+        further: those that the study lists.
     """
-    return {baseline.name: baseline for baseline in _ALL if context or not baseline.context}
+    standard = {n: baseline for n, baseline in STANDARD.items() if context or not baseline.context}
+    return standard | {one.name: one for one in further}
 
 
-def find(name: str) -> Baseline:
-    """The baseline of this name."""
-    return catalogue(context=True)[name]
+def rivals(further: Iterable[BaselineRules] = ()) -> list[str]:
+    """Names of the baselines that a federation has to beat: its clients send nothing for them, and
+    those of `further`, which the study lists, have not seen its data before."""
+    every = catalogue(context=True, further=[one for one in further if not one.has_seen_the_data])
+    return [name for name, baseline in every.items() if baseline.crosses == "nothing"]
+
+
+def find(name: str) -> Baseline | type[BaselineRules]:
+    """The baseline of this name, with its `label`, what it is `about` and what it `crosses`.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return STANDARD.get(name) or baseline_rules.find(name)
 
 
 _ALL = (
@@ -102,6 +120,8 @@ _ALL = (
         "LightGBM, pooled",
         "One model of gradient-boosted trees with day and week lags, trained on the raw data of "
         "all clients in one place.",
-        pooled=True,
+        crosses="raw data",
     ),
 )
+STANDARD = {baseline.name: baseline for baseline in _ALL}
+"""The baselines of every study, by name."""

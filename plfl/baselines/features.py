@@ -69,3 +69,21 @@ def further(dataset: Dataset) -> list[int]:
 def inputs(dataset: Dataset, starts: Rows, columns: Sequence[int]) -> Floats:
     """Scaled inputs (W, K) of the study at the last input row."""
     return np.asarray(dataset.features[dataset.persistence_rows(starts)][:, columns], float)
+
+
+def raw_bytes(dataset: Dataset) -> list[int]:
+    """Bytes that each client sends where all raw data are brought to one place.
+
+    Four for each number: the loads of the training and the validation set and, of each further
+    input, one number for each of their rows, or a single one if it never changes. The calendar
+    need not be sent, and nothing is sent of gaps.
+    """
+    columns = further(dataset)
+    sent = []
+    for first, _, end, _ in dataset.bounds.tolist():
+        part = dataset.features[first:end]
+        varies = np.fmax.reduce(part) > np.fmin.reduce(part)
+        numbers = np.where(varies, np.isfinite(part).sum(axis=0), 1)
+        loads = np.isfinite(part[:, 0]).sum()
+        sent.append(4 * int(loads + numbers[columns].sum()))
+    return sent

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,14 @@ there is no forecast."""
 Fit: TypeAlias = Callable[[Dataset], Predict]
 """Trains on the training set of every client. Only the choice of settings may use the validation
 set."""
+
+
+class Trained(NamedTuple):
+    """A fitted baseline, and what it took."""
+
+    predict: Predict
+    sent: list[int]
+    """Bytes that each client has to send."""
 
 
 def per_client(fit_one: Callable[[Dataset, int], Callable[[Rows], Floats]]) -> Fit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
@@ -13,7 +13,7 @@ import numpy as np
 from plfl.baselines import features
 from plfl.baselines.model import Floats, Predict, Rows, by_set
 from plfl.config.sections import Baselines
-from plfl.data.dataset import Dataset, Split
+from plfl.data.dataset import Dataset, Split, turns_of
 from plfl.data.units import Unit
 
 PARAMETERS: dict[str, Any] = {
@@ -69,9 +69,16 @@ class Boosting:
 DEFAULT = Boosting()
 Design: TypeAlias = Callable[[Dataset, int, Rows, Unit], Floats]
 """Features (W, K) of windows with one target, given the client's number, start rows and units."""
-Stages: TypeAlias = tuple[Predict, ...]
-"""Forecasts by a model of the training set and, where the end of the history is held out, by one of
-all of it."""
+
+
+class Model(NamedTuple):
+    """A trained model."""
+
+    stages: tuple[Predict, ...]
+    """Forecasts by a model of the training set and, where the end of the history is held out, by
+    one of all of it."""
+    size: int
+    """Bytes of the last one, as text, which is how LightGBM writes models."""
 
 
 def own_inputs(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
@@ -100,31 +107,47 @@ def with_context(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
 
 def pooled(dataset: Dataset, boosting: Boosting = DEFAULT) -> Predict:
     """Like `with_lags`, but one model for all clients of a federation."""
-    stages: list[Stages] = [()] * len(dataset.clients)
+    models: dict[int, Model] = {}
     for some in dataset.federations():
-        model = _trained(dataset.of(some), dataset, boosting)
-        for client in some:
-            stages[client] = model
-    return _forecasts(dataset, stages)
+        model = trained(dataset.of(some), dataset, boosting)
+        models |= dict.fromkeys(some.tolist(), model)
+    return forecasts(dataset, models, boosting)
+
+
+def of_others(dataset: Dataset, boosting: Boosting, turns: int) -> dict[int, Model]:
+    """For each client, a model that all others of its federation but those of its group have
+    trained, as if the clients joined late in `turns` groups. A client without others has none."""
+    models: dict[int, Model] = {}
+    whole = dataset.whole
+    for some in dataset.federations():
+        for late in turns_of(some, turns):
+            if len(others := np.setdiff1d(some, late)):
+                model = trained(whole.of(others), dataset, boosting)
+                models |= dict.fromkeys(late.tolist(), model)
+    return models
 
 
 def _of_each_client(
     dataset: Dataset, boosting: Boosting, design: Design, changes: bool = True
 ) -> Predict:
-    clients = np.arange(len(dataset.clients))[:, None]
-    stages = [_trained(dataset.of(i), dataset, boosting, design, changes) for i in clients]
-    return _forecasts(dataset, stages)
+    models = {
+        i: trained(dataset.of(np.array([i])), dataset, boosting, design, changes)
+        for i in range(len(dataset.clients))
+    }
+    return forecasts(dataset, models, boosting)
 
 
-def _forecasts(dataset: Dataset, stages: Sequence[Stages]) -> Predict:
-    """Forecasts by the models of each client: those of test windows by that of the last stage."""
-    return by_set(
-        dataset, *[partial(_of_stage, stages, k) for k in range(1 + dataset.is_rehearsal)]
-    )
+def forecasts(dataset: Dataset, models: Mapping[int, Model], boosting: Boosting) -> Predict:
+    """Forecasts by the models of clients, given by number; NaN for a client without a model."""
 
+    def of_stage(stage: int, client: int, starts: Rows) -> Floats:
+        if client not in models:
+            shape = dataset.truth(starts).shape
+            levels = (dataset.horizons, len(boosting.levels)) if boosting.levels else shape[1:]
+            return np.full((len(starts), *levels), np.nan)
+        return models[client].stages[stage](client, starts)
 
-def _of_stage(stages: Sequence[Stages], stage: int, client: int, starts: Rows) -> Floats:
-    return stages[client][stage](client, starts)
+    return by_set(dataset, *[partial(of_stage, k) for k in range(1 + dataset.is_rehearsal)])
 
 
 @dataclass(frozen=True)
@@ -160,72 +183,30 @@ class _Windows:
         """Undo `scaled`."""
         if not self.changes:
             return targets
-        return np.asarray(self._last(starts, targets) + self.units[client].change * targets, float)
+        last, unit = self._last(starts, targets), self.units[client].change
+        return np.asarray(last + unit * targets, float)
 
     def _last(self, starts: Rows, like: Floats) -> Floats:
         last = features.last(self.dataset, starts)
         return last.reshape(-1, *[1] * (like.ndim - 1))
 
-    def part(self, split: Split) -> tuple[Floats, Floats]:
-        """Features and targets of the windows of all clients in one split."""
+    def start(self, base: Predict, client: int, starts: Rows) -> Floats:
+        """What boosting starts from: forecasts (W, H, Q) by `base`, as targets are."""
+        found = base(client, starts)
+        return self.scaled(client, starts, found.reshape(len(starts), len(self.views), -1))
+
+    def part(self, split: Split, base: Predict | None) -> tuple[Floats, Floats, Floats | None]:
+        """Features, targets and, with a base, where boosting starts of all windows in a split."""
         starts = [self.dataset.starts(i, split) for i in range(len(self.dataset.clients))]
         if len(self.views) > 1:
             starts = [own[:: -(-len(own) * len(self.views) // MOST)] for own in starts]
         pairs = [(h, *own) for h in range(len(self.views)) for own in enumerate(starts)]
+        targets = [self.scaled(i, s, features.truth(self.views[h], s)) for h, i, s in pairs]
         return (
             np.concatenate([self.features(*pair) for pair in pairs]),
-            np.concatenate(
-                [self.scaled(i, s, features.truth(self.views[h], s)) for h, i, s in pairs]
-            ),
+            np.concatenate(targets),
+            base and np.concatenate([self.start(base, i, s)[:, h] for h, i, s in pairs]),
         )
-
-
-def _trained(
-    members: Dataset,
-    scored: Dataset,
-    boosting: Boosting,
-    design: Design | None = None,
-    changes: bool = True,
-) -> Stages:
-    """Forecasts for clients of `scored` by one model of the windows of `members`.
-
-    What is chosen on validation is kept where a second model learns from the whole history.
-    """
-    design = design or _lagged
-
-    def stage(members: Dataset, scored: Dataset, chosen: list[_Chosen]) -> tuple[Any, Predict]:
-        windows, theirs = _Windows(members, design, changes), _Windows(scored, design, changes)
-        boosters = _boosted(windows, boosting, chosen)
-
-        def predict(client: int, starts: Rows) -> Floats:
-            found = []
-            for h in range(scored.horizons):
-                read = theirs.features(h, client, starts)
-                found.append([np.asarray(b.predict(read, num_threads=1), float) for b in boosters])
-            loads = np.moveaxis(np.array(found), -1, 0)  # (W, H, Q)
-            if not boosting.levels:
-                loads = loads[..., 0] if scored.horizons > 1 else loads[:, 0, 0]
-            loads = theirs.in_kwh(client, starts, loads)
-            return np.sort(loads, axis=-1) if boosting.levels else loads
-
-        return boosters, predict
-
-    boosters, rehearsed = stage(members, scored, [])
-    if not members.is_rehearsal:
-        return (rehearsed,)
-    chosen = [_Chosen.of(booster) for booster in boosters]
-    return rehearsed, stage(members.refit(), scored.refit(), chosen)[1]
-
-
-def _unit(dataset: Dataset, client: int) -> Unit:
-    first, end = dataset.bounds[client, :2]
-    return Unit.of(dataset.load[first:end], dataset.look_ahead, dataset.horizons)
-
-
-def _own_inputs(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
-    """The loads of the look-back, and the other features at the last input row."""
-    others = features.inputs(dataset, starts, range(1, len(dataset.columns)))
-    return np.concatenate([features.look_back(dataset, starts), others], axis=1)
 
 
 def _lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
@@ -240,6 +221,66 @@ def _lagged(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
         features.inputs(dataset, starts, features.further(dataset)),
     ]
     return np.concatenate(parts, axis=1)
+
+
+def trained(
+    members: Dataset,
+    scored: Dataset,
+    boosting: Boosting,
+    design: Design = _lagged,
+    changes: bool = True,
+    base: Sequence[Predict] = (),
+) -> Model:
+    """One model of the windows of `members`, which forecasts those of clients of `scored`.
+
+    What is chosen on validation is kept where a second model learns from the whole history.
+
+    Args:
+        members: the clients that train.
+        scored: the clients that forecast.
+        boosting: how it is trained.
+        design: what it reads.
+        changes: whether it forecasts the change from the last load, or the load.
+        base: the stages of forecasts to which it adds trees; a client has the same number in
+            `members` and in `scored` then.
+    """
+
+    def stage(k: int, chosen: list[_Chosen]) -> tuple[list[Any], Predict]:
+        known = [members, scored] if not k else [members.refit(), scored.refit()]
+        windows, theirs = (_Windows(one, design, changes) for one in known)
+        below = base[k] if base else None
+        boosters = _boosted(windows, boosting, chosen, below)
+
+        def predict(client: int, starts: Rows) -> Floats:
+            read = [theirs.features(h, client, starts) for h in range(scored.horizons)]
+            found = np.array([[one.predict(x, num_threads=1) for one in boosters] for x in read])
+            loads = np.moveaxis(found, -1, 0)  # (W, H, Q)
+            if below:
+                loads = loads + theirs.start(below, client, starts)
+            loads = theirs.in_kwh(client, starts, loads)
+            if boosting.levels:
+                return np.sort(loads, axis=-1)
+            return loads[..., 0] if scored.horizons > 1 else loads[:, 0, 0]
+
+        return boosters, predict
+
+    boosters, rehearsed = stage(0, [])
+    stages: tuple[Predict, ...] = (rehearsed,)
+    if members.is_rehearsal:
+        boosters, again = stage(1, [_Chosen.of(booster) for booster in boosters])
+        stages = (rehearsed, again)
+    return Model(stages, sum(len(one.model_to_string()) for one in boosters))
+
+
+def _unit(dataset: Dataset, client: int) -> Unit:
+    first, end = dataset.bounds[client, :2]
+    return Unit.of(dataset.load[first:end], dataset.look_ahead, dataset.horizons)
+
+
+def _own_inputs(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
+    """The loads of the look-back, and the other features at the last input row."""
+    others = features.inputs(dataset, starts, range(1, len(dataset.columns)))
+    return np.concatenate([features.look_back(dataset, starts), others], axis=1)
 
 
 def _in_context(dataset: Dataset, client: int, starts: Rows, unit: Unit) -> Floats:
@@ -269,24 +310,31 @@ class _Chosen(NamedTuple):
         return cls(used["num_leaves"], used["learning_rate"], trees)
 
 
-def _boosted(windows: _Windows, boosting: Boosting, chosen: Sequence[_Chosen]) -> list[Any]:
+def _boosted(
+    windows: _Windows, boosting: Boosting, chosen: Sequence[_Chosen], base: Predict | None
+) -> list[Any]:
     """Models of the training set, one for each of `boosting.levels` or a single one.
 
     Without `chosen`, the one with the least error on validation of those that are to be tried.
     """
     import lightgbm  # here, because it takes a second to load
 
-    training = windows.part("train")
+    training = windows.part("train", base)
     stops = boosting.early_stopping and not chosen
-    validation = windows.part("validation") if stops else None
+    validation = windows.part("validation", base) if stops else None
 
-    def train(tried: _Chosen, objective: dict[str, Any]) -> tuple[float, Any]:
+    def train(k: int, tried: _Chosen, objective: dict[str, Any]) -> tuple[float, Any]:
         given = PARAMETERS | objective | {"max_bin": boosting.max_bin}
         given |= {"num_leaves": tried.leaves, "learning_rate": tried.rate}
-        data = lightgbm.Dataset(*training, params=given)
+
+        def of_level(part: tuple[Floats, Floats, Floats | None]) -> dict[str, Any]:
+            x, y, start = part
+            return {"data": x, "label": y, "init_score": None if start is None else start[:, k]}
+
+        data = lightgbm.Dataset(**of_level(training), params=given)
         stopping: dict[str, Any] = {}
         if validation is not None:
-            stopping["valid_sets"] = [data.create_valid(*validation)]
+            stopping["valid_sets"] = [data.create_valid(**of_level(validation))]
             stopping["callbacks"] = [lightgbm.early_stopping(PATIENCE, verbose=False)]
         booster = lightgbm.train(given, data, num_boost_round=tried.trees, **stopping)
         errors = booster.best_score["valid_0"].values() if stops else [0.0]
@@ -299,5 +347,5 @@ def _boosted(windows: _Windows, boosting: Boosting, chosen: Sequence[_Chosen]) -
     for k, objective in enumerate(objectives):
         pairs = product(boosting.leaves, boosting.learning_rate)
         tried = chosen[k : k + 1] or [_Chosen(*pair, boosting.trees) for pair in pairs]
-        found.append(min((train(one, objective) for one in tried), key=lambda pair: pair[0])[1])
+        found.append(min((train(k, one, objective) for one in tried), key=lambda pair: pair[0])[1])
     return found

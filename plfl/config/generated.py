@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from plfl.base.files import atomic
+from plfl.config import baseline_rules as further
 from plfl.config import task_rules
 from plfl.config.algorithms import Block
 from plfl.config.messages import flow, sections_in
@@ -35,6 +36,7 @@ choice that the source does not give.
 GUIDES = {
     "task": "`name` selects a task ([guide](tasks.md)).",
     "model": "`name` selects a model, `module` one of your own ([guide](models.md)).",
+    "baselines.further": "A list, each with its `name`.",
     "windows.context": "A list of transforms, each with its `name` ([guide](inputs.md)).",
     "data.origins": "A list of dates, or this block ([guide](map.md)).",
     "sharing": "By scheme: patterns, or this block ([guide](map.md)).",
@@ -72,6 +74,8 @@ def schema() -> dict[str, Any]:
     del whole["properties"]["model"]["$ref"]
     tasks = [_named(name, cls.model_json_schema()) for name, cls in task_rules.available().items()]
     whole["properties"]["task"] = {"anyOf": tasks}
+    baselines = [_named(n, cls.model_json_schema()) for n, cls in further.available().items()]
+    whole["$defs"]["Baselines"]["properties"]["further"]["items"] = {"anyOf": baselines}
     data = Data.extended().model_json_schema()
     whole["$defs"] |= data.pop("$defs") | {"Data": data}
     return whole
@@ -107,6 +111,8 @@ def _reference(block: Section, path: str) -> Iterator[str]:
             yield from _choices(where, {n: cls() for n, cls in task_rules.available().items()})
         elif isinstance(value, ModelRules):
             yield from _choices(where, {_shown(n): _example(c) for n, c in available().items()})
+        elif where == "baselines.further":
+            yield from _choices(where, {n: _example(c) for n, c in further.available().items()})
         elif isinstance(value, Section):
             yield from _reference(value, where)
         elif choices := sections_in(fields[key].annotation):

@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 
 from plfl.base.errors import did_you_mean
 from plfl.config import source_rules
+from plfl.config.baseline_rules import BaselineRules, ChosenBaseline
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.source_rules import SourceRules
 from plfl.layout import Head
@@ -656,17 +657,16 @@ class Tuning(Section):
 
 
 class TreeSearch(Section):
-    """Settings that each LightGBM tries, all of them with each other. Those with the least error on
-    the validation set are kept."""
+    """Settings that each LightGBM tries in all pairs, to keep the best on validation."""
 
     learning_rate: list[Annotated[float, Field(gt=0)]] = []
-    """Learning rates, instead of `baselines.learning_rate`."""
+    """Learning rates."""
     leaves: list[Annotated[int, Field(ge=2)]] = []
-    """Most leaves of a tree, instead of `baselines.leaves`."""
+    """Most leaves of a tree."""
 
 
 class Baselines(Section):
-    """LightGBM, a baseline of every study (docs/baselines.md)."""
+    """Baselines (docs/baselines.md)."""
 
     trees: int = Field(400, ge=1)
     """Most trees; training stops early on the validation set."""
@@ -677,6 +677,16 @@ class Baselines(Section):
     search: TreeSearch = TreeSearch()
     max_bin: int = Field(255, ge=2)
     """Most histogram bins per feature; fewer train faster."""
+    further: list[ChosenBaseline] = []
+    """Baselines beside those of every study."""
+
+    @field_validator("further")
+    @classmethod
+    def _once(cls, further: list[BaselineRules]) -> list[BaselineRules]:
+        names = [one.name for one in further]
+        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            raise ValueError(f"{', '.join(twice)} is listed twice; each baseline has one row")
+        return further
 
 
 class Scarcity(Section):

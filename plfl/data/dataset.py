@@ -264,3 +264,9 @@ class Dataset:
             return cls(**fields)
 
         return arrays.load(path, make)
+
+
+def turns_of(clients: NDArray[np.int64], turns: int) -> list[NDArray[np.int64]]:
+    """The clients in groups. Each group is late once, while the others train."""
+    groups = min(turns, len(clients))
+    return [clients[first::groups] for first in range(groups)]

@@ -1,7 +1,7 @@
 """Every baseline on the dataset of a state, scored as the cells of the grid are."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from plfl.baselines import BASELINE, catalogue, features, linear, naive, targets, trees
+from plfl.baselines import BASELINE, catalogue, linear, naive, targets, trees
+from plfl.baselines.features import raw_bytes
+from plfl.baselines.further import Further
 from plfl.baselines.model import Fit, Predict, again
 from plfl.data.dataset import SPLITS, WEEK, Dataset
 from plfl.tasks import Task
@@ -37,11 +39,9 @@ BOOSTED = {
 }
 
 
-def fits(
-    boosting: trees.Boosting = trees.DEFAULT, levels: tuple[float, ...] = ()
-) -> dict[str, Fit]:
-    """How each baseline of the catalogue is trained; with `levels`, to forecast quantiles."""
-    boosting = replace(boosting, levels=levels)
+def fits(boosting: trees.Boosting = trees.DEFAULT) -> dict[str, Fit]:
+    """How each baseline of every study is trained; if `boosting` has levels, for quantiles."""
+    levels = boosting.levels
     boosted = {name: partial(fit, boosting=boosting) for name, fit in BOOSTED.items()}
     simple = {n: targets.with_residuals(fit, levels) if levels else fit for n, fit in FITS.items()}
     return {name: again(fit) for name, fit in simple.items()} | boosted
@@ -53,7 +53,8 @@ class Evaluation:
 
     scores: pd.DataFrame
     """One row per baseline, evaluated split and client: `state`, `baseline`, `split`, `client`, the
-    scores of the task, and `bytes` that the client would have to send."""
+    scores of the task, the `bytes` that the client would have to send, and
+    `trained_on_this_dataset`: whether it knew the series, the test set included, before."""
     forecasts: pd.DataFrame
     """First week of the test set: `state`, `baseline`, `client`, `stamp`, `forecast` in kWh, and
     quantiles if these are forecast."""
@@ -68,6 +69,7 @@ def evaluate(
     dataset: Dataset,
     boosting: trees.Boosting = trees.DEFAULT,
     task: Task | None = None,
+    further: Sequence[Further] = (),
 ) -> Evaluation:
     """Train every baseline on the dataset of a state and score it on validation and test.
 
@@ -80,6 +82,7 @@ def evaluate(
         dataset: its clients.
         boosting: how LightGBM is trained.
         task: what is predicted; by default a forecast of the load.
+        further: baselines beside those of every study.
 
     Raises:
         DataError: a client has too few validation windows for margins.
@@ -87,14 +90,24 @@ def evaluate(
     task = task or Forecast()
     task.check_margins(dataset)
     levels = task.levels if isinstance(task, Quantiles) else ()
-    rows, weeks, errors, trained = [], [], [], fits(boosting, levels)
-    for name, baseline in catalogue(context=dataset.context.shape[1] > 0).items():
-        predict = trained[name](dataset)
+    boosting = replace(boosting, levels=levels)
+    rows, weeks, errors, standard = [], [], [], fits(boosting)
+    described = catalogue(context=dataset.context.shape[1] > 0)
+    for one in [*described.values(), *further]:
+        name = one.name
+        if isinstance(one, Further):
+            predict, sent = one.trained(dataset, boosting)
+        else:
+            predict = standard[name](dataset)
+            raw = one.crosses == "raw data"
+            sent = raw_bytes(dataset) if raw else [0] * len(dataset.clients)
         if task.margins != "none":
             predict = _with_margins(dataset, predict, task)
-        sent = raw_bytes(dataset) if baseline.pooled else [0] * len(dataset.clients)
         keys = {"state": state, "baseline": name}
-        rows += [keys | row | {"bytes": sent[i]} for i, row in _scores(dataset, predict, task)]
+        seen = {"trained_on_this_dataset": isinstance(one, Further) and one.has_seen_the_data}
+        rows += [
+            keys | row | {"bytes": sent[i]} | seen for i, row in _scores(dataset, predict, task)
+        ]
         weeks += [week.assign(**keys) for week in _weeks(dataset, predict, task)]
         labels = {"sharing": BASELINE, "method": name, "client_opt": "none", "server_opt": "none"}
         of = {"state": state, **labels, "model": BASELINE}
@@ -102,27 +115,9 @@ def evaluate(
         log.info("%s: %s is scored", state, name)
     week = pd.concat(weeks, ignore_index=True)
     order = ["state", "baseline", "client", "stamp", "forecast"]
-    further = [column for column in week if column not in order]
+    rest = [column for column in week if column not in order]
     by_day = pd.concat(errors, ignore_index=True)
-    return Evaluation(pd.DataFrame(rows), week[[*order, *further]], by_day)
-
-
-def raw_bytes(dataset: Dataset) -> list[int]:
-    """Bytes that each client sends where all raw data are brought to one place.
-
-    Four for each number: the loads of the training and the validation set and, of each further
-    input, one number for each of their rows, or a single one if it never changes. The calendar
-    need not be sent, and nothing is sent of gaps.
-    """
-    columns = features.further(dataset)
-    sent = []
-    for first, _, end, _ in dataset.bounds.tolist():
-        part = dataset.features[first:end]
-        varies = np.fmax.reduce(part) > np.fmin.reduce(part)
-        numbers = np.where(varies, np.isfinite(part).sum(axis=0), 1)
-        loads = np.isfinite(part[:, 0]).sum()
-        sent.append(4 * int(loads + numbers[columns].sum()))
-    return sent
+    return Evaluation(pd.DataFrame(rows), week[[*order, *rest]], by_day)
 
 
 def _with_margins(dataset: Dataset, predict: Predict, task: Task) -> Predict:

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from plfl.baselines.features import raw_bytes
 from plfl.config.search import Candidate
 from plfl.config.sections import Federation as Settings
 from plfl.config.sections import Scheme, Simulation
 from plfl.config.study import Cell
-from plfl.data.dataset import Dataset, Split
+from plfl.data.dataset import Dataset, Split, turns_of
 from plfl.data.examples import Examples
-from plfl.experiments.baselines import raw_bytes
 from plfl.experiments.common_evaluation import CommonEvaluator
 from plfl.experiments.evaluation import Evaluation, Evaluator
 from plfl.experiments.trainer import Trainer
@@ -119,12 +119,6 @@ def plans(trainer: Trainer, cell: Cell) -> Iterator[Plan]:
             for late in turns_of(some, scheme.turns):
                 others = np.setdiff1d(some, late)
                 yield plan(dataset.whole.of(others), dataset.of(late), scheme, late)
-
-
-def turns_of(clients: NDArray[np.int64], turns: int) -> list[NDArray[np.int64]]:
-    """The clients in groups. Each group is late once, while the others train."""
-    groups = min(turns, len(clients))
-    return [clients[first::groups] for first in range(groups)]
 
 
 class Part:

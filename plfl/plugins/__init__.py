@@ -1,4 +1,4 @@
-"""Plug-ins: algorithms, models, tasks, sources, readers and figures that are not files of plfl.
+"""Plug-ins: algorithms, models, tasks, baselines, sources, readers and figures of others.
 
 A plug-in is a Python file of the user's own, which a study lists under `plugins`, or a module of an
 installed package, which the package announces as an entry point of the group `plfl.plugins`. Its
@@ -36,6 +36,7 @@ ROOMS = {
     "plfl.optimizers.server": "server optimiser",
     "plfl.models": "model",
     "plfl.tasks": "task",
+    "plfl.baselines.further": "baseline",
     "plfl.data.sources": "source of data",
     "plfl.data.readers": "reader",
     "plfl.report.reporting": "reporting",

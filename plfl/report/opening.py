@@ -67,8 +67,13 @@ def _name(tables: Tables, best: Best) -> str:
         kind = "local training" if tables.study.is_alone(best.cell) else "a federation"
         return f"{kind}, {scheme} with {tables.optimisers(best.cell)}"
     assert best.baseline is not None, "it is a cell or a baseline"
-    pooled = baselines.find(best.baseline).pooled
-    kind = "a baseline that needs all raw data in one place" if pooled else "a baseline"
+    kind = {
+        "nothing": "a baseline",
+        "models": "a baseline for which models are sent",
+        "raw data": "a baseline that needs all raw data in one place",
+    }[baselines.find(best.baseline).crosses]
+    if best.baseline in tables.have_seen_the_data:
+        kind += " that was trained on these data before"
     return f"{baseline_label(best.baseline)} ({kind})"
 
 
@@ -156,20 +161,24 @@ def _costs(tables: Tables, federated: Sequence[Best]) -> Iterator[str]:
         f"The best federation sends {_range([bytes_per_round(tables, cell) for cell in cells])} "
         f"bytes per participating client and round, {_range(in_all)} bytes per client in {whole}, "
         f"both directions together; baselines and local training send none"
-        f"{_pooled(tables)}."
+        f"{_crossing(tables)}."
     )
 
 
-def _pooled(tables: Tables) -> str:
-    """What the pooled baselines would send, if there are any."""
+def _crossing(tables: Tables) -> str:
+    """What the baselines that send something would send, if there are any."""
     table = tables.baseline_scores
-    table = table[table["pooled"]] if not table.empty else table
     if table.empty:
         return ""
     clients = tables.clients["state"].value_counts()
     states = table.index.get_level_values("state")
-    raw = [sent / clients[state] for state, sent in zip(states, table["bytes"], strict=True)]
-    return f" (the pooled baseline: {_range(raw)} bytes of raw data per client, once)"
+    sent = table["bytes"] / clients.reindex(states).to_numpy()
+    parts = [
+        f"{baseline_label(str(name))}: {_range(sent[rows.index].tolist())} bytes of "
+        f"{rows['crosses'].iloc[0]} per client, once"
+        for name, rows in table[table["crosses"] != "nothing"].groupby("baseline", sort=False)
+    ]
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _range(values: Sequence[float]) -> str:

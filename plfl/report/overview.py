@@ -17,7 +17,7 @@ from matplotlib.axes import Axes as Panel
 from matplotlib.figure import Figure
 
 from plfl.base.files import atomic
-from plfl.baselines import BASELINE, catalogue
+from plfl.baselines import BASELINE, find, rivals
 from plfl.config.axes import Axis
 from plfl.config.study import Study
 from plfl.report.clients import score
@@ -52,7 +52,6 @@ FILES = {
     "records.parquet": "scores, losses and bytes of every client and round of every variant",
     "study.json": "configuration, versions and variants",
 }
-_POOLED = [name for name, baseline in catalogue(context=True).items() if baseline.pooled]
 MOST = 24
 """Panels that the figure has at most; a study with more of them shows the first."""
 
@@ -78,7 +77,7 @@ def draw(overview: Overview) -> Figure:
     rows = -(-len(groups) // columns)
     figure, axes = panels(rows, columns, (PAGE, 2.2 * rows + 0.5), sharey=True)
     for panel, (place, part) in zip(axes.flat, groups, strict=False):
-        _lines(panel, axis, part)
+        _lines(panel, axis, part, rivals(study.baselines.further))
         titles = [
             str(place[0]),
             *(f"{short}={v}" for short, v in zip(others.values(), place[1:], strict=True)),
@@ -101,7 +100,7 @@ def draw(overview: Overview) -> Figure:
     return figure
 
 
-def _lines(panel: Panel, axis: Axis, part: pd.DataFrame) -> None:
+def _lines(panel: Panel, axis: Axis, part: pd.DataFrame, silent: list[str]) -> None:
     labels = list(axis.choices)
     numbers = [value for value in axis.choices.values() if _is_number(value)]
     numeric = len(numbers) == len(labels)
@@ -127,9 +126,9 @@ def _lines(panel: Panel, axis: Axis, part: pd.DataFrame) -> None:
             **colour(i),
         )
     of_baselines = part[part["sharing"] == BASELINE].dropna(subset="validation_mase")
-    pooled = of_baselines["method"].isin(_POOLED)
+    pooled = [find(name).crosses == "raw data" for name in of_baselines["method"]]
     for label, rows, dashes in (
-        ("best baseline", of_baselines[~pooled], "--"),
+        ("best baseline", of_baselines[of_baselines["method"].isin(silent)], "--"),
         ("best baseline on pooled data", of_baselines[pooled], ":"),
     ):
         best = rows.groupby(axis.column, sort=False)["validation_mase"].idxmin()

@@ -32,8 +32,8 @@ class Standing:
     """Test error over that of the seasonal naive forecast in the training set; "–" where the
     tables lack it."""
     bytes: str
-    """Of a cell: bytes per participant and round, both directions. Of a pooled baseline: bytes of
-    a client's raw data, sent once."""
+    """Of a cell: bytes per participant and round, both directions. Of a baseline: what a client
+    sends, once."""
     epochs: str
     """Passes over its training windows that a client makes, mean over clients."""
     trials: str
@@ -118,14 +118,20 @@ def _of_baselines(tables: Tables, state: str) -> list[tuple[float, Standing]]:
             Standing(
                 None,
                 baseline_label(str(name)),
-                "baseline, raw data pooled" if row["pooled"] else "baseline",
+                _kind(tables, str(name), str(row["crosses"])),
                 score(row["validation_mase"]),
                 score(row["mase_mean"]),
                 score(in_sample[name]) if name in in_sample else NONE,
-                f"{spaced(row['bytes'] / clients)} once" if row["pooled"] else "0",
+                f"{spaced(row['bytes'] / clients)} once" if row["bytes"] else "0",
                 NONE,
                 "1",
             ),
         )
         for name, row in here.iterrows()
     ]
+
+
+def _kind(tables: Tables, baseline: str, crosses: str) -> str:
+    said = {"models": ", models sent", "raw data": ", raw data pooled"}.get(crosses, "")
+    seen = ", trained on these data before" if baseline in tables.have_seen_the_data else ""
+    return f"baseline{said}{seen}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import BASELINE, catalogue
+from plfl.baselines import BASELINE, rivals
 from plfl.config.study import Study
 from plfl.results import scarcity
 from plfl.results.paper_claims import scheme
@@ -52,7 +52,7 @@ def _against(rivals: list[str], schemes: list[str], of_states: Mapping[str, Scor
 
 def _federated(study: Study, of_states: Mapping[str, Scores]) -> Evidence:
     """(n1): the best cell that shares parameters against the best baseline that sends no data."""
-    silent = [name for name, baseline in catalogue(context=True).items() if not baseline.pooled]
+    silent = rivals(study.baselines.further)
     return _against(silent, shared_schemes(study), of_states)
 
 

@@ -220,8 +220,8 @@ class Tables:
         """Scores of every baseline in every state, in their order, by `state` and `baseline`.
 
         Columns `mase_mean`, `mae_mean` and `rmse_mean` on the test set, `validation_mase`, `bytes`
-        (over all clients) and `pooled`. Means are over clients, those of MASE over clients that
-        have one; NaN if any client lacks a forecast.
+        (over all clients) and `crosses`, what clients have to send. Means are over clients, those
+        of MASE over clients that have one; NaN if any client lacks a forecast.
         """
         with _readable(self._file("baselines.parquet")) if self._has_baselines else nullcontext():
             table = self.baselines
@@ -229,23 +229,24 @@ class Tables:
             means = _means_of_baselines(table[~validation]).add_suffix("_mean")
             of_validation = _means_of_baselines(table[validation])["mase"]
             sent = table[~validation].groupby(_BASELINE, sort=False)["bytes"].sum()
-            pooled = [
-                baselines.find(name).pooled for name in means.index.get_level_values("baseline")
+            crosses = [
+                baselines.find(name).crosses for name in means.index.get_level_values("baseline")
             ]
-            of_all = np.array(pooled, bool)
-            return means.assign(validation_mase=of_validation, bytes=sent, pooled=of_all)
+            return means.assign(validation_mase=of_validation, bytes=sent, crosses=crosses)
 
-    def best_baseline(self, state: str, pooled: bool = False) -> str | None:
-        """Name of the baseline of lowest validation MASE in a state; None if none has a score.
+    def best_baseline(self, state: str) -> str | None:
+        """Name of the baseline of lowest validation MASE in a state, of those that a federation has
+        to beat (`plfl.baselines.rivals`); None if none has a score."""
+        found = self.baseline_scores["validation_mase"]
+        names = found.index.get_level_values("baseline")
+        here = (found.index.get_level_values("state") == state) & np.isfinite(found)
+        found = found[here & names.isin(baselines.rivals(self.study.baselines.further))]
+        return None if found.empty else str(found.idxmin()[1])
 
-        Args:
-            state: the state.
-            pooled: whether to include baselines that need the raw data of all clients in one place.
-        """
-        table = self.baseline_scores
-        here = table[(table.index.get_level_values("state") == state)]
-        found = here[np.isfinite(here["validation_mase"]) & (pooled | ~here["pooled"])]
-        return None if found.empty else str(found["validation_mase"].idxmin()[1])
+    @property
+    def have_seen_the_data(self) -> set[str]:
+        """The baselines that were trained on these series, the test set included, before."""
+        return {one.name for one in self.study.baselines.further if one.has_seen_the_data}
 
     @cached_property
     def best_baselines(self) -> dict[str, str]:

@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 from plfl.baselines import catalogue
+from plfl.baselines.features import raw_bytes
 from plfl.baselines.trees import Boosting
-from plfl.experiments.baselines import FITS, Evaluation, evaluate, raw_bytes
+from plfl.experiments.baselines import FITS, Evaluation, evaluate
 from tests.helpers import tiny
 from tests.helpers.outside import dataset, series
 
@@ -19,7 +20,15 @@ def found() -> Evaluation:
 def test_every_baseline_client_and_evaluated_part_has_scores(found: Evaluation) -> None:
     table = found.scores
     scores = ["mae", "rmse", "mase", "nrmse", "seasonal_mase"]
-    assert list(table) == ["state", "baseline", "split", "client", *scores, "bytes"]
+    assert list(table) == [
+        "state",
+        "baseline",
+        "split",
+        "client",
+        *scores,
+        "bytes",
+        "trained_on_this_dataset",
+    ]
     assert len(table) == len(catalogue()) * 2 * 2
     assert set(table["state"]) == {"XX"}
     assert list(table["baseline"].unique()) == list(catalogue())

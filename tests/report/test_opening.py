@@ -47,7 +47,7 @@ def test_a_federation_that_wins(tmp_path: Path) -> None:
         "The best federation sends 28\u202f000 bytes per participating client and round, "
         "28\u202f000 bytes per client in its only round"
     )
-    assert "the pooled baseline: 126\u202f144 bytes of raw data per client, once" in costs
+    assert "LightGBM, pooled: 126\u202f144 bytes of raw data per client, once" in costs
     assert basis == "This rests on 3 seeds and 12 clients."
 
 
@@ -121,7 +121,7 @@ def test_a_deployed_study_has_no_baselines(tmp_path: Path) -> None:
         "The results hold no seasonal naive, ridge or LightGBM to compare a federation with."
     )
     assert wins == "The best federation beats persistence and local training."
-    assert "pooled" not in costs
+    assert "raw data" not in costs
 
 
 def test_without_a_federation_there_is_nothing_to_compare(tmp_path: Path) -> None:

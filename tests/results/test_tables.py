@@ -45,9 +45,9 @@ def test_scores_are_means_over_clients(small: Tables) -> None:
     for name in ("mase", "mae", "rmse"):
         assert row[f"{name}_mean"] == pytest.approx(sum(test[name]) / 3)
     assert row["validation_mase"] == pytest.approx(sum(validation["mase"]) / 3)
-    assert (row["bytes"], row["pooled"]) == (0, False)
+    assert (row["bytes"], row["crosses"]) == (0, "nothing")
     pooled = means.loc["IL", "lightgbm_pooled"]
-    assert (pooled["bytes"], pooled["pooled"]) == (3 * 4 * 31536, True)
+    assert (pooled["bytes"], pooled["crosses"]) == (3 * 4 * 31536, "raw data")
 
 
 def test_a_baseline_without_a_forecast_for_one_client_has_no_score(tmp_path: Path) -> None:
@@ -76,10 +76,9 @@ def test_the_best_is_chosen_on_validation(tmp_path: Path) -> None:
     better = "state == 'CA' and baseline == 'ridge' and split == 'validation'"
     tables = edit(tmp_path, better, mase=0.1)
     assert tables.baseline_scores.loc["CA"]["mase_mean"].idxmin() != "ridge"
-    assert tables.best_baseline("CA") == tables.best_baseline("CA", pooled=True) == "ridge"
+    assert tables.best_baseline("CA") == "ridge"
     pooled = edit(tmp_path, "baseline == 'lightgbm_pooled' and split == 'validation'", mase=0.1)
     assert pooled.best_baseline("NY") == "lightgbm_lags"
-    assert pooled.best_baseline("NY", pooled=True) == "lightgbm_pooled"
     lost = edit(tmp_path, "split == 'validation'", mase=np.nan, mae=np.nan)
     assert lost.best_baseline("NY") is None
 
@@ -105,7 +104,7 @@ def test_they_are_compared_seed_by_seed(tmp_path: Path) -> None:
 
 
 def _sending_nothing() -> list[str]:
-    return [name for name, baseline in catalogue().items() if not baseline.pooled]
+    return [name for name, baseline in catalogue().items() if baseline.crosses == "nothing"]
 
 
 def test_the_summary_has_their_rows_and_cells_keep_theirs(small: Tables) -> None:
@@ -180,7 +179,9 @@ def test_every_baseline_has_a_name_in_print() -> None:
     labels = [baseline_label(name) for name in catalogue()]
     assert labels[0] == "Persistence"
     assert len(set(labels)) == len(labels)
-    assert [name for name, b in catalogue().items() if b.pooled] == ["lightgbm_pooled"]
+    assert [name for name, b in catalogue().items() if b.crosses == "raw data"] == [
+        "lightgbm_pooled"
+    ]
 
 
 def test_no_sharing_scheme_may_have_their_name() -> None:

@@ -17,9 +17,13 @@ rule baselines:
         runtime=baseline_minutes,
     params:
         baselines=study.baselines.model_dump(),
+        plugins=signature(*map(type, study.baselines.further)),
         task=lambda wildcards: of(wildcards).task.settings,
         divided=lambda wildcards: REPORTING.divided(of(wildcards)),
-        code=code_digest(*REPORTING.modules["baselines"]),
+        code=code_digest(
+            *REPORTING.modules["baselines"],
+            *[type(one).__module__ for one in study.baselines.further],
+        ),
     message:
         "{wildcards.state}: train and score the baselines"
     script:

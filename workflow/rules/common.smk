@@ -6,7 +6,7 @@ from plfl.data import sources
 from plfl.experiments.effort import cost_of_step, local_steps
 from plfl.pipeline.fingerprint import code_digest
 from plfl.pipeline.jobs import of_job, training_code
-from plfl.plugins import active
+from plfl.plugins import active, signature
 
 REPORTING = reporting.of(study)
 AXES = ["state", "sharing", "method", "client_opt", "server_opt", "seed"]

@@ -33,13 +33,16 @@ class Loads(Reporting):
     def baselines(
         self, study: Study, state: str, dataset: Path
     ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+        from plfl.baselines.further import Further
         from plfl.baselines.trees import Boosting
         from plfl.data.dataset import Dataset
         from plfl.experiments.baselines import evaluate
         from plfl.tasks import task_of
 
         boosting = Boosting.of(study.baselines)
-        found = evaluate(state, Dataset.load_file(dataset), boosting, task_of(study))
+        further = [one for one in study.baselines.further if isinstance(one, Further)]
+        data = Dataset.load_file(dataset)
+        found = evaluate(state, data, boosting, task_of(study), further)
         return found.scores, found.forecasts, found.errors
 
     def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:

@@ -1,0 +1,48 @@
+"""Baselines that a study lists under `baselines.further`, one file each, or in plug-ins."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from plfl.base.errors import PlflError
+from plfl.baselines import STANDARD
+from plfl.baselines.features import raw_bytes
+from plfl.baselines.model import Predict, Trained, again
+from plfl.baselines.targets import with_residuals
+from plfl.baselines.trees import Boosting
+from plfl.config.baseline_rules import BaselineRules
+from plfl.data.dataset import Dataset
+
+
+class Further(BaselineRules):
+    """A baseline with keys of its own."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        super().__pydantic_init_subclass__(**options)
+        if vars(cls).get("name") in STANDARD:
+            raise PlflError(f"every study has a baseline {cls.name}; choose another name")
+
+    def fit(self, dataset: Dataset) -> Predict:
+        """Train on the training sets, and choose settings on the validation sets.
+
+        Where the end of the history is held out, this is called again, with all of it as training
+        set, for the forecasts of the test set.
+
+        Returns:
+            A function that forecasts windows, given the number of a client and start rows (W,):
+            kWh in the shape of `Dataset.truth`, NaN where there is no forecast. It must not use
+            what comes after a window's last input row.
+        """
+        raise NotImplementedError
+
+    def quantiles(self, dataset: Dataset, levels: Sequence[float]) -> Predict:
+        """The same for quantiles (W, H, Q); by default those of its errors in training."""
+        return with_residuals(self.fit, levels)(dataset)
+
+    def trained(self, dataset: Dataset, boosting: Boosting) -> Trained:
+        """Forecasts of all sets, or quantiles if `boosting` has levels, and what was sent."""
+        levels = boosting.levels
+        fit = again(lambda d: self.quantiles(d, levels) if levels else self.fit(d))
+        raw = self.crosses == "raw data"
+        sent = raw_bytes(dataset.whole) if raw else [0] * len(dataset.clients)
+        return Trained(fit(dataset), sent)

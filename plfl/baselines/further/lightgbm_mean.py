@@ -1,0 +1,64 @@
+"""The mean of the LightGBMs of other clients, which are sent once (one-shot)."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from plfl.baselines import trees
+from plfl.baselines.further import Further
+from plfl.baselines.model import Floats, Predict, Rows, Trained
+from plfl.config.baseline_rules import Crosses
+from plfl.data.dataset import WEEK, Dataset
+
+
+class LightgbmMean(Further):
+    """The mean of the models of other clients of the federation, without rounds: of the half of
+    them with the least error in the last week of the client's training set."""
+
+    name: ClassVar[str] = "lightgbm_mean"
+    label: ClassVar[str] = "LightGBM, mean of others"
+    about: ClassVar[str] = (
+        "The mean forecast of the gradient-boosted trees that other clients of the federation have "
+        "trained on their own data and sent once."
+    )
+    crosses: ClassVar[Crosses] = "models"
+
+    def trained(self, dataset: Dataset, boosting: trees.Boosting) -> Trained:
+        whole, count = dataset.whole, len(dataset.clients)
+        own = [trees.trained(whole.of(np.array([i])), dataset, boosting) for i in range(count)]
+        known = [dataset, dataset.refit()]
+        means = {}
+        for some in dataset.federations():
+            for client in some.tolist():
+                if others := [own[j] for j in some if j != client]:
+                    by_stage = zip(*(other.stages for other in others), strict=True)
+                    stages = [
+                        _mean_of_best(predicts, data, client, boosting.levels)
+                        for data, predicts in zip(known, by_stage, strict=False)
+                    ]
+                    means[client] = trees.Model(tuple(stages), own[client].size)
+        return Trained(trees.forecasts(dataset, means, boosting), [model.size for model in own])
+
+
+def _mean_of_best(
+    predicts: Sequence[Predict], dataset: Dataset, client: int, levels: Sequence[float]
+) -> Predict:
+    """The mean of the half of some forecasts that is best in a client's last week of training."""
+    starts = dataset.starts(client, "train")[-WEEK // dataset.interval :]
+    truth = dataset.truth(starts)
+    errors = [_error(truth, predict(client, starts), levels) for predict in predicts]
+    half = np.argsort(errors, kind="stable")[: -(-len(predicts) // 2)]
+
+    def mean(client: int, starts: Rows) -> Floats:
+        return np.asarray(np.mean([predicts[j](client, starts) for j in half], axis=0), float)
+
+    return mean
+
+
+def _error(truth: Floats, forecast: Floats, levels: Sequence[float]) -> float:
+    """Mean absolute error, or mean pinball loss of quantiles (W, H, Q)."""
+    if not levels:
+        return float(np.abs(truth - forecast).mean())
+    over = truth.reshape(len(truth), -1, 1) - forecast
+    return float(np.maximum(np.array(levels) * over, (np.array(levels) - 1) * over).mean())
