@@ -117,15 +117,6 @@ def test_local_training_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert federations == [2]
 
 
-def test_a_cell_has_the_same_bits_in_any_stack() -> None:
-    study = tiny.study()
-    together = train(study, study.cells, DATASET)
-    for cell in study.cells[::3]:
-        alone = train(study, [cell], DATASET)[cell]
-        pd.testing.assert_frame_equal(alone.records, together[cell].records)
-        pd.testing.assert_frame_equal(alone.forecasts, together[cell].forecasts)
-
-
 def recipe(model: dict[str, Any] | None = None, **federation: Any) -> Study:
     """A study of few cells with rates at which the models soon change for the worse."""
     return tiny.study(

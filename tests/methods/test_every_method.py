@@ -211,6 +211,7 @@ def test_on_the_forecaster(name: str) -> None:
     for cell in study.cells[::3]:
         (alone,) = train(study, [cell], dataset).values()
         pd.testing.assert_frame_equal(alone.records, together[cell].records)
+        pd.testing.assert_frame_equal(alone.forecasts, together[cell].forecasts)
     if name != "fedopt":
         plain = tiny.study(**{**blocks, "grid": blocks["grid"] | {"method": ["fedopt"]}})
         cell = study.cells[0]
