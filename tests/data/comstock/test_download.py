@@ -427,12 +427,7 @@ def test_a_bad_object_does_not_replace_a_good_file(full: Bucket, data: Data, sto
 def test_an_unknown_building_is_refused_before_anything_but_metadata(
     full: Bucket, data: Data
 ) -> None:
-    message = refused(data, [*IDS, 7])
-    assert message == (
-        f"{PAPER_RELEASE}, upgrade 10: there is no building 7 in NY. Ids belong to one state and "
-        f"are renumbered in every release (the paper's hold for {PAPER_RELEASE}); check "
-        "data.buildings.NY and data.comstock"
-    )
+    assert "no building 7 in NY" in refused(data, [*IDS, 7])
     assert cached(data) == {METADATA}
 
 
@@ -471,13 +466,13 @@ def test_no_network(tmp_path: Path, release: str) -> None:
     assert not data.folder.exists()
 
 
-def test_an_address_that_is_none(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "localhost:9000")
-    assert "boto3 cannot create a client for the ComStock bucket (Invalid endpoint" in refused(data)
-
-
-def test_a_profile_that_is_none(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_PROFILE", "nobody")
+@pytest.mark.parametrize(
+    ("variable", "value"), [("AWS_ENDPOINT_URL_S3", "localhost:9000"), ("AWS_PROFILE", "nobody")]
+)
+def test_an_address_or_profile_that_is_none(
+    data: Data, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     assert "check the AWS_ environment variables" in refused(data)
 

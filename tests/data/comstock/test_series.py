@@ -182,65 +182,62 @@ def test_a_county_without_a_zone_is_joined_by_position_only() -> None:
 # -- bad input -----------------------------------------------------------------------------------
 
 
-def change(path: Path, edit: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+def change(path: Path, edit: "Change") -> None:
     """Rewrite a Parquet file."""
     edit(pd.read_parquet(path)).to_parquet(path)
 
 
-def load_value(at: int, value: float) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    def edit(table: pd.DataFrame) -> pd.DataFrame:
-        return table.assign(
-            **{LOAD[0]: np.where(np.arange(len(table)) == at, value, table[LOAD[0]])}
-        )
-
-    return edit
-
-
-def rows(order: list[int]) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    return lambda table: table.iloc[order]
-
-
-EVERY = list(range(len(STAMPS)))
-SERIES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
-    f"has no column '{LOAD[0]}' or '{LOAD[1]}'": lambda t: t.drop(columns=LOAD[0]),
-    "has no column 'timestamp'; did you mean 'timestmp'?; check data.comstock.release": lambda t: (
-        t.rename(columns={"timestamp": "timestmp"})
+Change = Callable[[pd.DataFrame], pd.DataFrame]
+SERIES: list[tuple[tuple[str, ...], Change]] = [
+    ((LOAD[0], LOAD[1]), lambda t: t.drop(columns=LOAD[0])),
+    (
+        ("'timestamp'", "did you mean 'timestmp'", "data.comstock.release"),
+        lambda t: t.rename(columns={"timestamp": "timestmp"}),
     ),
-    "column 'load': 1 value missing (NaN), first at 2018-01-01 01:30:00": load_value(5, np.nan),
-    "column 'load': 1 value infinite, first at 2018-01-01 01:30:00": load_value(5, np.inf),
-    "column 'load': 1 value negative, first at 2018-01-01 01:30:00": load_value(5, -0.1),
-    "column 'load' is constant, all 192 values from 2018-01-01 00:15:00 on are 3": lambda t: (
-        t.assign(**{LOAD[0]: 3.0})
+    # What else a load or stamps may be, tests/data/test_checks.py says.
+    (
+        ("'load'", "1 value missing", "2018-01-01 01:30:00"),
+        lambda t: t.assign(**{LOAD[0]: t[LOAD[0]].where(np.arange(len(t)) != 5)}),
     ),
-    "load: not a number": lambda t: t.assign(**{LOAD[0]: "much"}),
-    "has no rows": lambda t: t.iloc[:0],
-    "1 row without a readable timestamp, the first is row 4": lambda t: t.assign(
-        timestamp=t["timestamp"].where(np.arange(len(t)) != 3)
+    (("1 duplicate stamp", "2018-01-01 01:30:00"), lambda t: t.iloc[[*range(6), *range(5, 192)]]),
+    (("load: not a number",), lambda t: t.assign(**{LOAD[0]: "much"})),
+    (("'timestamp'", "str"), lambda t: t.astype({"timestamp": "str"})),
+    (
+        ("'timestamp'", "datetime64[us, UTC]"),
+        lambda t: t.assign(timestamp=t["timestamp"].dt.tz_localize("UTC").dt.as_unit("us")),
     ),
-    "column 'timestamp' has type str, not naive times": lambda t: t.astype({"timestamp": "str"}),
-    "column 'timestamp' has type datetime64[us, UTC], not naive times": lambda t: t.assign(
-        timestamp=t["timestamp"].dt.tz_localize("UTC").dt.as_unit("us")
+]
+METADATA: list[tuple[tuple[str, ...], Change]] = [
+    (("'in.nhgis_county_gisjoin'",), lambda t: t.drop(columns="in.nhgis_county_gisjoin")),
+    (("'in.sqft' or 'in.sqft..ft2'",), lambda t: t.drop(columns="in.sqft")),
+    (("'bldg_id'",), lambda t: t.rename_axis("id")),
+    (
+        ("'floor_area'", "1 value missing", "205363"),
+        lambda t: t.assign(**{"in.sqft": [1.0, np.nan, 3.0]}),
     ),
-    "1 duplicate stamp, first 2018-01-01 01:30:00": rows(EVERY[:6] + EVERY[5:]),
-    "rows are not in the order of time, 1 row step back": rows(EVERY[96:] + EVERY[:96]),
-    "2 stamps missing in 1 gap, first 2018-01-01 01:30:00": rows(EVERY[:5] + EVERY[7:]),
-    "1 stamp not on the 15-minute grid": lambda t: t.assign(
-        timestamp=t["timestamp"].where(
-            np.arange(len(t)) < len(t) - 1, t["timestamp"] + pd.Timedelta(minutes=1)
-        )
+    (
+        ("floor_area, wall_area, window_area: not a number",),
+        lambda t: t.assign(**{"in.sqft": "wide"}),
     ),
-}
-"""What is said of a series file that was changed."""
+]
+"""What a message names, of a file that was changed."""
 
 
-@pytest.mark.parametrize("message", SERIES)
-def test_bad_series_are_refused(tmp_path: Path, message: str) -> None:
-    path = tmp_path / write_store(tmp_path).load("NY", IDS[1])
-    change(path, SERIES[message])
+@pytest.mark.parametrize(
+    ("kind", "names", "edit"),
+    [("load", *one) for one in SERIES] + [("metadata", *one) for one in METADATA],
+    ids=str,
+)
+def test_bad_tables_are_refused(
+    tmp_path: Path, kind: str, names: tuple[str, ...], edit: Change
+) -> None:
+    layout = write_store(tmp_path)
+    path = tmp_path / (layout.load("NY", IDS[1]) if kind == "load" else layout.metadata("NY"))
+    change(path, edit)
     with pytest.raises(DataError) as error:
         read(tmp_path)
-    assert str(error.value).startswith(f"{path}: ")
-    assert message in str(error.value)
+    assert str(error.value).startswith(f"{path}")
+    assert all(name in str(error.value) for name in names)
 
 
 def line(number: int, old: str, new: str) -> Callable[[str], str]:
@@ -293,48 +290,20 @@ def test_wrong_weather_is_refused(tmp_path: Path, message: str) -> None:
     assert message in str(error.value)
 
 
-METADATA: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
-    "has no column 'in.nhgis_county_gisjoin'": lambda t: t.drop(columns="in.nhgis_county_gisjoin"),
-    "has no column 'in.sqft' or 'in.sqft..ft2'": lambda t: t.drop(columns="in.sqft"),
-    "has no column 'bldg_id'": lambda t: t.rename_axis("id"),
-    "(by building): column 'floor_area': 1 value missing (NaN), first at 205363": lambda t: (
-        t.assign(**{"in.sqft": [1.0, np.nan, 3.0]})
-    ),
-    "(by building): floor_area, wall_area, window_area: not a number": lambda t: t.assign(
-        **{"in.sqft": "wide"}
-    ),
-}
-"""What is said of metadata that were changed."""
-
-
-@pytest.mark.parametrize("message", METADATA)
-def test_bad_metadata_are_refused(tmp_path: Path, message: str) -> None:
-    path = tmp_path / write_store(tmp_path).metadata("NY")
-    change(path, METADATA[message])
-    with pytest.raises(DataError) as error:
-        read(tmp_path)
-    assert str(error.value).startswith(f"{path}")
-    assert message in str(error.value)
-
-
 def test_files_that_are_not_there_or_not_parquet(tmp_path: Path) -> None:
     layout = write_store(tmp_path)
     series = tmp_path / layout.load("NY", IDS[0])
     whole = series.read_bytes()
     for content in (whole[:-100], b"PAR1" + whole[:500], b"<html></html>", b""):
         series.write_bytes(content)
-        with pytest.raises(DataError, match=r"-10\.parquet: cannot be read as Parquet \(.*delete"):
+        with pytest.raises(DataError, match=r"-10\.parquet: .*delete"):
             read(tmp_path)
     series.unlink()
-    with pytest.raises(
-        DataError, match=r"-10\.parquet: does not exist; fetch it with .plfl study … -- --forcerun"
-    ):
+    with pytest.raises(DataError, match=r"-10\.parquet: .*--forcerun"):
         read(tmp_path)
     series.write_bytes(whole)
     (tmp_path / layout.weather(COUNTY)).unlink()
-    with pytest.raises(
-        DataError, match=r"_2018\.csv: does not exist; fetch it with .plfl study … -- --forcerun"
-    ):
+    with pytest.raises(DataError, match=r"_2018\.csv: .*--forcerun"):
         read(tmp_path)
 
 
@@ -345,11 +314,9 @@ def test_an_unknown_building_is_named_with_state_release_and_remedy(
     write_store(tmp_path)
     with pytest.raises(DataError) as error:
         read(tmp_path, [*IDS, unknown])
-    assert str(error.value) == (
-        f"{PAPER_RELEASE}, upgrade 10: there is no building {unknown} in NY. Ids belong to one "
-        "state and are renumbered in every release (the paper's hold for "
-        f"{PAPER_RELEASE}); check data.buildings.NY and data.comstock"
-    )
+    told = str(error.value)
+    assert told.startswith(f"{PAPER_RELEASE}, upgrade 10: ") and f"building {unknown} in NY" in told
+    assert "data.buildings.NY" in told and "data.comstock" in told
 
 
 def test_a_building_of_another_state_is_told_apart(tmp_path: Path) -> None:
