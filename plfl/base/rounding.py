@@ -9,7 +9,7 @@ from fractions import Fraction
 
 
 def decimal(value: float) -> Fraction:
-    """The number that was written: exactly the shortest decimal that `value` prints as."""
+    """A float as the exact fraction that it was written as: 0.1 is 1/10."""
     return Fraction(repr(float(value)))
 
 
@@ -19,7 +19,7 @@ def share_of(count: int, share: float) -> int:
 
 
 def drawn_of(clients: int, share: float) -> int:
-    """How many of so many `clients` take part in a round: the nearest number, at least one."""
+    """The number of participants of a round: a `share` of `clients`, rounded, at least one."""
     return max(1, share_of(clients, share))
 
 

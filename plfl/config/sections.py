@@ -134,12 +134,12 @@ class Meters(Section):
     @field_validator("since", "until", mode="before")
     @classmethod
     def _as_text(cls, value: object) -> object:
-        """YAML reads 2017-01-01 as a date."""
+        """Dates as text again: YAML reads an unquoted 2017-01-01 as a date."""
         return str(value) if isinstance(value, date) else value
 
     @property
     def inputs(self) -> dict[str, str]:
-        """Columns of what a model can read beside the load and the calendar, by role."""
+        """The columns of a model's inputs other than the load and the calendar, by role."""
         return {role: name for role, name in self.columns.items() if role not in NOT_INPUTS}
 
     def timezone_of(self, client: str) -> str:
@@ -236,12 +236,12 @@ class Data(Section):
 
     @property
     def cut(self) -> date | None:
-        """The origin of a variant."""
+        """The origin of a variant; None without origins."""
         return self.cuts[0] if self.cuts else None
 
     @property
     def origin(self) -> str:
-        """What the data are. Whether own meters are measured is not known."""
+        """The origin of the data in a few words, as reports show it."""
         return self.rules.origin.label
 
     @property
