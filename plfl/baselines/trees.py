@@ -41,16 +41,13 @@ class Boosting:
     """How a LightGBM is trained."""
 
     trees: int = 400
-    """Maximum number of trees; without `early_stopping`, the number of trees."""
+    """Maximum number of trees. How many, and what else there is to try, is chosen on validation."""
     learning_rate: tuple[float, ...] = (0.1,)
     """Learning rates to try."""
     leaves: tuple[int, ...] = (31,)
     """Numbers of leaves of a tree to try, each with each learning rate."""
     max_bin: int = 255
     """Maximum number of histogram bins per feature."""
-    early_stopping: bool = True
-    """Choose the number of trees, and what else there is to try, on validation; otherwise
-    validation is not used."""
     levels: tuple[float, ...] = ()
     """Levels of the quantiles to forecast, with one model for each; none: a single forecast."""
 
@@ -320,7 +317,7 @@ def _boosted(
     import lightgbm  # here, because it takes a second to load
 
     training = windows.part("train", base)
-    stops = boosting.early_stopping and not chosen
+    stops = not chosen
     validation = windows.part("validation", base) if stops else None
 
     def train(k: int, tried: _Chosen, objective: dict[str, Any]) -> tuple[float, Any]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from plfl.base.errors import PlflError
-from plfl.config.study import Study
 
 if TYPE_CHECKING:  # the command line starts without pandas
     import pandas as pd
@@ -90,16 +88,6 @@ def latest_study(file: str) -> Path:
 def as_text(table: pd.DataFrame) -> str:
     """A table to print, without its index, with three significant digits."""
     return table.to_string(index=False, float_format="{:,.3g}".format, na_rep="–")
-
-
-def renew_page(study: Study) -> None:
-    """Write the report of the study again, if it has one, so that it shows the new results."""
-    path = study.results / "index.html"
-    if path.exists():
-        from plfl.report import page
-
-        page.write(study.results, study.figures, path)
-        print(f"updated {path}", file=sys.stderr)
 
 
 @contextmanager

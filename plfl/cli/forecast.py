@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
         help="the meter did not take part: train a head for it on these readings first",
     )
     parser.add_argument(
-        "--epochs", type=int, help="with --new: passes over its windows; default: scarcity.epochs"
+        "--epochs", type=int, default=2, help="with --new: passes over its windows; default: 2"
     )
     parser.add_argument(
         "--save", type=Path, metavar="FILE", help="with --new: keep its model (safetensors)"

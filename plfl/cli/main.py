@@ -24,7 +24,6 @@ from plfl.cli import (
     replaced,
     report,
     run,
-    scarcity,
     schema,
     study,
     track,
@@ -34,7 +33,7 @@ from plfl.plugins import trust
 
 SUBCOMMANDS = (
     *(init, cells, study, run, data, forecast, export),
-    *(claims, compare, scarcity),
+    *(claims, compare),
     *(report, publish, track, ui, deploy),
     *(methods, schema),
     replaced,

@@ -7,6 +7,7 @@ from plfl.cli.common import Commands
 
 REPLACED = {
     "audit": "run `plfl study config/authors-steps.yaml` and `plfl study config/authors-data.yaml`",
+    "scarcity": "run `plfl study config/scarcity.yaml`, whose grid has the axis windows.history",
 }
 """What to do instead of each of them."""
 

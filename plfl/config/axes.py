@@ -27,7 +27,6 @@ FIXED = {
     "grid": "lists its axes itself; write its keys directly under `grid`",
     "tuning": "gives every cell the same trials",
     "baselines": "describes what all variants are compared with",
-    "scarcity": "is a study of its own (`plfl scarcity`)",
     "tracking": "does not affect the results",
     "compute": "does not affect the results",
     "data.states": "is an axis already; list the states there",

@@ -19,6 +19,7 @@ RENAMED = {
     "method": "hyperparameters.method",
     "client_opt": "hyperparameters.client_opt",
     "server_opt": "hyperparameters.server_opt",
+    "scarcity": "sharing.late, and `windows.history` an axis (docs/map.md)",
 }
 """Keys of earlier versions, and their present names."""
 

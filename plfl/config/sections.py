@@ -689,18 +689,6 @@ class Baselines(Section):
         return further
 
 
-class Scarcity(Section):
-    """Clients that join late with a short history (`plfl scarcity`)."""
-
-    late: float = Field(0.0, ge=0, le=0.5)
-    """Fraction of a state's clients that join after the federation of the others has ended and
-    train the head of its last global model. Each client is late once. 0: none."""
-    head: Head = "mlp"
-    """What they train: the head of the model (`mlp`), or its last layer (`last`)."""
-    epochs: int = Field(2, ge=1)
-    """Passes over their own history (FedADC+: 2), with at most `rounds` × `local_steps` steps."""
-
-
 class Tracking(Section):
     """The MLflow database of a study."""
 

@@ -42,7 +42,6 @@ from plfl.config.sections import (
     Federation,
     Grid,
     Patterns,
-    Scarcity,
     Scheme,
     Tracking,
     Tuning,
@@ -113,7 +112,6 @@ class Study(Section):
     federation: Federation = Federation()
     tuning: Tuning = Tuning()
     baselines: Baselines = Baselines()
-    scarcity: Scarcity = Scarcity()
     hyperparameters: Hyperparameters = Hyperparameters()
     forecasts: Literal["week", "all"] = "week"
     """Forecasts of the test set to keep: every cell's first week (`week`), or also `all` of the
@@ -176,6 +174,8 @@ class Study(Section):
             ResultsError: it names Python files that have changed or that are not trusted.
         """
         plugins.check_trust(raw, source, digests)
+        if isinstance(raw, Mapping):  # earlier versions recorded a block that affects no cell
+            raw = {key: value for key, value in raw.items() if key != "scarcity"}
         return cls.parse(raw, source)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -358,11 +358,14 @@ class Study(Section):
         """The sharing schemes in which clients take part without training in the rounds."""
         return {name: block for name, block in self.sharing.items() if isinstance(block, Scheme)}
 
+    def joins(self, sharing: str) -> Literal["late", "raw"] | None:
+        """How clients take part in a sharing scheme; None: in the rounds."""
+        return self.schemes[sharing].join if sharing in self.schemes else None
+
     @property
     def lends(self) -> bool:
         """Whether clients that join late receive a model that was trained by other clients."""
-        schemes = [self.schemes.get(name) for name in self.grid.sharing]
-        return any(scheme is not None and scheme.join == "late" for scheme in schemes)
+        return any(self.joins(name) == "late" for name in self.grid.sharing)
 
     @property
     def chooses_in_history(self) -> bool:

@@ -46,8 +46,14 @@ def workload(study: Study) -> pd.DataFrame:
         for scheme in study.grid.sharing:
             cells = [c for c in study.cells if (c.state, c.sharing) == (state, scheme)]
             distinct = {digest(study.settings(cell)): cell for cell in cells}
-            tried = [study.trials(cell) for cell in distinct.values()]
+            # Numbers of rounds are tried along one training; what is best trains again.
+            tried = [len(study.candidates(cell)) for cell in distinct.values()]
             rounds, scored = np.sum([_rounds(study, trials) for trials in tried], axis=0).tolist()
+            if study.retrains:
+                tried = [trials + 1 for trials in tried]
+                rounds += study.federation.rounds * len(tried)
+            if study.joins(scheme) == "late":  # a client trains in all turns but its own
+                rounds *= study.schemes[scheme].turns - 1
             shared = int(layout.mask(study.shared[scheme]).sum())
             crossings = 2 * clients * rounds
             models = 1 if study.combinations.shares_nothing(scheme) else 2

@@ -29,7 +29,6 @@ def calibrate(
     head: Tensor,
     optimiser: ClientOpt,
     options: Calibration,
-    most_steps: int | None = None,
 ) -> Tensor:
     """Train only the head of each client's model; return the resulting models (N, P).
 
@@ -40,7 +39,6 @@ def calibrate(
         optimiser: the ClientOpt, with fresh state; its own proximal term is ignored.
         options: the epochs and the loss. Windows that do not fill a minibatch at the end of an
             epoch are left out of that epoch.
-        most_steps: steps after which a client stops, even within an epoch.
 
     Raises:
         ValueError: `kd` with another loss than the squared error.
@@ -52,7 +50,7 @@ def calibrate(
     if options.epochs == 0:
         return models.clone()
     everyone = torch.arange(len(models), device=models.device)
-    passes = client_data.passes("calibration", everyone, options.epochs, most_steps)
+    passes = client_data.passes("calibration", everyone, options.epochs)
     term = targets = None
     if distils:
         agreed = client_data.agreed_bins(options.bins)

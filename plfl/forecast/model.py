@@ -170,7 +170,7 @@ class ForecastModel:
         upcoming: pd.DataFrame = forecasts[is_new]
         return upcoming
 
-    def adapt(self, frame: pd.DataFrame, client: str, epochs: int | None = None) -> ForecastModel:
+    def adapt(self, frame: pd.DataFrame, client: str, epochs: int = 2) -> ForecastModel:
         """The model of a meter that did not take part, trained on its readings.
 
         It begins with what the server sends, and trains its own part on all windows of the
@@ -179,7 +179,7 @@ class ForecastModel:
         Args:
             frame: its readings, see `predict`.
             client: its name.
-            epochs: passes over its windows; None: `scarcity.epochs` of the study.
+            epochs: passes over its windows.
 
         Returns:
             A model that knows only this meter. Its `local` model is the trained one, its `global`
@@ -195,9 +195,8 @@ class ForecastModel:
             raise DataError(f"{client}: took part and has a model; a new meter needs another name")
         self._check(frame, client)
         table = assemble(frame[self.readings], self.columns)
-        passes = self.study.scarcity.epochs if epochs is None else epochs
         scaling, models = train_head(
-            *(self.study, self.cell, self.models, self.scalings, client, table, passes)
+            *(self.study, self.cell, self.models, self.scalings, client, table, epochs)
         )
         weeks = len(table) * self.interval / WEEK
         if weeks < 1:

@@ -2,7 +2,7 @@
 
 It starts with the parameters that the server sends, or their mean over clients where these differ.
 It then trains only its personal part, or the head where everything is shared, on its own windows,
-as clients that join late do in a scarcity study (see `plfl.federated.calibration`).
+see `plfl.federated.calibration`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from plfl.results.records import Models
 def personal_part(study: Study, cell: Cell) -> NDArray[np.bool_]:
     """Parameters (P,) that a new meter trains."""
     shared = study.layout.mask(study.shared[cell.sharing])
-    return head_mask(study.layout, study.scarcity.head) if shared.all() else ~shared
+    return head_mask(study.layout, "mlp") if shared.all() else ~shared
 
 
 def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:

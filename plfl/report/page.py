@@ -19,7 +19,6 @@ from plfl.base.files import atomic
 from plfl.config.study import Cell, Study
 from plfl.report.chart_data import chart_data
 from plfl.report.clients import HEIGHT, LEFT, MOST, WIDTH, baseline_mase, clients_shown, load, score
-from plfl.report.extra_tables import described, extra_tables, scarcity_of
 from plfl.report.forest import forest, left_out
 from plfl.report.grid import choices, grid
 from plfl.report.intervals import MARGINS, SCORES, intervals, shares, sorted_by
@@ -56,7 +55,6 @@ def write(results: Path, figures: Path, out: Path) -> None:
     environment = templates()
     environment.globals |= {"LEFT": LEFT, "WIDTH": WIDTH, "HEIGHT": HEIGHT, "MOST": MOST}
     with fitting(results):
-        extra = extra_tables(tables, results)
         configuration = yaml.safe_dump(
             tables.about["study"], sort_keys=False, allow_unicode=True, width=100
         )
@@ -94,10 +92,9 @@ def write(results: Path, figures: Path, out: Path) -> None:
             chart_data=Markup(chart_data(tables)),
             scripts=_scripts(),
             empty=[figure.name for figure in drawn if not figure.drawings],
-            scarcity=scarcity_of(tables.study, extra.get("scarcity.csv"), figures),
             files={
                 name: (quote(Path(os.path.relpath(results / name, out.parent)).as_posix()), content)
-                for name, content in (FILES | described(tables.study, extra)).items()
+                for name, content in FILES.items()
                 if (results / name).is_file()  # a deployed study has no baselines
             },
         )

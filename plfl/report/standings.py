@@ -71,6 +71,8 @@ def _ordered(tables: Tables, state: str) -> list[Standing]:
 def _of_scheme(tables: Tables, state: str, scheme: str) -> tuple[float, Standing]:
     """The row of the best cell of a sharing scheme, with its validation MASE."""
     kind = "no exchange" if tables.study.combinations.shares_nothing(scheme) else "federated"
+    if tables.study.joins(scheme) == "raw":
+        kind = "raw data pooled"
     cell = tables.best("local", state=state, sharing=scheme)
     if cell is None:
         return math.nan, Standing(

@@ -56,9 +56,8 @@ def verdicts(tables: Tables, chosen: Chosen = "last") -> list[Verdict]:
     Raises:
         ResultsError: a table is missing, damaged or has another format.
     """
-    about = [baseline_claims, paper_claims]
-    about += [method_claims] if len(tables.study.grid.method) > 1 else []
-    names = [name for claims in about for name in claims.ABOUT_SCORES]
+    about = [paper_claims, *([method_claims] if len(tables.study.grid.method) > 1 else [])]
+    names = [name for claims in (baseline_claims, *about) for name in claims.ABOUT_SCORES]
     with fitting(tables.folder):
         judgements = [verdict for claims in about for verdict in claims.about_tables(tables)]
         for model in MODELS:

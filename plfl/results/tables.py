@@ -357,8 +357,8 @@ class Tables:
 
     def scheme_label(self, sharing: str) -> str:
         """What a sharing scheme shares, in a few words."""
-        if scheme := self.study.schemes.get(sharing):
-            return "raw data sent" if scheme.join == "raw" else "joins late"
+        if join := self.study.joins(sharing):
+            return "raw data sent" if join == "raw" else "joins late"
         patterns = self.study.shared[sharing]
         if not patterns:
             return "nothing shared"

@@ -99,13 +99,15 @@ class NotInStudyError(Exception):
 
 
 def shared_schemes(study: Study) -> list[str]:
-    """The sharing schemes of a study that share parameters.
+    """The sharing schemes of a study that share parameters, and no raw data.
 
     Raises:
         NotInStudyError: the study has none.
     """
     if found := [
-        scheme for scheme in study.grid.sharing if not study.combinations.shares_nothing(scheme)
+        scheme
+        for scheme in study.grid.sharing
+        if not study.combinations.shares_nothing(scheme) and study.joins(scheme) != "raw"
     ]:
         return found
     raise NotInStudyError("the grid has no sharing scheme that shares parameters")

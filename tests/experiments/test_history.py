@@ -79,6 +79,32 @@ def plain(
     return list(train(alike, alike.cells, data).values())
 
 
+@pytest.mark.parametrize(("data", "begins"), [(ORIGIN["data"], "2018-01-22"), ({}, "2018-02-19")])
+def test_personalisation_is_chosen_without_weeks_that_a_short_history_does_not_have(
+    data: dict[str, Any], begins: str
+) -> None:
+    of = study(
+        data=data,
+        grid={
+            "method": ["fine_tuning", "ditto", "apfl", "knn_per"],
+            "sharing": ["P1"],
+            "seeds": [1],
+        },
+        federation=STEPS | {"rounds": 2},
+        tuning={"search": {"client_opt.adam.lr": [0.001, 0.1], "federation.rounds": [1, 2]}},
+    )
+    found = []
+    for factor in (1, 5):
+        readings = tables()
+        for table in readings.values():
+            table.loc[table.index < begins, "load"] **= factor
+        results = train(of, of.cells, windows_of(of, readings))
+        found.append(pd.concat([result.records for result in results.values()]))
+    columns = ["split", "model", "client", "method", "loss", "mase", "hyperparameters"]
+    pd.testing.assert_frame_equal(*(table[columns] for table in found))
+    assert set(found[0]["trials"]) == {4}
+
+
 @pytest.mark.parametrize("sharing", ["P1", "P3"])
 def test_rounds_are_chosen_at_the_end_of_the_history_and_trained_again_on_all_of_it(
     sharing: str,

@@ -14,6 +14,7 @@ from plfl.data.windows import build
 from plfl.experiments.train import train
 from plfl.experiments.trainer import Trainer, network_of
 from plfl.federated import calibration
+from plfl.federated.adaptation import fine_tuned
 from plfl.federated.client_data import ClientData
 from plfl.federated.session import Session
 from plfl.layout import head_mask
@@ -61,10 +62,10 @@ def head(f: ClientData, which: str = "mlp") -> torch.Tensor:
     return torch.from_numpy(head_mask(forecaster_of(f).layout, which))
 
 
-def calibrate(start, f, mask, optimiser, *, most_steps=None, **options):
+def calibrate(start, f, mask, optimiser, **options):
     """Two epochs, as in the paper, where `options` say nothing else."""
     options = Calibration(**{"epochs": 2} | options)
-    return calibration.calibrate(start, f, mask, optimiser, options, most_steps)
+    return calibration.calibrate(start, f, mask, optimiser, options)
 
 
 TWO = client_data(240, 170)
@@ -183,11 +184,12 @@ def test_no_client_takes_more_steps_than_it_may():
     start, mask = models(TWO), head(TWO)
     all_steps = [2 * (len(TWO.dataset.starts(i, "train")) // 8) for i in range(2)]
     few = min(all_steps)
-    capped = calibrate(start, TWO, mask, ADAM, most_steps=few)
-    free = calibrate(start, TWO, mask, ADAM)
+    head_only = {"epochs": 2, "frozen": ~mask}
+    capped = fine_tuned(start, TWO, ADAM, **head_only, most_steps=few)
+    free = fine_tuned(start, TWO, ADAM, **head_only)
     for i, steps in enumerate(all_steps):
         assert torch.equal(capped[i], free[i]) == (steps <= few)
-    assert torch.equal(calibrate(start, TWO, mask, ADAM, most_steps=max(all_steps)), free)
+    assert torch.equal(fine_tuned(start, TWO, ADAM, **head_only, most_steps=max(all_steps)), free)
 
 
 def test_gradients_are_clipped_outside_of_the_rounds_and_in_routines():
@@ -202,7 +204,7 @@ def test_gradients_are_clipped_outside_of_the_rounds_and_in_routines():
             data.gradients(rows, everyone, 1, 1),
             data.train(rows, everyone, sgd, 1, 1) - rows,
             session.train(rows, 0, 1) - rows,
-            calibrate(rows, data, head(TWO), sgd, most_steps=1) - rows,
+            fine_tuned(rows, data, sgd, 1, frozen=~head(TWO), most_steps=1) - rows,
         ]
         norms[limit] = torch.stack(steps).norm(dim=-1)
     assert (norms[None] > 2e-3).all()

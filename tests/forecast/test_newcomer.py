@@ -43,11 +43,9 @@ def newcomer(factor: float = 3.0, rows: int = 96 * 8) -> pd.DataFrame:
 )
 def test_only_the_head_is_trained_and_helps(blocks: dict[str, Any]) -> None:
     others = {name: block for name, block in blocks.items() if name != "sharing"}
-    study = study_of(
-        **{**others, "scarcity": {"epochs": 20}}, grid={"sharing": [blocks["sharing"]]}
-    )
+    study = study_of(**others, grid={"sharing": [blocks["sharing"]]})
     model, readings = model_of(study), newcomer()
-    new = model.adapt(readings, "d")
+    new = model.adapt(readings, "d", epochs=20)
     assert new.clients == ["d"] and model.clients == ["a", "b", "c"]
     (before,), (after,) = new.models["global"], new.models["local"]
     np.testing.assert_array_equal(before, model.models["global"].mean(axis=0))

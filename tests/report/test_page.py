@@ -18,7 +18,6 @@ from plfl.report import clients as clients_shown
 from plfl.report import figures, page
 from plfl.report.figures import available
 from plfl.report.opening import sentences
-from plfl.results import scarcity
 from plfl.results.claims import verdicts
 from plfl.results.findings import findings
 from plfl.results.labels import baseline_label, client_label, server_label
@@ -632,69 +631,6 @@ def test_figures_without_content_are_left_out(tmp_path: Path) -> None:
     assert "because this study has nothing to show in them: clusters." in parsed.text
     assert "clusters" not in {figure.get("id") for figure in parsed.all("figure")}
     assert "ASHRAE" not in parsed.text
-
-
-SCARCE = {
-    "P1": [0.9, 0.9],
-    "P2": [0.5, 0.7],
-    "P3": [0.8, 0.8],
-    "centralised": [0.9, 0.9],
-    "calibrated": [0.9, 0.6],
-    "lightgbm": [0.7, 0.5],
-    "persistence": [1.0],
-    "naive_day": [1.5],
-    "naive_week": [1.2],
-}
-
-
-def _scarce(folder: Path) -> None:
-    """Short histories of the tiny study."""
-    models = dict.fromkeys(("persistence", "naive_day", "naive_week", "lightgbm"), "baseline")
-    models["centralised"] = "global"
-    rows = [
-        {"state": "CA", "forecaster": name, "client": client, "mase": mase, "seed": 1}
-        | {"weeks": None if len(values) == 1 else 4**i, "model": models.get(name, "local")}
-        for name, values in SCARCE.items()
-        for i, mase in enumerate(values)
-        for client in ("01", "02")
-    ]
-    mark = scarcity.mark(Study.parse(fake_results.TINY, "scarce"), [])
-    pd.DataFrame(rows).assign(study=mark).to_csv(folder / "scarcity.csv", index=False)
-
-
-def test_short_histories_are_shown_when_they_were_studied(tmp_path: Path) -> None:
-    out = _write(tmp_path, fake_results.TINY)
-    _scarce(out.parent)
-    parsed = _page(out)
-    (table,) = (t for caption, t in parsed.captioned if caption.startswith("Test MASE by weeks"))
-    assert table[0] == ["State", "Forecaster", "Model", "1 wk", "4 wk"]
-    assert ["CA", "persistence", "baseline", "1.000", "1.000"] in table
-    assert ["CA", "calibrated (head only)", "local", "0.900", "0.600"] in table
-    assert ["CA", "LightGBM per client", "baseline", "0.700", "0.500"] in table
-    assert "CA: P2 is better than P3 at every history" in parsed.text
-
-
-def test_the_figure_of_short_histories_is_drawn_anew_only_where_it_is_gone(tmp_path: Path) -> None:
-    out = _write(tmp_path, fake_results.TINY)
-    _scarce(out.parent)
-    parsed = _page(out)
-    assert "Figure scarcity" in {svg["aria-label"].split(":")[0] for svg in parsed.all("svg")}
-    drawn = tmp_path / "figures" / "scarcity.svg"
-    assert "<svg" in drawn.read_text()
-    drawn.write_text(DRAWING)
-    page.write(out.parent, tmp_path / "figures", out)
-    assert drawn.read_text() == DRAWING
-    assert 'id="scarcity-clip"' in out.read_text(encoding="utf-8")
-
-
-def test_a_table_of_another_study_is_left_out_and_told_of(tmp_path: Path) -> None:
-    out = _write(tmp_path, fake_results.TINY)
-    _scarce(out.parent)
-    table = pd.read_csv(out.parent / "scarcity.csv").drop(columns="study")  # an older plfl's
-    table.to_csv(out.parent / "scarcity.csv", index=False)
-    parsed = _page(out)
-    assert "scarcity" not in {section.get("id") for section in parsed.all("section")}
-    assert "run plfl scarcity tiny.yaml to make it again" in parsed.text
 
 
 def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:

@@ -3,15 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.results import baseline_claims, claims, scarcity
+from plfl.results import baseline_claims, claims
 from plfl.results.claims import verdicts
 from plfl.results.tables import Tables
 from plfl.results.verdict import Verdict
-from tests.helpers.constructed import write
+from tests.helpers.constructed import BYTES, write
 
 GRID = {"client_opt": ["adam"], "sharing": ["P1", "P2", "P3"]}
 LEVEL = {"P1": 1.2, "P2": 1.0, "P3": 0.5}
@@ -128,73 +127,41 @@ def test_a_deployed_study_has_no_baselines(tmp_path: Path) -> None:
     assert "no baselines" in asked(tables)["n1", "CA", "local"].reason
 
 
-def short(tables: Tables, calibrated: Any, lightgbm: float = 1.0, **changed: Any) -> None:
-    """A scarcity.csv with clients that joined late in CA; `calibrated` is their MASE by weeks."""
-    rng = np.random.default_rng(1)
-    rows = [
-        {"weeks": weeks, "forecaster": name, "model": model, "seed": seed, "client": f"client{i}"}
-        | {"mase": value * np.exp(rng.normal(0, 0.02))}
-        for weeks in (1, 4, 16, 40)
-        for name, model, seed, value in [
-            ("calibrated", "local", 10, calibrated(weeks)),
-            ("calibrated", "local", 11, calibrated(weeks)),
-            ("calibrated", "local", 12, calibrated(weeks)),
-            ("calibrated", "global", 10, 9.0),
-            ("lightgbm", "baseline", np.nan, lightgbm),
-            ("lightgbm_pooled", "baseline", np.nan, 0.1),
-        ]
-        for i in range(12)
-    ]
-    mark = scarcity.mark(tables.study, [])
-    table = pd.DataFrame(rows).assign(**{"state": "CA", "study": mark, **changed})
-    table.to_csv(tables.folder / "scarcity.csv", index=False)
+LATE = {"sharing": {"P1": ["*"], "late": {"join": "late"}, "raw": {"join": "raw"}}}
 
 
-def late(tables: Tables) -> Verdict:
-    return asked(tables)["n3", "CA", "local"]
+def short(folder: Path, weeks: int | None, error: float) -> dict[str, Verdict]:
+    """The verdicts on local models of a study with late clients of this error."""
+
+    def level(cell: dict[str, Any], *_: object) -> float:
+        return {"late": error, "raw": 0.2}.get(cell["sharing"], 2.0)
+
+    tables = write(
+        folder,
+        level,
+        data={"states": ["CA"]},
+        grid=GRID | {"sharing": list(LATE["sharing"])},
+        windows={"history": weeks, "scaling": "per_client"},
+        baseline=rivals,
+        sent=dict.fromkeys(LATE["sharing"], 8) | BYTES,
+        **LATE,
+    )
+    return {claim: v for (claim, _, model), v in asked(tables).items() if model == "local"}
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Tables:
-    return study(tmp_path, data={"states": ["CA"]})
+@pytest.mark.parametrize(("error", "answer"), [(1.0, "holds"), (2.0, "does not hold")])
+def test_late_clients_are_compared_with_lightgbm(error: float, answer: str, tmp_path: Path) -> None:
+    found = short(tmp_path, 4, error)
+    cells = ("CA-late-fedopt-adam-fedavg", "CA-baseline-lightgbm-none-none")
+    assert (found["n3"].answer, found["n3"].cells) == (answer, cells)
+    # A model on the raw data of all is no federated cell.
+    assert found["n1"].cells[0].split("-")[1] == ("late" if error == 1 else "P1")
 
 
-def test_late_clients_are_held_against_lightgbm_at_every_short_history(small: Tables) -> None:
-    assert "no scarcity.csv" in late(small).reason
-    # What happens after 16 weeks is not asked.
-    short(small, lambda weeks: 0.8 if weeks <= 16 else 2.0)
-    verdict = late(small)
-    assert verdict.answer == "holds"
-    assert "3 of 3 comparisons" in verdict.reason
-    assert verdict.effect == pytest.approx(0.2, abs=0.03)
-    assert (verdict.clients, verdict.seeds) == (12, 3)
-    short(small, lambda weeks: 0.8 if weeks < 16 else 1.2)
-    verdict = late(small)
-    assert verdict.answer == "does not hold"
-    assert verdict.cells == ("CA, 16 weeks: calibrated", "CA, 16 weeks: lightgbm")
+@pytest.mark.parametrize("weeks", [None, 40])
+def test_late_clients_have_short_histories(weeks: int | None, tmp_path: Path) -> None:
+    assert short(tmp_path, weeks, 1.0)["n3"].answer == "not in this study"
 
 
-def test_a_late_client_that_diverged_keeps_it_from_holding(small: Tables) -> None:
-    short(small, lambda weeks: 0.8 if weeks > 1 else np.nan)
-    verdict = late(small)
-    assert verdict.answer == "undecided"
-    assert verdict.diverged == ("CA, 1 weeks: calibrated",)
-    assert "finite scores" in verdict.needed
-    short(small, lambda weeks: np.nan)
-    assert late(small).reason == "every cell of the claim diverged"
-
-
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        ({"study": "0123"}, "belongs to another study"),
-        ({"forecaster": "P1"}, "set scarcity.late"),
-        ({"state": "NY"}, "set scarcity.late"),
-    ],
-)
-def test_short_histories_of_something_else_are_not_used(
-    small: Tables, changed: dict[str, str], reason: str
-) -> None:
-    short(small, lambda weeks: 0.8, **changed)
-    assert late(small).answer == "not in this study"
-    assert reason in late(small).reason
+def test_without_late_clients_nothing_is_asked_of_them(folder: Tables) -> None:
+    assert asked(folder)["n3", "CA", "local"].answer == "not in this study"

@@ -1,7 +1,6 @@
 import math
 
 from plfl.report import reporting
-from plfl.report.extras import extras
 from plfl.data import sources
 from plfl.experiments.effort import cost_of_step, local_steps
 from plfl.pipeline.fingerprint import code_digest

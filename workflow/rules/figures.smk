@@ -39,8 +39,6 @@ rule figures:
 rule page:
     input:
         DRAWINGS,
-        # The page is written again when one of these is newer than it.
-        lambda wildcards: [local(str(file)) for file in extras(of(wildcards).results)],
         **TABLES,
     output:
         page=report(

@@ -20,7 +20,6 @@ from plfl.base.errors import ResultsError
 from plfl.base.files import atomic, sha256
 from plfl.config.study import Study
 from plfl.data.source import verify
-from plfl.report.extras import EXTRAS
 from plfl.report.make import figures_of, make
 from plfl.report.page import FILES
 from plfl.results.overview import study_of
@@ -34,7 +33,6 @@ _LOADS = "forecasts.parquet"
 """Ends the names of tables that hold loads, or forecasts that repeat them."""
 _DESCRIPTIONS = {
     **FILES,
-    **EXTRAS,
     "index.html": "the report: what was found, tables, figures, clients, configuration",
     CONFIGURATION: "configuration of the study, with every key",
     REQUIREMENTS: "versions of the software that ran the study",
