@@ -142,7 +142,7 @@ def running_superlink(
         processes = ServerProcesses(group, link, home, environment, command)
         processes.start_link()
         if keys is not None:
-            processes.nodes = flower.register(link, home, keys.clients)
+            processes.nodes = flower.register(link, home, keys.files)
         try:
             yield processes
         finally:

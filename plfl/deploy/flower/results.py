@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from plfl.config.study import Cell, Study
-from plfl.deploy.flower.runtime import VERSION
+from plfl.deploy.flower import runtime as flower
 from plfl.deploy.protocol.agreement import narrowed
 from plfl.pipeline.jobs import git_commit
 from plfl.results.collect import conclude
@@ -26,4 +26,4 @@ def write(
     write_table(clients, folder / "clients.parquet")
     summary = summarise(result.records, study.data.source, study.tracking.target_mase)
     about = {"engine": "flower", "study": study.description(), "cells": {str(cell): ""}}
-    conclude(folder, summary, about, git_commit(), {"flwr": VERSION})
+    conclude(folder, summary, about, git_commit(), {"flwr": flower.require()})

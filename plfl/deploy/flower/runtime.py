@@ -1,7 +1,4 @@
-"""Flower's commands and the environment of its processes.
-
-Written for flwr 1.41.0, the version to which the extra `plfl[deploy]` pins it.
-"""
+"""Flower's commands and the environment of its processes."""
 
 import importlib.metadata
 import json
@@ -16,7 +13,8 @@ from typing import Any
 
 from plfl.base.errors import PlflError
 
-VERSION = "1.41.0"
+SERIES = "1.41"
+"""The versions of Flower that can be used, as in the extra `deploy`: any patch of this one."""
 PROGRAMS = [sys.executable, "-P", "-m", "plfl.deploy.flower.programs"]
 """Command that runs a program of Flower with changes. With -P, modules are not imported from the
 current folder, which is the user's."""
@@ -70,8 +68,8 @@ class Link:
         return self.root_certificates is None
 
 
-def require() -> None:
-    """Make sure that the required version of Flower is installed.
+def require() -> str:
+    """The installed version of Flower, which is one that can be used.
 
     Raises:
         PlflError: it is not.
@@ -79,13 +77,14 @@ def require() -> None:
     try:
         version = importlib.metadata.version("flwr")
     except importlib.metadata.PackageNotFoundError:
-        version = None
-    if version != VERSION:
-        instead = "" if version is None else f" (found: {version})"
+        version = ""
+    if not version.startswith(f"{SERIES}."):
+        instead = f" (found: {version})" if version else ""
         raise PlflError(
-            f"Flower (flwr {VERSION}) is not installed{instead}; install it with `pip install "
+            f"Flower (flwr {SERIES}.*) is not installed{instead}; install it with `pip install "
             "'plfl[deploy]'`, or `pip install --editable '.[deploy]'` in a checkout"
         )
+    return version
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -156,36 +155,29 @@ def _trust(link: Link) -> list[str]:
     return ["--root-certificates", str(link.root_certificates.resolve())]
 
 
-def register(link: Link, home: Path, keys: Mapping[str, str]) -> dict[int, str]:
+def register(link: Link, home: Path, keys: Mapping[str, Path]) -> dict[int, str]:
     """Register clients with a SuperLink.
 
     Args:
         link: the SuperLink.
         home: folder for Flower's own files.
-        keys: public key of each client, by name.
+        keys: file with the public key of each client, by name.
 
     Returns:
         Name of each client by the id of its node.
 
     Raises:
-        PlflError: the SuperLink refuses the keys.
+        PlflError: the SuperLink refuses a key.
     """
-    command = [*PROGRAMS, "register", link.address]
-    command += [str(link.root_certificates or "")]
-    ran = subprocess.run(
-        command,
-        input=json.dumps(dict(keys)),
-        capture_output=True,
-        text=True,
-        env=environment(home),
-        timeout=TIMEOUT,
-        check=False,
-    )
-    if ran.returncode:
-        last = (ran.stderr.strip().splitlines() or [""])[-1]
-        raise PlflError(f"the SuperLink at {link.address} refuses the clients' keys: {last}")
-    ids: dict[str, int] = json.loads(ran.stdout)
-    return {node: name for name, node in ids.items()}
+    _configure(link, home)
+    nodes = {}
+    for name, path in keys.items():
+        about = ["supernode", "register", str(path.resolve()), "plfl", "--name", name]
+        answer = _flwr([*about, "--format", "json"], home)
+        if not answer.get("success"):
+            raise PlflError(f"the SuperLink at {link.address} refuses {path}: {answer}")
+        nodes[int(answer["node-id"])] = name
+    return nodes
 
 
 def start_run(link: Link, home: Path) -> str:
@@ -197,15 +189,7 @@ def start_run(link: Link, home: Path) -> str:
     app = home / "app"
     app.mkdir(parents=True, exist_ok=True)
     (app / "pyproject.toml").write_text(APP, encoding="utf-8")
-    trust = (
-        "insecure = true"
-        if link.root_certificates is None
-        else f"root-certificates = {json.dumps(str(link.root_certificates.resolve()))}"
-    )
-    (home / "config.toml").write_text(
-        f'[superlink]\ndefault = "plfl"\n[superlink.plfl]\naddress = "{link.address}"\n{trust}\n',
-        encoding="utf-8",
-    )
+    _configure(link, home)
     answer = _flwr(["run", str(app.resolve()), "plfl", "--format", "json"], home)
     if not answer.get("success"):
         raise PlflError(f"the SuperLink at {link.address} refuses the run: {answer}")
@@ -218,13 +202,17 @@ def status(run: str, home: Path) -> str:
     return next((str(one["status"]) for one in runs if str(one["run-id"]) == run), "unknown")
 
 
-def push_error() -> type[Exception]:
-    """The exception that Flower's grid raises when the SuperLink dies while it takes a message."""
-    # Not at the top: the commands must be able to say that Flower is not installed.
-    from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
-
-    found: type[Exception] = ObjectPushError
-    return found
+def _configure(link: Link, home: Path) -> None:
+    """Tell the command `flwr` where the SuperLink is."""
+    trust = (
+        "insecure = true"
+        if link.root_certificates is None
+        else f"root-certificates = {json.dumps(str(link.root_certificates.resolve()))}"
+    )
+    (home / "config.toml").write_text(
+        f'[superlink]\ndefault = "plfl"\n[superlink.plfl]\naddress = "{link.address}"\n{trust}\n',
+        encoding="utf-8",
+    )
 
 
 def _flwr(arguments: list[str], home: Path) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from plfl.base.files import atomic
 from plfl.config.study import Study
 from plfl.deploy.flower import results
 from plfl.deploy.flower.client_app import FIELD, RECORD, message_in
-from plfl.deploy.flower.runtime import FOLDER, push_error
+from plfl.deploy.flower.runtime import FOLDER
 from plfl.deploy.folders import (
     APP_LOCK,
     APP_STARTED,
@@ -134,14 +134,20 @@ class FlowerGrid:
         return answers
 
     def _push(self, node: Node, data: bytes, timeout: float, kind: str) -> str:
-        """Send a message and return its id; send it again if the SuperLink dies meanwhile."""
+        """Send a message and return its id; send it again if the SuperLink dies meanwhile.
+
+        It then raises an exception of a private part of Flower.
+        """
+        end = time.monotonic() + timeout
         content = RecordDict({RECORD: ConfigRecord({FIELD: data})})
         while True:
             # The time to live includes the answer. It must not end before the timeout.
             message = Message(content, dst_node_id=node, message_type=kind, ttl=timeout + 60)
             try:
                 (message_id,) = self.grid.push_messages([message])
-            except push_error() as error:
+            except Exception as error:
+                if time.monotonic() > end:
+                    raise
                 log.warning("node %s: %s Sending the message again.", node, error)
                 time.sleep(POLL)
             else:

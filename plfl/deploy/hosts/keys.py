@@ -49,10 +49,15 @@ class ServerKeys:
         return self.folder / CA, self.folder / SERVER, self.folder / SERVER_KEY
 
     @property
+    def files(self) -> dict[str, Path]:
+        """File with the public key of each client, by name."""
+        found = sorted((self.folder / "clients").glob("*.pub"))
+        return {path.name.removesuffix(".pub"): path for path in found}
+
+    @property
     def clients(self) -> dict[str, str]:
         """Public key of each client, by name."""
-        files = sorted((self.folder / "clients").glob("*.pub"))
-        return {path.name.removesuffix(".pub"): path.read_text("ascii") for path in files}
+        return {name: path.read_text("ascii") for name, path in self.files.items()}
 
     @classmethod
     def of(cls, folder: Path) -> ServerKeys:

@@ -1,11 +1,54 @@
 """The changes to Flower's programs."""
 
 import asyncio
+import importlib
+import inspect
+import subprocess
+import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from plfl.deploy.flower import programs
+from plfl.deploy.flower import runtime, substitutes
+
+NODE = "flwr.supernode.start_client_internal"
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "use"),
+    [
+        (NODE, "time.sleep(3)", "PAUSES: between two polls for messages"),
+        (NODE, "time.sleep(0.5)", "PAUSES: between two checks for a reply"),
+        (NODE, "subprocess.Popen(command)", "change: the start of a SuperNode's SuperExec"),
+        ("flwr.supernode.fleet_http_client", "def ActivateNode(", "returning"),
+        ("flwr.supernode.fleet_http_client", "def DeactivateNode(", "returning"),
+        ("flwr.supercore.superexec.executor.subprocess_executor", "subprocess.Popen(", "fork"),
+        ("flwr.superlink.main", "def create_app(", "change: the guard of a SuperLink"),
+    ],
+)
+def test_flower_has_the_private_parts_that_are_changed(module, text, use):
+    version = pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
+    found = inspect.getsource(importlib.import_module(module))
+    assert text in found, (
+        f"Flower {version.__version__}: {module} has no {text!r}; change what "
+        f"plfl/deploy/flower/programs.py and substitutes.py do there ({use})"
+    )
+
+
+@pytest.mark.parametrize("name", ["supernode", "superexec", "superlink"])
+def test_a_changed_program_starts(name, tmp_path):
+    pytest.importorskip("flwr", reason="needs Flower: pip install -e '.[deploy]'")
+    command = [*runtime.PROGRAMS, name, "--help"]
+    environment = runtime.environment(tmp_path)
+    ran = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_extra_names_the_versions_that_can_be_used():
+    project = Path(__file__).resolve().parents[3] / "pyproject.toml"
+    extras = tomllib.loads(project.read_text())["project"]["optional-dependencies"]
+    assert extras["deploy"] == [f"flwr=={runtime.SERIES}.*"]
 
 
 @pytest.mark.parametrize(
@@ -29,7 +72,7 @@ def test_other_machines_reach_only_what_asks_for_a_key(path, client, server, sta
         sent.append(event)
 
     scope = {"type": "http", "path": path, "client": (client, 1), "server": (server, 8000)}
-    asyncio.run(programs.guarded(app)(scope, None, send))
+    asyncio.run(substitutes.guarded(app)(scope, None, send))
     assert sent[0]["status"] == status
 
 
@@ -40,11 +83,11 @@ def test_a_busy_server_is_asked_less_often(monkeypatch):
         slept.append(seconds)
         now[0] += seconds
 
-    monkeypatch.setattr(programs, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
-    clock = programs._Clock()
-    for took in (0.0, 0.125, 0.25, 2.0):
+    monkeypatch.setattr(substitutes, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    pause = substitutes.sleeper()
+    for took in (0.0, 0.03125, 0.125, 0.25, 2.0):
         now[0] += took
-        clock.sleep(3)
-    clock.sleep(0.5)
-    clock.sleep(7)
-    assert slept == [0.5, 1.25, 2.5, 3, 0.1, 7]
+        pause(3)
+    pause(0.5)
+    pause(7)
+    assert slept == [0.5, 0.5, 1.25, 2.5, 3, 0.1, 7]

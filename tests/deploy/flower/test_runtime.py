@@ -199,7 +199,7 @@ def test_a_message_that_was_lost_with_the_superlink_is_sent_again(exchange):
     def push(messages):
         asked.extend(messages)
         if len(asked) == 1:
-            raise flower.push_error()("id", 1, "session")
+            raise RuntimeError("the SuperLink died")
         return [str(len(asked))]
 
     grid = SimpleNamespace(push_messages=push, pull_messages=lambda numbers: [])
@@ -236,7 +236,7 @@ def test_a_node_answers_once_and_for_itself(exchange, caplog, together):
 
 
 def test_without_flower_the_remedy_is_named(monkeypatch):
-    monkeypatch.setattr(flower, "VERSION", "0.0.1")
+    monkeypatch.setattr(flower, "SERIES", "0.1")
     with pytest.raises(PlflError, match=r"pip install 'plfl\[deploy\]'"):
         flower.require()
 
