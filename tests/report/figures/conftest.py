@@ -5,11 +5,14 @@ from functools import cache
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
+from plfl.report.figures import draw
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
 
 Results = Callable[..., Tables]
+Drawn = Callable[..., dict[str, Figure]]
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +27,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
         return Tables(folder)
 
     return tables
+
+
+@pytest.fixture(scope="session")
+def drawn(results: Results) -> Drawn:
+    """A figure of a synthetic study, drawn once: `drawn("week", "SMALL", …)`, as `results`."""
+    return cache(lambda name, config, *diverged: draw(name, results(config, *diverged)))

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from plfl.report.figures import draw
 from plfl.results.labels import baseline_label
 from tests.helpers import constructed
-from tests.report.figures.conftest import Results
+from tests.report.figures.conftest import Drawn, Results
 
 
 def _lines(axis: Axes) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def test_curves_are_means_over_clients_and_seeds_of_the_best_server(results: Res
     np.testing.assert_allclose(np.asarray(baseline.get_ydata()), level)
 
 
-def test_the_legend_names_each_state_s_best_baseline(results: Results) -> None:
+def test_the_legend_names_each_state_s_best_baseline(results: Results, drawn: Drawn) -> None:
     tables = results("METERS")
     best = {state: tables.best_baseline(state) for state in tables.study.data.states}
     assert set(best.values()) == {"lightgbm", "lightgbm_lags"}
@@ -57,7 +57,7 @@ def test_the_legend_names_each_state_s_best_baseline(results: Results) -> None:
     for name, label in (("lightgbm", "LightGBM"), ("lightgbm_lags", "LightGBM, day and week lags")):
         states = ", ".join(state for state, found in best.items() if found == name)
         assert f"best baseline ({states}): {label}" in shown
-    one = draw("convergence", results("TINY"))["convergence"].legends[0]
+    one = drawn("convergence", "TINY")["convergence"].legends[0]
     label = baseline_label(results("TINY").best_baseline("CA") or "")
     assert one.get_texts()[-1].get_text() == f"best baseline: {label}"
 
@@ -95,8 +95,8 @@ def test_curves_that_coincide_take_turns(tmp_path: Path) -> None:
     assert not marks[0] & marks[1]
 
 
-def test_each_client_optimiser_has_its_colour_and_its_marker(results: Results) -> None:
-    legend = draw("convergence", results("METERS"))["convergence"].legends[0]
+def test_each_client_optimiser_has_its_colour_and_its_marker(drawn: Drawn) -> None:
+    legend = drawn("convergence", "METERS")["convergence"].legends[0]
     looks = {
         line.get_label(): (to_hex(line.get_color()), line.get_marker())
         for line in legend.get_lines()
@@ -106,9 +106,9 @@ def test_each_client_optimiser_has_its_colour_and_its_marker(results: Results) -
     assert all(len(set(column)) == 2 for column in zip(*looks.values(), strict=True))
 
 
-def test_a_diverged_optimiser_is_named_instead_of_drawn(results: Results) -> None:
+def test_a_diverged_optimiser_is_named_instead_of_drawn(drawn: Drawn) -> None:
     diverged = [f"CA-P1-fedopt-prox-{server}-10" for server in ("fedavg", "fedavgadaptive")]
-    first, second, *_ = draw("convergence", results("SMALL", *diverged))["convergence"].axes
+    first, second, *_ = drawn("convergence", "SMALL", *diverged)["convergence"].axes
     assert [text.get_text() for text in first.texts] == ["diverged: Prox"]
     assert not second.texts
     assert len(first.get_lines()) == len(second.get_lines()) - 2

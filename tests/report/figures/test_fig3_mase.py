@@ -20,7 +20,7 @@ from plfl.report.figures.style import SEQUENTIAL
 from plfl.results.records import MODELS
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
-from tests.report.figures.conftest import Results
+from tests.report.figures.conftest import Drawn, Results
 
 LOST = ("CA-P1-fedopt-prox-fedavg-10", "NY-P2-fedopt-adam-fedavgadaptive-10")
 
@@ -68,10 +68,9 @@ def _expected(tables: Tables, model: str) -> list[list[str]]:
     [("SMALL", LOST), ("METERS", ("Ost-head-fedopt-sgd-fedyogi-2",)), ("AUTHORS", ())],
 )
 def test_numbers_are_those_of_the_summary(
-    config: str, lost: tuple[str, ...], results: Results
+    config: str, lost: tuple[str, ...], results: Results, drawn: Drawn
 ) -> None:
-    tables = results(config, *lost)
-    figures = draw("fig3_mase", tables)
+    tables, figures = results(config, *lost), drawn("fig3_mase", config, *lost)
     for model in MODELS:
         shown = [
             [text.get_text() for text in axis.texts]
@@ -80,8 +79,8 @@ def test_numbers_are_those_of_the_summary(
         assert shown == _expected(tables, model)
 
 
-def test_the_papers_grid_is_nine_panels_with_one_scale(results: Results) -> None:
-    local, unshared = draw("fig3_mase", results("SMALL", *LOST)).values()
+def test_the_papers_grid_is_nine_panels_with_one_scale(drawn: Drawn) -> None:
+    local, unshared = drawn("fig3_mase", "SMALL", *LOST).values()
     assert len(_panels(local)) == len(_panels(unshared)) == 9
     assert len(local.axes) == 13, "nine panels, three of baselines and a colour bar"
     scales = {
@@ -101,8 +100,8 @@ def _boxes(axis: Axes, *, hatched: bool) -> list[tuple[int, int]]:
     return [(int(p.get_y()), int(p.get_x())) for p in patches if bool(p.get_hatch()) is hatched]
 
 
-def test_diverged_cells_are_hatched_and_the_best_is_framed(results: Results) -> None:
-    panels = _panels(draw("fig3_mase", results("SMALL", *LOST))["fig3_mase_local"])
+def test_diverged_cells_are_hatched_and_the_best_is_framed(drawn: Drawn) -> None:
+    panels = _panels(drawn("fig3_mase", "SMALL", *LOST)["fig3_mase_local"])
     assert [_boxes(axis, hatched=True) for axis in panels] == [
         [(1, 0)], [], [], [], [], [], [], [(0, 1)], []
     ]  # fmt: skip
@@ -187,8 +186,8 @@ def _contrast(one: object, other: object) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_every_number_reads_against_its_square(results: Results) -> None:
-    for figure in draw("fig3_mase", results("SMALL", *LOST)).values():
+def test_every_number_reads_against_its_square(drawn: Drawn) -> None:
+    for figure in drawn("fig3_mase", "SMALL", *LOST).values():
         for axis in _panels(figure):
             (mesh,) = (c for c in axis.collections if isinstance(c, QuadMesh))
             squares = mesh.to_rgba(np.ma.asarray(mesh.get_array())).reshape(-1, 4)
@@ -223,8 +222,8 @@ def test_scores_over_a_wide_range_get_a_logarithmic_scale() -> None:
     assert scale(np.full(3, np.nan)).vmax == 1
 
 
-def test_a_single_score_is_no_winner(results: Results) -> None:
-    for axis in _panels(draw("fig3_mase", results("TINY"))["fig3_mase_local"]):
+def test_a_single_score_is_no_winner(drawn: Drawn) -> None:
+    for axis in _panels(drawn("fig3_mase", "TINY")["fig3_mase_local"]):
         assert not axis.patches
 
 

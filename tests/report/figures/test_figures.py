@@ -28,7 +28,7 @@ from plfl.results.records import CELL
 from plfl.results.summary import summarise
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
-from tests.report.figures.conftest import Results
+from tests.report.figures.conftest import Drawn, Results
 
 REPORT = Path(__file__).resolve().parents[3] / "workflow" / "report"
 EVERY_TINY = tuple(f"CA-{split}-fedopt-adam-fedavg-10" for split in ("P1", "P2", "P3"))
@@ -112,10 +112,9 @@ def _texts(figure: Figure) -> list[tuple[str, tuple[float, float, float, float]]
     ids=["small", "tiny, all diverged", "meters", "long names", "methods"],
 )
 def test_text_neither_overlaps_nor_leaves_the_page_and_marks_sample_data(
-    name: str, config: str, diverged: tuple[str, ...], results: Results
+    name: str, config: str, diverged: tuple[str, ...], drawn: Drawn
 ) -> None:
-    tables = results(config, *diverged)
-    for stem, figure in draw(name, tables).items():
+    for stem, figure in drawn(name, config, *diverged).items():
         assert figure.get_size_inches()[0] <= PAGE
         texts = _texts(figure)
         marks = [text for text, _ in texts].count("sample data")

@@ -15,7 +15,7 @@ from plfl.results.labels import baseline_label
 from plfl.results.records import CELL
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
-from tests.report.figures.conftest import Results
+from tests.report.figures.conftest import Drawn, Results
 
 
 def _lines(axis: Axes) -> dict[str, Any]:
@@ -53,13 +53,13 @@ def test_the_week_is_that_of_the_median_client(results: Results) -> None:
     np.testing.assert_array_equal(np.asarray(truth.get_xdata()), week["stamp"])
 
 
-def test_a_state_without_a_finite_cell_says_so(results: Results) -> None:
+def test_a_state_without_a_finite_cell_says_so(drawn: Drawn) -> None:
     diverged = [
         f"NY-P2-fedopt-{client}-{server}-10"
         for client in ("adam", "prox")
         for server in ("fedavg", "fedavgadaptive")
     ]
-    figure = draw("week", results("SMALL", *diverged))["week"]
+    figure = drawn("week", "SMALL", *diverged)["week"]
     *others, last = figure.axes
     assert [text.get_text() for text in last.texts] == ["every cell diverged"]
     assert all(len(axis.get_lines()) == 4 for axis in others)
