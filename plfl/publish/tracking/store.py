@@ -6,6 +6,7 @@ and `mlflow server`, started inside it without options, finds the database and t
 their default names.
 """
 
+import errno
 import json
 import logging
 import os
@@ -94,12 +95,12 @@ def track_one(results: Path, figures: Path | None, home: Path, *, progress: bool
     the study are deleted. Runs of other origin are not touched.
 
     Raises:
-        ResultsError: a table is missing, `mlflow.db` is not a database of this MLflow, or another
-            process has locked it.
+        ResultsError: a table is missing, `mlflow.db` is not a database of this MLflow or damaged,
+            another process has locked it, or the folder cannot be written.
     """
     tables = Tables(results)
     wanted = list(runs(tables))
-    with FileLock(home / ".mlflow.lock"), _unlocked(home / DATABASE):
+    with _unlocked(home / DATABASE), FileLock(home / ".mlflow.lock"):
         client = _open(home)
         experiment = _experiment(client, tables)
         log = _Log(client, experiment, home / ARTIFACTS, _logged(client, experiment))
@@ -169,6 +170,8 @@ def _open(results: Path) -> MlflowClient:
             client = connect(temporary)
             # MLflow creates an empty default experiment, which would only confuse readers.
             client.delete_experiment("0")
+    if not os.access(database, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(database))
     check(results)
     # If the database is locked, MLflow would print a traceback for every call.
     with closing(sqlite3.connect(database, timeout=PATIENCE)) as link:
@@ -178,10 +181,15 @@ def _open(results: Path) -> MlflowClient:
 
 @contextmanager
 def _unlocked(database: Path) -> Iterator[None]:
-    """Raise ResultsError if another process has locked the database, it is damaged, or the disk is
-    full."""
+    """Raise ResultsError if the database is locked by another process or damaged, or if it cannot
+    be written."""
     try:
         yield
+    except PermissionError as error:
+        raise ResultsError(
+            f"{error.filename or database}: cannot be written ({error.strerror}); check its "
+            "permissions"
+        ) from None
     except (sqlite3.Error, SQLAlchemyError, MlflowException) as error:
         if "database or disk is full" in str(error):
             raise ResultsError(

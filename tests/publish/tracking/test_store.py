@@ -211,6 +211,19 @@ def test_a_damaged_database_is_named(results):
             track(results)
 
 
+@pytest.mark.parametrize("name", [".mlflow.lock", "mlflow.db"])
+def test_what_cannot_be_written_is_named(name, results, monkeypatch):
+    def refuse(lock):
+        raise PermissionError(13, "Permission denied", lock.lock_file)
+
+    if name == "mlflow.db":
+        monkeypatch.setattr(store.os, "access", lambda path, mode: Path(path).name != name)
+    else:
+        monkeypatch.setattr(store.FileLock, "__enter__", refuse)
+    with pytest.raises(ResultsError, match=rf"{name}: cannot be written .*check its permissions"):
+        track(results)
+
+
 def test_a_study_that_was_deleted_in_the_browser_returns(results):
     client = store.connect(results / "mlflow.db")
     client.delete_experiment(experiment(results).experiment_id)
