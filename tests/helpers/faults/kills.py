@@ -357,10 +357,9 @@ class Job:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.chdir(self.study.folder)
         names = [str(path.relative_to(self.study.folder)) for path in self.outputs]
-        half = len(names) // 2
         stub = SimpleNamespace(
             input=SimpleNamespace(dataset=str(self.dataset.relative_to(self.study.folder))),
-            output=SimpleNamespace(records=names[:half], forecasts=names[half:]),
+            output=SimpleNamespace(records=names[: len(self.parsed.cells)]),
             log=[str(self.log.relative_to(self.study.folder))],
             wildcards=Wildcards(state="North", sharing="P2"),
             config=self.study.config,
