@@ -180,14 +180,6 @@ def test_options(method, client_opt, blocks, tmp_path):
     assert_equal_bits(of, tmp_path, ["P2"])
 
 
-def test_two_runs_are_the_same(tmp_path):
-    of = study(federation=SOME)
-    first, second = (
-        Deployment(of, by_split(of)["P2"], tmp_path / run).server.run().records for run in "ab"
-    )
-    pd.testing.assert_frame_equal(first, second, check_exact=True)
-
-
 @pytest.mark.parametrize("dropout", [0, 0.5])
 def test_other_models(dropout, tmp_path):
     of = study(federation=SOME | {"loss": "mae"})
