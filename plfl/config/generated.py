@@ -160,12 +160,10 @@ def _heading(path: str, about: str) -> str:
 def _cells(block: Section, key: str) -> tuple[str, str]:
     """The row of a key without its owners: the key with its default, and its meaning."""
     prop = type(block).model_json_schema()["properties"][key]
-    default = block.model_dump(mode="json")[key]
+    is_required = type(block).model_fields[key].is_required()
+    default = None if is_required else block.model_dump(mode="json", include={key})[key]
     meaning = _text(prop.get("description", ""))
-    if is_required := type(block).model_fields[key].is_required():
-        first = f"`{key}`, required"
-    else:
-        first = f"`{key}: {flow(default)}`"
+    first = f"`{key}`, required" if is_required else f"`{key}: {flow(default)}`"
     shows_type = not is_required and default is not None
     allowed = _allowed(prop, shows_type)
     is_told = "enum" in prop and all(f"`{value}`" in meaning for value in prop["enum"])

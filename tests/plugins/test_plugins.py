@@ -16,13 +16,16 @@ import yaml
 
 from plfl import plugins
 from plfl.base.errors import ConfigError, PlflError
+from plfl.baselines.trees import Boosting
 from plfl.cli import main as cli
 from plfl.config.study import Study
 from plfl.data import source
+from plfl.experiments.baselines import evaluate
 from plfl.experiments.train import train
 from plfl.pipeline.jobs import job, training_code
 from plfl.plugins import registry
 from plfl.report import figures
+from plfl.results.labels import baseline_label
 from plfl.results.tables import Tables
 from tests.helpers import tiny
 
@@ -185,6 +188,23 @@ def test_mistakes_in_the_keys_of_plugins_are_explained(
 ) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         project.load(**blocks)
+
+
+def test_a_baseline_can_be_a_plugin(project: Project) -> None:
+    project.write("damped.py", example("docs/baselines.md"))
+    named = {"further": [{"name": "damped", "weight": 1.0}]}
+    study = project.load(plugins=["damped.py"], baselines=named, grid={})
+    assert Study.parse(study.model_dump(mode="json"), "again") == study
+    few = Boosting(trees=5)
+    table = evaluate("XX", tiny.dataset(), few, further=study.baselines.further).scores
+    assert (table.query("baseline == 'damped' and client == 'a'")["mase"] == 1).all()
+    assert baseline_label("damped") == "Damped"
+    unknown = {"further": [{"name": "dampd"}, {"name": "damped", "wight": 1}]}
+    with pytest.raises(ConfigError, match=r"did you mean 'damped'.*\n.*did you mean 'weight'"):
+        project.load(plugins=["damped.py"], baselines=unknown, grid={})
+    project.write("ridge.py", example("docs/baselines.md").replace('"damped"', '"ridge"'))
+    with pytest.raises(ConfigError, match="every study has a baseline ridge"):
+        project.load(plugins=["ridge.py"], grid={})
 
 
 def test_models_figures_and_readers_can_be_plugins(project: Project) -> None:
