@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from plfl.base.files import atomic
 from plfl.config.study import Cell, Study
+from plfl.report.answer import answer
 from plfl.report.chart_data import chart_data
 from plfl.report.clients import HEIGHT, LEFT, MOST, WIDTH, baseline_mase, clients_shown, load, score
 from plfl.report.forest import forest, left_out
@@ -76,6 +77,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             shares=shares(tables),
             sorted_by=SCORES[sorted_by(tables)],
             margins=MARGINS[tables.study.task.margins],
+            answer=answer(tables, found),
             sentences=sentences(tables, found),
             findings=forest(found.verdicts),
             claims=forest(judged),

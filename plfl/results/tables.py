@@ -194,6 +194,10 @@ class Tables:
         """The same for forecasts.parquet: a week of the test set, in kWh per interval."""
         return self._rows("forecasts.parquet", columns, equal)
 
+    def errors(self, columns: list[str], **equal: object) -> pd.DataFrame:
+        """The same for errors.parquet: sums of absolute errors by day, in kWh per interval."""
+        return self._rows("errors.parquet", columns, equal)
+
     @property
     def _has_baselines(self) -> bool:
         """Whether there are baselines; a deployed study has none, as data stay with the clients."""
