@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from plfl import baselines
 from plfl.baselines import BASELINE
 from plfl.results.baseline_claims import LIGHTGBM
 from plfl.results.findings import MODEL
@@ -74,12 +73,11 @@ def choices(tables: Tables) -> Iterator[Choice]:
     except NotInStudyError:
         return
     alone = [s for s in study.grid.sharing if study.combinations.shares_nothing(s)]
-    own = [name for name in LIGHTGBM if not baselines.find(name).pooled]
     for found in scores(tables, MODEL, baselines=True).values():
         kinds = {
             FEDERATION: found.where(sharing=shared),
             ALONE: found.where(sharing=alone),
-            BOOSTING: found.where(sharing=BASELINE, method=own),
+            BOOSTING: found.where(sharing=BASELINE, method=LIGHTGBM),
         }
         best = {kind: found.best(among) for kind, among in kinds.items()}
         numbers = {kind: k for kind, k in best.items() if k is not None}

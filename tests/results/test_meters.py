@@ -1,0 +1,103 @@
+"""Gains of clients, rebuilt from errors by day, beside scipy's paired t interval."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from plfl.baselines import BASELINE, catalogue
+from plfl.report.answer import answer
+from plfl.results.findings import findings
+from plfl.results.meters import ALONE, BOOSTING, FEDERATION, MONTH, choices, meters
+from plfl.results.tables import Tables
+from tests.helpers import constructed
+
+WEEKS, PER_DAY, SCALE = 6, 96, 2.0
+WINS = {"P1": 0.5, "P2": 0.3, "P3": 0.6}
+LOSES = {"P1": 0.9, "P2": 0.8, "P3": 0.2}
+
+
+def study(folder: Path, levels: dict[str, float], weeks: int = WEEKS, clients: int = 4) -> Tables:
+    """Results of which every error of a day is `levels` times a factor of its client and week."""
+    data = {"states": ["CA"], "clients": clients}
+    tables = constructed.write(
+        folder,
+        lambda cell, *_: levels[cell["sharing"]],
+        data=data,
+        grid={"client_opt": ["adam"]},
+        baseline=lambda name: 0.4 if name == "lightgbm_lags" else 2.0,
+    )
+    random = np.random.default_rng(0)
+    days = pd.date_range("2018-11-01", periods=7 * weeks)
+    parts = []
+
+    def add(level: float, **labels: Any) -> None:
+        for i in range(clients):
+            factor = np.repeat(1 + 0.01 * i + 0.1 * random.normal(size=weeks), 7)
+            parts.append(
+                pd.DataFrame(
+                    labels
+                    | {"client": f"client{i}", "day": days, "forecasts": PER_DAY}
+                    | {
+                        "error": level * factor * SCALE * PER_DAY,
+                        "scale": SCALE * (i < clients - 1),
+                    }
+                )
+            )
+
+    for cell in tables.study.cells:
+        labels = {key: getattr(cell, key) for key in ("sharing", "method", "client_opt")}
+        labels |= {"state": "CA", "server_opt": cell.server_opt, "seed": cell.seed}
+        add(levels[cell.sharing], model="local", **labels)
+    for name in catalogue(context=False):
+        labels = {"state": "CA", "sharing": BASELINE, "method": name, "model": BASELINE}
+        add(0.4 if name == "lightgbm_lags" else 2.0, client_opt="none", server_opt="none", **labels)
+    pd.concat(parts).to_parquet(folder / "errors.parquet")
+    return tables
+
+
+def weekly(tables: Tables, client: str, **labels: str) -> Any:
+    table = tables.errors(["client", "day", "error", "forecasts"], client=client, **labels)
+    by_day = table.groupby("day")[["error", "forecasts"]].sum()
+    by_week = by_day.groupby(np.arange(len(by_day)) // 7).sum()
+    return by_week["error"] / by_week["forecasts"] / SCALE
+
+
+def test_gains_and_their_intervals(tmp_path: Path) -> None:
+    tables = study(tmp_path, WINS)
+    (choice,) = choices(tables)
+    assert choice.names[FEDERATION][0] == "P2"
+    assert choice.names[ALONE][0] == "P3"
+    assert choice.names[BOOSTING][1] == "lightgbm_lags"
+    assert choice.rival == BOOSTING
+    found = meters(tables, choice)
+    assert [one.client for one in found] == ["client0", "client1", "client2"]  # the last: no scale
+    for one in found:
+        rival = weekly(tables, one.client, sharing=BASELINE, method="lightgbm_lags")
+        ours = weekly(tables, one.client, sharing="P2", model="local")
+        assert one.mase[FEDERATION] == pytest.approx(ours.mean())
+        assert one.gain == pytest.approx(rival.mean() - ours.mean())
+        interval = stats.ttest_rel(rival, ours).confidence_interval(0.95)
+        assert (one.low, one.high) == pytest.approx((interval.low, interval.high))
+        assert one.share == pytest.approx(one.gain / one.mase[BOOSTING])
+        assert one.energy == pytest.approx(one.gain * SCALE * PER_DAY * MONTH)
+
+
+def test_a_short_test_set_gives_no_interval(tmp_path: Path) -> None:
+    tables = study(tmp_path, WINS, weeks=3)
+    (choice,) = choices(tables)
+    assert all(np.isnan(one.low) and one.answer == 0 for one in meters(tables, choice))
+
+
+@pytest.mark.parametrize(("levels", "short", "sign"), [(WINS, "Yes.", 1), (LOSES, "No.", -1)])
+def test_the_answer(levels: dict[str, float], short: str, sign: int, tmp_path: Path) -> None:
+    tables = study(tmp_path, levels, clients=12)
+    told = answer(tables, findings(tables))
+    assert told is not None
+    assert told.short == short
+    (rows,) = told.states.values()
+    assert [float(row.gain.split()[0]) * sign > 0 for row in rows] == [True] * 11
+    assert [kind for kind, *_ in rows[0].dots] == [BOOSTING, ALONE, FEDERATION]
