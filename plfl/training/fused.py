@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from ctypes import POINTER, Structure, byref, c_double, c_int32, c_int64, c_void_p
+from ctypes import Structure, addressof, byref, c_int32
 from functools import cache
 
 import torch
@@ -27,6 +27,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.tasks.losses import Pinball
 from plfl.training.native.compile import CompileError, build_kernel, load_kernel, supported
+from plfl.training.native.structures import Mirrored, structure
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask
 
@@ -86,7 +87,7 @@ class Fused:
         self._kernel = load_kernel(instructions)
         # The last parameter is the bias of the outputs.
         (outputs,) = network.layout.shapes[network.layout.names[-1]]
-        self._network = _Network.of(form, dataset.shape._replace(outputs=outputs), network.dropout)
+        self._network = _network_of(form, dataset.shape._replace(outputs=outputs), network.dropout)
         self._parameters = network.layout.width
         if self._kernel.plfl_parameters(byref(self._network)) != self._parameters:
             raise ValueError(
@@ -119,12 +120,13 @@ class Fused:
         contiguous = {name: self._numbers(x, (S, self._parameters)) for name, x in trained.items()}
         losses = torch.empty(S, dtype=torch.float64)
         arrays = contiguous | self._terms(task) | {"taken": taken, "losses": losses}
+        rules = (_Rule * S)(*[rule] * S)
         job = _Training(
             rows=S,
             steps=K,
             batch=B,
             threads=self.threads,
-            rules=(_Rule * S)(*[rule] * S),
+            rules=addressof(rules),
             **self._settings(task),
             **{name: x.data_ptr() for name, x in arrays.items()},
         )
@@ -294,25 +296,35 @@ def _taken(task: LocalTask) -> Tensor | None:
     return torch.stack([parts[0][:, 0], parts[-1][:, 0]], 1)
 
 
-def _rule(optimiser: ClientOpt) -> _Rule | None:
-    """What the kernel calls an optimiser: one that it knows, or that inherits the step of one."""
-    step, lr, a = type(optimiser).step, optimiser.lr, optimiser.proximal
-    rule = None
+def _rule(optimiser: ClientOpt) -> Mirrored | None:
+    """An optimiser in the terms of the kernel: one that it knows, or that inherits the step of one.
+
+    The kinds are those of `Kind` in optimisers.h.
+    """
+    step, own = type(optimiser).step, {}
     match optimiser:
         case Sgd() if step is Sgd.step:
-            rule = _Rule(0, 0, lr, proximal=a)
-        case SgdMomentum(momentum=momentum, dampening=dampening) if step is SgdMomentum.step:
-            rule = _Rule(1, optimiser.nesterov, lr, momentum, dampening, proximal=a)
-        case AdamAMS(beta1=beta1, beta2=beta2, eps=eps) if step is AdamAMS.step:
-            variant = ("paper", "torch", "reddi").index(optimiser.variant)
-            rule = _Rule(3, variant, lr, beta1, beta2, eps, a)
-        case AdamW(beta1=beta1, beta2=beta2, eps=eps) if step is AdamW.step:
-            rule = _Rule(4, 0, lr, beta1, beta2, eps, a, optimiser.weight_decay)
-        case Adam(beta1=beta1, beta2=beta2, eps=eps) if step is Adam.step:
-            rule = _Rule(2, 0, lr, beta1, beta2, eps, a)
-    if rule is not None:
-        rule.coupled_decay = optimiser.coupled_decay
-    return rule
+            kind = 0
+        case SgdMomentum() if step is SgdMomentum.step:
+            kind, own = 1, {"beta1": optimiser.momentum, "beta2": optimiser.dampening}
+            own["variant"] = int(optimiser.nesterov)
+        case Adam() if step is Adam.step:
+            kind = 2
+        case AdamAMS() if step is AdamAMS.step:
+            kind, own = 3, {"variant": ("paper", "torch", "reddi").index(optimiser.variant)}
+        case AdamW() if step is AdamW.step:
+            kind, own = 4, {"weight_decay": optimiser.weight_decay}
+        case _:
+            return None
+    if isinstance(optimiser, Adam):
+        own |= {"beta1": optimiser.beta1, "beta2": optimiser.beta2, "eps": optimiser.eps}
+    return _Rule(
+        kind=kind,
+        lr=optimiser.lr,
+        proximal=optimiser.proximal,
+        coupled_decay=optimiser.coupled_decay,
+        **own,
+    )
 
 
 _KERNEL_STATE = {"m": "m", "b": "m", "v": "v", "vmax": "vmax"}
@@ -328,80 +340,28 @@ def _leave_to_stacked(what: str) -> None:
     log.warning("the fused engine leaves %s to the stacked engine", what)
 
 
-class _Network(Structure):
-    """PlflNetwork of the kernel, as the structures below are their namesakes there."""
+_Network, _Windows, _Rule, _Training, _Prediction = map(
+    structure, ("PlflNetwork", "PlflWindows", "PlflRule", "PlflTraining", "PlflPrediction")
+)
 
-    _fields_ = (
-        *((name, c_int32) for name in ("features", "look_back", "context", "hidden", "layers")),
-        ("widths", POINTER(c_int32)),
-        ("activation", c_int32),
-        ("absolute", c_int32),
-        ("outputs", c_int32),
-        ("dropout", c_double),
+
+def _network_of(form: KernelForm, shape: WindowShape, dropout: Dropout | None) -> Structure:
+    """The model; its layers' widths live as long as it does."""
+    widths = (c_int32 * len(form.widths))(*form.widths)
+    network = _Network(
+        features=shape.inputs,
+        look_back=shape.look_back,
+        context=shape.context,
+        hidden=form.hidden,
+        layers=len(form.widths),
+        widths=addressof(widths),
+        activation=_ACTIVATIONS.index(form.activation),
+        absolute=form.absolute,
+        outputs=shape.outputs,
+        dropout=0.0 if dropout is None else dropout.rate,
     )
-
-    @classmethod
-    def of(cls, form: KernelForm, shape: WindowShape, dropout: Dropout | None) -> _Network:
-        widths = (c_int32 * len(form.widths))(*form.widths)
-        sizes = (shape.inputs, shape.look_back, shape.context, form.hidden, len(form.widths))
-        activation = _ACTIVATIONS.index(form.activation)
-        rate = 0.0 if dropout is None else dropout.rate
-        return cls(*sizes, widths, activation, form.absolute, shape.outputs, rate)
-
-
-class _Windows(Structure):
-    _fields_ = (
-        *((name, c_void_p) for name in ("features", "context", "targets")),
-        *((name, c_int32) for name in ("horizons", "relative")),
-    )
-
-
-class _Rule(Structure):
-    _fields_ = (
-        ("kind", c_int32),
-        ("variant", c_int32),
-        *((name, c_double) for name in ("lr", "beta1", "beta2", "eps")),
-        ("proximal", c_double),
-        ("weight_decay", c_double),
-        ("coupled_decay", c_double),
-    )
-
-
-class _Training(Structure):
-    _fields_ = (
-        *((name, c_int64) for name in ("rows", "steps", "batch", "threads")),
-        *((name, c_void_p) for name in ("theta", "starts")),
-        ("rules", POINTER(_Rule)),
-        *((name, c_void_p) for name in ("taken", "shared", "m", "v", "vmax", "losses")),
-        ("loss", c_int64),
-        ("levels", c_void_p),
-        ("quantiles", c_int64),
-        *((name, c_double) for name in ("loss_scale", "a", "beta")),
-        *((name, c_void_p) for name in ("pull", "constant", "step_offset", "targets")),
-        *((name, c_void_p) for name in ("row_steps", "gradients", "frozen")),
-        *((name, c_void_p) for name in ("momentum", "square", "scale")),
-        ("previous", c_void_p),
-        *((name, c_double) for name in ("contrast", "temperature")),
-        ("features", c_int64),
-        ("clip", c_double),
-        *((name, c_void_p) for name in ("rates", "average", "averaged")),
-        ("limit", c_double),
-        ("ahead", c_void_p),
-        ("ahead_rate", c_double),
-        *((name, c_void_p) for name in ("mixed", "mixed_m", "mixed_v", "mixed_vmax", "shares")),
-        ("learned", c_int64),
-        ("share_rate", c_double),
-        *((name, c_void_p) for name in ("keys", "ahead_keys", "anchor")),
-        ("every", c_int64),
-        ("anchor_rate", c_double),
-    )
-
-
-class _Prediction(Structure):
-    _fields_ = (
-        *((name, c_int64) for name in ("rows", "threads")),
-        *((name, c_void_p) for name in ("theta", "offsets", "starts", "forecasts")),
-    )
+    network.owned = widths
+    return network
 
 
 def main() -> None:

@@ -120,78 +120,107 @@ class Trainer {
   }
 
   void train(std::int64_t row) {
-    const PlflRule& rule = job_.rules[row];
-    layout_.read(job_.theta, row, y_.get());
-    moments_.read(layout_, row, job_.m, job_.v, job_.vmax);
-    if (job_.constant) layout_.read(job_.constant, row, constant_.get());
-    if (job_.step_offset) layout_.read(job_.step_offset, row, step_offset_.get());
-    if (job_.gradients) layout_.read(job_.gradients, row, gradients_.get());
-    if (job_.momentum) read_recursion(row);
-    if (job_.average) layout_.read(job_.average, row, average_.get());
-    if (job_.mixed) {
-      layout_.read(job_.mixed, row, mixed_.get());
-      mixed_moments_.read(layout_, row, job_.mixed_m, job_.mixed_v, job_.mixed_vmax);
-    }
-    if (contrasts()) {
-      std::memcpy(near_.get(), y_.get(), layout_.size * sizeof(float));
-      layout_.read(job_.previous, row, far_.get());
-    }
-    // The optimiser's own pull acts on shared parameters.
-    pulls_[0] = {float(rule.proximal), shared_.data()};
-    const bool pulled = rule.proximal != 0 || job_.pull;
-    if (job_.anchor) {
-      layout_.read(job_.anchor, row, anchor_.get());
-    } else if (pulled) {
-      std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
-    }
-    const bool constant =
-        job_.constant && (!pulled || job_.anchor || !move_anchor(rule.proximal != 0));
-    const std::int64_t* taken = job_.taken + 2 * row;
-    const bool each = taken[0] != taken[1] || rule.coupled_decay != 0;
-    const bool other = dense_ || job_.step_offset || job_.gradients || job_.frozen || each;
-    next_ = apply_of(rule, each * kOther);
-    apply_ = apply_of(rule, pulled * kPulled | constant * kConstant | other * kOther |
-                                (job_.momentum != nullptr) * kRecursion);
+    read_row(row);
+    choose_apply(row);
     const std::int64_t steps = job_.row_steps ? job_.row_steps[row] : job_.steps;
     double loss = 0.0;
-    for (std::int64_t k = 0; k < steps; ++k) {
-      const bool last = k + 1 == steps;
-      const std::int64_t since = job_.anchor ? k % job_.every : k;
-      optimiser_ = at_step(paced(rule, k), taken[0] + since + 1, taken[1] + since + 1, last);
-      if (job_.momentum)
-        pass(previous_.get(), recall, starts_of(job_.starts, row, k), key_of(job_.keys, row, k),
-             row, k, true);
-      if (job_.mixed) {
-        loss += step_of_mixed(row, k,
-                              at_step(paced(rule, k), taken[0] + k + 1, taken[1] + k + 1, last));
-      }
-      if (job_.ahead)
-        loss += pass(y_.get(), look, starts_of(job_.ahead, row, k), key_of(job_.ahead_keys, row, k),
-                     row, -1, last);
-      const float* point = job_.ahead ? point_.get() : y_.get();
-      loss += pass(point, apply_, starts_of(job_.starts, row, k), key_of(job_.keys, row, k), row, k,
-                   last);
-      if (job_.anchor && since + 1 == job_.every) advance_anchor();
-      if (job_.average) advance_average(job_.averaged[row] + double(k + 1));
-    }
+    for (std::int64_t k = 0; k < steps; ++k) loss += step(row, k, k + 1 == steps);
     job_.losses[row] = loss / double(steps * (1 + bool(job_.ahead) + bool(job_.mixed)));
-    layout_.write(y_.get(), row, job_.theta);
-    moments_.write(layout_, row, job_.m, job_.v, job_.vmax);
-    if (job_.anchor) layout_.write(anchor_.get(), row, job_.anchor);
-    if (job_.mixed) {
-      layout_.write(mixed_.get(), row, job_.mixed);
-      mixed_moments_.write(layout_, row, job_.mixed_m, job_.mixed_v, job_.mixed_vmax);
-    }
-    if (job_.gradients) layout_.write(gradients_.get(), row, job_.gradients);
-    if (job_.average) layout_.write(average_.get(), row, job_.average);
-    if (!job_.momentum) return;
-    layout_.write(momentum_.get(), row, job_.momentum);
-    layout_.write(square_.get(), row, job_.square);
+    write_row(row);
   }
 
  private:
   bool contrasts() const { return job_.previous != nullptr; }
   bool clips() const { return job_.clip > 0; }
+
+  // The model, its moments, and its part of every term that there is.
+  void read_row(std::int64_t row) {
+    read(job_.theta, row, y_);
+    moments_.read(layout_, row, job_.m, job_.v, job_.vmax);
+    read(job_.constant, row, constant_);
+    read(job_.step_offset, row, step_offset_);
+    read(job_.gradients, row, gradients_);
+    read(job_.average, row, average_);
+    if (job_.momentum) read_recursion(row);
+    if (job_.mixed) {
+      read(job_.mixed, row, mixed_);
+      mixed_moments_.read(layout_, row, job_.mixed_m, job_.mixed_v, job_.mixed_vmax);
+    }
+    if (contrasts()) {
+      copy(y_, near_);
+      read(job_.previous, row, far_);
+    }
+  }
+
+  // What `read_row` read, as far as training changed it.
+  void write_row(std::int64_t row) const {
+    write(y_, row, job_.theta);
+    moments_.write(layout_, row, job_.m, job_.v, job_.vmax);
+    write(gradients_, row, job_.gradients);
+    write(average_, row, job_.average);
+    write(anchor_, row, job_.anchor);
+    write(momentum_, row, job_.momentum);
+    write(square_, row, job_.square);
+    if (job_.mixed) {
+      write(mixed_, row, job_.mixed);
+      mixed_moments_.write(layout_, row, job_.mixed_m, job_.mixed_v, job_.mixed_vmax);
+    }
+  }
+
+  // Null rows: there is no such term.
+  void read(const float* rows, std::int64_t row, const Floats& into) const {
+    if (rows) layout_.read(rows, row, into.get());
+  }
+
+  void write(const Floats& from, std::int64_t row, float* rows) const {
+    if (rows) layout_.write(from.get(), row, rows);
+  }
+
+  void copy(const Floats& from, const Floats& to) const {
+    std::memcpy(to.get(), from.get(), layout_.size * sizeof(float));
+  }
+
+  // Choose the functions that step along a gradient, by the terms that the row has. This also
+  // places the anchor, into which a constant may go.
+  void choose_apply(std::int64_t row) {
+    const PlflRule& rule = job_.rules[row];
+    const bool proximal = rule.proximal != 0, pulled = proximal || job_.pull;
+    // The optimiser's own pull acts on shared parameters.
+    pulls_[0] = {float(rule.proximal), shared_.data()};
+    if (job_.anchor)
+      read(job_.anchor, row, anchor_);
+    else if (pulled)
+      copy(y_, anchor_);
+    const bool constant = job_.constant && (!pulled || job_.anchor || !move_anchor(proximal));
+    const bool each = behind(row, kShared) != behind(row, kPersonal) || rule.coupled_decay != 0;
+    const bool other = dense_ || job_.step_offset || job_.gradients || job_.frozen || each;
+    next_ = apply_of(rule, each * kOther);
+    apply_ = apply_of(rule, pulled * kPulled | constant * kConstant | other * kOther |
+                                (job_.momentum != nullptr) * kRecursion);
+  }
+
+  // Take step k, counted from 0; the sum of the losses of its minibatches. `last`: it is the row's
+  // last step.
+  double step(std::int64_t row, std::int64_t k, bool last) {
+    const std::int64_t since = job_.anchor ? k % job_.every : k;
+    const std::int64_t* starts = starts_of(job_.starts, row, k);
+    const std::uint64_t* key = key_of(job_.keys, row, k);
+    double loss = 0.0;
+    optimiser_ = at_step(row, k, since, last);
+    if (job_.momentum) pass(previous_.get(), recall, starts, key, row, k, true);
+    if (job_.mixed) loss += step_of_mixed(row, k, at_step(row, k, k, last));
+    if (job_.ahead)
+      loss += pass(y_.get(), look, starts_of(job_.ahead, row, k), key_of(job_.ahead_keys, row, k),
+                   row, -1, last);
+    loss += pass(job_.ahead ? point_.get() : y_.get(), apply_, starts, key, row, k, last);
+    if (job_.anchor && since + 1 == job_.every) advance_anchor();
+    if (job_.average) advance_average(job_.averaged[row] + double(k + 1));
+    return loss;
+  }
+
+  // Steps that a part of the row's moments has behind it from earlier rounds.
+  enum Part { kShared = 0, kPersonal = 1 };
+  std::int64_t behind(std::int64_t row, Part part) const { return job_.taken[2 * row + part]; }
 
   // A pull of few different strengths is kept as masks, which take a 32nd of the memory: another
   // array would not fit into the cache any more.
@@ -224,7 +253,7 @@ class Trainer {
       const VI pulled = strength != 0.0f;
       for (int i = 0; i < W; ++i) {
         if (pulled[i] || constant[i] == 0.0f) continue;
-        std::memcpy(anchor_.get(), y_.get(), layout_.size * sizeof(float));
+        copy(y_, anchor_);
         return false;
       }
       store(anchor_.get() + k, pulled ? anchor - constant / strength : anchor);
@@ -241,12 +270,6 @@ class Trainer {
       const V ahead = y + load(scale_.get() + k) * load(momentum_.get() + k);
       store(previous_.get() + k, lanes_of(shared_.data(), k) ? ahead : y);
     }
-  }
-
-  // The rule at local step k, counted from 0.
-  PlflRule paced(PlflRule rule, std::int64_t k) const {
-    if (job_.rates) rule.lr *= job_.rates[k];
-    return rule;
   }
 
   // Take the model after the average's step `t` into it.
@@ -267,8 +290,13 @@ class Trainer {
     moments_.clear(layout_);
   }
 
-  Optimiser at_step(const PlflRule& rule, std::int64_t shared, std::int64_t personal,
-                    bool last) const {
+  // The optimiser at local step k, the one with the number `since` after a fresh start of the
+  // moments; both are counted from 0.
+  Optimiser at_step(std::int64_t row, std::int64_t k, std::int64_t since, bool last) const {
+    PlflRule rule = job_.rules[row];
+    if (job_.rates) rule.lr *= job_.rates[k];
+    const std::int64_t shared = behind(row, kShared) + since + 1;
+    const std::int64_t personal = behind(row, kPersonal) + since + 1;
     Optimiser o{};
     o.y = y_.get();
     o.m = moments_.m.get();
@@ -359,9 +387,9 @@ class Trainer {
     return loss;
   }
 
-  // Hand the gradient of a minibatch at `model` to `apply`; returns the loss there. The `key`, if
-  // any, says which units are dropped. It is minibatch k of the row, which may have targets of its
-  // own, or another one (k < 0).
+  // Call `apply` with the gradient of a minibatch at `model`, tile by tile; returns the loss there.
+  // The `key`, if any, says which units are dropped. It is minibatch k of the row, which may have
+  // targets of its own, or another one (k < 0).
   float pass(const float* model, Apply apply, const std::int64_t* starts, const std::uint64_t* key,
              std::int64_t row, std::int64_t k, bool last) {
     const std::int64_t batch = job_.batch, at = (row * job_.steps + k) * batch;
@@ -378,7 +406,7 @@ class Trainer {
       sum += group.compare(loss_, windows_, starts + first, targets, count, scale);
       if (term) contrast += term->term(group, count, 1.0f / float(batch));
     });
-    const auto step = [&](std::ptrdiff_t at, const float* gradient, int count) {
+    const auto use = [&](std::ptrdiff_t at, const float* gradient, int count) {
       apply(optimiser_, at, gradient, count);
     };
     upcoming_ = starts + batch;
@@ -387,22 +415,22 @@ class Trainer {
       const bool contrasted = contrasts() && j == job_.features;
       for (std::size_t g = 0; g < groups_.size(); ++g)
         groups_[g].mlp_backward(model, j, contrasted ? terms_[g].gradient() : nullptr);
-      if (!clips()) gradient_of_mlp(j, step);
+      if (!clips()) gradient_of_mlp(j, use);
     }
     if (layout_.recurrent()) {
       for (Group& group : groups_) group.lstm_backward(model);
-      if (!clips()) gradient_of_lstm(step);
+      if (!clips()) gradient_of_lstm(use);
     }
-    if (clips()) clipped(step);
+    if (clips()) clipped(use);
     float loss = sum * scale;
     if (contrasts()) loss += contrast;
     return loss;
   }
 
-  // Hand the whole gradient to `hand`, at most as long as it may be. It is formed twice, because
-  // it never exists as a whole.
-  template <class Hand>
-  void clipped(Hand hand) {
+  // Call `use` with the tiles of the gradient, shortened to the largest norm that it may have. The
+  // gradient is formed twice, because it never exists as a whole.
+  template <class Use>
+  void clipped(Use use) {
     V squares{};
     in_all([&](std::ptrdiff_t at, float* gradient, int count) {
       for (int i = 0; i < count; i += W) {
@@ -417,7 +445,7 @@ class Trainer {
       for (int i = 0; i < count; i += W) {
         store(gradient + i, trained(shorter * load(gradient + i), at + i));
       }
-      hand(at, gradient, count);
+      use(at, gradient, count);
     });
   }
 
@@ -427,11 +455,11 @@ class Trainer {
     return lanes_of(frozen_.data(), k) ? V{} : gradient;
   }
 
-  // Hand the tiles of the gradients of all matrices to `hand`.
-  template <class Hand>
-  void in_all(Hand hand) {
-    for (int j = layout_.hidden_layers(); j >= 0; --j) gradient_of_mlp(j, hand);
-    if (layout_.recurrent()) gradient_of_lstm(hand);
+  // Call `use` with the tiles of the gradients of all matrices.
+  template <class Use>
+  void in_all(Use use) {
+    for (int j = layout_.hidden_layers(); j >= 0; --j) gradient_of_mlp(j, use);
+    if (layout_.recurrent()) gradient_of_lstm(use);
   }
 
   // Call body(group, first sample, samples) for every group of a batch.
@@ -444,28 +472,28 @@ class Trainer {
     }
   }
 
-  template <class Hand>
-  void gradient_of_mlp(int j, Hand hand) {
+  template <class Use>
+  void gradient_of_mlp(int j, Use use) {
     const Matrix& matrix = layout_.mlp[j];
     const Samples samples{int(groups_.size()), 1, at_.size, 0, 0};
     form_gradient(matrix, samples, memory_.get() + at_.mlp.dx[j + 1], memory_.get() + at_.mlp.xt[j],
-                  layout_.has_slopes(j) ? j : -1, hand);
+                  layout_.has_slopes(j) ? j : -1, use);
   }
 
-  template <class Hand>
-  void gradient_of_lstm(Hand hand) {
+  template <class Use>
+  void gradient_of_lstm(Use use) {
     const std::ptrdiff_t left = std::ptrdiff_t(layout_.lstm_inputs()) * kLanes;
     const std::ptrdiff_t right = std::ptrdiff_t(at_.lstm.gate_rows) * kLanes;
     const Samples samples{int(groups_.size()), layout_.steps, at_.size, left, right};
     form_gradient(layout_.lstm, samples, memory_.get() + at_.lstm.inputs,
-                  memory_.get() + at_.lstm.gates, -1, hand);
+                  memory_.get() + at_.lstm.gates, -1, use);
   }
 
-  // The gradient Σ left·rightᵀ of a matrix, tile by tile: each goes to hand(place, tile, count) at
+  // The gradient Σ left·rightᵀ of a matrix, tile by tile: each goes to use(place, tile, count) at
   // once.
-  template <class Hand>
+  template <class Use>
   void form_gradient(const Matrix& matrix, const Samples& samples, const float* left,
-                     const float* right, int slope_layer, Hand hand) {
+                     const float* right, int slope_layer, Use use) {
     alignas(kAlignment) float tile[kGradientPanels * kGradientRows * kPanel];
     in_pieces(matrix.panels(), kGradientPanels, [&](int panel, int panels) {
       in_pieces(matrix.rows, kGradientRows, [&](int row, int rows) {
@@ -477,7 +505,7 @@ class Trainer {
           float* gradient = tile + p * rows * kPanel;
           if (slope_layer >= 0 && panel + p == (matrix.columns - 1) / kPanel)
             add_slopes(slope_layer, row, rows, gradient + (matrix.columns - 1) % kPanel);
-          hand(matrix.panel(panel + p) + row * kPanel, gradient, rows * kPanel);
+          use(matrix.panel(panel + p) + row * kPanel, gradient, rows * kPanel);
         }
       });
     });
