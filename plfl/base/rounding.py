@@ -24,6 +24,7 @@ def drawn_of(clients: int, share: float) -> int:
 
 
 def whole(value: float) -> float:
-    """`value`, or the whole number that it misses by round-off alone (1e-9 of it)."""
+    """The nearest whole number if `value` differs from it by round-off only (a part in 10⁹), else
+    `value`."""
     nearest = float(round(value))
     return nearest if math.isclose(value, nearest, rel_tol=1e-9, abs_tol=1e-9) else value

@@ -44,20 +44,21 @@ def train(
 
     Cells with the same settings are trained once: if nothing is shared (P3) the ServerOpt has no
     effect, and all its cells report the same training. If hyperparameters are tuned, every
-    candidate is trained for every seed among `cells`; each scored model, local and global, reports
-    the candidate of least validation MASE at the last round, mean over the seeds.
+    candidate is trained for every seed among `cells`. One is then chosen for the local and one for
+    the global models: that with the least validation MASE at the last round, as a mean over the
+    seeds.
 
     Args:
         study: the study.
         cells: some of its cells.
         dataset: the examples of their state.
         progress: called with the number of every finished round.
-        checkpoint: where an interrupted training goes on; it gives the same bits.
+        checkpoint: the file from which an interrupted training continues, to the same bits.
 
     Returns:
-        Records and forecasts of each cell. Of each sharing scheme, the combination with the least
-        validation MASE of the local models at the last round, mean over its seeds, has its models,
-        too; cells that repeat the same training have none.
+        Records and forecasts of each cell. The best combination of each sharing scheme also has its
+        trained models: that with the least validation MASE of the local models at the last round,
+        as a mean over its seeds. Cells that repeat a training have no models.
     """
     torch.set_num_threads(study.compute.threads)
     trainer = Trainer.of(study, dataset)

@@ -118,7 +118,8 @@ class Federation:
 
     @cached_property
     def columns(self) -> slice | Tensor:
-        """Columns of the parameters that cross; a slice, which copies nothing, if adjacent."""
+        """Columns of the parameters that cross the channel: a slice if they are adjacent, because
+        that copies nothing."""
         numbers = self.shared.nonzero()[:, 0]
         if not len(numbers):
             return slice(0)
@@ -147,10 +148,10 @@ class Federation:
         return weights / weights.sum()
 
     def weights_of_all(self) -> Tensor:
-        """Weights (N,) of all clients in a mean over them, before it is divided by their sum.
+        """Weights (N,) of all clients in a mean over them; they need not sum to one.
 
-        A deployed server does not know the windows of a client that has never joined; it counts as
-        much as the average of those that have.
+        A deployed server does not know how many windows a client has that has never joined. Such a
+        client gets the mean weight of the others.
         """
         windows = self.client_data.windows
         if self.settings.weighting != "samples":
@@ -174,7 +175,7 @@ class Federation:
         return rows
 
     def charge(self, clients: Tensor, work: Tensor | float) -> None:
-        """Let `clients` (n,) spend time on `work` (n,), in local steps, outside of their steps."""
+        """Let the clock charge `clients` (n,) for further `work` (n,), in local steps."""
         steps = np.broadcast_to(torch.as_tensor(work).cpu().double().numpy(), len(clients))
         self.clock.work(clients.cpu().numpy(), steps)
 
@@ -219,8 +220,8 @@ class Federation:
     def global_models(self) -> Tensor:
         """The models [x; p_i] (N, P) that the clients would have if the server sent its own now.
 
-        With `federation.server_ema`, x is the average over the rounds. Without personal parameters
-        and with one x for all clients, all rows are one in memory: do not modify them.
+        With `federation.server_ema`, x is the average over the rounds. Do not modify the rows: if
+        all parameters are shared, they may be one row in memory.
         """
         if not self.channel.shared:
             return self.local.clone()

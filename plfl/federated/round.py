@@ -26,7 +26,7 @@ class Round:
     losses: NDArray[np.float64]
     """Their mean minibatch losses (n,)."""
     steps: NDArray[np.float64]
-    """Their local steps (n,); a fraction of them if a client dropped out."""
+    """Their local steps (n,); of a client that dropped out, the fraction that it took."""
     traffic: Traffic
     """The bytes exchanged."""
     times: Times
@@ -40,9 +40,10 @@ def run(
     report: Callable[[list[Round]], None],
     train: Callable[[Iterable[Cohort], Engine], Iterable[Cohort]] = train_cohorts,
 ) -> None:
-    """Run `rounds` of `federations` side by side; `report` gets each finished one of them all.
+    """Run `rounds` of `federations` side by side.
 
-    `train` returns the cohorts that it has trained. A deployed server lets remote clients do so.
+    `report` is called after every round, with that round of each federation. `train` returns the
+    cohorts that it has trained. A deployed server lets remote clients do so.
     """
     stacks = _stacks(federations)
     for t in rounds:
@@ -87,7 +88,7 @@ class _Begun:
         return torch.from_numpy(self.f.clock.progress(self.t) == 1).to(self.f.local.device)
 
     def close(self, cohort: Cohort) -> None:
-        """Hand in what a cohort has done, when all of it have trained."""
+        """End the work of a cohort, all of whose clients have trained."""
         cohort.close()
         clients = cohort.clients.cpu()
         self._losses[clients] = cohort.losses.cpu()
