@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -11,7 +10,6 @@ from plfl.base.errors import ConfigError
 from plfl.config.sections import Federation as Settings
 from plfl.config.study import Study
 from plfl.experiments.train import train
-from plfl.experiments.trainer import Trainer
 from plfl.federated.federation import Federation
 from plfl.methods.fedadc import FedADC
 from plfl.optimizers.client.sgd import Sgd
@@ -64,19 +62,6 @@ def test_every_client_takes_the_steps_of_its_own_size(engine: str) -> None:
         )
 
 
-def test_a_round_continues_the_passes_of_the_one_before() -> None:
-    of = study(data=UNEQUAL, federation={**EPOCHS, "local_epochs": 1, "batches": "epoch"})
-    seen: list[np.ndarray[Any, Any]] = []
-
-    data = Trainer.of(of, images(of)).client_data(0)
-    for t in (1, 2):
-        for i, steps in enumerate(data.steps(torch.arange(10)).tolist()):
-            drawn = data.minibatches(torch.tensor([i]), t, steps).flatten()
-            assert len(drawn.unique()) == 3 * steps  # a whole pass
-            seen.append(drawn.numpy())
-    assert any(not np.array_equal(a, b) for a, b in zip(seen[:10], seen[10:], strict=True))
-
-
 def test_momentum_moves_every_client_as_far_in_all() -> None:
     """FedADC's m̄ is β m / H_i, so H_i steps along it lead to the same place."""
     method, found = FedADC(beta_l=0.8, beta_g=0.8), []
@@ -95,17 +80,6 @@ def test_momentum_moves_every_client_as_far_in_all() -> None:
     ((steps, moved),) = found
     assert steps == [4, 10]
     assert moved == pytest.approx([-0.1 * 0.8 * 3.0] * 2)
-
-
-def test_gradients_are_those_of_each_clients_own_minibatches() -> None:
-    of = study(data=UNEQUAL)
-    trainer = Trainer.of(of, images(of))
-    data, clients = trainer.client_data(0), torch.arange(3)
-    rows = trainer.network.initial(0).repeat(3, 1)
-    together = data.gradients(rows, clients, 1, torch.tensor([1, 3, 2]))
-    for i, steps in enumerate((1, 3, 2)):
-        alone = data.gradients(rows[i : i + 1], clients[i : i + 1], 1, steps)
-        assert together[i].numpy() == pytest.approx(alone[0].numpy(), abs=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -64,19 +64,6 @@ def test_epochs_walk_through_shuffled_passes():
     assert not np.array_equal(steps[:5], steps[5:10])
 
 
-@pytest.mark.parametrize("order", ["draw", "epoch"])
-def test_a_client_trains_on_the_same_however_many_steps_others_take(order):
-    study = tiny.study(federation={"batches": order})
-    dataset = tiny.dataset()
-    forecaster = network_of(study, dataset.shape)
-    engine = Stacked(forecaster, dataset, torch.device("cpu"))
-    client_data = ClientData(dataset, engine, study.federation, 10)
-    clients = torch.arange(3)
-    for t in (0, 1, 2, 7):
-        few, many = (client_data.minibatches(clients, t, steps) for steps in (3, 9))
-        assert torch.equal(few, many[:, :3])
-
-
 @given(st.integers(0, 100), st.integers(1, 100), st.floats(0.01, 1), st.permutations("abcdefg"))
 def test_who_takes_part_depends_on_names_alone(seed, t, share, names):
     names = list(names)

@@ -220,28 +220,6 @@ def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
 
 
-def test_a_clipped_gradient_has_this_norm():
-    data = dataset(SMALL)
-    for clip in (1e-3, 1e3):
-        free, clipped = (
-            changed(
-                task(SMALL, Sgd.model_construct(lr=0.0), rows=3, steps=1),
-                clip=limit,
-                gradients=torch.zeros(3, SMALL.layout.width, dtype=torch.float64),
-            )
-            for limit in (None, clip)
-        )
-        for one in (free, clipped):
-            Stacked(SMALL, data, CPU, torch.float64).train(one)
-        norms = free.tracked.gradients.norm(dim=1)
-        assert (norms > 1e-2).all()
-        torch.testing.assert_close(
-            clipped.tracked.gradients.norm(dim=1), norms.clamp(max=clip), rtol=1e-3, atol=0
-        )
-        cosines = torch.cosine_similarity(clipped.tracked.gradients, free.tracked.gradients)
-        torch.testing.assert_close(cosines, torch.ones_like(cosines))
-
-
 def test_reference_says_that_it_cannot_keep_moments():
     kept = changed(task(SMALL, Adam()), behind=torch.ones(5, 1, dtype=torch.float64))
     with pytest.raises(ConfigError, match="'reference' starts every round with fresh moments"):
@@ -301,48 +279,6 @@ def test_forecasts_agree(together):
     assert [len(f) for f in ours] == [len(s) for s in starts]
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "terms",
-    [
-        [],
-        ["storm", "steps"],
-        ["rates", "average", "clip", "steps"],
-        ["lookahead", "mixture", "anchor", "pull", "steps"],
-    ],
-    ids=["plain", "storm", "pace", "points"],
-)
-def test_a_row_trains_to_the_same_bits_in_any_stack(terms):
-    data = dataset(PAPER)
-    fresh = with_terms(task(PAPER, Adam(), rows=15, steps=4, size=16, dtype=torch.float32), terms)
-    whole = copied(fresh, slice(None))
-    Stacked(PAPER, data, CPU).train(whole)
-    for columns in (slice(0, 1), slice(7, 9), slice(3, 14)):
-        fewer = copied(fresh, columns)
-        Stacked(PAPER, data, CPU).train(fewer)
-        assert torch.equal(fewer.rows, whole.rows[columns])
-        if "average" in terms:
-            assert torch.equal(fewer.tracked.average.rows, whole.tracked.average.rows[columns])
-        if "storm" in terms:
-            assert torch.equal(fewer.terms.storm.momentum, whole.terms.storm.momentum[columns])
-            assert torch.equal(fewer.terms.storm.square, whole.terms.storm.square[columns])
-        if "mixture" in terms:
-            assert torch.equal(fewer.terms.anchor.rows, whole.terms.anchor.rows[columns])
-            assert torch.equal(fewer.terms.mixture.rows, whole.terms.mixture.rows[columns])
-            assert torch.equal(fewer.terms.mixture.share, whole.terms.mixture.share[columns])
-
-
-def test_a_diverging_row_leaves_the_others_alone():
-    data = dataset(SMALL)
-    healthy, sick = task(SMALL, Adam()), task(SMALL, Adam())
-    sick.rows[2] = float("nan")
-    engine = Stacked(SMALL, data, CPU, torch.float64)
-    loss = engine.train(sick)
-    engine.train(healthy)
-    assert loss[2].isnan()
-    others = [0, 1, 3, 4]
-    assert torch.equal(sick.rows[others], healthy.rows[others])
 
 
 SHAPE = WindowShape(inputs=3, look_back=5, context=4)
@@ -446,22 +382,6 @@ def test_forecasts_of_other_models_agree(model):
     theirs = Reference(network, data, CPU, torch.float64).predict(rows, starts)
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
-def test_other_models_do_not_depend_on_their_company(model):
-    network, data = model.network(SHAPE), with_context()
-    engine = Stacked(network, data, CPU)
-    fresh = task(network, Adam(), rows=30, size=16, dtype=torch.float32)
-    whole = copied(fresh, slice(None))
-    losses = engine.train(whole)
-    for some in (slice(0, 1), slice(29, 30), slice(7, 9), slice(3, 17)):
-        fewer = copied(fresh, some)
-        assert torch.equal(engine.train(fewer), losses[some])
-        assert torch.equal(fewer.rows, whole.rows[some])
-        starts = [torch.arange(100)] * len(fewer.rows)
-        alone = engine.predict(fewer.rows[:1], starts[:1])[0]
-        assert torch.equal(engine.predict(fewer.rows, starts)[0], alone)
 
 
 def test_a_relative_window_starts_from_its_last_load():

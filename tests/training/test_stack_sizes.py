@@ -81,7 +81,11 @@ def depends_on_company(network: Network) -> bool:
 @pytest.mark.parametrize("model", [*MODELS, Convolutional()], ids=lambda model: model.name)
 def test_no_model_depends_on_its_company(monkeypatch: pytest.MonkeyPatch, model: Model) -> None:
     monkeypatch.setattr(stack_sizes, "SIZES", (2, 8))  # because tracing takes long
-    assert not depends_on_company(model.network(SHAPE))
+    network = model.network(SHAPE)
+    assert not depends_on_company(network)
+    engine, rows = Stacked(network, windows(network), CPU), work(network, 5).rows
+    starts = [torch.arange(100)] * 5
+    assert torch.equal(engine.predict(rows, starts)[0], engine.predict(rows[:1], starts[:1])[0])
 
 
 def test_a_grouped_convolution_trains_row_by_row(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,74 @@
+"""Many rows in one stack: none has an effect on another."""
+
+import pytest
+import torch
+
+from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.sgd import Sgd
+from plfl.training.stacked import Stacked
+from tests.helpers.tasks import changed, copied
+from tests.training.test_engines import CPU, PAPER, SMALL, dataset, task, with_terms
+
+
+def test_a_clipped_gradient_has_this_norm():
+    data = dataset(SMALL)
+    for clip in (1e-3, 1e3):
+        free, clipped = (
+            changed(
+                task(SMALL, Sgd.model_construct(lr=0.0), rows=3, steps=1),
+                clip=limit,
+                gradients=torch.zeros(3, SMALL.layout.width, dtype=torch.float64),
+            )
+            for limit in (None, clip)
+        )
+        for one in (free, clipped):
+            Stacked(SMALL, data, CPU, torch.float64).train(one)
+        norms = free.tracked.gradients.norm(dim=1)
+        assert (norms > 1e-2).all()
+        torch.testing.assert_close(
+            clipped.tracked.gradients.norm(dim=1), norms.clamp(max=clip), rtol=1e-3, atol=0
+        )
+        cosines = torch.cosine_similarity(clipped.tracked.gradients, free.tracked.gradients)
+        torch.testing.assert_close(cosines, torch.ones_like(cosines))
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        [],
+        ["storm", "steps"],
+        ["rates", "average", "clip", "steps"],
+        ["lookahead", "mixture", "anchor", "pull", "steps"],
+    ],
+    ids=["plain", "storm", "pace", "points"],
+)
+def test_a_row_trains_to_the_same_bits_in_any_stack(terms):
+    data = dataset(PAPER)
+    fresh = with_terms(task(PAPER, Adam(), rows=15, steps=4, size=16, dtype=torch.float32), terms)
+    whole = copied(fresh, slice(None))
+    Stacked(PAPER, data, CPU).train(whole)
+    for columns in (slice(0, 1), slice(7, 9), slice(3, 14)):
+        fewer = copied(fresh, columns)
+        Stacked(PAPER, data, CPU).train(fewer)
+        assert torch.equal(fewer.rows, whole.rows[columns])
+        if "average" in terms:
+            assert torch.equal(fewer.tracked.average.rows, whole.tracked.average.rows[columns])
+        if "storm" in terms:
+            assert torch.equal(fewer.terms.storm.momentum, whole.terms.storm.momentum[columns])
+            assert torch.equal(fewer.terms.storm.square, whole.terms.storm.square[columns])
+        if "mixture" in terms:
+            assert torch.equal(fewer.terms.anchor.rows, whole.terms.anchor.rows[columns])
+            assert torch.equal(fewer.terms.mixture.rows, whole.terms.mixture.rows[columns])
+            assert torch.equal(fewer.terms.mixture.share, whole.terms.mixture.share[columns])
+
+
+def test_a_diverging_row_leaves_the_others_alone():
+    data = dataset(SMALL)
+    healthy, sick = task(SMALL, Adam()), task(SMALL, Adam())
+    sick.rows[2] = float("nan")
+    engine = Stacked(SMALL, data, CPU, torch.float64)
+    loss = engine.train(sick)
+    engine.train(healthy)
+    assert loss[2].isnan()
+    others = [0, 1, 3, 4]
+    assert torch.equal(sick.rows[others], healthy.rows[others])
