@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from plfl.base.errors import PlflError
 from plfl.config.study import Cell, Study
 from plfl.report.reporting import Judged, Reporting
 from plfl_images.data import EXAMPLES, skew_of
@@ -16,7 +15,6 @@ if TYPE_CHECKING:  # the workflow names files without reading or drawing any
 
     from plfl.results.collect import JobFiles
     from plfl.results.overview import Variant
-    from plfl.results.scores import Chosen
     from plfl_images.data.dataset import ImageDataset
 
 _CAPTIONS = {
@@ -81,16 +79,11 @@ class Images(Reporting):
             f"{tuned}"
         )
 
-    def judged(self, results: Path, study: Study, chosen: Chosen) -> Judged:
+    def judged(self, results: Path, study: Study) -> Judged:
         from plfl.results.claims import as_json
         from plfl_images.results import label_claims
         from plfl_images.results.variants import trained
 
-        if chosen != "last":
-            raise PlflError(
-                "--round: classifiers are compared at a quarter of the rounds and at the end; "
-                "leave it out"
-            )
         found = label_claims.verdicts(trained(results))
         data = as_json(study, found, about=label_claims.about(study))
         return Judged(label_claims.as_text(study, found), data)

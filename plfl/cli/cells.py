@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> None:
     from plfl.data.checks import counted
     from plfl.experiments.workload import speeds, workload
     from plfl.pipeline.jobs import duration
+    from plfl.results.power import undecidable
     from plfl.training.engines import choose
 
     works = {label: workload(variant) for label, variant in study.variants.items()}
@@ -77,6 +78,8 @@ def run(options: argparse.Namespace) -> None:
         f"{per_second} client-steps/s measured now{f', for {assumed}' if assumed else ''})\n"
         f"next: plfl study {options.config}"
     )
+    if warning := undecidable(study):
+        print(f"note: {warning}")
 
 
 def _short(number: float) -> str:

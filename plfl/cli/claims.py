@@ -4,11 +4,10 @@ import argparse
 import json
 from pathlib import Path
 
-from plfl.cli.common import Commands, add_parser, add_round, add_trust
+from plfl.cli.common import Commands, add_parser, add_trust
 
 EXAMPLES = """
 plfl claims results/demo
-plfl claims results/demo --round best_validation
 plfl claims results/demo --json > claims.json
 """
 
@@ -20,7 +19,6 @@ def add(commands: Commands) -> None:
     add_trust(parser)
     parser.add_argument("results", type=Path, help="results folder of a study")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    add_round(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -29,5 +27,5 @@ def run(options: argparse.Namespace) -> None:
     from plfl.results.overview import study_of
 
     study = study_of(options.results)
-    found = reporting.of(study).judged(options.results, study, options.round)
+    found = reporting.of(study).judged(options.results, study)
     print(json.dumps(found.data, indent=1) if options.json else found.text)

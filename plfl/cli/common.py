@@ -50,16 +50,6 @@ def add_parser(
     return parser
 
 
-def add_round(parser: argparse.ArgumentParser) -> None:
-    """Add the option `--round` of the commands that read scores."""
-    parser.add_argument(
-        "--round",
-        choices=["last", "best_validation"],
-        default="last",
-        help="the round whose scores count; default: %(default)s",
-    )
-
-
 def add_trust(parser: argparse.ArgumentParser) -> None:
     """Add the option `--trust` of the commands that read results; `main` obeys it."""
     parser.add_argument(

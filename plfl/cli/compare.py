@@ -2,7 +2,7 @@
 
 import argparse
 
-from plfl.cli.common import Commands, add_parser, add_round, add_trust
+from plfl.cli.common import Commands, add_parser, add_trust
 
 EXAMPLES = """
 plfl compare results/study results/tuned
@@ -22,11 +22,10 @@ def add(commands: Commands) -> None:
             help="FOLDER (a results folder), FOLDER:CELL (without its seed: the mean over seeds) "
             "or FOLDER:STATE-baseline-NAME",
         )
-    add_round(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the differences, with intervals and tests."""
     from plfl.results.compare import as_text, compare
 
-    print(as_text(compare(options.a, options.b, options.round)))
+    print(as_text(compare(options.a, options.b)))

@@ -23,6 +23,7 @@ from plfl.report import intervals
 from plfl.report.standings import without_seed
 from plfl.results.labels import baseline_label, client_label, method_label, server_label
 from plfl.results.records import CELL, MODELS
+from plfl.results.scores import scores
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
 
@@ -69,13 +70,14 @@ def chart_data(tables: Tables) -> str:
     for state in tables.study.data.states:
         forecasters += _cells(tables, state)
         forecasters += _baselines(tables, state)
-    scores = _scores(tables)
+    _add_blocks(tables, forecasters)
+    keys = _scores(tables)
     data = {
         "axes": [{"key": axis, "label": AXIS_LABELS.get(axis, axis)} for axis in AXES],
         "labels": _labels(tables),
         "scores": [
             {"key": key, "label": SCORES[key], "unit": tables.load_unit if key in IN_KWH else ""}
-            for key in scores
+            for key in keys
         ],
         "models": list(MODELS),
         "seeds": len(tables.study.grid.seeds),
@@ -89,7 +91,7 @@ def chart_data(tables: Tables) -> str:
         "weeks": _weeks(tables, forecasters),
         "unit": tables.load_unit,
         "sample": tables.is_sample,
-        "t": _t(tables),
+        "t": _t(forecasters),
         "q": _q(len(forecasters)),
     }
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -326,11 +328,31 @@ def packed(values: NDArray[np.float64]) -> list[Any]:
     return [float(f"{low:.6g}"), float(f"{step:.6g}"), "".join(digits.ravel().tolist())]
 
 
-def _t(tables: Tables) -> list[float | None]:
-    """Quantiles of Student's t for 95 % intervals of a mean of 0, 1, … clients."""
-    most = int(tables.clients["state"].value_counts().max())
-    freedom = np.arange(-1, most)
-    return [None if df < 1 else _short(stats.t.ppf(1 - ALPHA / 2, df)) for df in freedom.tolist()]
+def _add_blocks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> None:
+    """Add the MASE of each block of the test set, mean over clients and seeds, as `local_blocks`
+    and `global_blocks`."""
+    for model in MODELS:
+        found = scores(tables, model, baselines=True)
+        for one in forecasters:
+            of_state, key = found[one["axes"][0]], tuple(one["axes"][1:])
+            if model not in one or key not in of_state.combinations:
+                continue
+            weekly = of_state.weekly[of_state.combinations.index(key)]
+            scored = weekly[:, np.isfinite(weekly).all(axis=(0, 2))]
+            blocks = scored.mean(axis=(0, 1)) * weekly.shape[-1] if scored.size else []
+            one[f"{model}_blocks"] = [_short(value, 6) for value in blocks]
+
+
+def _t(forecasters: Sequence[dict[str, Any]]) -> list[float | None]:
+    """Quantiles of Student's t for 95 % intervals, by degrees of freedom from 0."""
+    keys = ("local", "local_blocks", "local_seeds")
+    most = max((sum(len(_any(one.get(key, []))) for key in keys) for one in forecasters), default=1)
+    return [None, *(_short(stats.t.ppf(1 - ALPHA / 2, df)) for df in range(1, most + 1))]
+
+
+def _any(values: Any) -> Sequence[Any]:
+    """A list, or one of the lists of a dictionary, which have the same length."""
+    return next(iter(values.values()), []) if isinstance(values, dict) else values
 
 
 def _q(most: int) -> list[float | None]:

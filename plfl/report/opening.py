@@ -206,7 +206,7 @@ def _needed(tables: Tables, verdicts: Sequence[Verdict]) -> Iterator[str]:
     if not undecided:
         return
     if len({verdict.needed for verdict in undecided}) > 1:
-        nearest = min(undecided, key=_doubt)
+        nearest = min(undecided, key=lambda v: 1.0 if v.p_alone is None else v.p_alone)
         yield (
             f"{len(undecided)} of {len(verdicts)} comparisons are undecided; nearest to a decision "
             f"is that with {_rivals(tables, [nearest])}. {nearest.needed}"
@@ -215,9 +215,3 @@ def _needed(tables: Tables, verdicts: Sequence[Verdict]) -> Iterator[str]:
     if len(undecided) < len(verdicts):
         yield f"Undecided against {_rivals(tables, undecided)}."
     yield undecided[0].needed
-
-
-def _doubt(verdict: Verdict) -> float:
-    """The larger p value of the two tests, before correction; 1 if there was nothing to test."""
-    tested = [p for p in (verdict.p_clients, verdict.p_trainings) if p is not None]
-    return max(tested, default=1.0)

@@ -21,8 +21,8 @@ from plfl.results.claims import listed
 from plfl.results.labels import method_label
 from plfl.results.method_claims import AVERAGING
 from plfl.results.overview import comparable
-from plfl.results.scores import Array, Chosen, Scores, scores
-from plfl.results.statistics import DRAWS, Comparison
+from plfl.results.scores import Scores, scores
+from plfl.results.statistics import Array, Comparison
 from plfl.results.tables import Tables, fitting
 from plfl.results.verdict import (
     Evidence,
@@ -74,10 +74,12 @@ class Placed:
         where = of_state.where(sharing=sharing, method=method, server_opt="fedavg")
         return of_state.best(where)
 
-    def mase(self, state: str, sharing: str, method: str) -> Array:
-        """Test MASE (clients, seeds) of the best cell; NaN if all diverged."""
+    def weekly(self, state: str, sharing: str, method: str) -> Array:
+        """Test MASE (clients, seeds, weeks) of the best cell; NaN if all diverged."""
         of_state, k = self.of_states[state], self.best(state, sharing, method)
-        return np.full(of_state.mase.shape[:0:-1], np.nan) if k is None else of_state.mase[k].T
+        found = of_state.weekly[0] * np.nan if k is None else of_state.weekly[k]
+        by_client: Array = found.swapaxes(0, 1)
+        return by_client
 
     def name(self, state: str, sharing: str, method: str) -> str:
         """Name of the best cell, or of the cells of which all diverged."""
@@ -94,13 +96,12 @@ def asked(study: Study) -> bool:
     return any(axis.key in KEYS.values() for axis in study.axes)
 
 
-def verdicts(folder: Path, study: Study, chosen: Chosen = "last") -> list[Verdict]:
+def verdicts(folder: Path, study: Study) -> list[Verdict]:
     """The verdict on every claim, in the order of `CLAIMS`.
 
     Args:
         folder: the results folder of the study.
         study: the study, which spans variants.
-        chosen: the round that is scored.
 
     Raises:
         ResultsError: a table is missing, damaged or has another format.
@@ -113,14 +114,14 @@ def verdicts(folder: Path, study: Study, chosen: Chosen = "last") -> list[Verdic
                 {axis.key: axis.choices[study.places[label][axis.key]] for axis in study.axes},
                 study.variants[label],
                 variant,
-                scores(variant, "local", chosen),
+                scores(variant, "local"),
             )
             for label, variant in tables.items()
         ]
     return settle([judged(claim, study, placed) for claim in CLAIMS])
 
 
-def judged(claim: str, study: Study, placed: Sequence[Placed], draws: int = DRAWS) -> Verdict:
+def judged(claim: str, study: Study, placed: Sequence[Placed]) -> Verdict:
     """The verdict on one claim, before correction for all claims."""
     unit = "doublings" if claim in ("o15", "o16") else "MASE"
     blank = Verdict(claim, "local", unit=unit, text=CLAIMS[claim])
@@ -132,7 +133,7 @@ def judged(claim: str, study: Study, placed: Sequence[Placed], draws: int = DRAW
     if unit == "doublings" and still and all(still):
         reason = "the best value of every client and seed is the same at both histories"
         return replace(blank, effect=0.0, reason=reason, needed="Values in between might.")
-    return judge(blank, evidence, draws)
+    return judge(blank, evidence)
 
 
 def as_text(study: Study, judgements: Sequence[Verdict]) -> str:
@@ -160,7 +161,7 @@ def _better_value(
             for state in study.data.states:
                 ours, theirs = (_chosen(side, state, sharing, method) for side in sides)
                 names = tuple(p.name(state, sharing, method) for p in (ours, theirs))
-                a, b = (p.mase(state, sharing, method) for p in (ours, theirs))
+                a, b = (p.weekly(state, sharing, method) for p in (ours, theirs))
                 if np.isnan(a).all():
                     blocking.append(names[0])
                 elif np.isnan(b).all():
@@ -216,7 +217,7 @@ def _more_history(study: Study, placed: Sequence[Placed]) -> Evidence:
             if not comparable(short.tables, long.tables, state):
                 raise NotInStudyError("persistence has another error with another history")
             early, late = (
-                p.mase(state, sharing, AVERAGING) - p.mase(state, sharing, "knn_per")
+                p.weekly(state, sharing, AVERAGING) - p.weekly(state, sharing, "knn_per")
                 for p in (short, long)
             )
             names = tuple(p.name(state, sharing, "knn_per") for p in (long, short))
@@ -294,7 +295,7 @@ def _chosen(side: Sequence[Placed], state: str, sharing: str, method: str) -> Pl
 
 def _lowest(group: Sequence[Placed], key: str, state: str, sharing: str, method: str) -> Array:
     """Log2 of the value of `key` with the lowest MASE, for each client and seed; NaN without."""
-    mase = np.stack([p.mase(state, sharing, method) for p in group])
+    mase = np.stack([p.weekly(state, sharing, method).sum(axis=-1) for p in group])
     values = np.log2([float(p.values[key]) for p in group])
     lowest: Array = values[np.where(np.isnan(mase), np.inf, mase).argmin(axis=0)]
     return np.where(np.isnan(mase).all(axis=0), np.nan, lowest)

@@ -8,16 +8,14 @@ A claim is a list of comparisons that must **all** come out in its favour. It
 - *holds* if every comparison supports it significantly (an intersection-union test: no correction
   is needed, the weakest comparison decides);
 - *does not hold* if at least one comparison contradicts it significantly. Any comparison may do so,
-  corrected for their number (max-T, see `statistics.sign_flips`); in (e) only the cell selected on
-  validation may, without correction;
+  corrected for their number (Bonferroni); in (e) only the cell selected on validation may, without
+  correction;
 - is *undecided* otherwise.
 
-An effect is significant if it exceeds the variation over clients and seeds together
-(`statistics.sign_flips`, with the sum of both variances) and the variation over seeds alone
-(`Comparison.trainings`). P values are two-sided and corrected by Holm's method over all claims and
-models. With a single seed the variation over seeds is unknown, so claims about scores are
-undecided. An undecided verdict about scores says how many more seeds or clients would decide it
-(`plfl.results.power`). The measured error rates are in `docs/claims.md`.
+The test is that of `plfl.results.statistics`, over clients, weeks and seeds together. P values are
+two-sided and corrected by Holm's method over all claims and models. With a single client, week or
+seed the variation over it is unknown, so claims about scores are undecided. An undecided verdict
+says how many more would decide it (`plfl.results.power`).
 
 The best cell of a claim is selected on validation, never on the test set.
 """
@@ -29,8 +27,8 @@ from typing import Any
 from plfl.config.study import Study
 from plfl.results import baseline_claims, method_claims, paper_claims
 from plfl.results.records import MODELS, Model
-from plfl.results.scores import Chosen, Scores, scores
-from plfl.results.statistics import ALPHA, DRAWS
+from plfl.results.scores import Scores, scores
+from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables, fitting
 from plfl.results.verdict import NotInStudyError, Question, Verdict, judge, settle
 
@@ -44,14 +42,10 @@ ABOUT_SCORES: dict[str, Question] = {
 """The claims about scores; those of `baseline_claims` are judged for one state at a time."""
 
 
-def verdicts(tables: Tables, chosen: Chosen = "last") -> list[Verdict]:
+def verdicts(tables: Tables) -> list[Verdict]:
     """The verdict on every claim, in the order of `CLAIMS`; claims about scores for both models.
 
     The claims about methods are left out if the study has only one method.
-
-    Args:
-        tables: the results folder.
-        chosen: the round that is scored, for all claims about scores.
 
     Raises:
         ResultsError: a table is missing, damaged or has another format.
@@ -61,7 +55,7 @@ def verdicts(tables: Tables, chosen: Chosen = "last") -> list[Verdict]:
     with fitting(tables.folder):
         judgements = [verdict for claims in about for verdict in claims.about_tables(tables)]
         for model in MODELS:
-            of_states = scores(tables, model, chosen, baselines=True)
+            of_states = scores(tables, model, baselines=True)
             judgements += judged(names, model, tables.study, of_states)
     claims, states = list(CLAIMS), [None, *tables.study.data.states]
     named = [replace(verdict, text=CLAIMS[verdict.claim]) for verdict in judgements]
@@ -78,20 +72,19 @@ def judged(
     model: Model,
     study: Study,
     of_states: Mapping[str, Scores],
-    draws: int = DRAWS,
 ) -> Iterator[Verdict]:
     """What the scores of one model say about some claims, each in all states or state by state."""
     for name in names:
         if name not in baseline_claims.ABOUT_SCORES:
-            yield about_scores(name, model, study, of_states, draws)
+            yield about_scores(name, model, study, of_states)
             continue
         for state, of_state in of_states.items():
-            verdict = about_scores(name, model, study, {state: of_state}, draws)
+            verdict = about_scores(name, model, study, {state: of_state})
             yield replace(verdict, state=state)
 
 
 def about_scores(
-    claim: str, model: Model, study: Study, of_states: Mapping[str, Scores], draws: int = DRAWS
+    claim: str, model: Model, study: Study, of_states: Mapping[str, Scores]
 ) -> Verdict:
     """What the scores of one model say about a claim, before correction for all claims."""
     blank = Verdict(claim, model)
@@ -99,7 +92,7 @@ def about_scores(
         evidence = ABOUT_SCORES[claim](study, of_states)
     except NotInStudyError as lacking:
         return replace(blank, answer="not in this study", reason=str(lacking))
-    return judge(blank, evidence, draws)
+    return judge(blank, evidence)
 
 
 def as_json(study: Study, judgements: Sequence[Verdict], **about: str) -> dict[str, Any]:
@@ -113,14 +106,13 @@ def as_json(study: Study, judgements: Sequence[Verdict], **about: str) -> dict[s
     }
 
 
-def as_text(tables: Tables, judgements: Sequence[Verdict], chosen: Chosen) -> str:
+def as_text(tables: Tables, judgements: Sequence[Verdict]) -> str:
     """The verdicts as text: each claim, and below it the evidence."""
     sample = tables.study.data.sample_suffix
-    when = {"last": "the last round", "best_validation": "the round of best validation MASE"}
     lines = [
-        f"{tables.study.name}{sample}: claims at {when[chosen]}",
+        f"{tables.study.name}{sample}: claims at the last round",
         "Differences of test MASE are positive where they support the claim. Brackets: 95 % "
-        "intervals over clients. p: corrected by Holm's method.",
+        "intervals over clients, weeks and seeds. p: corrected by Holm's method.",
         *listed(judgements),
     ]
     return "\n".join(lines)
@@ -150,21 +142,23 @@ def _lines(verdict: Verdict) -> Iterator[str]:
 
 
 def describe(verdict: Verdict) -> str:
-    """Effect, interval, p value and sample sizes: "0.12 MASE [0.05, 0.20], p = 0.003, …"."""
+    """Effect, interval, p value and scope: "0.12 MASE [0.05, 0.20], p = 0.003, 12 clients, …"."""
     text = estimate(verdict)
-    if verdict.p is not None and verdict.p_clients is None:
+    if verdict.p is not None and verdict.spread is None:
         text += f", p = {verdict.p:.2g}"
-    elif verdict.p is not None and verdict.p_clients is not None:
-        if verdict.p_trainings is None:
-            text += f", p = {verdict.p:.2g}"
-        elif verdict.seeds == 1:
-            text += f", p over clients {verdict.p_clients:.2g}, over seeds unknown"
-        else:
-            raw = f"over clients {verdict.p_clients:.2g}, over seeds {verdict.p_trainings:.2g}"
-            text += f", p = {verdict.p:.2g} ({raw})"
-    if verdict.seeds:
-        text += f", {verdict.seeds} seed" + "s" * (verdict.seeds > 1)
-    return f"{text}, {verdict.clients} clients" if verdict.clients else text
+    elif verdict.spread is not None and all(p.freedom for p in verdict.spread.parts.values()):
+        text += f", p = {verdict.p:.2g} ({verdict.p_alone:.2g} alone)"
+    return ", ".join(filter(None, [text, scope(verdict)]))
+
+
+def scope(verdict: Verdict) -> str:
+    """What a verdict rests on: "12 clients, 5 weeks, 3 seeds, 0.01 to 0.03 without one state"."""
+    counted = ((verdict.clients, "client"), (verdict.weeks, "week"), (verdict.seeds, "seed"))
+    said = [f"{n} {name}{'s' * (n > 1)}" for n, name in counted if n]
+    if verdict.without_one_state:
+        low, high = verdict.without_one_state
+        said.append(f"{low:+.3g} to {high:+.3g} without one state")
+    return ", ".join(said)
 
 
 def estimate(verdict: Verdict) -> str:

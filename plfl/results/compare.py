@@ -12,8 +12,8 @@ from plfl.base.errors import ResultsError, did_you_mean
 from plfl.baselines import BASELINE
 from plfl.results.labels import baseline_label
 from plfl.results.records import MODELS, Model
-from plfl.results.scores import AXES, Chosen, Scores, scores
-from plfl.results.statistics import Comparison, holm, sign_flips
+from plfl.results.scores import AXES, Scores, scores
+from plfl.results.statistics import Array, Comparison, holm
 from plfl.results.tables import Tables, fitting
 
 
@@ -23,11 +23,11 @@ class Compared:
 
     rows: pd.DataFrame
     """One row per pair of cells and model: `a`, `b` (names), `model` ("baseline" if both sides are
-    baselines), `mase_a`, `mase_b` (means over clients and seeds), `difference` with its bootstrap
-    interval `low`, `high`, `p_clients` (sign flips over clients) and `p_seeds` (over trainings; NaN
-    unless the sides have at least two seeds in common), both corrected by Holm's method over all
-    rows, `seeds`, `clients`, `hyperparameters_a`, `hyperparameters_b` (the tuned values; "" without
-    tuning)."""
+    baselines), `mase_a`, `mase_b` (means over clients and seeds), `difference` with its interval
+    `low`, `high` and its `p` value, corrected by Holm's method over all rows (see
+    `plfl.results.statistics`; NaN unless trained sides have at least two seeds in common, clients
+    and weeks), `clients`, `weeks`, `seeds`, `hyperparameters_a`, `hyperparameters_b` (the
+    tuned values; "" without tuning)."""
     clients: pd.DataFrame
     """One row per pair, model and client: `a`, `b`, `model`, `client`, `mase_a`, `mase_b`,
     `difference`; means over seeds."""
@@ -49,18 +49,18 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Cell:
-    """Test MASE of one cell or baseline, shape (seeds, clients), with its labels."""
+    """Test MASE of one cell or baseline, shape (seeds, clients, weeks), with its labels."""
 
     name: str
     state: str
     seeds: tuple[int, ...]
     """Empty for a baseline, whose only row of MASE stands for every seed."""
     clients: tuple[str, ...]
-    mase: Any
+    weekly: Array
     hyperparameters: str = ""
 
 
-def compare(a: str, b: str, chosen: Chosen = "last") -> Compared:
+def compare(a: str, b: str) -> Compared:
     """Compare two results folders cell by cell, or two cells.
 
     Args:
@@ -69,7 +69,6 @@ def compare(a: str, b: str, chosen: Chosen = "last") -> Compared:
             (`CA-P2-fedopt-adam-fedyogi`) stands for all seeds. The name of a baseline is, for
             example, `CA-baseline-lightgbm_lags`.
         b: the other side, of the same kind.
-        chosen: the round that is scored on both sides.
 
     Raises:
         ResultsError: a folder or cell does not exist, only one side is a cell, or the sides have
@@ -80,30 +79,24 @@ def compare(a: str, b: str, chosen: Chosen = "last") -> Compared:
         raise ResultsError(
             f"{a} and {b}: one is a study, the other a cell; name two folders or two FOLDER:CELL"
         )
-    rows, clients, comparisons = [], [], []
+    rows, clients = [], []
     with fitting(*(side.tables.folder for side in sides)):
         notes: list[str] = list(_data_notes(*sides))
         for model in MODELS:
-            cells = [_cells(side, model, chosen) for side in sides]
+            cells = [_cells(side, model) for side in sides]
             pairs = list(_pairs(sides, cells, notes if model == MODELS[0] else []))
             without_model = not any(cell.seeds for pair in pairs for cell in pair)
             label = BASELINE if without_model else model
             for one, other in pairs:
-                row, table, comparison = _compare(one, other, notes if model == MODELS[0] else [])
+                row, table = _compare(one, other, notes if model == MODELS[0] else [])
                 rows.append({"a": one.name, "b": other.name, "model": label, **row})
                 clients.append(table.assign(a=one.name, b=other.name, model=label))
-                comparisons.append(comparison)
             if without_model:
                 break
         compared = pd.DataFrame(rows)
         notes += _hyperparameter_notes(compared)
-        measured = [c for c in comparisons if c is not None]
-        compared["p_clients"] = np.nan
-        if measured:
-            alone, _ = sign_flips(measured)
-            compared.loc[[c is not None for c in comparisons], "p_clients"] = holm(alone.tolist())
-        tested = compared["p_seeds"].notna()
-        compared.loc[tested, "p_seeds"] = holm(compared.loc[tested, "p_seeds"].tolist())
+        tested = compared["p"].notna()
+        compared.loc[tested, "p"] = holm(compared.loc[tested, "p"].tolist())
         best = [] if sides[0].cell else list(_best_baselines(*sides))
     return Compared(
         compared, pd.concat(clients, ignore_index=True), list(dict.fromkeys(notes)), best
@@ -118,15 +111,15 @@ def _side(text: str) -> _Side:
     return _Side(text, Tables(Path(folder) / variant), cell)
 
 
-def _cells(side: _Side, model: Model, chosen: Chosen) -> dict[str, _Cell]:
+def _cells(side: _Side, model: Model) -> dict[str, _Cell]:
     """All combinations of a study, each with all seeds, or the one cell or baseline of the side."""
-    of_states = scores(side.tables, model, chosen, baselines=side.cell is not None)
-    chosen_for = _hyperparameters(side.tables, model, chosen)
+    of_states = scores(side.tables, model, baselines=side.cell is not None)
+    chosen_for = _hyperparameters(side.tables, model)
     cells = dict(_named(of_states, chosen_for))
     if side.cell is None:
         return cells
     single = {
-        f"{name}-{seed}": replace(c, name=f"{name}-{seed}", seeds=(seed,), mase=c.mase[[i]])
+        f"{name}-{seed}": replace(c, name=f"{name}-{seed}", seeds=(seed,), weekly=c.weekly[[i]])
         for name, c in cells.items()
         for i, seed in enumerate(c.seeds)
     }
@@ -142,21 +135,21 @@ def _named(
     of_states: Mapping[str, Scores], chosen_for: Mapping[str, str]
 ) -> Iterator[tuple[str, _Cell]]:
     for state, of_state in of_states.items():
-        for name, combination, mase in zip(
-            of_state.names, of_state.combinations, of_state.mase, strict=True
+        for name, combination, weekly in zip(
+            of_state.names, of_state.combinations, of_state.weekly, strict=True
         ):
             if combination[AXES.index("sharing")] == BASELINE:
                 short = f"{state}-{BASELINE}-{combination[AXES.index('method')]}"
-                yield short, _Cell(short, state, (), of_state.clients, mase[:1])
+                yield short, _Cell(short, state, (), of_state.clients, weekly[:1])
             else:
                 given = chosen_for.get(name, "")
-                yield name, _Cell(name, state, of_state.seeds, of_state.clients, mase, given)
+                yield name, _Cell(name, state, of_state.seeds, of_state.clients, weekly, given)
 
 
-def _hyperparameters(tables: Tables, model: Model, chosen: Chosen) -> dict[str, str]:
+def _hyperparameters(tables: Tables, model: Model) -> dict[str, str]:
     """The tuned hyperparameters by name of the cell without its seed; they are the same for all."""
     table = tables.summary
-    table = table[(table["model"] == model) & (table["chosen"] == chosen)]
+    table = table[(table["model"] == model) & (table["chosen"] == "last")]
     names = table[["state", *AXES]].agg("-".join, axis=1)
     return dict(zip(names, table["hyperparameters"], strict=True))
 
@@ -180,9 +173,7 @@ def _pairs(
     yield from ((first[name], second[name]) for name in common)
 
 
-def _compare(
-    one: _Cell, other: _Cell, notes: list[str]
-) -> tuple[dict[str, Any], pd.DataFrame, Comparison | None]:
+def _compare(one: _Cell, other: _Cell, notes: list[str]) -> tuple[dict[str, Any], pd.DataFrame]:
     one, other = _for_seeds_of(one, other), _for_seeds_of(other, one)
     common = [client for client in one.clients if client in other.clients]
     if not common:
@@ -192,47 +183,53 @@ def _compare(
         )
     if lone := len(set(one.clients) ^ set(other.clients)):
         notes.append(f"{lone} clients of {one.name} and {other.name} exist on one side only")
-    a, b = (c.mase[:, [c.clients.index(client) for client in common]].T for c in (one, other))
+    # (clients, seeds, weeks)
+    a, b = (
+        cell.weekly[:, [cell.clients.index(client) for client in common]].swapaxes(0, 1)
+        for cell in (one, other)
+    )
     seeds = [seed for seed in one.seeds if seed in other.seeds]
-    paired = bool(seeds)
-    if paired:
+    trained = bool(one.seeds or other.seeds)
+    if seeds:
         a, b = (
             table[:, [cell.seeds.index(seed) for seed in seeds]]
             for table, cell in ((a, one), (b, other))
         )
-    else:
-        if one.seeds:
-            notes.append(
-                f"{one.name} and {other.name} have no seed in common: means over their own seeds"
-            )
+    elif trained:
+        notes.append(
+            f"{one.name} and {other.name} have no seed in common: means over their own seeds"
+        )
         a, b = a.mean(axis=1, keepdims=True), b.mean(axis=1, keepdims=True)
-    table = pd.DataFrame({"client": common, "mase_a": a.mean(axis=1), "mase_b": b.mean(axis=1)})
+    if a.shape[2] != b.shape[2]:
+        notes.append(f"{one.name} and {other.name} have other test weeks: only their sums compare")
+        a, b = a.sum(axis=2, keepdims=True), b.sum(axis=2, keepdims=True)
+    means = {name: side.sum(axis=2).mean(axis=1) for name, side in (("mase_a", a), ("mase_b", b))}
+    table = pd.DataFrame({"client": common, **means})
     table["difference"] = table["mase_b"] - table["mase_a"]
-    scored = np.isfinite(table["difference"].to_numpy())
     row: dict[str, Any] = {
         "mase_a": table["mase_a"].mean(),
         "mase_b": table["mase_b"].mean(),
+        "clients": int(np.isfinite(table["difference"]).sum()),
+        "weeks": a.shape[2],
         "seeds": len(seeds) or np.nan,
-        "clients": int(scored.sum()),
         "hyperparameters_a": one.hyperparameters,
         "hyperparameters_b": other.hyperparameters,
+        **dict.fromkeys(["difference", "low", "high", "p"], np.nan),
     }
-    comparison = None
-    if scored.any():
-        comparison = Comparison((one.name, other.name), {one.state: b - a})
+    comparison = Comparison((one.name, other.name), {one.state: b - a}, trained)
+    if comparison.scored:
         row["difference"] = comparison.effect
-        row["low"], row["high"] = comparison.interval()
-        row["p_seeds"] = comparison.trainings() if len(seeds) > 1 else np.nan
-    else:
-        row |= dict.fromkeys(["difference", "low", "high", "p_seeds"], np.nan)
-    return row, table, comparison
+        row["low"], row["high"] = comparison.interval
+        row["p"] = np.nan if comparison.lacking else comparison.p
+    return row, table
 
 
 def _for_seeds_of(cell: _Cell, other: _Cell) -> _Cell:
     """The cell; if it is a baseline, repeated for each seed of the other side."""
     if cell.seeds or not other.seeds:
         return cell
-    return replace(cell, seeds=other.seeds, mase=np.repeat(cell.mase, len(other.seeds), axis=0))
+    weekly = np.repeat(cell.weekly, len(other.seeds), axis=0)
+    return replace(cell, seeds=other.seeds, weekly=weekly)
 
 
 def _hyperparameter_notes(rows: pd.DataFrame, shown: int = 2) -> Iterator[str]:
@@ -285,17 +282,7 @@ def _data_notes(one: _Side, other: _Side) -> Iterator[str]:
 def as_text(compared: Compared) -> str:
     """The comparison as text; for a single pair of cells, with every client."""
     lines = []
-    columns = [
-        "mase_a",
-        "mase_b",
-        "difference",
-        "low",
-        "high",
-        "p_clients",
-        "p_seeds",
-        "seeds",
-        "clients",
-    ]
+    columns = ["mase_a", "mase_b", "difference", "low", "high", "p", "clients", "weeks", "seeds"]
     if compared.rows[["a", "b"]].drop_duplicates().shape[0] == 1:
         first = compared.rows.iloc[0]
         lines += [f"A: {first['a']}", f"B: {first['b']}", ""]
@@ -308,7 +295,8 @@ def as_text(compared: Compared) -> str:
     else:
         table = compared.rows.set_index(["a", "model"])[columns].rename_axis(["cell", "model"])
     lines += [
-        "Means over clients. Differences are B - A: negative where B is better.",
+        "Means over clients. Differences are B - A, negative where B is better; intervals of 95 % "
+        "over clients, weeks and seeds.",
         _print(table),
     ]
     notes = [f"- {note}" for note in compared.notes]

@@ -9,14 +9,12 @@ number of these comparisons, not for that of `plfl.results.claims`.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from plfl.baselines import BASELINE
 from plfl.config.study import Cell, Study
 from plfl.results.baseline_claims import LIGHTGBM
 from plfl.results.records import Model
 from plfl.results.scores import AXES, Scores, scores
-from plfl.results.statistics import DRAWS, Comparison, interval
+from plfl.results.statistics import Comparison
 from plfl.results.tables import Tables, fitting
 from plfl.results.verdict import (
     Evidence,
@@ -24,6 +22,7 @@ from plfl.results.verdict import (
     Verdict,
     contest,
     judge,
+    over_persistence,
     settle,
     shared_schemes,
 )
@@ -54,7 +53,7 @@ class Best:
     """Test MASE, mean over clients and seeds."""
     low: float
     high: float
-    """Ends of the 95 % bootstrap interval over clients; NaN with a single client."""
+    """Ends of its 95 % interval over clients, weeks and seeds; NaN with a single client."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def findings(tables: Tables) -> Findings:
 
 
 def _judged(rival: str, state: str, evidence: Evidence) -> Verdict:
-    verdict = judge(Verdict(rival, MODEL, state), evidence, DRAWS)
+    verdict = judge(Verdict(rival, MODEL, state), evidence)
     # Where the effect is known, the reason would only repeat it, for persistence with its sign
     # turned around.
     reason = verdict.reason if verdict.effect is None else ""
@@ -107,16 +106,16 @@ def _best(of_state: Scores, **among: str | list[str]) -> Best | None:
         return None
     axes = dict(zip(AXES, of_state.combinations[k], strict=True))
     baseline = axes["sharing"] == BASELINE
-    by_client = of_state.mase[k].mean(axis=0)
-    by_client = by_client[np.isfinite(by_client)]  # a load that never changes has no MASE
-    if not len(by_client):
+    own = {of_state.state: of_state.weekly[k].swapaxes(0, 1)}
+    scored = Comparison((of_state.names[k],), own, trained=not baseline)
+    if not scored.scored:  # a load that never changes has no MASE
         return None
     return Best(
         of_state.state,
         None if baseline else Cell(state=of_state.state, **axes, seed=of_state.seeds[0]),
         axes["method"] if baseline else None,
-        float(by_client.mean()),
-        *interval([by_client]),
+        scored.effect,
+        *scored.interval,
     )
 
 
@@ -144,8 +143,7 @@ def _against_persistence(of_state: Scores, shared: list[str]) -> Evidence:
         return Evidence(
             [], blocking=tuple(n for n, c in zip(of_state.names, cells, strict=True) if c)
         )
-    # As in claim (e2): ratios are tested around 1, and the claim is that they are below it.
-    comparison = Comparison(
-        (of_state.names[best],), {of_state.state: (of_state.mase[best] - 1).T}, ratios=True
-    )
+    # As in claim (e2): the claim is that the MASE is below 1.
+    own = {of_state.state: over_persistence(of_state, best)}
+    comparison = Comparison((of_state.names[best],), own)
     return Evidence([comparison], witness=comparison, denied=True)

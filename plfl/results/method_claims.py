@@ -92,7 +92,9 @@ def _apart(of_state: Scores) -> Scores:
     Forsythe."""
     scored = np.isfinite(of_state.mase).any(axis=(0, 1))
     median = np.median(of_state.mase[..., scored], axis=-1, keepdims=True)
-    return replace(of_state, mase=np.abs(of_state.mase - median))
+    side = np.sign(of_state.mase - median)[..., None]
+    weeks = of_state.weekly.shape[-1]
+    return replace(of_state, weekly=side * (of_state.weekly - median[..., None] / weeks))
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from plfl.config.axes import Axis
 from plfl.config.study import FORMAT, Study
 from plfl.results.records import CELL, MODELS, REMEDY, Model, read_about, read_table, write_csv
 from plfl.results.scores import Scores, scores
-from plfl.results.statistics import Comparison, holm, interval, sign_flips
+from plfl.results.statistics import Comparison, holm
 from plfl.results.tables import Tables, fitting
 
 BEST = "best.csv"
@@ -160,12 +160,12 @@ def best_cells(variant: Variant) -> pd.DataFrame:
     """The best optimisers of each state, sharing scheme, method and model, by validation MASE.
 
     Columns: `variant` and the axes; `state`, `sharing`, `method`, `model`; `cell`, its name without
-    the seed; `mase`, its test MASE, mean over clients and seeds, with a 95 % bootstrap interval
-    `low`, `high` over clients and `std`, the standard deviation over seeds; `validation_mase`,
-    `seeds`, `clients`; `bytes` that cross between all clients and the server in a training, in both
-    directions; if intervals are forecast, the means of their test scores over clients and
-    seeds, such as `coverage_90`. In the rows of baselines, `sharing` and `model` are `baseline`,
-    and `method` is the baseline. Scores are NaN if every combination diverged.
+    the seed; `mase`, its test MASE, mean over clients and seeds, with a 95 % interval `low`,
+    `high` over clients, weeks and seeds, and `std`, the standard deviation over seeds;
+    `validation_mase`, `seeds`, `clients`; `bytes` that cross between all clients and the server in
+    a training, in both directions; if intervals are forecast, the means of their test scores over
+    clients and seeds, such as `coverage_90`. In the rows of baselines, `sharing` and `model` are
+    `baseline`, and `method` is the baseline. Scores are NaN if every combination diverged.
     """
     rows: list[dict[str, Any]] = []
     row: dict[str, Any]
@@ -207,10 +207,11 @@ def _of_intervals(table: pd.DataFrame) -> dict[str, float]:
 
 
 def _scored(of_state: Scores, k: int) -> dict[str, Any]:
-    table = of_state.mase[k]
-    scored = np.isfinite(table).all(axis=0)
-    by_seed = table[:, scored].mean(axis=1)
-    low, high = interval([table[:, scored].mean(axis=0)])
+    own = Comparison((of_state.names[k],), {of_state.state: of_state.weekly[k].swapaxes(0, 1)})
+    if not own.scored:
+        return {"cell": of_state.names[k]}
+    by_seed = own.scored[of_state.state].mean(axis=0)
+    low, high = own.interval
     return {
         "cell": of_state.names[k],
         "mase": by_seed.mean(),
@@ -219,7 +220,7 @@ def _scored(of_state: Scores, k: int) -> dict[str, Any]:
         "std": by_seed.std(ddof=1) if len(by_seed) > 1 else np.nan,
         "validation_mase": of_state.validation[k],
         "seeds": len(of_state.seeds),
-        "clients": int(scored.sum()),
+        "clients": len(own.scored[of_state.state]),
     }
 
 
@@ -231,14 +232,13 @@ def effects(study: Study, found: list[Variant]) -> pd.DataFrame:
 
     Columns: `axis`, `value`, `against`; the axes, of which `axis` itself has the `value`; `state`,
     `sharing`, `method`, `model`; `mase` and `mase_against`; `difference` (negative: the `value` is
-    better) with its bootstrap interval `low`, `high`; `p_clients` (sign flips over clients) and
-    `p_seeds` (over trainings), both corrected by Holm's method over all rows; `clients`, `seeds`.
+    better) with its interval `low`, `high` and its `p` value, corrected by Holm's method over all
+    rows (see `plfl.results.statistics`); `clients`, `seeds`.
     Pairs without a common client, or in which the error of persistence differs, are left out: their
     MASE cannot be compared.
     """
     by_place = {tuple(variant.place.values()): variant for variant in found}
     rows: list[dict[str, Any]] = []
-    comparisons: list[Comparison] = []
     for i, axis in enumerate(study.axes):
         first = next(iter(axis.choices))
         for variant in found:
@@ -247,21 +247,16 @@ def effects(study: Study, found: list[Variant]) -> pd.DataFrame:
             place = list(variant.place.values())
             other = by_place[(*place[:i], first, *place[i + 1 :])]
             about = {"axis": axis.key, "value": variant.place[axis.column], "against": first}
-            for row, comparison in _compared(variant, other):
-                rows.append(about | variant.place | row)
-                comparisons.append(comparison)
+            rows += [about | variant.place | row for row in _compared(variant, other)]
     columns = ["axis", "value", "against", *(axis.column for axis in study.axes), *_EFFECT]
     if not rows:
         return pd.DataFrame(columns=columns)
     table = pd.DataFrame(rows)
-    alone, _ = sign_flips(comparisons)
-    table["p_clients"] = holm(alone.tolist())
-    tested = table["p_seeds"].notna()
-    table.loc[tested, "p_seeds"] = holm(table.loc[tested, "p_seeds"].tolist())
+    table["p"] = holm(table["p"].tolist())
     return table
 
 
-def _compared(one: Variant, other: Variant) -> Iterator[tuple[dict[str, Any], Comparison]]:
+def _compared(one: Variant, other: Variant) -> Iterator[dict[str, Any]]:
     for sharing, method in one.kinds():
         for model in one.models(sharing, method):
             for state, here in one.scores[model].items():
@@ -273,27 +268,24 @@ def _compared(one: Variant, other: Variant) -> Iterator[tuple[dict[str, Any], Co
                     continue
                 common = [name for name in here.clients if name in there.clients]
                 a, b = (
-                    s.mase[i][:, [s.clients.index(name) for name in common]].T
+                    s.weekly[i][:, [s.clients.index(name) for name in common]].swapaxes(0, 1)
                     for s, i in ((there, j), (here, k))
                 )
                 comparison = Comparison((there.names[j], here.names[k]), {state: b - a})
                 if not comparison.scored:
                     continue
-                low, high = comparison.interval()
-                yield (
-                    {
-                        **dict(zip(_EFFECT, (state, sharing, method, model), strict=True)),
-                        "mase": np.nanmean(b),
-                        "mase_against": np.nanmean(a),
-                        "difference": comparison.effect,
-                        "low": low,
-                        "high": high,
-                        "p_seeds": comparison.trainings() if len(here.seeds) > 1 else np.nan,
-                        "clients": len(comparison.scored[state]),
-                        "seeds": len(here.seeds),
-                    },
-                    comparison,
-                )
+                low, high = comparison.interval
+                yield {
+                    **dict(zip(_EFFECT, (state, sharing, method, model), strict=True)),
+                    "mase": np.nanmean(b.sum(axis=-1)),
+                    "mase_against": np.nanmean(a.sum(axis=-1)),
+                    "difference": comparison.effect,
+                    "low": low,
+                    "high": high,
+                    "p": comparison.p,
+                    "clients": len(comparison.scored[state]),
+                    "seeds": len(here.seeds),
+                }
 
 
 def comparable(one: Tables, other: Tables, state: str) -> bool:

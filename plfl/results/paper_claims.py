@@ -10,8 +10,8 @@ from scipy import stats
 
 from plfl.config.study import Study
 from plfl.results.labels import client_label
-from plfl.results.scores import AXES, Array, Scores
-from plfl.results.statistics import ALPHA, Comparison
+from plfl.results.scores import AXES, Scores
+from plfl.results.statistics import ALPHA, Array, Comparison
 from plfl.results.tables import Tables
 from plfl.results.verdict import (
     Evidence,
@@ -20,6 +20,7 @@ from plfl.results.verdict import (
     Verdict,
     contest,
     difference,
+    over_persistence,
 )
 
 CLAIMS = {
@@ -62,7 +63,7 @@ def _papers(study: Study, of_states: Mapping[str, Scores]) -> dict[str, Scores]:
         papers[state] = replace(
             of_state,
             combinations=tuple(itertools.compress(of_state.combinations, keep)),
-            mase=of_state.mase[keep],
+            weekly=of_state.weekly[keep],
             validation=of_state.validation[keep],
             diverged=of_state.diverged[keep],
         )
@@ -180,7 +181,7 @@ def _persistence(state: str, denied: bool) -> Question:
         of_state = of_states[state]
         cells = np.flatnonzero(_distinct(study, of_state)).tolist()
         by_cell = {
-            k: Comparison((of_state.names[k],), {state: (of_state.mase[k] - 1).T}, ratios=True)
+            k: Comparison((of_state.names[k],), {state: over_persistence(of_state, k)})
             for k in cells
             if not of_state.diverged[k]
         }
@@ -298,7 +299,7 @@ def _loads(tables: Tables) -> Verdict:
         low=deciding.low,
         high=deciding.high,
         p=p,
-        p_clients=deciding.p,
+        p_alone=deciding.p,
         clients=deciding.clients,
         reason=f"geometric standard deviation over clients, compared with {STRONG:g}; decided by "
         f"the {deciding.name}",

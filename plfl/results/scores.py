@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,31 +13,38 @@ from numpy.typing import NDArray
 
 from plfl.baselines import BASELINE
 from plfl.results.records import CELL, Model
+from plfl.results.statistics import Array
 from plfl.results.tables import Tables
 
-Chosen = Literal["last", "best_validation"]
-"""The round that is scored: the last one, or the one of lowest validation MASE."""
-Array = NDArray[np.float64]
+DAYS = 7
+"""Fewest days of a block of the test set; see `plfl.results.statistics`."""
 AXES = [axis for axis in CELL if axis not in ("state", "seed")]
 """Axes of the grid within a state; each combination of them is trained once per seed."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Test MASE of the cells of a state, client by client, for one model and choice of round."""
+    """Test MASE of the cells of a state, client by client and week by week, for one model."""
 
     state: str
     combinations: tuple[tuple[str, ...], ...]
     """Values on `AXES`: K combinations in the order of the study."""
     seeds: tuple[int, ...]
     clients: tuple[str, ...]
-    mase: Array
-    """Shape (K, seeds, clients). NaN for clients whose persistence error is zero, and for all of a
-    combination if any of its seeds diverged."""
+    weekly: Array
+    """Shape (K, seeds, clients, weeks): what each week of the test set adds to the MASE. NaN for
+    clients whose persistence error is zero, and for all of a combination if any of its seeds
+    diverged."""
     validation: Array
     """Shape (K,): validation MASE, mean over clients and seeds; NaN if any seed diverged."""
     diverged: NDArray[np.bool_]
     """Shape (K,): whether any seed has a forecast that is not finite."""
+
+    @cached_property
+    def mase(self) -> Array:
+        """Test MASE (K, seeds, clients)."""
+        total: Array = self.weekly.sum(axis=-1)
+        return total
 
     @cached_property
     def names(self) -> list[str]:
@@ -56,15 +64,12 @@ class Scores:
         return None if np.isnan(validation).all() else int(np.nanargmin(validation))
 
 
-def scores(
-    tables: Tables, model: Model, chosen: Chosen = "last", baselines: bool = False
-) -> dict[str, Scores]:
-    """The scores of every state, in the order of the study.
+def scores(tables: Tables, model: Model, baselines: bool = False) -> dict[str, Scores]:
+    """The scores of every state at the last round, in the order of the study.
 
     Args:
         tables: the results folder.
         model: the model of each cell that is scored.
-        chosen: the round that is scored.
         baselines: whether to append the baselines to the cells, as combinations ("baseline", name,
             "none", "none") with the same MASE for every seed. A baseline without a forecast for at
             least one client has no MASE.
@@ -73,66 +78,79 @@ def scores(
         ResultsError: a table is missing, damaged or has another format.
     """
     summary = tables.summary
-    summary = summary[(summary["model"] == model) & (summary["chosen"] == chosen)]
-    columns = [*CELL, "round", "client", "mase"]
-    records = tables.records(columns, split="test", model=model)
-    table = records.merge(summary[[*CELL, "round"]], on=[*CELL, "round"])
-    of_states = {
-        state: _of_state(state, table[table["state"] == state], summary[summary["state"] == state])
-        for state in tables.study.data.states
-    }
-    if not baselines:
-        return of_states
-    return {state: _with_baselines(of, tables) for state, of in of_states.items()}
+    summary = summary[(summary["model"] == model) & (summary["chosen"] == "last")]
+    own = tables.errors_of(model)
+    found = {}
+    for state in tables.study.data.states:
+        here = own[own["state"] == state]
+        days = here["day"].unique()
+        found[state] = _of_state(state, here, days, summary[summary["state"] == state])
+        if baselines and not tables.baseline_scores.empty:
+            found[state] = _with_baselines(found[state], days, tables)
+    return found
 
 
-def _with_baselines(of_state: Scores, tables: Tables) -> Scores:
+def _with_baselines(of_state: Scores, days: NDArray[Any], tables: Tables) -> Scores:
     means = tables.baseline_scores
     here = means[means.index.get_level_values("state") == of_state.state].droplevel("state")
-    if here.empty:  # a deployed study
-        return of_state
-    table = tables.baselines
-    test = table[(table["split"] == "test") & (table["state"] == of_state.state)]
-    wide = test.pivot(index="baseline", columns="client", values="mase")
-    by_client = wide.reindex(here.index)[list(of_state.clients)].where(here["mae_mean"].notna())
-    by_seed = np.repeat(by_client.to_numpy(float)[:, None], len(of_state.seeds), axis=1)
-    names = [(BASELINE, str(name), "none", "none") for name in here.index]
+    errors = tables.errors_of(BASELINE)
+    wide = _weekly(errors[errors["state"] == of_state.state], days, ["method", "client"])
+    names = here.index[here["mae_mean"].notna()]
+    rows = pd.MultiIndex.from_product([here.index, of_state.clients])
+    weekly = wide[wide.index.get_level_values("method").isin(names)].reindex(rows)
+    shape = len(here), 1, len(of_state.clients), weekly.shape[1]
+    by_seed = weekly.to_numpy(float).reshape(shape).repeat(len(of_state.seeds), axis=1)
     return replace(
         of_state,
-        combinations=(*of_state.combinations, *names),
-        mase=np.concatenate([of_state.mase, by_seed]),
+        combinations=(
+            *of_state.combinations,
+            *((BASELINE, str(name), "none", "none") for name in here.index),
+        ),
+        weekly=np.concatenate([of_state.weekly, by_seed]),
         validation=np.concatenate([of_state.validation, here["validation_mase"]]),
         diverged=np.concatenate([of_state.diverged, np.zeros(len(here), bool)]),
     )
 
 
-def _of_state(state: str, table: pd.DataFrame, summary: pd.DataFrame) -> Scores:
+def _of_state(
+    state: str, errors: pd.DataFrame, days: NDArray[Any], summary: pd.DataFrame
+) -> Scores:
     by_grid = summary.groupby(AXES, sort=False)
     diverged = by_grid["diverged"].any()
     validation = by_grid["validation_mase"].mean().mask(diverged)
-    seeds, clients = summary["seed"].unique().tolist(), table["client"].unique().tolist()
+    seeds, clients = summary["seed"].unique().tolist(), errors["client"].unique().tolist()
+    keys = [*AXES, "seed", "client"]
     rows = pd.MultiIndex.from_tuples(
-        [(*combination, seed) for combination in diverged.index for seed in seeds],
-        names=[*AXES, "seed"],
+        [(*key, s, c) for key in diverged.index for s in seeds for c in clients], names=keys
     )
-    wide = table.set_index([*AXES, "seed", "client"])["mase"].unstack().reindex(rows)[clients]
-    mase = wide.to_numpy(float).reshape(len(diverged), len(seeds), len(clients))
+    wide = _weekly(errors, days, keys).reindex(rows)
+    weekly = wide.to_numpy(float).reshape(len(diverged), len(seeds), len(clients), -1)
     return Scores(
         state=state,
         combinations=tuple(tuple(map(str, values)) for values in diverged.index),
         seeds=tuple(seeds),
         clients=tuple(map(str, clients)),
-        mase=np.where(diverged.to_numpy()[:, None, None], np.nan, mase),
+        weekly=np.where(diverged.to_numpy()[:, None, None, None], np.nan, weekly),
         validation=validation.to_numpy(float),
         diverged=diverged.to_numpy(bool),
     )
 
 
-def reference(tables: Tables, of_state: Scores) -> int | None:
-    """The combination that others are compared with: the best purely local one, by validation.
+def _weekly(errors: pd.DataFrame, days: NDArray[Any], keys: Sequence[str]) -> pd.DataFrame:
+    """What each week of the test set adds to the MASE, a row for each of the `keys`.
 
-    In a study without purely local training, the best combination of all.
+    The days between the first and the last are cut into as many blocks of equal length as have at
+    least seven days each; a shorter test set is one block.
     """
-    local = [s for s in tables.study.grid.sharing if tables.study.combinations.shares_nothing(s)]
-    among = of_state.where(sharing=local) if local else of_state.where()
-    return of_state.best(among)
+    since = (errors["day"] - days.min()) // pd.Timedelta(days=1)
+    length = int((days.max() - days.min()) / np.timedelta64(1, "D")) + 1
+    blocks = max(1, length // DAYS)
+    table = errors.assign(week=since * blocks // length)
+    by_key = table.groupby(list(keys), sort=False)
+    scale = by_key["forecasts"].sum() * by_key["scale"].first().replace(0, np.nan)
+    sums = table.groupby([*keys, "week"], sort=False)["error"].agg(lambda e: e.sum(skipna=False))
+    return (
+        sums.unstack("week", fill_value=0)
+        .reindex(columns=range(blocks), fill_value=0)
+        .div(scale.astype(float), axis=0)
+    )

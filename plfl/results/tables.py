@@ -198,11 +198,35 @@ class Tables:
         """The same for errors.parquet: sums of absolute errors by day, in kWh per interval."""
         return self._rows("errors.parquet", columns, equal)
 
+    def errors_of(self, model: str) -> pd.DataFrame:
+        """The errors of a model of the cells, or of the baselines, by client and day.
+
+        A row per forecaster, seed, client and day: its labels, `day`, `error`, `forecasts`,
+        `scale`; see `plfl.tasks.metrics.of_days`. A deployed study keeps no days, because the data
+        stay with its clients: its test set counts as one day.
+        """
+        if (Path(self.folder) / "errors.parquet").is_file():
+            labels = [column for column in CELL if model != baselines.BASELINE or column != "seed"]
+            columns = [*labels, "client", "day", "error", "forecasts", "scale"]
+            return self.errors(columns, model=model)
+        if not self._is_deployed:
+            raise ResultsError(
+                f"{Path(self.folder) / 'errors.parquet'}: is missing; intervals need it, and "
+                "results of an earlier version do not have it; run the study again"
+            )
+        last = self.study.federation.rounds
+        found = self.records([*CELL, "client", "mase"], split="test", model=model, round=last)
+        found = found.rename(columns={"mase": "error"})
+        return found.assign(day=pd.Timestamp(0), forecasts=1, scale=found["error"].notna() * 1.0)
+
+    @property
+    def _is_deployed(self) -> bool:
+        return bool(self.about.get("engine", "simulator") != "simulator")
+
     @property
     def _has_baselines(self) -> bool:
         """Whether there are baselines; a deployed study has none, as data stay with the clients."""
-        simulated = self.about.get("engine", "simulator") == "simulator"
-        return simulated or (Path(self.folder) / "baselines.parquet").is_file()
+        return not self._is_deployed or (Path(self.folder) / "baselines.parquet").is_file()
 
     @cached_property
     def baselines(self) -> pd.DataFrame:

@@ -13,8 +13,8 @@ import numpy as np
 from plfl.config.study import Study
 from plfl.results.power import Spread, advice
 from plfl.results.records import Model
-from plfl.results.scores import Array, Scores
-from plfl.results.statistics import ALPHA, Comparison, holm, sign_flips
+from plfl.results.scores import Scores
+from plfl.results.statistics import ALPHA, Array, Comparison, holm
 
 Answer = Literal["holds", "does not hold", "undecided", "not in this study"]
 
@@ -36,21 +36,23 @@ class Verdict:
     """Effect of the deciding comparison; positive differences of MASE support the claim."""
     low: float | None = None
     high: float | None = None
-    """95 % interval of the effect: over clients; of classifiers, over seeds; for bytes, the range
-    over all cells."""
+    """95 % interval of the effect over clients, weeks and seeds; of classifiers, over seeds; for
+    bytes, the range over all cells."""
     unit: str = "MASE"
     """Kind of the effect: a difference of `MASE`, of accuracy in `points` or of `rounds`,
     `doublings` of a value, a `share` or a `factor`."""
     p: float | None = None
     """P value of the answer, corrected by Holm's method over all claims and models."""
-    p_clients: float | None = None
-    """P value of the deciding comparison alone, over clients only."""
-    p_trainings: float | None = None
-    """The same over trainings (seeds), corrected for the number of comparisons if one of them is
-    sufficient; None for claims that are not about trainings (d, f)."""
+    p_alone: float | None = None
+    """The same before this correction, but corrected for the number of comparisons if one of them
+    is sufficient."""
+    without_one_state: tuple[float, float] | None = None
+    """The lowest and the highest effect with one of the states left out."""
     seeds: int = 0
     clients: int = 0
     """Clients behind the effect."""
+    weeks: int = 0
+    """Weeks of the test set behind it; 0 where weeks are no part of the comparison."""
     cells: tuple[str, ...] = ()
     """The deciding cells, without their seeds."""
     diverged: tuple[str, ...] = ()
@@ -60,7 +62,7 @@ class Verdict:
     needed: str = ""
     """What would decide an undecided claim about scores, in words; see `plfl.results.power`."""
     spread: Spread | None = None
-    """The parts of the variance of the effect; None with a single seed."""
+    """The parts of the variance of the effect; None for what is counted."""
     text: str = ""
     """The claim in words."""
 
@@ -143,12 +145,19 @@ def contest(
 
 
 def difference(scores: Scores, better: int, worse: int) -> Array:
-    """Differences of MASE (clients, seeds): positive where `better` has the lower MASE."""
-    difference: Array = scores.mase[worse] - scores.mase[better]
-    return difference.T
+    """Differences of MASE (clients, seeds, weeks): positive where `better` has the lower MASE."""
+    difference: Array = scores.weekly[worse] - scores.weekly[better]
+    return difference.swapaxes(0, 1)
 
 
-def judge(blank: Verdict, evidence: Evidence, draws: int) -> Verdict:
+def over_persistence(scores: Scores, k: int) -> Array:
+    """The MASE of a combination less 1, that of persistence, as (clients, seeds, weeks)."""
+    weekly: Array = scores.weekly[k]
+    by_client: Array = (weekly - 1 / weekly.shape[-1]).swapaxes(0, 1)
+    return by_client
+
+
+def judge(blank: Verdict, evidence: Evidence) -> Verdict:
     """Judge whether all comparisons are positive, or which one contradicts that most clearly."""
     diverged = tuple(dict.fromkeys([*evidence.blocking, *evidence.excused]))
     blank = replace(blank, diverged=diverged)
@@ -163,76 +172,65 @@ def judge(blank: Verdict, evidence: Evidence, draws: int) -> Verdict:
             reason="the cells of the claim have identical results",
             needed="Nothing would: they are the same.",
         )
-    decision = _decide(comparisons, evidence.witness, draws)
-    deciding, positive = decision.comparison, decision.positive
-    answer: Answer = "holds" if positive != evidence.denied else "does not hold"
+    positive = all(c.effect > 0 for c in comparisons)
+    deciding, p = _weakest(comparisons) if positive else _contrary(comparisons, evidence.witness)
     reason = _counted(deciding, comparisons, evidence.denied)
     if same:
         pairs = "1 pair has" if len(same) == 1 else f"{len(same)} pairs have"
         reason += f"; {pairs} identical results, such as {' and '.join(same[0])}"
+    answer: Answer = "holds" if positive != evidence.denied else "does not hold"
+    needed = ""
     if positive and evidence.blocking:
-        answer, reason = "undecided", f"{reason}; cells that the claim calls better diverged"
-        blank = replace(blank, needed=FINITE)
-    if not positive and evidence.witness is not None and deciding is not evidence.witness:
-        blank = replace(blank, needed=UNWITNESSED)
-    sign = -1 if evidence.denied else 1
-    low, high = sorted(sign * end for end in deciding.interval(draws))
-    some = next(iter(deciding.differences.values()))
-    return replace(
-        blank,
-        answer=answer,
-        effect=sign * deciding.effect,
-        low=finite_or_none(low),
-        high=finite_or_none(high),
-        p=decision.p,
-        p_clients=decision.p_clients,
-        p_trainings=decision.p_trainings,
-        seeds=some.shape[1],
-        clients=sum(map(len, deciding.clients())),
-        cells=deciding.cells,
-        reason=reason,
-        spread=Spread.of(deciding, decision.looks),
+        answer, needed = "undecided", FINITE
+        reason += "; cells that the claim calls better diverged"
+    if not positive and evidence.witness not in (None, deciding):
+        needed = UNWITNESSED
+    looks = 1 if positive or evidence.witness else len(comparisons)
+    return _told(
+        replace(blank, answer=answer, reason=reason, needed=needed, p=p, p_alone=p),
+        deciding,
+        -1 if evidence.denied else 1,
+        looks,
     )
 
 
-@dataclass(frozen=True)
-class _Decision:
-    """The comparison that decides a claim, and the p values of the answer."""
-
-    comparison: Comparison
-    positive: bool
-    """Whether all comparisons are positive; this one is then the weakest."""
-    p: float
-    p_clients: float
-    """P value of this comparison alone, over clients only."""
-    p_trainings: float
-    looks: int
-    """Number of comparisons, any one of which would be sufficient."""
+def _weakest(comparisons: Sequence[Comparison]) -> tuple[Comparison, float]:
+    """Of comparisons that are all positive, the one that is the least certain, and its p value."""
+    weakest = max(comparisons, key=lambda c: (c.p, -c.effect))
+    return weakest, weakest.p
 
 
-def _decide(comparisons: Sequence[Comparison], witness: Comparison | None, draws: int) -> _Decision:
-    """The comparison that decides. `witness`: the only one that may contradict; None: any may."""
-    effects = np.array([comparison.effect for comparison in comparisons])
-    alone, together = sign_flips(comparisons, draws, seeds=True)
-    skewed = np.array([comparison.skewed() for comparison in comparisons])
-    alone = np.maximum(alone, skewed)
-    trainings = np.array([comparison.trainings() for comparison in comparisons])
-    positive, looks = bool((effects > 0).all()), 1
-    if positive:
-        p = np.maximum(alone, trainings)
-        k = int(np.lexsort((-effects, p))[-1])
-    else:
-        if witness is None:
-            looks = len(comparisons)
-            trainings = np.minimum(looks * trainings, 1)
-            p = np.where(effects < 0, np.maximum(together, trainings), 1)
-        else:
-            may = np.array([comparison is witness for comparison in comparisons])
-            p = np.where(may & (effects < 0), np.maximum(alone, trainings), 1)
-        k = int(np.lexsort((effects, p))[0])
-    by_clients = max(sign_flips([comparisons[k]], draws)[0][0], skewed[k])
-    return _Decision(
-        comparisons[k], positive, float(p[k]), float(by_clients), float(trainings[k]), looks
+def _contrary(
+    comparisons: Sequence[Comparison], witness: Comparison | None
+) -> tuple[Comparison, float]:
+    """The comparison that is negative most clearly, and its p value.
+
+    With a `witness` it alone may be; without one any may, corrected for their number (Bonferroni).
+    """
+    if witness is not None and witness.effect < 0:
+        return witness, witness.p
+    lowest = min(comparisons, key=lambda c: (c.p if c.effect < 0 else 1.0, c.effect))
+    return lowest, 1.0 if witness is not None else min(1.0, len(comparisons) * lowest.p)
+
+
+def _told(verdict: Verdict, deciding: Comparison, sign: int, looks: int) -> Verdict:
+    """The verdict with what is known about the deciding comparison, whose `sign` is turned."""
+    low, high = sorted(sign * end for end in deciding.interval)
+    levels = {factor: part.levels for factor, part in deciding.parts.items()}
+    left = deciding.without_one_state
+    if left is not None and sign < 0:
+        left = -left[1], -left[0]
+    return replace(
+        verdict,
+        effect=sign * deciding.effect,
+        low=finite_or_none(low),
+        high=finite_or_none(high),
+        without_one_state=left,
+        cells=deciding.cells,
+        spread=Spread.of(deciding, looks),
+        clients=levels["clients"],
+        weeks=levels.get("weeks", 0),
+        seeds=levels.get("seeds", 0),
     )
 
 
@@ -266,18 +264,20 @@ def settle(judged: Sequence[Verdict]) -> list[Verdict]:
 
 def _undecided(verdict: Verdict, level: float) -> Verdict:
     """The verdict as undecided, with the reason and what would decide it at this `level`."""
-    said = [verdict.reason, _doubt(verdict)]
-    needed = verdict.needed
-    if verdict.p_trainings is not None and not needed:
-        needed = advice(verdict.effect or 0.0, verdict.spread, level)
-    reason = "; ".join(filter(None, said))
+    needed, spread = verdict.needed, verdict.spread
+    if spread is not None and not needed:
+        needed = advice(verdict.effect or 0.0, spread, level)
+    reason = "; ".join(filter(None, [verdict.reason, _doubt(verdict)]))
     return replace(verdict, answer="undecided", reason=reason, needed=needed)
 
 
 def _doubt(verdict: Verdict) -> str:
-    if verdict.p_trainings is not None:
-        if verdict.seeds == 1:
-            return "one seed does not show the variation over trainings"
-        if verdict.p_trainings > (verdict.p_clients or 0):
-            return f"the {verdict.seeds} seeds vary too much"
-    return f"the {verdict.clients} clients vary too much"
+    """Why a verdict is not decided: what is unknown, or what varies most."""
+    if verdict.spread is None:
+        return f"the {verdict.clients} clients vary too much"
+    parts = verdict.spread.parts
+    if lacking := [factor for factor, part in parts.items() if not part.freedom]:
+        one = (f"one {factor[:-1]} does not show the variation over {factor}" for factor in lacking)
+        return ", ".join(one)
+    most = max(parts, key=lambda factor: parts[factor].variance)
+    return f"the {parts[most].levels} {most} vary too much"

@@ -18,7 +18,7 @@ from scipy import stats
 from plfl.base.errors import ResultsError
 from plfl.config.study import Study
 from plfl.results.records import CELL, DAMAGE
-from plfl.results.scores import Array
+from plfl.results.statistics import Array
 from plfl_images.classify import Classify
 
 TAIL = 4

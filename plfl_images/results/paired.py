@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from plfl.results.power import MOST_CLIENTS, Spread
+from plfl.results.power import Spread
+from plfl.results.statistics import Part
 from plfl.results.verdict import FINITE, Verdict, finite_or_none
 from plfl_images.results import classification
 
@@ -57,7 +58,7 @@ def judge(blank: Verdict, pairs: Sequence[Pair]) -> Verdict:
         low=finite_or_none(tests[k]["low"]),
         high=finite_or_none(tests[k]["high"]),
         p=float(p[k]),
-        p_trainings=float(p[k]),
+        p_alone=float(p[k]),
         seeds=len(ahead),
         reason=f"{reason}{one} against {other}",
         spread=_spread(ahead, 1 if holds else len(effects)),
@@ -65,9 +66,8 @@ def judge(blank: Verdict, pairs: Sequence[Pair]) -> Verdict:
     return replace(verdict, needed=FINITE) if lost and holds else verdict
 
 
-def _spread(ahead: pd.Series[float], looks: int) -> Spread | None:
+def _spread(ahead: pd.Series[float], looks: int) -> Spread:
     """The variance of an effect, all of which is over seeds: more clients would not reduce it."""
     n = len(ahead)
-    if n < 2:
-        return None
-    return Spread(MOST_CLIENTS, n, 0.0, float(ahead.var(ddof=1)) / n, 0.0, n - 1, looks)
+    variance = float(ahead.var(ddof=1)) / n if n > 1 else 0.0
+    return Spread({"seeds": Part(n, variance, n - 1)}, looks)

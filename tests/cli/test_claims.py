@@ -16,17 +16,12 @@ def test_claims_prints_the_verdicts(folder: Path, capsys: pytest.CaptureFixture[
 
 
 def test_claims_for_machines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    effects = {}
-    for chosen in ("last", "best_validation"):
-        assert cli.main(["claims", str(folder), "--json", "--round", chosen]) == 0
-        said = json.loads(capsys.readouterr().out)
-        assert said["round"] == chosen
-        (verdict,) = [v for v in said["verdicts"] if (v["claim"], v["model"]) == ("c1", "global")]
-        assert verdict["answer"] == "holds"
-        assert verdict["cells"] == ["NY-P2-fedopt-adam-fedavg", "NY-P1-fedopt-adam-fedavg"]
-        effects[chosen] = verdict["effect"]
-    # The first round is the better one, and all its scores are half of the last one's.
-    assert effects["last"] == pytest.approx(2 * effects["best_validation"], rel=0.05)
+    assert cli.main(["claims", str(folder), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    (verdict,) = [v for v in said["verdicts"] if (v["claim"], v["model"]) == ("c1", "global")]
+    assert verdict["answer"] == "holds"
+    assert verdict["cells"] == ["NY-P2-fedopt-adam-fedavg", "NY-P1-fedopt-adam-fedavg"]
+    assert verdict["low"] <= verdict["effect"] <= verdict["high"]
 
 
 def test_a_folder_without_a_study_is_explained(

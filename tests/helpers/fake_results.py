@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from plfl.baselines import BASELINE, catalogue
+from plfl.baselines import catalogue
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.federated.availability import takes_time
 from plfl.results import costs
 from plfl.results.records import CELL
 from plfl.results.summary import summarise_baselines, with_baselines
 from plfl.tasks.metrics import worst_tenth
+from tests.helpers import errors
 
 PAPER: dict[str, Any] = {"name": "paper"}
 """The paper's grid: 3 states, 3 splits, 4 ClientOpts, 5 ServerOpts, 12 clients."""
@@ -182,9 +183,6 @@ def _make_up(study: Study, folder: Path, diverged: tuple[str, ...]) -> None:
     (folder / "study.json").write_text(json.dumps(about))
     records = pd.concat([_records(study, c, curves[c]) for c in study.cells], ignore_index=True)
     records.to_parquet(folder / "records.parquet")
-    last = records[(records["split"] == "test") & (records["round"] == study.federation.rounds)]
-    day = {"day": pd.Timestamp("2018-12-31"), "forecasts": 1, "scale": 1.0}
-    errors = last[[*CELL, "model", "client"]].assign(error=last["mase"], **day)
     rows = [row for c in study.cells for row in _summary(study, c, curves[c])]
     summary = pd.DataFrame(rows).join(costs.totals(records), on=[*CELL, "model"])
     test = records[records["split"] == "test"].groupby([*CELL, "model", "round"])["mase"].mean()
@@ -196,10 +194,7 @@ def _make_up(study: Study, folder: Path, diverged: tuple[str, ...]) -> None:
     forecasts.to_parquet(folder / "forecasts.parquet")
     baselines = _baselines(study, clients)
     baselines.to_parquet(folder / "baselines.parquet")
-    of_test = baselines[baselines["split"] == "test"].rename(columns={"baseline": "method"})
-    labels = {"sharing": BASELINE, "model": BASELINE, "client_opt": "none", "server_opt": "none"}
-    labelled = of_test[["state", "method", "client"]].assign(error=of_test["mase"], **labels, **day)
-    pd.concat([errors, labelled]).to_parquet(folder / "errors.parquet")
+    errors.write(folder, records, baselines, study.federation.rounds)
     _baseline_forecasts(forecasts).to_parquet(folder / "baseline_forecasts.parquet")
     summary = with_baselines(summary, summarise_baselines(baselines, study.data.source))
     summary.to_csv(folder / "summary.csv", index=False)

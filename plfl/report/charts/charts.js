@@ -430,11 +430,29 @@
     const [a, b] = [pair.a, pair.b].map((one) => ofModel(one)?.[view.score]);
     if (!a || !b || pair.a.diverged || pair.b.diverged) return null;
     const rows = data.clients[state(pair.a)].map((client, i) => ({ client, a: a[i], b: b[i], value: a[i] == null || b[i] == null ? null : b[i] - a[i] })).filter(({ value }) => value != null);
-    const list = rows.map(({ value }) => value), centre = mean(list);
-    const reach = list.length > 1 ? (data.t[list.length] * deviation(list)) / Math.sqrt(list.length) : null;
-    const seeds = [pair.a, pair.b].map((one) => ofModel(one, view.model, "_seeds")?.[view.score]);
-    const bySeed = seeds[0] && seeds[1] ? seeds[0].map((value, i) => seeds[1][i] - value) : [];
-    return { rows: rows.sort((x, y) => y.value - x.value), centre, reach, bySeed };
+    const list = rows.map(({ value }) => value);
+    // The means have more digits than the clients.
+    const [first, second] = [pair.a, pair.b].map((one) => ofModel(one, view.model, "_mean")[view.score]), centre = second - first;
+    const [own, other] = [pair.a, pair.b].map((one) => ofModel(one, view.model, "_seeds")?.[view.score]);
+    // A baseline has no seeds: it is the same for each one of the other side.
+    const bySeed = (own ?? other ?? []).map((_, i) => (other ? other[i] : mean(rows.map((row) => row.b))) - (own ? own[i] : mean(rows.map((row) => row.a))));
+    return { rows: rows.sort((x, y) => y.value - x.value), centre, reach: reach(list, bySeed), bySeed };
+  }
+  // Half the width of the interval over clients, weeks and seeds, as plfl.results.statistics has it; only MASE is known by week.
+  function reach(byClient, bySeed) {
+    const [a, b] = [pair.a, pair.b].map((one) => ofModel(one, view.model, "_blocks"));
+    if (view.score !== "mase" || byClient.length < 2 || !a || !b || a.length !== b.length) return null;
+    const parts = [byClient, a.map((value, i) => b[i] - value), bySeed].filter((list) => list.length > 1).map((list) => ({ variance: deviation(list) ** 2 / list.length, freedom: list.length - 1 }));
+    const sum = (list) => list.reduce((x, y) => x + y, 0), whole = sum(parts.map(({ variance }) => variance));
+    if (!whole) return 0;
+    const joint = { variance: whole, freedom: whole ** 2 / sum(parts.map(({ variance, freedom }) => variance ** 2 / freedom)) };
+    return Math.max(...[joint, ...parts].map(({ variance, freedom }) => student(freedom) * Math.sqrt(variance)));
+  }
+  // Quantiles are nearly linear in 1 / freedom.
+  function student(freedom) {
+    const low = Math.min(Math.floor(freedom), data.t.length - 1), high = Math.min(low + 1, data.t.length - 1);
+    const share = high > low ? (1 / low - 1 / freedom) / (1 / low - 1 / high) : 0;
+    return data.t[low] + share * (data.t[high] - data.t[low]);
   }
   function compare() {
     const box = document.querySelector("#compare .live");
@@ -466,7 +484,7 @@
         ],
       });
       nodes.push(...operable(chart, "Forest plot of the clients of A and B"));
-      nodes.push(note(`Diamond: the mean with its 95 % interval over clients (Student's t${data.seeds > 1 ? "; of means over seeds, whose own means are the crosses" : "; one seed, so the variation over trainings is unknown"}). This interval is for exploration only: it is not corrected for the number of comparisons that you look at. plfl compare tests A and B over clients and seeds.`));
+      nodes.push(note(`Diamond: the mean${reach == null ? "; only differences of MASE have an interval, because only MASE is known week by week" : " with its 95 % interval over clients, weeks and seeds, the same as that of plfl compare"}${data.seeds > 1 ? "; crosses: the means of the seeds" : "; one seed, so the variation over trainings is unknown"}. It is not corrected for the number of comparisons that you look at.`));
       if (pair.client) {
         const sides = [["a", "var(--side-a)"], ["b", "var(--side-b)"]];
         const name = state(pair.a), own = weekOf(name, pair.client);

@@ -21,7 +21,6 @@ if TYPE_CHECKING:  # the workflow names files without reading or drawing any
 
     from plfl.results.collect import JobFiles
     from plfl.results.overview import Variant
-    from plfl.results.scores import Chosen
 
 
 @dataclass(frozen=True)
@@ -74,11 +73,10 @@ class Reporting(Algorithm):
         """The test scores of a cell in a few words, given its records."""
         raise NotImplementedError
 
-    def judged(self, results: Path, study: Study, chosen: Chosen) -> Judged:
-        """The verdicts on claims, given a results folder and the round that is scored.
+    def judged(self, results: Path, study: Study) -> Judged:
+        """The verdicts on claims, given a results folder.
 
         Raises:
-            PlflError: the claims are about other rounds.
             ResultsError: the results are incomplete or have another format.
         """
         raise NotImplementedError

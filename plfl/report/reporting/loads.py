@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # the workflow names files without reading or drawing any
 
     from plfl.results.collect import JobFiles
     from plfl.results.overview import Variant
-    from plfl.results.scores import Chosen
 
 
 class Loads(Reporting):
@@ -73,7 +72,7 @@ class Loads(Reporting):
             f"clients, round {last['round']['local']}); {crossed:.1f} MB{tuned}"
         )
 
-    def judged(self, results: Path, study: Study, chosen: Chosen) -> Judged:
+    def judged(self, results: Path, study: Study) -> Judged:
         from plfl.results import axis_claims, claims
         from plfl.results.records import read_about
         from plfl.results.tables import Tables
@@ -82,12 +81,12 @@ class Loads(Reporting):
         data: dict[str, Any] = {}
         for label in read_about(results).get("variants", [""]):
             tables = Tables(results / label)
-            found = claims.verdicts(tables, chosen)
-            data[label] = claims.as_json(tables.study, found, round=chosen)
-            texts.append(f"{label}\n" * bool(label) + claims.as_text(tables, found, chosen))
+            found = claims.verdicts(tables)
+            data[label] = claims.as_json(tables.study, found)
+            texts.append(f"{label}\n" * bool(label) + claims.as_text(tables, found))
         if axis_claims.asked(study):
-            of_variants = axis_claims.verdicts(results, study, chosen)
-            data["variants"] = claims.as_json(study, of_variants, round=chosen)
+            of_variants = axis_claims.verdicts(results, study)
+            data["variants"] = claims.as_json(study, of_variants)
             texts.append(f"\n{axis_claims.as_text(study, of_variants)}")
         return Judged("\n".join(texts), data.get("", data))
 
