@@ -85,7 +85,7 @@ class Row:
     effect: str
     """The effect with its interval; empty if there is none."""
     size: str
-    """Clients × seeds behind it."""
+    """Clients × weeks × seeds behind it."""
     at: float | None
     """Position of the effect; None for effects of another unit, which are not on the axis."""
     start: float | None
@@ -154,13 +154,13 @@ def _row(verdict: Verdict, label: str, scale: Scale) -> Row:
     on_axis = verdict.unit == "MASE" and verdict.effect is not None
     ends = [end for end in (verdict.low, verdict.high) if end is not None]
     start, end = map(scale.at, ends) if on_axis and len(ends) == 2 else (None, None)
-    seeds = f" × {verdict.seeds}" if verdict.seeds else ""
+    size = " × ".join(str(n) for n in (verdict.clients, verdict.weeks, verdict.seeds) if n)
     return Row(
         label,
         verdict.answer,
         MARKS[verdict.answer],
         "" if verdict.effect is None else estimate(verdict).replace(" MASE", ""),
-        f"{verdict.clients}{seeds}" if verdict.clients else "",
+        size if verdict.clients else "",
         scale.at(verdict.effect) if on_axis and verdict.effect is not None else None,
         start,
         end,

@@ -18,7 +18,7 @@ def verdict(
     text: str = "a",
     **more: Any,
 ) -> Verdict:
-    numbers: dict[str, Any] = {"effect": effect, "low": low, "high": high, "seeds": 3}
+    numbers: dict[str, Any] = {"effect": effect, "low": low, "high": high, "seeds": 3, "weeks": 5}
     return Verdict(text, "local", "CA", answer=answer, clients=12, text=text, **numbers | more)
 
 
@@ -50,7 +50,7 @@ def test_a_row_has_its_numbers_its_mark_and_its_size() -> None:
     assert plot is not None and plot.about == ""
     (first,), (second,) = (group.rows for group in plot.groups)
     assert [group.title for group in plot.groups] == ["a", "b"]
-    assert (first.effect, first.size, first.mark) == ("+0.5 [+0.2, +0.8]", "12 × 3", "✓")
+    assert (first.effect, first.size, first.mark) == ("+0.5 [+0.2, +0.8]", "12 × 5 × 3", "✓")
     assert (second.answer, second.mark, second.label) == ("does not hold", "✗", "")
     assert first.start is not None and first.at is not None and first.end is not None
     assert second.end is not None
