@@ -132,7 +132,19 @@ def test_the_critical_difference_is_that_of_the_figure(tables: Tables, data: Any
     k = len(ranked.ranks)
     distance = data["q"][k] * np.sqrt(k * (k + 1) / (6 * ranked.clients))
     assert distance == pytest.approx(ranked.critical_difference, rel=1e-3)
-    assert data["t"][3] == pytest.approx(stats.t.ppf(0.975, 2), rel=1e-3)
+
+
+def test_what_the_interval_of_a_difference_is_made_of(tables: Tables, data: Any) -> None:
+    found = scores(tables, "local", baselines=True)
+    for one in data["forecasters"]:
+        if "diverged" in one:
+            continue
+        of_state = found[one["axes"][0]]
+        weekly = of_state.weekly[of_state.combinations.index(tuple(one["axes"][1:]))]
+        assert one["local_blocks"] == pytest.approx(4 * weekly.mean(axis=(0, 1)), rel=1e-5)
+    # As many degrees of freedom as clients, weeks and seeds can have.
+    expected = stats.t.ppf(0.975, range(1, 3 + 4 + 2 + 1))
+    assert data["t"][1:] == pytest.approx(expected, rel=1e-3)
     # Demšar (2006), table 5a.
     assert [round(q, 3) for q in data["q"][2:6]] == [1.96, 2.344, 2.569, 2.728]
 
