@@ -90,7 +90,7 @@ def test_a_small_lead_is_undecided_and_says_what_would_decide_it(judge: Judge) -
     verdict = found["A1", END]
     assert verdict.answer == "undecided"
     assert "seeds vary too much" in verdict.reason
-    assert "more seed" in verdict.needed
+    assert "seed" in verdict.needed
     assert "client" not in verdict.needed
 
 

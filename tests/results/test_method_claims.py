@@ -16,6 +16,7 @@ from plfl.results.statistics import ALPHA
 from plfl.results.summary import summarise
 from plfl.results.tables import Tables
 from plfl.results.verdict import Verdict
+from tests.helpers import errors
 from tests.helpers.constructed import write, wrong_verdicts
 
 LEVEL = {
@@ -169,7 +170,8 @@ def test_spread_over_clients(spread: float, noise: float, answer: str, tmp_path:
     ours = (records["method"] == "ditto") & (records["sharing"] == "P1")
     # Ditto is worse on average, which the claim does not speak of.
     records["mase"] += 0.1 * (client - 5.5) * np.where(ours, spread, 1.0) + ours
-    records.to_parquet(tmp_path / "records.parquet")
+    baselines = pd.read_parquet(tmp_path / "baselines.parquet")
+    errors.write(tmp_path, records, baselines, int(records["round"].max()))
     summarise(records, "sample").to_csv(tmp_path / "summary.csv", index=False)
     found = about_methods(Tables(tmp_path))
     assert found["o13", "local"].answer == answer

@@ -13,7 +13,7 @@ from plfl.config.study import Study
 from plfl.report import overview as page
 from plfl.results.overview import Overview, gather, study_of
 from plfl.results.tables import Tables
-from tests.helpers import fake_results
+from tests.helpers import errors, fake_results
 
 STATES = ("CA", "NY")
 CONFIG = {
@@ -53,6 +53,8 @@ def better(folder: Path, factor: float) -> None:
     records = pd.read_parquet(folder / "records.parquet")
     records["mase"] *= factor
     records.to_parquet(folder / "records.parquet")
+    last = int(records["round"].max())
+    errors.write(folder, records, pd.read_parquet(folder / "baselines.parquet"), last)
 
 
 def test_all_rows_of_all_variants_are_there(gathered: Study) -> None:

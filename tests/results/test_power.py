@@ -40,7 +40,7 @@ def test_only_what_helps_is_recommended() -> None:
     said = advice(0.1, Spread(by_seeds), ALPHA)
     assert "more seeds" in said and "client" not in said
     assert advice(1e-6, Spread(PARTS), ALPHA) == (
-        "Even ten times as many seeds, clients and weeks would not decide it."
+        "Even ten times as many clients and weeks and seeds would not decide it."
     )
 
 
