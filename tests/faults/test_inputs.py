@@ -292,6 +292,7 @@ def test_a_finished_cell_that_the_disk_changed_is_trained_again(tmp_path: Path) 
         ("clients.parquet", lambda tables: tables.load_unit),
         ("records.parquet", lambda tables: tables.traffic),
         ("forecasts.parquet", lambda tables: tables.forecasts(["truth"])),
+        ("errors.parquet", lambda tables: tables.errors_of("local")),
     ],
 )
 def test_results_without_what_is_asked_for(

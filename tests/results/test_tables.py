@@ -97,10 +97,18 @@ def test_they_are_compared_seed_by_seed(tmp_path: Path) -> None:
         for k, name in enumerate(catalogue(), count):
             by_client = own[own["baseline"] == name].set_index("client")["mase"]
             for seed in range(2):
-                np.testing.assert_array_equal(found.mase[k, seed], by_client[list(found.clients)])
+                expected = by_client[list(found.clients)]
+                np.testing.assert_allclose(found.mase[k, seed], expected, rtol=1e-6)
         best = found.best(found.where(sharing="baseline", method=[*_sending_nothing()]))
         assert best is not None
         assert found.combinations[best][1] == tables.best_baseline(state)
+
+
+def test_results_of_an_earlier_version_say_what_they_lack(tmp_path: Path) -> None:
+    fake_results.write(tmp_path, fake_results.TINY)
+    (tmp_path / "errors.parquet").unlink()
+    with pytest.raises(ResultsError, match=r"errors\.parquet: is missing; .*run the study again"):
+        scores(Tables(tmp_path), "local")
 
 
 def _sending_nothing() -> list[str]:
