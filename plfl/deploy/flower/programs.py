@@ -50,6 +50,7 @@ def returning(activate: Callable[..., Any]) -> Callable[..., Any]:
 
 def change(name: str) -> Callable[[], None]:
     """Change the private parts of a program of Flower; return its entry point."""
+    entry: Callable[[], None]
     if name == "supernode":
         from flwr.supernode import start_client_internal as node
         from flwr.supernode.cli import flower_supernode
@@ -61,8 +62,8 @@ def change(name: str) -> Callable[[], None]:
         vars(node)["time"] = SimpleNamespace(**vars(time) | {"sleep": sleeper()})
         vars(node)["subprocess"] = SimpleNamespace(Popen=start)
         setattr(Client, "ActivateNode", returning(Client.ActivateNode))  # noqa: B010 - not exported
-        return flower_supernode
-    if name == "superexec":  # that of a SuperNode
+        entry = flower_supernode
+    elif name == "superexec":  # that of a SuperNode
         from flwr.supercore.cli import flower_superexec
         from flwr.supercore.superexec.executor import subprocess_executor
         from flwr.supernode.cli import flwr_clientapp
@@ -72,13 +73,15 @@ def change(name: str) -> Callable[[], None]:
         vars(subprocess_executor)["subprocess"] = SimpleNamespace(
             Popen=partial(fork, flwr_clientapp)
         )
-        return flower_superexec
-    from flwr.superlink import main
-    from flwr.superlink.cli import flower_superlink
+        entry = flower_superexec
+    else:
+        from flwr.superlink import main
+        from flwr.superlink.cli import flower_superlink
 
-    create = main.create_app
-    vars(main)["create_app"] = lambda *given: guarded(create(*given))
-    return flower_superlink
+        create = main.create_app
+        vars(main)["create_app"] = lambda *given: guarded(create(*given))
+        entry = flower_superlink
+    return entry
 
 
 if __name__ == "__main__":
