@@ -1,6 +1,6 @@
 """Kills and other ends: the restarted study loses nothing and gives the same bits.
 
-`PLFL_KILLS=50` sets how many seeded kills `test_kills` makes, `PLFL_KILL_SEED` which.
+`PLFL_KILLS=50` sets how many seeded kills a test makes, `PLFL_KILL_SEED` which.
 """
 
 import os
@@ -46,6 +46,16 @@ def test_kills(undisturbed: Undisturbed, tmp_path: Path) -> None:
         resumed += kills.survive_kills(dice, most, counts, undisturbed, folder)
         studies += 1
     print(f"{counts.total()} kills {dict(counts)}, {studies} studies, {resumed} resumed")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in kills.KINDS if kind != "plain"])
+def test_kills_of_a_training(kind: str, tmp_path: Path) -> None:
+    whole = kills.undisturbed_job(tmp_path / "undisturbed", kind)
+    dice = random.Random(SEED)
+    killed, resumed = kills.survive_job_kills(dice, KILLS, whole, tmp_path / "killed", kind)
+    assert killed
+    assert resumed
+    print(f"{kind}: {killed} kills, {resumed} resumed, {whole.seconds:.1f} s undisturbed")
 
 
 def test_a_second_snakemake_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ training job alone, which is forked from a process that has everything imported,
 take little time.
 """
 
+import json
 import multiprocessing
 import os
 import random
@@ -16,19 +17,20 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import yaml
 
 from plfl.base.files import sweep
 from plfl.config import study as configuration
-from plfl.data import source, windows
+from plfl.data import sources
 from plfl.results.records import Files
 from tests.test_workflow import ROOT, Project
 
@@ -48,15 +50,57 @@ class Wildcards(dict[str, str]):
         return iter(self.values())
 
 
-class Study(Project):
-    """A study whose trainings take some seconds, so that there is time to end them."""
+NETWORK = """
+import torch
+from torch import nn
 
-    def __init__(self, folder: Path):
+
+class Net(nn.Module):
+    def __init__(self, inputs, look_back, context):
+        super().__init__()
+        self.embed = nn.Linear(inputs * look_back + context, 5)
+        self.head = nn.Linear(5, 1)
+
+    def forward(self, sequence, context):
+        rows = torch.cat([sequence.flatten(1), context], dim=1)
+        return self.head(torch.tanh(self.embed(rows))).squeeze(1)
+"""
+SHORT = {"rounds": 12, "local_steps": 5, "evaluate_every": 4}
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "own module": {
+        "model": {"module": "net.py:Net"},
+        "sharing": {"P2": ["embed.*"]},
+        "grid": {"client_opt": ["adam"], "server_opt": ["fedavg", "fedyogi"], "sharing": ["P2"]},
+        "federation": SHORT,
+    },
+    "tuned": {
+        "tuning": {"search": {"client_opt.*.lr": [0.001, 0.003, 0.01]}},
+        "federation": SHORT,
+    },
+    "images": {
+        "data": {"source": "digits", "states": ["digits"], "clients": 5},
+        "task": {"name": "classify"},
+        "model": {"name": "cnn"},
+        "sharing": {"all": ["*"]},
+        "grid": {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["all"]},
+        "federation": SHORT | {"batch_size": 8},
+    },
+}
+"""Kinds of studies: what differs in their configurations."""
+
+
+class Study(Project):
+    """A study of one of `KINDS` whose trainings take seconds, so that there is time to end them."""
+
+    def __init__(self, folder: Path, kind: str = "plain"):
         super().__init__(folder)
+        (folder / "net.py").write_text(NETWORK)
         self.config["data"]["states"] = ["North"]
         self.config["grid"]["sharing"] = ["P2", "P3"]
         self.config["federation"] = {"rounds": 40, "local_steps": 20, "evaluate_every": 10}
         self.config["compute"] = {"checkpoint_seconds": 0.1, "engine": "stacked"}
+        self.config |= KINDS[kind]
         (folder / "my.yaml").write_text(yaml.safe_dump(self.config))
 
     def start(self, target: str = RECORDS) -> subprocess.Popen[str]:
@@ -312,15 +356,16 @@ def survive_interrupts(
 class Job:
     """The training job of `Study` as Snakemake starts it, in a process forked from this one."""
 
-    def __init__(self, folder: Path):
-        self.study = Study(folder)
-        self.study.config["grid"]["sharing"] = ["P2"]
-        self.study.config["data"]["meters"] = {"folder": str(folder / "meters")}
+    def __init__(self, folder: Path, kind: str = "plain"):
+        self.study = Study(folder, kind)
+        self.study.config["grid"]["sharing"] = self.study.config["grid"]["sharing"][:1]
+        self.study.config["compute"]["checkpoint_seconds"] = 0
         self.results = self.study.results
-        self.parsed = configuration.Study.parse(self.study.config, "the job's")
-        tables = source.load(self.parsed.data, "North")
-        self.dataset = self.results / "data" / "North.npz"
-        windows.build(tables, self.parsed.windows).save(self.dataset)
+        with chdir(folder):  # the configuration names files in it
+            self.parsed = configuration.Study.parse(self.study.config, "the job's")
+            (self.state,) = self.parsed.data.states
+            self.dataset = self.results / "data" / f"{self.state}.npz"
+            sources.of(self.parsed.data).save(self.parsed, self.state, self.dataset)
 
     @property
     def outputs(self) -> list[Path]:
@@ -338,6 +383,15 @@ class Job:
     def resumed(self) -> bool:
         """Whether it went on after a saved round when it was started last."""
         return self.log.exists() and "continues after round" in self.log.read_text()
+
+    def wait_for_round(self, t: int, process: BaseProcess) -> None:
+        """Wait until the process has saved round `t` or a later one, or has ended."""
+        while process.exitcode is None:
+            with suppress(FileNotFoundError):  # a finished job removes its checkpoint
+                states = (self.results / "trained").glob("*.checkpoint/state.json")
+                if any(json.loads(state.read_text())["round"] >= t for state in states):
+                    break
+            process.join(0.01)
 
     def start(self, limit: int = resource.RLIM_INFINITY) -> BaseProcess:
         """Begin, as Snakemake does: without half-written files and unfinished outputs.
@@ -361,7 +415,7 @@ class Job:
             input=SimpleNamespace(dataset=str(self.dataset.relative_to(self.study.folder))),
             output=SimpleNamespace(records=names[: len(self.parsed.cells)]),
             log=[str(self.log.relative_to(self.study.folder))],
-            wildcards=Wildcards(state="North", sharing="P2"),
+            wildcards=Wildcards(state=self.state, sharing=self.parsed.grid.sharing[0]),
             config=self.study.config,
         )
         runpy.run_path(
@@ -377,9 +431,9 @@ class Whole:
     seconds: float
 
 
-def undisturbed_job(folder: Path) -> Whole:
-    """The training job, run once from beginning to end."""
-    job = Job(folder)
+def undisturbed_job(folder: Path, kind: str = "plain") -> Whole:
+    """The training job of a study of one of `KINDS`, run once from beginning to end."""
+    job = Job(folder, kind)
     begun = time.monotonic()
     process = job.start()
     process.join(PATIENCE)
@@ -388,19 +442,25 @@ def undisturbed_job(folder: Path) -> Whole:
 
 
 def survive_job_kills(
-    dice: random.Random, most: int, whole: Whole, folder: Path
+    dice: random.Random, most: int, whole: Whole, folder: Path, kind: str = "plain"
 ) -> tuple[int, int]:
     """Kill one training job at up to `most` random moments; see `survive_kills`.
+
+    The first kill comes after a random round of the first half, the others at any time.
 
     Returns:
         How often it was killed before it had finished, and went on after a saved round.
     """
-    job = Job(folder)
+    job = Job(folder, kind)
+    first = dice.randint(1, job.parsed.federation.rounds // 2)
     kills = resumed = 0
     kept: Trained = {}
     process = job.start()
     while kills < most:
-        process.join(dice.random() * whole.seconds)
+        if kills:
+            process.join(dice.random() * whole.seconds)
+        else:
+            job.wait_for_round(first, process)
         if process.exitcode is not None:
             break
         process.kill()
