@@ -78,10 +78,7 @@ def test_the_clock_does_not_matter(year: int, whole: Whole, tmp_path: Path) -> N
             os.utime(path, (seconds, seconds))
 
     process = job.start()
-    while not any((job.results / "trained").glob("*.checkpoint/state.json")):
-        process.join(0.01)
-        if process.exitcode is not None:
-            break
+    job.wait_for_round(1, process)
     process.kill()
     process.join()
     shift()
@@ -90,6 +87,28 @@ def test_the_clock_does_not_matter(year: int, whole: Whole, tmp_path: Path) -> N
     shift()
     end(job, whole)
     assert finished(job.results / "trained") == trained
+
+
+@pytest.mark.parametrize("share", [0, 0.5])
+@pytest.mark.parametrize("name", ["state.json", "*-0.safetensors", "*.parquet"])
+def test_a_job_with_a_cut_checkpoint_says_so_and_starts_again(
+    name: str, share: float, whole: Whole, tmp_path: Path
+) -> None:
+    job = Job(tmp_path)
+    process = job.start()
+    job.wait_for_round(3, process)
+    process.kill()
+    process.join()
+    (state,) = (job.results / "trained").glob("*.checkpoint/state.json")
+    # A file of a round that was not saved completely may lie beside that of the saved round.
+    for path in state.parent.glob(name):
+        content = path.read_bytes()
+        path.write_bytes(content[: int(share * len(content))])
+    end(job, whole)
+    said = [line for line in job.log.read_text().splitlines() if "checkpoint" in line]
+    assert len(said) == 1
+    assert "is damaged" in said[0]
+    assert not job.resumed
 
 
 @pytest.fixture
