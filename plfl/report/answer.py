@@ -84,8 +84,8 @@ def answer(tables: Tables, findings: Findings) -> Answer | None:
     unit = float(np.median(sizes)) if sizes.max() > 20 * np.median(sizes) else None
     scale = Scale(0.0, float(sizes.max()), unit)
     energy = tables.load_unit.startswith("kWh")
-    judged = {choice.state: _judged(findings, choice.state) for choice, _ in found}
-    shown = {choice.state: _extremes(some) for choice, some in found}
+    judged = {choice.scores.state: _judged(findings, choice.scores.state) for choice, _ in found}
+    shown = {choice.scores.state: _extremes(some) for choice, some in found}
     return Answer(
         _short(judged),
         [text for choice, some in found for text in _told(tables, choice, some, energy)],
@@ -118,8 +118,8 @@ def _short(judged: dict[str, Judged]) -> str:
 
 def _told(tables: Tables, choice: Choice, some: Sequence[Meter], energy: bool) -> Iterator[str]:
     """What is better by how much, and who gains and loses."""
-    where = f"{choice.state}: " if len(tables.study.data.states) > 1 else ""
-    means = {kind: float(np.mean([one.mase[kind] for one in some])) for kind in choice.names}
+    where = f"{choice.scores.state}: " if len(tables.study.data.states) > 1 else ""
+    means = {kind: float(np.mean([one.mase[kind] for one in some])) for kind in choice.numbers}
     ours = means[FEDERATION]
     parts = []
     for kind, name in ((ALONE, "training alone"), (BOOSTING, "LightGBM, which needs no network,")):

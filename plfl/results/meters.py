@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from plfl.baselines import BASELINE
 from plfl.results.baseline_claims import LIGHTGBM
 from plfl.results.findings import MODEL
-from plfl.results.scores import AXES, Scores, scores
+from plfl.results.scores import Scores, scores
+from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
 from plfl.results.verdict import NotInStudyError, shared_schemes
 
@@ -28,12 +28,17 @@ MONTH = 30
 class Choice:
     """The forecasters of a state that are compared, each the best of its kind on validation."""
 
-    state: str
-    names: dict[str, tuple[str, ...]]
-    """The combination (`plfl.results.scores.AXES`) of each kind that the study has: the federation,
-    training alone, and a LightGBM on a client's own data."""
-    rival: str
-    """The kind of lowest validation MASE that needs no federation."""
+    scores: Scores
+    """All forecasters of the state."""
+    numbers: dict[str, int]
+    """The combination in `scores` of each kind that the study has: the federation, training alone,
+    and a LightGBM on a client's own data."""
+
+    @property
+    def rival(self) -> str:
+        """The kind of lowest validation MASE that needs no federation."""
+        rivals = [kind for kind in self.numbers if kind != FEDERATION]
+        return min(rivals, key=lambda kind: self.scores.validation[self.numbers[kind]])
 
 
 @dataclass(frozen=True)
@@ -82,81 +87,35 @@ def choices(tables: Tables) -> Iterator[Choice]:
         best = {kind: found.best(among) for kind, among in kinds.items()}
         numbers = {kind: k for kind, k in best.items() if k is not None}
         if FEDERATION in numbers and len(numbers) > 1:
-            yield _choice(found, numbers)
-
-
-def _choice(found: Scores, numbers: dict[str, int]) -> Choice:
-    rivals = [kind for kind in numbers if kind != FEDERATION]
-    names = {kind: found.combinations[k] for kind, k in numbers.items()}
-    return Choice(found.state, names, min(rivals, key=lambda kind: found.validation[numbers[kind]]))
+            yield Choice(found, numbers)
 
 
 def meters(tables: Tables, choice: Choice) -> list[Meter]:
     """The clients of a state whose MASE is defined, in the order of the study.
 
     Raises:
-        ResultsError: errors.parquet is missing, damaged or has another format.
+        ResultsError: a table is missing, damaged or has another format.
     """
-    errors = {kind: _errors(tables, choice.state, name) for kind, name in choice.names.items()}
-    here = tables.clients[tables.clients["state"] == choice.state]
-    per_day = dict(zip(here["client"], 24 * 60 / here["interval"], strict=True))
+    about = tables.clients[tables.clients["state"] == choice.scores.state].set_index("client")
+    energy = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
+    weekly = {k: choice.scores.weekly[n].mean(axis=0) for k, n in choice.numbers.items()}
     found = []
-    for client in errors[FEDERATION]["client"].unique():
-        parts = {
-            kind: table[table["client"] == client].set_index("day")
-            for kind, table in errors.items()
-        }
-        scale = float(parts[FEDERATION]["scale"].iloc[0])
-        if not scale > 0:
-            continue
-        mase = {k: float(t["error"].sum() / t["forecasts"].sum()) / scale for k, t in parts.items()}
+    for i, client in enumerate(choice.scores.clients):
+        mase = {kind: float(of_clients[i].sum()) for kind, of_clients in weekly.items()}
         gain = mase[choice.rival] - mase[FEDERATION]
-        spread = _spread(parts[choice.rival], parts[FEDERATION]) / scale
-        found.append(
-            Meter(
-                choice.state,
-                str(client),
-                mase,
-                gain,
-                gain - spread,
-                gain + spread,
-                gain / mase[choice.rival] if mase[choice.rival] else np.nan,
-                gain * scale * MONTH * per_day[client],
-            )
-        )
+        if not np.isfinite(gain):
+            continue
+        reach = _reach(weekly[choice.rival][i] - weekly[FEDERATION][i])
+        share = gain / mase[choice.rival] if mase[choice.rival] else np.nan
+        saved = gain * float(energy[client])
+        state = choice.scores.state
+        found.append(Meter(state, client, mase, gain, gain - reach, gain + reach, share, saved))
     return found
 
 
-def _errors(tables: Tables, state: str, name: tuple[str, ...]) -> pd.DataFrame:
-    """Errors of a combination by `client` and `day`: sums over the seeds."""
-    equal = dict(zip(AXES, name, strict=True))
-    model = BASELINE if equal["sharing"] == BASELINE else MODEL
-    columns = ["client", "day", "error", "forecasts", "scale"]
-    table = tables.errors(columns, state=state, model=model, **equal)
-    by_day = table.groupby(["client", "day"], sort=False, as_index=False)
-    return by_day.agg(
-        error=("error", "sum"), forecasts=("forecasts", "sum"), scale=("scale", "first")
-    )
-
-
-def _spread(first: pd.DataFrame, second: pd.DataFrame) -> float:
-    """Half the 95 % interval of the difference of two mean errors, from its weekly means.
-
-    Days that follow each other have alike errors, so weeks, not days, are the units.
-    """
-    means = [_weekly(table) for table in (first, second)]
-    differences = means[0] - means[1]
-    n = len(differences)
+def _reach(weeks: NDArray[np.float64]) -> float:
+    """Half the 95 % interval of a sum of what each week adds: Student's t over the weeks."""
+    n = len(weeks)
     if n < FEWEST:
         return np.nan
-    return float(stdtrit(n - 1, 0.975) * differences.std(ddof=1) / np.sqrt(n))
-
-
-def _weekly(table: pd.DataFrame) -> NDArray[np.float64]:
-    """Mean errors in successive seven days; a last part of less than four days is left out."""
-    days = pd.DatetimeIndex(table.index)
-    week = (days - days.min()).days // 7
-    sums = table[["error", "forecasts"]].groupby(week).sum()
-    full = np.bincount(week, minlength=int(week.max()) + 1)[sums.index] >= FEWEST
-    kept = sums[full]
-    return (kept["error"] / kept["forecasts"]).to_numpy(float)
+    return float(stdtrit(n - 1, 1 - ALPHA / 2) * weeks.std(ddof=1) * np.sqrt(n))

@@ -69,11 +69,13 @@ def weekly(tables: Tables, client: str, **labels: str) -> Any:
 def test_gains_and_their_intervals(tmp_path: Path) -> None:
     tables = study(tmp_path, WINS)
     (choice,) = choices(tables)
-    assert choice.names[FEDERATION][0] == "P2"
-    assert choice.names[ALONE][0] == "P3"
-    assert choice.names[BOOSTING][1] == "lightgbm_lags"
+    names = {kind: choice.scores.combinations[k] for kind, k in choice.numbers.items()}
+    assert names[FEDERATION][0] == "P2"
+    assert names[ALONE][0] == "P3"
+    assert names[BOOSTING][1] == "lightgbm_lags"
     assert choice.rival == BOOSTING
     found = meters(tables, choice)
+    error_of_persistence = tables.clients.set_index("client")["persistence_mae_test"]
     assert [one.client for one in found] == ["client0", "client1", "client2"]  # the last: no scale
     for one in found:
         rival = weekly(tables, one.client, sharing=BASELINE, method="lightgbm_lags")
@@ -83,7 +85,8 @@ def test_gains_and_their_intervals(tmp_path: Path) -> None:
         interval = stats.ttest_rel(rival, ours).confidence_interval(0.95)
         assert (one.low, one.high) == pytest.approx((interval.low, interval.high))
         assert one.share == pytest.approx(one.gain / one.mase[BOOSTING])
-        assert one.energy == pytest.approx(one.gain * SCALE * PER_DAY * MONTH)
+        persistence = error_of_persistence[one.client]  # kWh per interval
+        assert one.energy == pytest.approx(one.gain * persistence * PER_DAY * MONTH)
 
 
 def test_a_short_test_set_gives_no_interval(tmp_path: Path) -> None:
