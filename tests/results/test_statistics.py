@@ -140,7 +140,6 @@ def test_nominal_rates(clients: int, weeks: int, seeds: int) -> None:
         wrong.append(nothing.p < ALPHA)
         low, high = Comparison((), {"CA": drawn(rng, clients, weeks, seeds, 0.5)}).interval
         covered.append(low <= 0.5 <= high)
-    print(clients, np.mean(wrong), np.mean(covered))
     assert np.mean(wrong) <= 0.06
     assert 0.93 <= np.mean(covered) <= 0.97
 
