@@ -438,7 +438,7 @@ def test_the_best_cells_stand_first_among_the_baselines(small: Path, parsed: Pag
     tables = Tables(small.parent)
     head, *rows = parsed.table("Sorted by validation MASE")
     assert head == [
-        "State", "Forecaster", "Kind", "Validation MASE", "Test MASE", "Bytes", "Epochs", "Trials"
+        "State", "Forecaster", "Kind", "Validation MASE", "Test MASE", "Bytes", "Epochs"
     ]  # fmt: skip
     for state in ("CA", "IL", "NY"):
         here = [row for row in rows if row[0] == state]
@@ -457,9 +457,9 @@ def test_the_best_cells_stand_first_among_the_baselines(small: Path, parsed: Pag
             mase = f"{tables.test_scores(cell).mean():.3f}"
             assert [row[4] for row in here if row[1].startswith(split)] == [mase]
     of_ca = {row[1].split(",")[0]: row[2:3] + row[5:] for row in rows if row[0] == "CA"}
-    assert of_ca["P1 (all shared)"] == ["federated", "482\u202f208", "0.2", "1"]
-    assert of_ca["P3 (nothing shared)"] == ["no exchange", "0", "0.2", "1"]
-    assert of_ca["Ridge"] == ["baseline", "0", "–", "1"]
+    assert of_ca["P1 (all shared)"] == ["federated", "482\u202f208", "0.2"]
+    assert of_ca["P3 (nothing shared)"] == ["no exchange", "0", "0.2"]
+    assert of_ca["Ridge"] == ["baseline", "0", "–"]
     pooled = next(row for row in rows if row[1] == "LightGBM, pooled")
     assert pooled[2] == "baseline, raw data pooled"
     assert pooled[5] == "126\u202f144 once", "four bytes for nine tenths of 35,040 rows"
@@ -527,7 +527,7 @@ def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
     clients = pd.read_parquet(out.parent / "clients.parquet")
     clients.assign(naive_day_mase_test=1.25).to_parquet(out.parent / "clients.parquet")
     parsed = _page(out)
-    kinds = [row[2] for row in parsed.table("Sorted by validation MASE")[1:]]
+    kinds = [row[1] for row in parsed.table("Sorted by validation MASE")[1:]]
     assert sorted(kinds) == ["federated", "federated", "no exchange"]
     assert "so there are no baselines" in parsed.text and "; best baseline:" not in parsed.text
     assert "test MASE of the load one day earlier1.250" in parsed.text.replace("\n", "")
@@ -546,11 +546,11 @@ def test_the_in_sample_error_has_a_column_where_the_tables_have_it(tmp_path: Pat
     )
     parsed = _page(out)
     head, *rows = parsed.table("Sorted by validation MASE")
-    assert head[4:6] == ["Test MASE", "In-sample MASE"]
-    scored = [row for row in rows if row[4] != "n/a"]
+    assert head[3:5] == ["Test MASE", "In-sample MASE"]
+    scored = [row for row in rows if row[3] != "n/a"]
     assert len(scored) > 5
     for row in scored:
-        assert float(row[5]) == pytest.approx(float(row[4]) / 2, abs=1e-3)
+        assert float(row[4]) == pytest.approx(float(row[3]) / 2, abs=1e-3)
     assert "as Hyndman and Koehler (2006) define it" in parsed.text
 
 
@@ -568,13 +568,13 @@ def test_intervals_have_a_table_where_quantiles_were_forecast(tmp_path: Path) ->
     parsed = _page(out)
     head, *rows = parsed.table("The same forecasters, sorted by CRPS")
     assert head == ["State", "Forecaster", "CRPS", "Coverage, 90 %", "Least covered", "Width"]
-    standings = {row[1]: row for row in parsed.table("Sorted by validation MASE")[1:]}
-    assert {row[1] for row in rows} == {n for n, row in standings.items() if row[4] != "n/a"}
+    standings = {row[0]: row for row in parsed.table("Sorted by validation MASE")[1:]}
+    assert {row[1] for row in rows} == {n for n, row in standings.items() if row[3] != "n/a"}
     for _, name, crps, coverage, lowest, width in rows:
-        assert float(crps) == pytest.approx(float(standings[name][4]) / 2, abs=1e-3)
-        assert float(width) == pytest.approx(3 * float(standings[name][4]), rel=2e-3)
+        assert float(crps) == pytest.approx(float(standings[name][3]) / 2, abs=1e-3)
+        assert float(width) == pytest.approx(3 * float(standings[name][3]), rel=2e-3)
         assert (coverage, lowest[:6]) == ("84.0 %", "78.0 %")
-    validation = [float(standings[row[1]][3].replace("n/a", "inf")) for row in rows]
+    validation = [float(standings[row[1]][2].replace("n/a", "inf")) for row in rows]
     assert validation == sorted(validation)
     assert "margins that every client computed from its own validation set" in parsed.text
 
@@ -655,5 +655,5 @@ def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:
         ["Adam + FedAvg", "local: server_opt.fedavg.lr=1global: server_opt.fedavg.lr=0.1", *cost],
         ["Adam", "–", *cost],
     ]
-    trials = {row[2]: row[7] for row in parsed.table("Sorted by validation MASE")[1:]}
+    trials = {row[1]: row[6] for row in parsed.table("Sorted by validation MASE")[1:]}
     assert trials["federated"] == "2"
