@@ -226,7 +226,7 @@ METADATA: list[tuple[tuple[str, ...], Change]] = [
 @pytest.mark.parametrize(
     ("kind", "names", "edit"),
     [("load", *one) for one in SERIES] + [("metadata", *one) for one in METADATA],
-    ids=str,
+    ids=lambda of: None if callable(of) else str(of),
 )
 def test_bad_tables_are_refused(
     tmp_path: Path, kind: str, names: tuple[str, ...], edit: Change
