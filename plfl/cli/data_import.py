@@ -103,12 +103,8 @@ def run(options: argparse.Namespace) -> None:
         print(f"{source['file']}: {source['form']}, {source['layout']}, stamps {source['stamps']}")
     for name, meter in imported.meters.items():
         print(f"{name}: {as_options(meter.summary)}")
-    print(f"\nwritten to {options.to}, with import.json (the receipt) and data.yaml; check with")
-    print(
-        f"  plfl data check {options.to / 'data.yaml'}\n\n"
-        f"for a study, such as that of `plfl init meters`:\n\n{imported.block}",
-        end="",
-    )
+    print(f"\nwritten to {options.to}, with import.json (the receipt) and data.yaml; next:")
+    print(f"  plfl init meters --from {options.to / 'data.yaml'}")
 
 
 def _meters(options: argparse.Namespace) -> Meters:

@@ -614,10 +614,11 @@ def test_the_command_prints_what_it_did_and_check_accepts_it(
         "longest gap: 60 minutes from 2020-02-01 08:00" in said
     )
     assert "b: 960 readings, 2020-02-01 to 2020-03-12; nothing changed" in said
-    study = said.partition("that of `plfl init meters`:\n\n")[2]
-    assert yaml.safe_load(study)["data"]["clients"] == 2
-    Path("study.yaml").write_text(study)
-    for config in ("study.yaml", "meters/data.yaml"):
+    told = "plfl init meters --from meters/data.yaml"
+    assert told in said
+    assert main(told.split()[1:]) == 0
+    capsys.readouterr()
+    for config in ("meters.yaml", "meters/data.yaml"):
         assert main(["data", "check", config]) == 0
         assert "all: 2 clients, load in kWh per 60 min" in capsys.readouterr().out
 
@@ -629,12 +630,13 @@ def test_the_guide_shows_what_happens(
     section = GUIDE.read_text(encoding="utf-8").partition("## From a raw export")[2]
     section = section.partition("\n## ")[0]
     blocks = re.findall(r"```\n(.*?)```", section, re.S)
-    export, first, refused, second, printed, check, direct = blocks
+    export, first, refused, second, printed, init, check, direct = blocks
     write_export(Path("export.csv"), export)
     assert main(shlex.split(first)[1:]) == 2
     assert capsys.readouterr().err == refused
     assert main(shlex.split(second)[1:]) == 0
     assert capsys.readouterr().out == printed
+    assert main(shlex.split(init)[1:]) == 0
     assert main(shlex.split(check)[1:]) == 0
     assert "2 clients, load in kWh per 15 min" in capsys.readouterr().out
     imported, found = (
