@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
         help="the meter did not take part: train a head for it on these readings first",
     )
     parser.add_argument(
-        "--epochs", type=int, default=2, help="with --new: passes over its windows; default: 2"
+        "--epochs", type=int, help="with --new: passes over its windows; default: 2"
     )
     parser.add_argument(
         "--save", type=Path, metavar="FILE", help="with --new: keep its model (safetensors)"
@@ -71,7 +71,8 @@ def run(options: argparse.Namespace) -> None:
         client = model.clients[0] if alone else client_name(options.new)
     readings = model.read(options.new, client)
     if options.newcomer:
-        model = model.adapt(readings, client, options.epochs)
+        passes = {} if options.epochs is None else {"epochs": options.epochs}
+        model = model.adapt(readings, client, **passes)
         weeks = len(readings) * model.interval / (7 * 24 * 60)
         print(f"{client}: head trained on {weeks:.1f} weeks of readings", file=sys.stderr)
         if options.save is not None:

@@ -61,7 +61,7 @@ def test_every_error_is_told_at_once_with_its_remedy() -> None:
 
 
 @pytest.mark.parametrize(
-    "sharing", [{"P9": "head"}, {"a b": ["head"]}, ["head"]], ids=["patterns", "name", "block"]
+    "sharing", [{"P9": 5}, {"a b": ["head"]}, ["head"]], ids=["patterns", "name", "block"]
 )
 def test_schemes_that_cannot_be_read_are_not_missed_in_the_grid(sharing: object) -> None:
     with pytest.raises(ConfigError) as refused:

@@ -51,7 +51,9 @@ def test_every_figure_draws(name: str, tables: Tables) -> None:
 
 def test_the_page_has_no_row_for_it(tables: Tables) -> None:
     out = tables.folder / "index.html"
-    write(tables.folder, _pictures(Path(tables.folder) / "figures"), out)
+    figures = Path(tables.folder) / "figures"
+    _pictures(figures)
+    write(Path(tables.folder), figures, out)
     text = out.read_text(encoding="utf-8")
     rows = [row for table in Page(text).tables for row in table if "SlowMo" in row]
     assert {row[1] for row in rows} == {
