@@ -54,7 +54,7 @@ ui: $(READY) ## open the MLflow UI for the latest study, or for STUDY=name
 test: $(FLOWER) ## run the tests
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
-smoke: $(READY) ## run the complete pipeline on three clients; 20 seconds on two cores
+smoke: $(READY) ## run the complete pipeline on three clients; 46 seconds on two cores
 	$(SNAKEMAKE) --configfile config/smoke.yaml
 
 lint: $(READY) ## check format, lint, types and workflow
