@@ -48,10 +48,19 @@ def write_study(name: str, folder: Path) -> Path:
     if name not in studies():
         hint = did_you_mean(name, studies())
         raise PlflError(f"there is no ready-made study {name!r}{hint}; `plfl init` lists them")
-    path = folder / f"{name}.yaml"
+    text = _adapted(studies()[name].read_text(encoding="utf-8"))
+    return write_new(folder / f"{name}.yaml", text)
+
+
+def write_new(path: Path, text: str) -> Path:
+    """Write the file of a study, never over another one.
+
+    Raises:
+        PlflError: the file exists already, or cannot be written.
+    """
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(_adapted(studies()[name].read_text(encoding="utf-8")))
+            file.write(text)
     except FileExistsError:
         raise PlflError(f"{path}: exists already; rename or remove it first") from None
     except OSError as error:

@@ -10,6 +10,7 @@ import yaml
 from plfl.base.errors import PlflError
 from plfl.config import loading
 from plfl.config.study import Study
+from plfl.pipeline.shipped import write_new
 
 DAY = 24 * 60
 """Minutes."""
@@ -62,11 +63,5 @@ def write(block: Path, folder: Path) -> Path:
     path = folder / f"{raw['name']}.yaml"
     Study.parse(raw, str(path))
     text = yaml.safe_dump(raw, sort_keys=False, allow_unicode=True, default_flow_style=None)
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(f"# The meters of {block}, a day ahead. All keys: `plfl schema`.\n{text}")
-    except FileExistsError:
-        raise PlflError(f"{path}: exists already; rename or remove it first") from None
-    except OSError as error:
-        raise PlflError(f"{path}: {error.strerror}; choose another folder") from None
-    return path
+    about = f"# The meters of {block}, a day ahead. All keys: docs/configuration.md.\n"
+    return write_new(path, about + text)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from plfl.report.forest import Scale
+from plfl.report.opening import listed
 from plfl.results.findings import LOCAL_TRAINING, Findings
 from plfl.results.meters import ALONE, BOOSTING, FEDERATION, Choice, Meter, choices, meters
 from plfl.results.tables import Tables
@@ -112,7 +113,7 @@ def _short(judged: dict[str, Judged]) -> str:
         sorted(judged, key=lambda s: list(SHORT).index(judged[s])), judged.get
     ):
         assert one is not None
-        parts.append(f"{SHORT[one]} in {_listed(list(states))}")
+        parts.append(f"{SHORT[one]} in {listed(states)}")
     return f"{'; '.join(parts)}."
 
 
@@ -179,7 +180,3 @@ def _row(one: Meter, scale: Scale, energy: bool) -> Row:
             if math.isfinite(one.mase.get(kind, math.nan))
         ],
     )
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

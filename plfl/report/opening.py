@@ -90,7 +90,7 @@ def _verdicts(tables: Tables, findings: Findings) -> Iterator[str]:
         return
     if missing := [r for r in RIVALS if all(verdict.claim != r for verdict in findings.verdicts)]:
         kinds = [rival.removeprefix("the best ") for rival in missing]
-        yield f"The results hold no {_listed(kinds, 'or')} to compare a federation with."
+        yield f"The results hold no {listed(kinds, 'or')} to compare a federation with."
     judged = [verdict for verdict in findings.verdicts if verdict.effect is not None]
     if not judged:
         yield "Every federated cell diverged, so no federation beats anything."
@@ -127,18 +127,19 @@ def _rivals(tables: Tables, verdicts: Sequence[Verdict]) -> str:
     for rival, where in states.items():
         rivals.setdefault(tuple(where), []).append(rival)
     if len(tables.study.data.states) == 1:
-        return _listed(states)
-    return _listed(f"{_listed(some)} {_places(tables, where)}" for where, some in rivals.items())
+        return listed(states)
+    return listed(f"{listed(some)} {_places(tables, where)}" for where, some in rivals.items())
 
 
 def _places(tables: Tables, states: Sequence[str]) -> str:
     count = len(tables.study.data.states)
     if len(states) == count:
         return "in both states" if count == 2 else f"in all {count} states"
-    return f"in {_listed(states)}" if len(states) <= FEW else f"in {len(states)} of {count} states"
+    return f"in {listed(states)}" if len(states) <= FEW else f"in {len(states)} of {count} states"
 
 
-def _listed(words: Iterable[str], joined: str = "and") -> str:
+def listed(words: Iterable[str], joined: str = "and") -> str:
+    """Words as they are listed in a sentence."""
     *most, last = words
     return f"{', '.join(most)} {joined} {last}" if most else last
 
