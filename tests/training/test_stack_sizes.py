@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from plfl.config.model_rules import DEFAULT, OWN, available
 from plfl.data.dataset import Dataset
 from plfl.layout import WindowShape
 from plfl.models import Model
@@ -19,28 +18,8 @@ from plfl.optimizers.client.adam import Adam
 from plfl.training import stack_sizes
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask
-from plfl_images.models import ImageModel
+from tests.models.test_network import MODELS, SHAPE, Convolution
 from tests.training.test_engines import CPU, SMALL, dataset, task
-
-SHAPE = WindowShape(inputs=3, look_back=6, context=2)
-MODELS: list[Any] = [
-    cls()
-    for name, cls in available().items()
-    if name not in (DEFAULT, OWN) and not issubclass(cls, ImageModel)
-]
-
-
-class Convolution(nn.Module):
-    """What `vmap` turns into a grouped convolution, whose bits depend on the number of groups."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read = nn.Conv1d(SHAPE.inputs, 8, 3)
-        self.head = nn.Linear(32, 1)
-
-    def forward(self, sequence: Tensor, context: Tensor) -> Tensor:
-        out: Tensor = self.head(torch.relu(self.read(sequence.mT)).flatten(1))
-        return out.squeeze(1)
 
 
 class Convolutional(Model):
