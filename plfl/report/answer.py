@@ -123,12 +123,15 @@ def _told(tables: Tables, choice: Choice, some: Sequence[Meter], energy: bool) -
     means = {kind: float(np.mean([one.mase[kind] for one in some])) for kind in choice.numbers}
     ours = means[FEDERATION]
     parts = []
-    for kind, name in ((ALONE, "training alone"), (BOOSTING, "LightGBM, which needs no network,")):
+    for kind, name in (
+        (ALONE, "training alone"),
+        (BOOSTING, "LightGBM, which needs no data of others,"),
+    ):
         if kind in means:
             less = ours - means[kind]
             word = "better" if less > 0 else "worse"
             share = abs(less) / ours if ours else 0.0
-            parts.append(f"{name} was {abs(less):.2f} {word} ({share:.0%})")
+            parts.append(f"{name} was {abs(less):.2f} {word} ({share:.0%} of the federation's)")
     told = " and ".join(parts)
     yield (
         f"{where}The federation's forecasts had a mean error (MASE) of {ours:.2f}: "
@@ -150,7 +153,7 @@ def _who(some: Sequence[Meter], energy: bool) -> str:
     parts = []
     for one, word in ((best, "gains"), (worst, "loses")):
         if one.gain * (1 if word == "gains" else -1) > 0:
-            saved = f", {abs(one.energy):,.0f} kWh a month" if energy else ""
+            saved = f", errors of {abs(one.energy):,.0f} kWh a month" if energy else ""
             parts.append(
                 f"{one.client} {word} most: {abs(one.gain):.2f}, {abs(one.share):.0%} of its error"
                 f"{saved}"
