@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from plfl.config import checks
+from plfl.config import checks, privacy
 from plfl.config.combinations import Combinations
 from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
@@ -115,6 +115,12 @@ def _of_training(study: Checked, doubts: _Doubts) -> Iterator[str]:
     """The rounds, and the methods with the task."""
     yield from checks.of_local_work(study.federation)
     yield from checks.of_rates(study.combinations.algorithms, study.federation)
+    if not doubts.of("data.clients"):
+        yield from privacy.problems(
+            study.federation,
+            study.data.federations or study.data.clients,
+            study.combinations.algorithms,
+        )
     if not doubts.of("task.name"):
         yield from checks.of_loss(study.federation.loss, study.task)
         yield from checks.of_calibration(study.federation, study.task)
@@ -134,6 +140,8 @@ def _of_model(study: Checked, doubts: _Doubts) -> Iterator[str]:
     yield from broken
     if not broken:
         yield from checks.of_sharing(study.shared, study.layout)
+        if study.federation.privacy.clip is not None:
+            yield from privacy.of_schemes(study.grid, study.shared, study.schemes)
         if not doubts.of("grid.refused"):
             yield from checks.of_schemes(study.grid, study.unshareable)
 

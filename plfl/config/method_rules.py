@@ -93,6 +93,10 @@ class MethodRules(Algorithm):
     """Why a client that joins late cannot train its personal part before its first round
     (`plfl deploy client --calibrate`); None: it can."""
 
+    updates_only: ClassVar[bool] = False
+    """Whether the server learns nothing from the clients but their mean update, as
+    `federation.privacy` needs. Subclasses do not inherit it: each says so itself."""
+
     has_own_model: ClassVar[bool] = False
     """Whether clients forecast with another model than the one that they train for the server
     (`Method.scored`)."""

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from plfl.base.errors import did_you_mean
+from plfl.base.rounding import drawn_of
 from plfl.config import source_rules
 from plfl.config.baseline_rules import BaselineRules, ChosenBaseline
 from plfl.config.features import CALENDAR, FEATURES
@@ -57,8 +58,7 @@ class Meters(Section):
     """Folder of the files. With several states, each state has a sub-folder of its name."""
     exports: list[Path] = []
     """Raw exports to read instead of `folder`: CSV, Parquet or XLSX files, or folders of them, with
-    one file per meter, a column per meter or a column of names. `{state}` stands for the name of
-    the state."""
+    a file or a column per meter, or a column of names. `{state}` stands for the state."""
     columns: dict[str, str] = {}
     """Columns of the files, by role. `timestamp` and `load`, and in exports `meter` (a column of
     the meters' names) are detected if they are not named; `time_of_day` is a column of times beside
@@ -113,8 +113,8 @@ class Meters(Section):
     cut: bool = False
     """Keep only the longest part of a meter without a gap above `max_gap`."""
     only: list[str] = []
-    """Names of the meters that take part (`*` and `?` are wildcards); `{state}` stands for the name
-    of the state. Empty: all."""
+    """Names of the meters that take part (`*` and `?` are wildcards; `{state}` is the state).
+    Empty: all."""
     leave_out: list[str] = []
     """Names of meters that do not take part (`*` and `?` are wildcards)."""
     join_files: bool = False
@@ -509,8 +509,8 @@ class Simulation(Section):
 
 class Calibration(Section):
     """Calibration of the heads after the rounds (FedADC, section IV-D): before a client is scored
-    or forecasts, it trains the head of the model that it has from the server on its own data. The
-    result is its local model. Nothing of it is sent, or kept for the next round."""
+    or forecasts, it trains the head of the server's model on its own data. The result, its local
+    model, is not sent and not kept for the next round."""
 
     epochs: int = Field(0, ge=0)
     """Passes of a client over its training windows (FedADC: 2). 0: no calibration."""
@@ -527,6 +527,23 @@ class Calibration(Section):
     """Temperature τ of `kd`, for classifiers."""
     bins: int = Field(10, ge=2)
     """Quantile bins of a load, which `kd` uses as classes."""
+
+
+class Privacy(Section):
+    """Differential privacy of whole clients (docs/privacy.md): updates are clipped, and noise is
+    added to their sum."""
+
+    clip: float | None = Field(None, gt=0)
+    """Bound C of the norm of an update. null: no privacy."""
+    noise: float = Field(0.0, ge=0)
+    """z: the noise has the standard deviation z · C."""
+    delta: float = Field(1e-3, gt=0, lt=1)
+    """δ for which `plfl privacy` states ε."""
+    noise_as_of: int | None = Field(None, ge=1)
+    """The noise that as many clients would have in their mean: an extrapolation."""
+    quantile: float | None = Field(None, gt=0, lt=1)
+    """Quantile of the norms that C follows, from `clip` on (Andrew et al. 2021: 0.5). null: C is
+    fixed."""
 
 
 class Federation(Section):
@@ -546,10 +563,10 @@ class Federation(Section):
     authors' code), or minibatches go through shuffled passes over them (`epoch`)."""
     participation: float = Field(1.0, gt=0, le=1)
     """Fraction of the clients that are selected for a round (paper: all)."""
-    selection: Literal["uniform", "data_aware"] = "uniform"
-    """How they are selected: at random (`uniform`, paper), or at random until together they have
-    every label (`data_aware`, FedADC). For this, clients tell the server their labels before round
-    1."""
+    selection: Literal["uniform", "poisson", "allocation", "data_aware"] = "uniform"
+    """How they are selected: so many at random (`uniform`, paper), each with this probability
+    (`poisson`), each in this fraction of the rounds (`allocation`), or so many that have every
+    label together (`data_aware`, FedADC), which clients tell the server before."""
     weighting: Literal["uniform", "samples"] = "uniform"
     """Weights of the clients in the server's mean: equal (`uniform`, paper), or by training windows
     (`samples`)."""
@@ -563,7 +580,7 @@ class Federation(Section):
     """Client learning rate over all local steps: `constant` (paper), or falling to 0 along half a
     `cosine` wave."""
     warm_up: float = Field(0.0, ge=0, lt=1)
-    """Fraction of all local steps in which the rate first rises linearly from 0."""
+    """Fraction of all local steps in which the rate rises from 0."""
     decay: float = Field(1.0, gt=0, le=1)
     """Factor of the rates from one round to the next, in addition to the schedule. 1 (paper):
     none."""
@@ -586,6 +603,7 @@ class Federation(Section):
     """Rounds between evaluations (authors' code: 10); the last round is always evaluated. null: a
     tenth of the rounds, rounded up."""
     simulation: Simulation = Simulation()
+    privacy: Privacy = Privacy()
 
     @model_validator(mode="before")
     @classmethod
@@ -609,6 +627,18 @@ class Federation(Section):
     def calibrates(self) -> bool:
         """Whether clients calibrate the models that they forecast with."""
         return self.calibration.epochs > 0
+
+    def participants(self, clients: int) -> float:
+        """Expected number of participants of a round, of so many clients."""
+        if self.selection == "poisson":
+            return self.participation * clients
+        if self.selection == "allocation":
+            return clients * drawn_of(self.rounds, self.participation) / self.rounds
+        return drawn_of(clients, self.participation)
+
+    def count_noise(self, clients: int) -> float:
+        """σ_b on the number of norms within an adapting bound (Andrew et al. 2021: m/20)."""
+        return self.participants(self.privacy.noise_as_of or clients) / 20
 
     def evaluates(self, t: int) -> bool:
         """Whether the models are scored after round `t`."""

@@ -491,7 +491,7 @@ class Study(Section):
             "shared": self.parameters(self.shared[cell.sharing]),
             "client_opt": [cell.client_opt, self.client_optimiser(cell).model_dump(mode="json")],
             "model": self.model.settings,
-            "federation": self.federation.model_dump(mode="json"),
+            "federation": self._rounds_of(cell),
         }
         if path := self.federation.simulation.trace:
             settings["trace"] = _digest_of(path)
@@ -517,6 +517,15 @@ class Study(Section):
         if code := plugins.signature(*map(type, used)):
             settings["plugins"] = code
         return settings
+
+    def _rounds_of(self, cell: Cell) -> dict[str, Any]:
+        """The settings of the rounds, with those of privacy where they affect a cell."""
+        rounds = self.federation.model_dump(mode="json")
+        if self.federation.privacy.clip is None or self.is_alone(cell):
+            del rounds["privacy"]
+        else:
+            del rounds["privacy"]["delta"]
+        return rounds
 
     # -- results ---------------------------------------------------------------------------------
 

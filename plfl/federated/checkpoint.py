@@ -27,7 +27,7 @@ from plfl.federated.federation import Federation
 log = logging.getLogger(__name__)
 
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-PARTS = ("state", "server", "moments", "average", "best")
+PARTS = ("state", "server", "privacy", "moments", "average", "best")
 """Attributes of a federation, objects whose tensors are saved."""
 
 

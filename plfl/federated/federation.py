@@ -22,6 +22,7 @@ from plfl.federated.clock import Clock
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.kept import Best, KeptMoments
 from plfl.federated.participation import RULES, Selection
+from plfl.federated.privacy.mechanism import Privacy
 from plfl.federated.server import Server
 from plfl.layout import ParameterLayout, head_mask
 from plfl.methods import Method, MethodState
@@ -58,6 +59,8 @@ class Federation:
     clock: Clock = field(init=False)
     selection: Selection = field(init=False)
     """Chooses who takes part in a round."""
+    privacy: Privacy | None = field(init=False, default=None)
+    """With `federation.privacy.clip`, what clips the updates and adds noise to their sum."""
     moments: KeptMoments = field(init=False)
     """What the local optimisers keep between rounds."""
     average: Average | None = field(init=False, default=None)
@@ -76,6 +79,9 @@ class Federation:
         self.clock = Clock(settings.simulation, names, self.seed)
         rule = RULES[settings.selection if self.channel.shared else "uniform"]
         self.selection = Selection(self.seed, names, settings.participation, rule)
+        self.selection.rounds = settings.rounds
+        if self.channel.shared and settings.privacy.clip is not None:
+            self.privacy = Privacy(settings, len(names), self.seed, self.x0)
         self.moments = KeptMoments(settings.opt_state, self.client_opt, self.local)
         if self.channel.shared:
             self.state = self.method.init(self)
@@ -206,9 +212,20 @@ class Federation:
             return TrainInstructions(self.x0[None])
         return self.method.broadcast(self, self.state, t, clients)
 
+    def send_parameters(self, clients: Tensor) -> Tensor:
+        """The server's parameters (n, d_s) as `clients` (n,) receive them; with them goes what
+        privacy needs."""
+        told = [] if self.privacy is None else self.privacy.announced(clients)
+        x, told = self.channel.send("down", clients, self.server.send(clients), told)
+        if self.privacy is not None:
+            self.privacy.hear(clients, told)
+        return x
+
     def aggregate(self, t: int, clients: Tensor, result: TrainResult) -> None:
         """Let `clients` (n,) send the `result` of round `t`, and the server step."""
-        if self.channel.shared:
+        if self.privacy is not None:
+            self.privacy.aggregate(self.channel, self.server, t, clients, result.update)
+        elif self.channel.shared:
             self.method.aggregate(self, self.state, t, clients, result)
 
     @property

@@ -1,9 +1,12 @@
 """Which clients take part in a round: `federation.selection`, one function per rule.
 
-A rule gets random orders of the clients, one after another, how many clients it has to choose, and,
-if it needs them, the labels that each client has told the server before round 1. Another rule is
-another function in `RULES`, and its name in `plfl.config.sections.Federation.selection`.
+Most rules choose clients together. They get random orders of the clients, one after another, how
+many clients they have to choose, and, if they need them, the labels that each client has told the
+server before round 1. Others decide for each client alone. Another rule is another function in
+`RULES`, and its name in `plfl.config.sections.Federation.selection`.
 """
+
+from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -75,13 +78,32 @@ def _cover(order: Chosen, count: int, labels: Labels) -> Chosen | None:
 class Rule(NamedTuple):
     """A way to choose the clients of a round."""
 
-    choose: Callable[[Iterator[Chosen], int, Labels | None], Chosen]
+    choose: Callable[[Iterator[Chosen], int, Labels | None], Chosen] = uniform
     """Chooses so many of the clients, given their random orders and labels."""
     needs_labels: bool = False
     """Whether the clients tell the server before round 1 which labels they have."""
+    takes_part: Callable[[Selection, str, int], bool] | None = None
+    """Decides for a client alone, given its name, whether it takes part in a round."""
 
 
-RULES = {"uniform": Rule(uniform), "data_aware": Rule(data_aware, needs_labels=True)}
+def poisson(selection: Selection, client: str, t: int) -> bool:
+    """Every client takes part with the probability `share`; a round may be empty."""
+    return stream(selection.seed, f"/poisson/{client}", t).random() < selection.share
+
+
+def allocation(selection: Selection, client: str, t: int) -> bool:
+    """Every client takes part in a `share` of the rounds, drawn at random for each."""
+    count = drawn_of(selection.rounds, selection.share)
+    order = stream(selection.seed, f"/allocation/{client}", 0).permutation(selection.rounds)
+    return t - 1 in order[:count]
+
+
+RULES = {
+    "uniform": Rule(),
+    "poisson": Rule(takes_part=poisson),
+    "allocation": Rule(takes_part=allocation),
+    "data_aware": Rule(data_aware, needs_labels=True),
+}
 """The rules of `federation.selection`."""
 
 
@@ -97,12 +119,16 @@ class Selection:
     rule: Rule = RULES["uniform"]
     labels: Labels | None = None
     """What the clients have told the server of their labels, where the rule needs it."""
+    rounds: int = 1
+    """Number of rounds T."""
 
     def draw(self, t: int, strata: NDArray[np.int64] | None = None) -> Chosen:
         """Indices, ascending, of the clients that take part in round `t`.
 
         They are a fraction of all clients, or of each of their `strata` (N,).
         """
+        if self.rule.takes_part is not None:
+            return np.flatnonzero([self.rule.takes_part(self, name, t) for name in self.clients])
         if strata is None:
             strata = np.zeros(len(self.clients), dtype=np.int64)
         by_name, chosen = np.argsort(self.clients), []

@@ -73,6 +73,7 @@ class _Begun:
         self.groups = f.groups(t, self.present)
         self._losses = torch.zeros(len(f.local), dtype=torch.float64)
         self._steps = np.zeros(len(f.local))
+        self._aggregated = False
 
     def cohorts(self, turn: int) -> Iterator[Cohort]:
         """The clients whose turn it is: those that will drop out, and those that stay."""
@@ -90,6 +91,7 @@ class _Begun:
     def close(self, cohort: Cohort) -> None:
         """End the work of a cohort, all of whose clients have trained."""
         cohort.close()
+        self._aggregated |= cohort.stay
         clients = cohort.clients.cpu()
         self._losses[clients] = cohort.losses.cpu()
         self._steps[clients.numpy()] = cohort.taken
@@ -97,6 +99,8 @@ class _Begun:
     def finish(self) -> Round:
         """End the round, when all groups have trained."""
         f, present = self.f, self.present.cpu().numpy()
+        if f.privacy is not None and not self._aggregated:
+            f.privacy.step_alone(f.server, self.t)
         if f.channel.shared and f.server.ema is not None:
             f.server.average_in(self.t, f.offered, f.x0)
         traffic = f.channel.close_round()

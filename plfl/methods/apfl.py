@@ -51,6 +51,7 @@ class APFL(FedOpt):
     """A mixture of the model for the server and a personal one."""
 
     name = "apfl"
+    updates_only = True
     own_steps = True
     has_own_model = True
     no_proximal = "its steps would have the term twice, for two models with one anchor"

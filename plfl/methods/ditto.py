@@ -47,6 +47,7 @@ class Ditto(FedOpt):
     """A personal model per client, pulled towards the server's."""
 
     name = "ditto"
+    updates_only = True
     own_steps = True
     has_own_model = True
     no_proximal = "it pulls the personal models towards x itself"

@@ -58,6 +58,7 @@ class FedALA(FedOpt):
     """Local steps from a learned point between the client's own model and the server's."""
 
     name = "fedala"
+    updates_only = True
     own_steps = True
     no_proximal = "its anchor would be the start of the steps, which is not x"
 

@@ -40,6 +40,7 @@ class FedBABU(FedOpt):
     """A federation of the body, with a random head, and fine-tuning."""
 
     name = "fedbabu"
+    updates_only = True
     no_calibration = "all heads keep their common initial values during the rounds"
     adapts = True
 

@@ -37,6 +37,7 @@ class FedNTD(FedOpt):
     """Distillation of the not-true classes from the received model."""
 
     name = "fedntd"
+    updates_only = True
     only_task = "classify"
 
     beta: float = Field(0.3, ge=0, le=1)

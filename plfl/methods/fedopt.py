@@ -27,10 +27,10 @@ class FedOpt(Method):
     """A step of the ServerOpt along the clients' mean update, without hyperparameters."""
 
     name = "fedopt"
+    updates_only = True
 
     def broadcast(self, f: Federation, state: Any, t: int, clients: Tensor) -> TrainInstructions:
-        x, _ = f.channel.send("down", clients, f.server.send(clients))
-        return TrainInstructions(x)
+        return TrainInstructions(f.send_parameters(clients))
 
     def aggregate(
         self, f: Federation, state: Any, t: int, clients: Tensor, result: TrainResult

@@ -32,6 +32,7 @@ class FedProx(FedOpt):
     """The plain round with a proximal term in the clients' gradients, for any ClientOpt."""
 
     name = "fedprox"
+    updates_only = True
     no_proximal = "the proximal term would be added twice"
 
     mu: float = Field(0.01, ge=0)

@@ -41,6 +41,7 @@ class FedRep(FedOpt):
     """First the personal part, then the shared one."""
 
     name = "fedrep"
+    updates_only = True
     own_steps = True
 
     head_steps: int | None = Field(None, ge=0)

@@ -40,6 +40,7 @@ class FineTuning(FedOpt):
 
     name = "fine_tuning"
     label = "FT"
+    updates_only = True
     ignores_sharing = True
     adapts = True
 

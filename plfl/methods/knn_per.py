@@ -47,6 +47,7 @@ class KnnPer(FedOpt):
 
     name = "knn_per"
     label = "kNN-Per"
+    updates_only = True
     ignores_sharing = True
     reads_features = True
     mixes = True

@@ -45,6 +45,7 @@ class Moon(FedOpt):
 
     name = "moon"
     label = "MOON"
+    updates_only = True
     reads_features = True
 
     mu: float = Field(1.0, ge=0)

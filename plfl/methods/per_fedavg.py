@@ -43,6 +43,7 @@ class PerFedAvg(FedOpt):
 
     name = "per_fedavg"
     label = "Per-FedAvg"
+    updates_only = True
     own_steps = True
     adapts = True
     no_proximal = "the point to which a proximal term refers would be unclear"

@@ -42,6 +42,7 @@ class PFedMe(FedOpt):
 
     name = "pfedme"
     label = "pFedMe"
+    updates_only = True
     own_steps = True
     no_proximal = "it pulls the personal models towards w itself"
 

@@ -90,6 +90,19 @@ def test_a_recipe_resumes_with_the_same_rates_averages_and_best_models(
         pd.testing.assert_frame_equal(resumed[cell].forecasts, result.forecasts)
 
 
+def test_a_private_training_resumes_with_the_same_noise_draws_and_bound(tmp_path: Path) -> None:
+    block = {"clip": 0.1, "noise": 0.05, "quantile": 0.5}
+    study = tiny.study(
+        federation={"rounds": 5, "participation": 0.4, "selection": "poisson", "privacy": block},
+        grid={"client_opt": ["sgd"], "server_opt": ["fedadam"], "sharing": ["P1", "P2"]},
+    )
+    whole = train(study, study.cells, DATASET)
+    interrupted(study, tmp_path, at=4)
+    resumed = train(study, study.cells, DATASET, checkpoint=every_round(tmp_path))
+    for cell, result in whole.items():
+        pd.testing.assert_frame_equal(resumed[cell].records, result.records)
+
+
 def test_records_stay_with_their_trial_when_another_has_none_yet(tmp_path: Path) -> None:
     study = tiny.study(
         grid={"client_opt": ["sgd"], "server_opt": ["fedavg"], "seeds": list(range(6))},

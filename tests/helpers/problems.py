@@ -146,8 +146,12 @@ def trajectory(
     opt_state: str = "reset",
     seed: int = 0,
     made: Callable[[Federation], None] = lambda f: None,
+    **further: Any,
 ) -> list[Federation]:
-    """The federation before round 1 and after every round, each a snapshot of its models."""
+    """The federation before round 1 and after every round, each a snapshot of its models.
+
+    `further` are keys of `federation`.
+    """
     clients = len(problem.a)
     settings = Settings(
         rounds=rounds,
@@ -156,6 +160,7 @@ def trajectory(
         participation=participation,
         weighting="samples" if weights else "uniform",
         opt_state=opt_state,
+        **further,
     )
     layout = {f"w{j}": (1,) for j in range(len(start))}
     network: Any = SimpleNamespace(

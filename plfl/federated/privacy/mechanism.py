@@ -1,0 +1,140 @@
+"""Clipped updates and noise on their sum (`federation.privacy`).
+
+Sources: H. Brendan McMahan, Daniel Ramage, Kunal Talwar and Li Zhang, "Learning Differentially
+Private Recurrent Language Models", ICLR 2018, https://arxiv.org/abs/1710.06963; the adapting bound:
+Galen Andrew, Om Thakkar, H. Brendan McMahan and Swaroop Ramaswamy, "Differentially Private Learning
+with Adaptive Clipping", NeurIPS 2021, https://arxiv.org/abs/1905.03871.
+
+client:  D_i ← D_i · min(1, C / ‖D_i‖);  up: D_i, and with an adapting bound b_i = [‖D_i‖ ≤ C]
+server:  D̄ = (Σ D_i + N(0, (z C)² I)) / m;  x ← ServerOpt(x, D̄)
+         C ← C · exp(−η ((Σ b_i + N(0, σ_b²)) / m − γ))
+
+m is the expected number of participants, whoever takes part, so that one client more or less moves
+the sum by at most C. The noise on the b_i is paid for by more noise on the updates, z_Δ > z.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from torch import Tensor
+
+from plfl.config.sections import Federation as Settings
+from plfl.federated.channel import Channel
+from plfl.federated.server import Server
+from plfl.optimizers.server import weighted_sum
+from plfl.training.batches import stream
+
+Normals = Callable[[int, int], NDArray[np.float64]]
+"""So many standard normal numbers for a round t."""
+
+
+def seeded(seed: int) -> Normals:
+    """Noise that a simulation can repeat, and so can everybody who knows the seed."""
+    return lambda t, count: stream(seed, "/noise", t).standard_normal(count)
+
+
+def of_system(t: int, count: int) -> NDArray[np.float64]:
+    """Noise that nobody can repeat, from the operating system's entropy."""
+    whole = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(11)
+    return np.asarray(ndtri((whole + 0.5) / 2**53), dtype=np.float64)
+
+
+RATE = 0.2
+"""η, at which the bound follows the quantile (Andrew et al.: 0.2)."""
+
+
+class Privacy:
+    """What makes the server's steps private in one federation.
+
+    Args:
+        settings: the rounds; `settings.privacy.clip` is set.
+        clients: number of clients N.
+        seed: of the simulated noise.
+        x0: shared parameters (d_s,); the bounds have their type.
+    """
+
+    def __init__(self, settings: Settings, clients: int, seed: int, x0: Tensor):
+        self.block = block = settings.privacy
+        self.participants = settings.participants(clients)
+        """Expected number m of participants."""
+        self.clip = torch.as_tensor(block.clip, dtype=x0.dtype, device=x0.device)
+        """The server's bound C."""
+        self.heard = self.clip.expand(clients).clone()
+        """The bound (N,) that each client has been told."""
+        self.normals: Normals = seeded(seed)
+        self.scale = self.participants / settings.participants(block.noise_as_of or clients)
+        """Factor of all noise; less than 1 if it is that of a larger federation."""
+        self.count_noise, self.noise = settings.count_noise(clients), block.noise
+        if block.quantile is not None and block.noise:
+            self.noise = (block.noise**-2 - (2 * self.count_noise) ** -2) ** -0.5
+        """Noise on the sum of the updates, as a multiple of C."""
+
+    # -- the client's side
+
+    def announced(self, clients: Tensor) -> list[Tensor]:
+        """What the server tells `clients` (n,) beside its parameters: a bound that adapts."""
+        return [] if self.block.quantile is None else [self.clip.expand(len(clients))]
+
+    def hear(self, clients: Tensor, told: Sequence[Tensor]) -> None:
+        """Keep what `clients` (n,) have been told."""
+        for bound in told:
+            self.heard[clients] = bound
+
+    def aggregate(
+        self, channel: Channel, server: Server, t: int, clients: Tensor, updates: Tensor
+    ) -> None:
+        """Let `clients` (n,) clip and send their `updates` (n, d_s), and the server step."""
+        bounds = self.heard[clients]
+        extras: list[Tensor] = []
+        if self.block.quantile is not None:
+            extras = [(_norms(updates) <= bounds).to(updates.dtype)]
+        sent, counts = channel.send("up", clients, clipped(updates, bounds), extras)
+        self._step(server, t, sent, *counts)
+
+    # -- the server's side
+
+    def step_alone(self, server: Server, t: int) -> None:
+        """Step in a round in which no client's update has arrived: by the noise."""
+        self._step(server, t, server.x.new_zeros(0, len(server.x)), server.x.new_zeros(0))
+
+    def _step(self, server: Server, t: int, updates: Tensor, within: Tensor | None = None) -> None:
+        """Step along the mean of the `updates` (n, d_s) that arrived.
+
+        They are clipped again, since a client or the decoding of its message may exceed C.
+        """
+        shares = torch.full((len(updates),), 1 / self.participants, dtype=torch.float64)
+        received = clipped(updates, self.clip.expand(len(updates)))
+        mean = weighted_sum(shares.to(updates.device), received)
+        noise = self.normals(t, updates.shape[1] + 1) if self.noise else None
+        if noise is not None:
+            deviation = self.noise * float(self.clip) * self.scale / self.participants
+            mean = mean + torch.from_numpy(deviation * noise[1:]).to(mean)
+        server.step(mean)
+        if self.block.quantile is not None and within is not None:
+            count = float(within.double().clamp(0, 1).nan_to_num(0).sum())
+            if noise is not None:
+                count += self.count_noise * self.scale * float(noise[0])
+            excess = count / self.participants - self.block.quantile
+            self.clip = self.clip * math.exp(-RATE * excess)
+
+
+def clipped(updates: Tensor, bounds: Tensor) -> Tensor:
+    """The `updates` (n, d), each with a norm of at most its bound (n,).
+
+    One that is not finite becomes 0: it would make the sum *not a number*, and thereby tell of its
+    client.
+    """
+    norms = _norms(updates)
+    factors = (bounds / norms).clamp(max=1).to(updates.dtype)[:, None]
+    return torch.where(norms.isfinite()[:, None], updates * factors, 0)
+
+
+def _norms(updates: Tensor) -> Tensor:
+    return updates.double().norm(dim=1)

@@ -1,0 +1,190 @@
+"""Clipping, noise and the draws, through the real round."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from plfl import methods
+from plfl.base.errors import ConfigError
+from plfl.federated.privacy.mechanism import of_system
+from plfl.methods.fedopt import FedOpt
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server.fedadam import FedAdam
+from plfl.optimizers.server.fedavg import FedAvg
+from tests.helpers import tiny
+from tests.helpers.problems import Quadratic, trajectory
+
+SGD, AVG = Sgd(lr=0.1), FedAvg()
+WIDE = Quadratic([1, 4], [0, 1], [1] * 400)
+
+
+def path(server_opt=AVG, rounds=3, **privacy):
+    found = trajectory(SGD, server_opt, rounds=rounds, privacy=privacy)
+    return [s.x.item() for s in found]
+
+
+def noisy(made=lambda f: None, start=0.0, **settings):
+    """Paths (T + 1, 400) of the server's parameters."""
+    given = {"privacy": {"clip": 1.0, "noise": 2.0}, "rounds": 3, "steps": 1} | settings
+    found = trajectory(
+        Sgd(lr=1e-6),
+        AVG,
+        problem=WIDE,
+        shared=(True,) * 400,
+        start=(start,) * 400,
+        made=made,
+        **given,
+    )
+    return torch.stack([s.x for s in found]), found
+
+
+@pytest.mark.parametrize(
+    ("clip", "expected"),
+    [
+        (0.3, [2, 1.7, 1.4, 1.139, 0.986315, 0.896994275, 0.8447416509]),
+        (0.1, [2, 1.9, 1.8, 1.7, 1.6, 1.5, 1.4]),
+    ],
+)
+def test_clipped_steps(clip, expected):
+    assert path(rounds=6, clip=clip) == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize(("clip", "limit"), [(0.3, 0.64 / 0.83), (0.1, 0.84375)])
+def test_clipping_moves_the_fixed_point(clip, limit):
+    assert path(rounds=300, clip=clip)[-1] == pytest.approx(limit, abs=1e-10)
+
+
+def test_the_bound_follows_the_norms():
+    bounds: list[Any] = []
+    found = trajectory(
+        SGD,
+        AVG,
+        rounds=2,
+        privacy={"clip": 0.1, "quantile": 0.5},
+        made=lambda f: bounds.append(f.privacy),
+    )
+    assert [s.x.item() for s in found] == pytest.approx([2, 1.9, 1.789482908], abs=1e-9)
+    assert bounds[0].clip.item() == pytest.approx(0.1 * math.exp(0.2), abs=1e-9)
+    # The bound goes down with the parameters, one number more goes up with the update.
+    assert found[1].report.traffic["extras_down"].tolist() == [8, 8]
+    assert found[1].report.traffic["extras_up"].tolist() == [8, 8]
+
+
+@pytest.mark.parametrize(("z", "expected"), [(1, 1.809068067), (0.5, 0.5500190982)])
+def test_the_count_is_paid_for(z, expected):
+    seen: list[Any] = []
+    block = {"clip": 1, "noise": z, "quantile": 0.5}
+    twelve = Quadratic([1] * 12, [0] * 12, [1])
+    made = {"problem": twelve, "made": lambda f: seen.append(f.privacy)}
+    trajectory(SGD, AVG, rounds=1, privacy=block, **made)
+    assert seen[0].noise == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("server_opt", [AVG, FedAdam()], ids=str)
+def test_a_bound_that_nothing_exceeds_changes_no_bit(server_opt):
+    settings = {"problem": WIDE, "shared": (True,) * 400, "start": (0.1,) * 400}
+    plain, bounded = (
+        trajectory(SGD, server_opt, privacy=block, **settings) for block in ({}, {"clip": 1e30})
+    )
+    assert all(torch.equal(a.x, b.x) for a, b in zip(plain, bounded, strict=True))
+    assert not torch.equal(plain[0].x, plain[-1].x)
+
+
+def test_noise_has_its_size_whoever_takes_part():
+    full, _ = noisy()
+    # z C / m with m = 2, in three steps.
+    steps = (full[1:] - full[:-1]).numpy()
+    assert steps.std() == pytest.approx(1.0, rel=0.06)
+    assert abs(np.corrcoef(steps)[0, 1]) < 0.2, "new noise in each round"
+    as_of, _ = noisy(privacy={"clip": 1.0, "noise": 2.0, "noise_as_of": 20})
+    assert (as_of[1:] - as_of[:-1]).std().item() == pytest.approx(0.1, rel=0.06)
+    # Rounds to which nobody is drawn have noise, too, of a mean of m = q N = 0.2.
+    empty, seen = noisy(participation=0.1, selection="poisson", rounds=4)
+    nobody = [n for n, s in enumerate(seen[1:]) if not len(s.report.present)]
+    assert nobody
+    for n in nobody:
+        assert (empty[n + 1] - empty[n]).std().item() == pytest.approx(10, rel=0.15)
+
+
+def test_noise_is_repeated_by_the_seed_and_not_by_the_system():
+    assert torch.equal(noisy()[0], noisy()[0])
+    assert not torch.equal(noisy()[0], noisy(seed=1)[0])
+
+    def deploy(f):
+        f.privacy.normals = of_system
+
+    first, second = noisy(deploy)[0], noisy(deploy)[0]
+    assert not (first[1:] == second[1:]).any()
+    assert (first[1:] - first[:-1]).std().item() == pytest.approx(1.0, rel=0.06)
+
+
+def test_what_is_sent_has_at_most_the_bound_and_is_finite():
+    sent: list[torch.Tensor] = []
+
+    def spy(f):
+        send = f.channel.send
+
+        def sending(direction, clients, rows, extras=()):
+            if direction == "up":
+                sent.append(rows.clone())
+            return send(direction, clients, rows, extras)
+
+        f.channel.send = sending
+
+    for lr in (10, 1e200):
+        trajectory(Sgd(lr=lr), AVG, rounds=3, privacy={"clip": 0.3}, made=spy)
+    norms = torch.cat(sent).norm(dim=1)
+    assert norms.isfinite().all()
+    assert norms.max().item() == pytest.approx(0.3)
+
+
+def test_draws():
+    def present(**settings):
+        _, found = noisy(privacy={}, rounds=40, **settings)
+        counts = np.zeros((40, 2), dtype=int)
+        for t, s in enumerate(found[1:]):
+            counts[t, s.report.present] = 1
+        return counts
+
+    allocated = present(participation=0.5, selection="allocation")
+    assert allocated.sum(0).tolist() == [20, 20], "exactly half of the rounds"
+    assert not (allocated[:, 0] == allocated[:, 1]).all(), "each for itself"
+    drawn = present(participation=0.5, selection="poisson")
+    assert 8 < drawn[:, 0].sum() < 32
+    assert {0, 1, 2} == {*drawn.sum(1).tolist()}
+
+
+def test_methods_that_send_only_updates_leave_the_round_to_privacy():
+    safe = [m for m in methods.available().values() if vars(m).get("updates_only")]
+    assert FedOpt in safe
+    assert len(safe) > 5
+    for method in safe:
+        assert method.aggregate is FedOpt.aggregate, method.name
+
+
+@pytest.mark.parametrize(
+    ("about", "blocks"),
+    [
+        ("grid.method: 'scaffold'", {"grid": {"method": ["scaffold"]}}),
+        ("grid.server_opt: 'fedavgadaptive'", {"grid": {"server_opt": ["fedavgadaptive"]}}),
+        ("sharing", {"grid": {"sharing": ["P3"]}}),
+        ("sharing.late", {"sharing": {"late": {"join": "late"}}, "grid": {"sharing": ["late"]}}),
+        ("weighting", {"federation": {"weighting": "samples"}}),
+        ("delta", {"privacy": {"delta": 0.5}}),
+        ("noise_as_of", {"privacy": {"noise_as_of": 1}}),
+        ("privacy.noise", {"privacy": {"quantile": 0.5, "noise": 1}}),
+        ("privacy.noise", {"privacy": {"clip": None, "noise": 1}}),
+    ],
+)
+def test_refusals(about, blocks):
+    grid = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P1"]}
+    given = {**blocks.get("federation", {}), "privacy": {"clip": 1.0} | blocks.get("privacy", {})}
+    raw = {"federation": given, "sharing": blocks.get("sharing", tiny.study().sharing)}
+    raw["windows"] = {"scaling": "per_client"}
+    assert tiny.study(grid=grid, federation={"privacy": {"clip": 1.0}}).cells
+    with pytest.raises(ConfigError) as error:
+        tiny.study(grid=grid | blocks.get("grid", {}), **raw)
+    assert any(about in line for line in error.value.problems), error.value.problems
