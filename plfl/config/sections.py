@@ -530,15 +530,15 @@ class Calibration(Section):
 
 
 class Privacy(Section):
-    """Differential privacy of whole clients (docs/privacy.md): updates are clipped, and noise is
-    added to their sum."""
+    """Differential privacy of whole clients: updates are clipped, and noise is added to
+    their sum."""
 
     clip: float | None = Field(None, gt=0)
     """Bound C of the norm of an update. null: no privacy."""
     noise: float = Field(0.0, ge=0)
     """z: the noise has the standard deviation z · C."""
     delta: float = Field(1e-3, gt=0, lt=1)
-    """δ for which `plfl privacy` states ε."""
+    """δ for which ε is stated."""
     noise_as_of: int | None = Field(None, ge=1)
     """The noise that as many clients would have in their mean: an extrapolation."""
     quantile: float | None = Field(None, gt=0, lt=1)

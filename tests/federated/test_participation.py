@@ -42,7 +42,7 @@ def test_data_aware_draws_are_those_uniform_draws_that_are_complete() -> None:
     labels = held(1)
     equal = 0
     for t in range(1, 41):
-        plain, aware = (chosen(rule, t, 0.1, labels) for rule in RULES)
+        plain, aware = (chosen(rule, t, 0.1, labels) for rule in ("uniform", "data_aware"))
         assert labels[aware].any(0).all()
         assert len(aware) == len(set(aware.tolist())) == 10
         assert aware.tolist() == sorted(aware)

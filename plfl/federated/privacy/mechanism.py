@@ -133,8 +133,9 @@ def clipped(updates: Tensor, bounds: Tensor) -> Tensor:
     """
     norms = _norms(updates)
     factors = (bounds / norms).clamp(max=1).to(updates.dtype)[:, None]
-    return torch.where(norms.isfinite()[:, None], updates * factors, 0)
+    return torch.where(norms.isfinite()[:, None], updates * factors, torch.zeros_like(updates))
 
 
 def _norms(updates: Tensor) -> Tensor:
-    return updates.double().norm(dim=1)
+    norms: Tensor = updates.double().norm(dim=1)
+    return norms
