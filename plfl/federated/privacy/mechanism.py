@@ -7,10 +7,11 @@ with Adaptive Clipping", NeurIPS 2021, https://arxiv.org/abs/1905.03871.
 
 client:  D_i ← D_i · min(1, C / ‖D_i‖);  up: D_i, and with an adapting bound b_i = [‖D_i‖ ≤ C]
 server:  D̄ = (Σ D_i + N(0, (z C)² I)) / m;  x ← ServerOpt(x, D̄)
-         C ← C · exp(−η ((Σ b_i + N(0, σ_b²)) / m − γ))
+         C ← C · exp(−η (½ + (Σ (b_i − ½) + N(0, σ_b²)) / m − γ))
 
 m is the expected number of participants, whoever takes part, so that one client more or less moves
-the sum by at most C. The noise on the b_i is paid for by more noise on the updates, z_Δ > z.
+the sum by at most C, and that of the b_i − ½ by ½. The noise on the latter is paid for by more
+noise on the updates, z_Δ > z.
 """
 
 from __future__ import annotations
@@ -118,10 +119,10 @@ class Privacy:
             mean = mean + torch.from_numpy(deviation * noise[1:]).to(mean)
         server.step(mean)
         if self.block.quantile is not None and within is not None:
-            count = float(within.double().clamp(0, 1).nan_to_num(0).sum())
+            count = float((within.double().clamp(0, 1).nan_to_num(0) - 0.5).sum())
             if noise is not None:
                 count += self.count_noise * self.scale * float(noise[0])
-            excess = count / self.participants - self.block.quantile
+            excess = 0.5 + count / self.participants - self.block.quantile
             self.clip = self.clip * math.exp(-RATE * excess)
 
 
