@@ -20,6 +20,7 @@ from plfl.cli import (
     forecast,
     init,
     methods,
+    privacy,
     publish,
     replaced,
     report,
@@ -33,7 +34,7 @@ from plfl.plugins import trust
 
 SUBCOMMANDS = (
     *(init, cells, study, run, data, forecast, export),
-    *(claims, compare),
+    *(claims, compare, privacy),
     *(report, publish, track, ui, deploy),
     *(methods, schema),
     replaced,

@@ -1,0 +1,107 @@
+"""What a study can say about the privacy of its clients: ε of each cell, and what ε leaves out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pandas as pd
+
+from plfl.config.sections import Federation
+from plfl.config.study import Cell, Study
+from plfl.federated.privacy.accounting import EXTRA, Draw, Rounds, bounds, has_accountant
+
+THREAT = (
+    "Who sees only the server's parameters learns little about whether a client took part. The "
+    "server is trusted: without secure aggregation it sees every clipped update."
+)
+"""Against whom ε protects."""
+DRAWS: dict[str, Draw] = {"uniform": "fixed", "poisson": "poisson", "allocation": "allocation"}
+"""The draws of `federation.selection`."""
+
+
+def rounds_of(settings: Federation, clients: int) -> Rounds:
+    """What is accounted of the rounds of so many clients, or of those that the noise is as of."""
+    share = settings.participation
+    return Rounds(
+        settings.privacy.noise,
+        settings.rounds,
+        settings.privacy.noise_as_of or clients,
+        "all" if share == 1 else DRAWS[settings.selection],
+        share,
+    )
+
+
+def clients_of(study: Study) -> int:
+    """Number of clients of a federation."""
+    return study.data.federations or study.data.clients
+
+
+def statements(study: Study) -> pd.DataFrame:
+    """One row per cell.
+
+    Columns: `cell`; `epsilon`, the least valid bound, infinite without `federation.privacy` and 0
+    where nothing is sent; `delta`; `accountant`; `relation`, between the sets of clients that ε
+    compares; `noise`, the norm of the noise on the mean update as a multiple of C; `clients`, whose
+    number the noise is as of.
+    """
+    settings, clients = study.federation, clients_of(study)
+    block, rounds = settings.privacy, rounds_of(settings, clients)
+    layout, rows = study.layout, []
+    least = bounds(rounds, block.delta)[0]
+    for cell in study.cells:
+        row = {"cell": str(cell), "epsilon": math.inf, "delta": block.delta}
+        if study.is_alone(cell):
+            row |= {"epsilon": 0.0, "accountant": "nothing is sent"}
+        elif block.clip is None:
+            row |= {"accountant": "no federation.privacy"}
+        else:
+            shared = int(layout.mask(study.shared[cell.sharing]).sum())
+            row |= {"epsilon": least.epsilon, "accountant": least.accountant}
+            row |= {"relation": rounds.relation, "clients": rounds.clients}
+            expected = settings.participants(rounds.clients)
+            row |= {"noise": math.sqrt(shared) * block.noise / expected}
+        rows.append(row)
+    columns = ["cell", "epsilon", "delta", "accountant", "relation", "noise", "clients"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def outside(study: Study) -> Iterator[str]:
+    """What a study reveals of its clients, or could, that its ε does not count."""
+    settings, block = study.federation, study.federation.privacy
+    private = [cell for cell in study.cells if not study.is_alone(cell)]
+    if block.clip is None or not private:
+        return
+    if block.noise_as_of is not None:
+        yield (
+            f"EXTRAPOLATION: the noise is that of {block.noise_as_of:,} clients "
+            f"(federation.privacy.noise_as_of). These {clients_of(study):,} do not have this ε."
+        )
+    if settings.participation < 1 and not has_accountant(DRAWS[settings.selection]):
+        yield f"Draws make ε smaller; the accountants for this are not installed ({EXTRA})."
+    if (most := _per_federation(private)) > 1:
+        yield f"ε is that of one cell, but up to {most} cells have the same clients: they add up."
+    if study.windows.scaling == "pooled":
+        yield (
+            "windows.scaling: pooled tells all clients the limits of all loads; set it to "
+            "per_client."
+        )
+    if study.task.margins == "shared":
+        yield "task.conformal: shared takes the margins of intervals from clients without noise."
+    if study.tuning.search or study.tuning.alone:
+        yield "tuning: values are chosen by clients' validation scores; each trial is a release."
+    yield "What was chosen after looking at results, such as the bound C, z or a learning rate."
+    yield (
+        "Losses, scores, numbers of steps and windows, and facts about the series: they are "
+        "recorded without noise, and a deployed client sends them to its server."
+    )
+    yield (
+        "Personal parameters and local models stay with their clients; who publishes those of "
+        "models/ publishes what their data taught them. Baselines read the data themselves."
+    )
+    yield "In a simulation, who knows the seed knows draws and noise."
+
+
+def _per_federation(cells: list[Cell]) -> int:
+    states = [cell.state for cell in cells]
+    return max(map(states.count, states))

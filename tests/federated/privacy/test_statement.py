@@ -1,0 +1,70 @@
+"""What `plfl privacy` states of a study."""
+
+import math
+from pathlib import Path
+
+import pytest
+import yaml
+
+from plfl.cli.main import main
+from plfl.config.study import Study
+from plfl.federated.privacy.statement import outside, statements
+
+GRID = {"client_opt": ["adam"], "server_opt": ["fedavg"]}
+
+
+def study(*, privacy, federation=None, **blocks):
+    raw = {"data": {"source": "sample", "states": ["CA"]}, "grid": GRID}
+    return Study.parse(
+        raw | blocks | {"federation": (federation or {}) | {"privacy": privacy}}, "x"
+    )
+
+
+def test_each_cell_has_its_own_epsilon_and_noise():
+    stated = statements(study(privacy={"clip": 1, "noise": 4, "delta": 1e-2})).set_index("cell")
+    P1, P2, P3 = (stated.loc[f"CA-{name}-fedopt-adam-fedavg-10"] for name in ("P1", "P2", "P3"))
+    assert (P1.epsilon, P2.epsilon, P3.epsilon) == pytest.approx((4.3222, 4.3222, 0), abs=1e-4)
+    assert (P1.noise, P2.noise) == pytest.approx((81.84, 19.72), abs=0.01)
+    assert set(statements(study(privacy={})).epsilon) == {math.inf, 0}
+    assert statements(study(privacy={"clip": 1})).epsilon[0] == math.inf, "no noise"
+
+
+def test_as_of_more_clients_there_is_less_noise_for_the_same_epsilon():
+    as_of = {"clip": 1, "noise": 4, "delta": 1e-2, "noise_as_of": 360}
+    stated = statements(study(privacy=as_of)).iloc[1]
+    assert stated.epsilon == pytest.approx(4.3222, abs=1e-4)
+    assert stated.noise == pytest.approx(19.72 / 30, abs=0.01)
+    assert stated.clients == 360
+
+
+@pytest.mark.parametrize(
+    ("key", "blocks"),
+    [
+        ("windows.scaling", {}),
+        ("task.conformal", {"task": {"name": "quantiles", "conformal": "shared"}}),
+        ("tuning", {"tuning": {"search": {"client_opt.*.lr": [0.1, 0.01]}}}),
+        ("EXTRAPOLATION", {"privacy": {"noise_as_of": 100}}),
+    ],
+)
+def test_what_epsilon_does_not_count_is_named(key, blocks):
+    block = {"clip": 1, "noise": 1}
+    private = {"windows": {"scaling": "per_client"}}
+    plain = study(privacy=block, **private)
+    given = blocks | {"privacy": block | blocks.get("privacy", {})}
+    told = study(**given) if key == "windows.scaling" else study(**private | given)
+    assert any(line.startswith(key) for line in outside(told))
+    assert not any(line.startswith(key) for line in outside(plain))
+
+
+def test_the_command_prints_variants(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    raw = {"data": {"source": "sample", "states": ["CA"]}}
+    raw["grid"] = GRID | {"sharing": ["P2"], "federation.privacy.noise": [1, 4]}
+    raw["federation"] = {"privacy": {"clip": 1, "delta": 1e-2, "noise_as_of": 100}}
+    file = tmp_path / "private.yaml"
+    file.write_text(yaml.safe_dump(raw))
+    assert main(["privacy", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "33.9" in said
+    assert "4.32" in said
+    assert said.count("noise=4/CA-P2") == 1
+    assert said.count("EXTRAPOLATION") == 1
