@@ -2,10 +2,13 @@
 
 import argparse
 
+from plfl.base.errors import PlflError
 from plfl.cli.common import Commands, add_parser, as_text
+from plfl.config.study import Study
 
 EXAMPLES = """
 plfl privacy my.yaml
+plfl privacy my.yaml --audit CA-P2-fedopt-adam-fedavg-10
 """
 
 
@@ -14,16 +17,24 @@ def add(commands: Commands) -> None:
     about = "state ε of each cell of a study, and what is outside of it"
     parser = add_parser(commands, "privacy", about, EXAMPLES, run)
     parser.add_argument("config", help="configuration of the study, or FILE.yaml:VARIANT")
+    parser.add_argument(
+        "--audit", metavar="CELL", help="train a cell with canary clients, and test its ε"
+    )
+    parser.add_argument(
+        "--canaries", type=int, default=1000, metavar="N", help="default: %(default)s"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Print ε per cell, and what it does not count."""
     import pandas as pd
 
-    from plfl.config.study import Study
     from plfl.federated.privacy import statement
 
     study = Study.load(options.config)
+    if options.audit:
+        _audit(study, options.audit, options.canaries)
+        return
     tables: list[pd.DataFrame] = []
     notes: dict[str, None] = {}
     for label, variant in study.variants.items():
@@ -36,3 +47,32 @@ def run(options: argparse.Namespace) -> None:
     if notes:
         listed = "".join(f"\n- {note}" for note in notes)
         print(f"\n{statement.THREAT}\n\nOutside of ε:{listed}")
+
+
+def _audit(study: Study, name: str, canaries: int) -> None:
+    from plfl.cli.common import progress_bar
+    from plfl.data.prepare import load_examples
+    from plfl.experiments.audit import audit
+
+    variant, cell = study.find(name)
+    with progress_bar(name) as advance:
+        total = variant.federation.rounds
+        found = audit(
+            variant,
+            cell,
+            load_examples(variant, cell.state),
+            canaries,
+            lambda t: advance("audit", t, total),
+        )
+    print(
+        f"{name}: {found.right} of {found.guesses} guesses about {found.canaries} canaries are "
+        f"right.\nThe true ε is at least {found.bound:.3g} (95 % confidence); estimate "
+        f"{found.estimate:.3g}; accounted {found.epsilon:.3g}, each at δ = {found.delta:g}."
+    )
+    if found.holds:
+        print("verdict: the audited lower bound is below the accounted ε")
+        return
+    raise PlflError(
+        f"{name}: the audited lower bound {found.bound:.3g} is above the accounted ε "
+        f"{found.epsilon:.3g}: clipping, noise or accounting is wrong; do not rely on this ε"
+    )

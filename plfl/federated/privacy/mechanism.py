@@ -28,6 +28,7 @@ from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
 from plfl.federated.channel import Channel
+from plfl.federated.privacy.audit import Canaries
 from plfl.federated.server import Server
 from plfl.optimizers.server import weighted_sum
 from plfl.training.batches import stream
@@ -62,7 +63,10 @@ class Privacy:
     """
 
     def __init__(self, settings: Settings, clients: int, seed: int, x0: Tensor):
+        self.settings, self.clients = settings, clients
         self.block = block = settings.privacy
+        self.canaries: Canaries | None = None
+        """Clients that an audit adds."""
         self.participants = settings.participants(clients)
         """Expected number m of participants."""
         self.clip = torch.as_tensor(block.clip, dtype=x0.dtype, device=x0.device)
@@ -76,6 +80,11 @@ class Privacy:
         if block.quantile is not None and block.noise:
             self.noise = (block.noise**-2 - (2 * self.count_noise) ** -2) ** -0.5
         """Noise on the sum of the updates, as a multiple of C."""
+
+    def admit(self, canaries: Canaries) -> None:
+        """Add canary clients, before round 1."""
+        self.canaries = canaries
+        self.participants = self.settings.participants(self.clients + len(canaries))
 
     # -- the client's side
 
@@ -113,6 +122,10 @@ class Privacy:
         shares = torch.full((len(updates),), 1 / self.participants, dtype=torch.float64)
         received = clipped(updates, self.clip.expand(len(updates)))
         mean = weighted_sum(shares.to(updates.device), received)
+        present = 0
+        if self.canaries is not None:
+            added, present = self.canaries.sent(t)
+            mean = mean + torch.from_numpy(float(self.clip) / self.participants * added).to(mean)
         noise = self.normals(t, updates.shape[1] + 1) if self.noise else None
         if noise is not None:
             deviation = self.noise * float(self.clip) * self.scale / self.participants
@@ -120,6 +133,7 @@ class Privacy:
         server.step(mean)
         if self.block.quantile is not None and within is not None:
             count = float((within.double().clamp(0, 1).nan_to_num(0) - 0.5).sum())
+            count += present / 2  # their norms are C
             if noise is not None:
                 count += self.count_noise * self.scale * float(noise[0])
             excess = 0.5 + count / self.participants - self.block.quantile

@@ -1,0 +1,132 @@
+"""Canaries betray what is wrong, and only that."""
+
+import math
+
+import numpy as np
+import pytest
+
+from plfl.base.errors import PlflError
+from plfl.experiments.audit import audit
+from plfl.federated.participation import RULES, Selection
+from plfl.federated.privacy.audit import Canaries, estimated, lower_bound, verdict
+from plfl.federated.privacy.gaussian import epsilon_of
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server.fedavg import FedAvg
+from tests.helpers import tiny
+from tests.helpers.problems import Quadratic, trajectory
+
+DELTA = 1e-5
+
+
+@pytest.mark.parametrize(
+    ("canaries", "delta", "ceiling"), [(12, 1e-3, 1.218), (100, 1e-5, 3.490), (1000, 1e-5, 5.782)]
+)
+def test_the_most_that_an_audit_can_show(canaries, delta, ceiling):
+    assert lower_bound(canaries, canaries, canaries, delta) == pytest.approx(ceiling, abs=6e-4)
+    assert lower_bound(canaries // 2, canaries, canaries, delta) == 0
+
+
+def test_one_release_of_a_gaussian():
+    width, canaries = 3500, 200
+    medians = {0.5: 8.8481, 1: 4.2551, 2: 1.9606, 4: 0.9393}
+    found, estimates = {z: [] for z in medians}, {z: [] for z in medians}
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        vectors = random.standard_normal((1200, width), dtype=np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1)[:, None]
+        fresh, vectors = vectors[canaries:], vectors[:canaries]
+        is_in, noise = random.random(canaries) < 0.5, random.normal(size=width)
+        for z in medians:
+            scores = vectors @ (vectors[is_in].sum(0) + z * noise)
+            found[z].append(verdict(scores, is_in, epsilon_of(1 / z, DELTA), DELTA))
+            release = vectors.sum(0) + z * noise
+            estimates[z].append(estimated(vectors @ release, fresh @ release, DELTA))
+    for z, expected in medians.items():
+        assert np.median(estimates[z]) == pytest.approx(expected, abs=0.35)
+        assert all(one.holds for one in found[z])
+    assert np.median([one.bound for one in found[0.5]]) > 1.5
+
+
+def test_canaries_are_orthonormal_and_drawn_like_clients():
+    def of(share, rule, count=8):
+        return Canaries(count, 50, Selection(3, ["a"], share, RULES[rule], rounds=10))
+
+    canaries = of(1.0, "uniform")
+    each = [canaries.scores(canaries.sent(t)[0]) for t in (1, 2)]
+    assert each[0] == pytest.approx(canaries.is_in.astype(float), abs=1e-12)
+    assert each[1] == pytest.approx(each[0], abs=1e-12)
+    drawn = of(0.3, "allocation")
+    total = sum(drawn.scores(drawn.sent(t)[0]) for t in range(1, 11))
+    assert total == pytest.approx(3.0 * drawn.is_in, abs=1e-12)
+    with pytest.raises(PlflError, match="poisson or allocation"):
+        of(0.3, "uniform")
+    with pytest.raises(PlflError, match="50"):
+        of(1.0, "uniform", 51)
+
+
+WIDTH = 20_000
+
+
+def audited(broken=lambda privacy: None, seed=0, **settings):
+    """The verdict on four rounds with z = 2, that is μ = 1, through the real round."""
+    made = []
+
+    def prepare(f):
+        f.privacy.admit(Canaries(WIDTH, WIDTH, f.selection))
+        broken(f.privacy)
+        made.append(f)
+
+    found = trajectory(
+        Sgd(lr=1e-3),
+        FedAvg(),
+        problem=Quadratic([1, 4], [0, 1], [1] * WIDTH),
+        shared=(True,) * WIDTH,
+        start=(0.0,) * WIDTH,
+        rounds=4,
+        steps=1,
+        seed=seed,
+        made=prepare,
+        privacy={"clip": 0.5, "noise": 2.0, "delta": DELTA},
+        **settings,
+    )
+    canaries = made[0].privacy.canaries
+    scores = canaries.scores((found[-1].x - found[0].x).numpy())
+    return verdict(scores, canaries.is_in, epsilon_of(1.0, DELTA), DELTA)
+
+
+def test_a_correct_implementation_is_not_accused():
+    found = [audited(seed=seed) for seed in range(3)]
+    assert all(one.holds for one in found)
+    assert np.mean([one.estimate for one in found]) == pytest.approx(4.377, abs=0.15)
+    assert min(one.bound for one in found) > 2
+
+
+def halved(privacy):
+    privacy.scale /= 2
+
+
+def unbounded(privacy):
+    # As if canaries were not clipped.
+    sent = privacy.canaries.sent
+    privacy.canaries.sent = lambda t: (2 * sent(t)[0], sent(t)[1])
+
+
+@pytest.mark.parametrize("broken", [halved, unbounded])
+def test_a_wrong_implementation_is_caught(broken):
+    found = [audited(broken, seed) for seed in range(3)]
+    assert not any(one.holds for one in found)
+    assert all(one.bound > one.epsilon for one in found)
+
+
+def test_a_cell_of_a_study_can_be_audited():
+    block = {"clip": 0.1, "noise": 1.0, "delta": 1e-3}
+    study = tiny.study(
+        grid={"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P1", "P3"]},
+        federation={"privacy": block, "rounds": 2},
+    )
+    shared, alone = study.cells
+    found = audit(study, shared, tiny.dataset(), 40)
+    assert found.holds
+    assert found.epsilon == pytest.approx(epsilon_of(math.sqrt(2), DELTA))
+    with pytest.raises(PlflError, match="no ε to audit"):
+        audit(study, alone, tiny.dataset(), 40)
