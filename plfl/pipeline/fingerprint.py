@@ -6,7 +6,7 @@ Snakemake tracks the script of a rule, but not the modules that the script impor
 import ast
 import importlib.util
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -61,24 +61,25 @@ def _closure(module: str) -> set[Path]:
     seen: set[Path] = set()
     todo = [module]
     while todo:
-        for file in _files(todo.pop(), CONFIGURATION) - seen:
+        for file in _files(todo.pop()) - seen:
             seen |= {file} | _read_by(file)
             todo += imports(file)
     return seen
 
 
-def _files(module: str, apart: Collection[str]) -> set[Path]:
+@cache
+def _files(module: str) -> frozenset[Path]:
     """The source of a module: its file, or the whole folder if it lists its own modules."""
     package, *parts = module.split(".")
     folder = _folder(package)
     if folder is None or (not parts and folder == ROOT):
-        return set()  # of plfl: the version, which the results store anyway
+        return frozenset()  # of plfl: the version, which the results store anyway
     path = folder.joinpath(*parts)
     if path.is_dir():
-        base = {path / "__init__.py"}
-        return base if module in apart or not _is_registry(path) else set(path.glob("*.py"))
+        whole = module not in CONFIGURATION and _is_registry(path)
+        return frozenset(path.glob("*.py") if whole else [path / "__init__.py"])
     file = path.with_suffix(".py")
-    return set() if module in apart or not file.is_file() else {file}
+    return frozenset([file] if module not in CONFIGURATION and file.is_file() else [])
 
 
 def _is_registry(package: Path) -> bool:

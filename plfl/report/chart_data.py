@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from plfl.baselines import BASELINE
 from plfl.config.study import Cell
@@ -23,6 +23,7 @@ from plfl.report import intervals
 from plfl.report.standings import without_seed
 from plfl.results.labels import baseline_label, client_label, method_label, server_label
 from plfl.results.records import CELL, MODELS
+from plfl.results.ranking import widest
 from plfl.results.scores import scores
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables
@@ -347,7 +348,7 @@ def _t(forecasters: Sequence[dict[str, Any]]) -> list[float | None]:
     """Quantiles of Student's t for 95 % intervals, by degrees of freedom from 0."""
     keys = ("local", "local_blocks", "local_seeds")
     most = max((sum(len(_any(one.get(key, []))) for key in keys) for one in forecasters), default=1)
-    return [None, *(_short(stats.t.ppf(1 - ALPHA / 2, df)) for df in range(1, most + 1))]
+    return [None, *(_short(special.stdtrit(df, 1 - ALPHA / 2)) for df in range(1, most + 1))]
 
 
 def _any(values: Any) -> Sequence[Any]:
@@ -357,9 +358,8 @@ def _any(values: Any) -> Sequence[Any]:
 
 def _q(most: int) -> list[float | None]:
     """Quantiles of Nemenyi's test for 0, 1, … forecasters (Demšar 2006, table 5)."""
-    counts = np.arange(2, max(most, 2) + 1)
-    values = stats.studentized_range.ppf(1 - ALPHA, counts, np.inf) / np.sqrt(2)
-    return [None, None, *map(_short, values.tolist())]
+    counts = range(2, max(most, 2) + 1)
+    return [None, None, *(_short(widest(1 - ALPHA, count) / np.sqrt(2)) for count in counts)]
 
 
 def _row(scores: pd.Series[float]) -> dict[str, float | None]:

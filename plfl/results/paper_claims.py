@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from plfl.config.study import Study
 from plfl.results.labels import client_label
@@ -311,7 +311,7 @@ def _spread(name: str, values: Array) -> _Spread:
     logs = np.log(values[values > 0])
     df = len(logs) - 1
     squares = logs.var() * len(logs)
-    below = stats.chi2.cdf(squares / np.log(STRONG) ** 2, df)
-    ends = squares / np.array([df, *stats.chi2.ppf([1 - ALPHA / 2, ALPHA / 2], df)])
+    below = special.chdtr(df, squares / np.log(STRONG) ** 2)
+    ends = squares / np.array([df, *special.chdtri(df, [ALPHA / 2, 1 - ALPHA / 2])])
     effect, low, high = np.exp(np.sqrt(ends)).tolist()
     return _Spread(name, effect, low, high, float(2 * min(below, 1 - below)), df + 1)

@@ -45,11 +45,6 @@ def reason_against(study: Study, cell: Cell) -> str | None:
             "federation.keep: best works in the simulator only, since a client may miss a round in "
             "which its model is scored; set it to last, or use `plfl run`"
         )
-    if study.federation.privacy.clip is not None and not study.is_alone(cell):
-        return (
-            "federation.privacy works in the simulator only, since a deployed server may repeat a "
-            "round, which ε would have to count; remove the block, or use `plfl run`"
-        )
     if study.federation.server_ema is not None:
         return (
             "federation.server_ema works in the simulator only, where the server scores its "

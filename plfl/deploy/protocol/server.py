@@ -49,6 +49,7 @@ from plfl.federated.channel import Channel, Traffic, total
 from plfl.federated.checkpoint import Checkpoint
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
+from plfl.federated.privacy.mechanism import of_system
 from plfl.federated.round import Round, run
 from plfl.results.records import MODELS, CellResult, Margins
 from plfl.tasks import task_of
@@ -58,6 +59,9 @@ log = logging.getLogger(__name__)
 
 MODEL = "model.safetensors"
 """File with the server's state after the last round, next to the folder of the checkpoint."""
+RELEASES = "releases"
+"""File next to it, with a byte for each time that a private round drew noise. A round that is
+repeated after a restart may have sent its first model already, so both count."""
 
 
 class Server:
@@ -92,6 +96,8 @@ class Server:
         # Needed to resume, in addition to tensors and records.
         self.run_id, self.epoch = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{secrets.token_hex(4)}", 1
         self.accepted = dict.fromkeys(self.names, 0)
+        self.draws = secrets.randbits(63)
+        """Seed of the draws of a private federation."""
 
     def run(self, progress: Callable[[RoundSummary], None] = lambda summary: None) -> CellResult:
         """Run the remaining rounds and return the result tables of all rounds.
@@ -115,6 +121,13 @@ class Server:
             self._save(f, t)
         with atomic(self.checkpoint.folder.parent / MODEL) as temporary:
             temporary.write_bytes(safetensors.torch.save(f.server.state))
+        if (
+            f.privacy is not None
+            and (released := len(self._releases.read_bytes())) > settings.rounds
+        ):
+            log.warning(
+                "rounds were repeated after a restart: ε is that of federation.rounds: %d", released
+            )
         return agreement.tables(self.study, self.cell, self.recorder)
 
     @property
@@ -138,6 +151,8 @@ class Server:
         rates, network = agreement.candidate(study, cell), network_of(study, study.window_shape)
         f = federation_of(study, cell, rates, network, client_data)
         self.channel, f.clock = as_server(f), self.clock
+        if f.privacy is not None and f.privacy.noise:
+            f.privacy.normals, f.selection.seed = of_system, self.draws
         return f
 
     def _round(self, f: Federation, t: int, progress: Callable[[RoundSummary], None]) -> None:
@@ -176,8 +191,16 @@ class Server:
             self._wire_bytes = self._no_bytes()
 
         self.channel.outbox.clear()
+        if f.privacy is not None:
+            self._releases.parent.mkdir(parents=True, exist_ok=True)
+            with self._releases.open("ab") as file:
+                file.write(b".")
         run([f], f.client_data.engine, range(t, t + 1), report, self._train)
         progress(self.history[-1])
+
+    @property
+    def _releases(self) -> Path:
+        return self.checkpoint.folder.parent / RELEASES
 
     def _train(self, cohorts: Iterable[Cohort], engine: Engine) -> Iterator[Cohort]:
         """Let the clients of `cohorts` train; those of each cohort that answered."""
@@ -189,7 +212,9 @@ class Server:
             }
             answers = self._ask(messages, "train", self._reader(cohort))
             sizes = {name: _sizes(answer.rows) for name, answer in answers.items()}
-            for name, reason in outliers(sizes).items():
+            # Whether a client counts must not depend on the others; privacy bounds all alike.
+            strange = {} if cohort.f.privacy else outliers(sizes)
+            for name, reason in strange.items():
                 self.members.refuse(name, reason)
                 del answers[name]
             silent = [i for name, i in clients.items() if name not in answers]
@@ -368,6 +393,7 @@ class Server:
             "run": self.run_id,
             "epoch": self.epoch,
             "accepted": self.accepted,
+            "draws": self.draws,
             "windows": self.members.windows,
             "limits": {name: limit.tolist() for name, limit in self.members.limits.items()},
             "history": [vars(summary) for summary in self.history],
@@ -383,6 +409,7 @@ class Server:
         (self.recorder.parts,) = saved
         self.run_id, self.epoch = note["run"], note["epoch"] + 1
         self.accepted |= note["accepted"]
+        self.draws = note.get("draws", self.draws)
         self.members.windows = note.get("windows", {})
         limits = note["limits"].items()
         self.members.limits = {n: torch.tensor(v, dtype=torch.float64) for n, v in limits}

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator, SymmetricalLogLocator
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from plfl.baselines import BASELINE
 from plfl.config.study import Cell
@@ -288,7 +287,12 @@ def spread(heights: NDArray[Any], gap: float, low: float, high: float) -> NDArra
     """
     gap = min(gap, (high - low) / len(heights))
     steps = gap * np.arange(len(heights))
-    nearest = isotonic_regression(heights - steps).x
+    sums = np.cumsum([0.0, *(heights - steps)])
+    # Isotonic regression: the greatest of all that begin before, of the least mean from there on.
+    nearest = [
+        max(min((sums[k:] - sums[j])[1:] / np.arange(k - j + 1, len(sums) - j)) for j in range(k + 1))
+        for k in range(len(heights))
+    ]
     found: NDArray[Any] = np.clip(nearest, low + gap / 2, high - gap / 2 - steps[-1]) + steps
     return found
 

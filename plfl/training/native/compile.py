@@ -13,8 +13,6 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-import torch
-
 from plfl.base.errors import PlflError
 from plfl.base.files import atomic
 from plfl.training.native.flags import (
@@ -39,6 +37,8 @@ def supported() -> list[str]:
 
     The variable ATEN_CPU_CAPABILITY (`default`, `avx2`) takes some away, as it does from torch.
     """
+    import torch  # not at the top: the workflow asks for numbers of steps only
+
     capability = torch.backends.cpu.get_cpu_capability()
     if capability.startswith(("AVX512", "AVX10")):
         return ["avx512", "avx2", "plain"]

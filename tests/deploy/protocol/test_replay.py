@@ -168,6 +168,11 @@ def test_servers(server, tmp_path):
         ),
         ("fedgkd", "adam", {"method": {"fedgkd": {"buffer": 3}}}),
         (
+            "fedopt",
+            "adam",
+            {"federation": {**SOME, "privacy": {"clip": 0.05, "quantile": 0.5}}},
+        ),
+        (
             "cc_fedams",
             "sgd",
             {"method": {"cc_fedams": {"join": 0.7, "max_delay": 2, "steps": [1, 4]}}},

@@ -1,0 +1,57 @@
+"""Privacy among real clients: whose noise and draws nobody can repeat."""
+
+import logging
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from plfl.deploy.protocol.server import MODEL, RELEASES
+from tests.helpers.loopback import NAMES, Deployment, by_split, study
+
+
+def deployment(folder, **federation):
+    privacy = {"clip": 0.05, "noise": 0.2, "delta": 1e-2}
+    settings = {"rounds": 4, "local_steps": 3, "evaluate_every": 2, "privacy": privacy}
+    of = study(federation=settings | federation)
+    return Deployment(of, by_split(of)["P2"], folder)
+
+
+def test_noise_and_draws_are_not_those_of_the_seed(tmp_path):
+    models, took_part = [], []
+    for n in range(2):
+        deployed = deployment(tmp_path / str(n), participation=0.5, selection="allocation")
+        deployed.run()
+        models.append(load_file(deployed.folder / "server" / MODEL)["x"])
+        took_part.append([summary.asked for summary in deployed.server.history])
+        counts = [sum(name in some for some in took_part[n]) for name in NAMES]
+        assert counts == [2] * len(NAMES), "each client in half of the rounds"
+    assert not (models[0] == models[1]).any()
+    assert took_part[0] != took_part[1]  # equal once in 6^4
+
+
+def test_a_round_without_answers_has_noise(tmp_path):
+    deployed = deployment(tmp_path)
+    deployed.loopback.lost = lambda name, message: message.about["kind"] == "train"
+    deployed.run()
+    moved = load_file(deployed.folder / "server" / MODEL)["x"]
+    # Four rounds of 0.2 C / 4 each, around the initial parameters.
+    start = deployed.server._federation().x0
+    assert (moved - start).std().item() == pytest.approx(4**0.5 * 0.2 * 0.05 / 4, rel=0.25)
+    assert torch.isfinite(moved).all()
+
+
+def test_a_repeated_round_counts_twice(tmp_path, caplog):
+    deployed = deployment(tmp_path)
+
+    def crash(summary):
+        if summary.t == 2:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        deployed.run(crash)
+    deployed.server = deployed.new_server()
+    with caplog.at_level(logging.WARNING):
+        deployed.run()
+    assert len((deployed.folder / "server" / RELEASES).read_bytes()) == 5
+    assert any("federation.rounds: 5" in record.getMessage() for record in caplog.records)
