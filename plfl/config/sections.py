@@ -530,8 +530,7 @@ class Calibration(Section):
 
 
 class Privacy(Section):
-    """Differential privacy of whole clients: updates are clipped, and noise is added to
-    their sum."""
+    """Differential privacy of whole clients (docs/privacy.md)."""
 
     clip: float | None = Field(None, gt=0)
     """Bound C of the norm of an update. null: no privacy."""
