@@ -18,6 +18,7 @@ from plfl.config.sections import (
     ROUNDS,
     Ahead,
     Calendar,
+    Channel,
     Compute,
     Data,
     Federation,
@@ -430,6 +431,16 @@ def of_methods(
     for name, method in methods.items():
         for reason in method.unfit(model, task, federation):
             yield f"grid.method: {name!r} {reason}"
+
+
+def of_channel(channel: Channel, methods: Mapping[str, MethodRules]) -> Iterator[str]:
+    """Report methods whose messages cannot be coded."""
+    for name, method in methods.items():
+        if channel.is_coded and (reason := method.no_codec):
+            yield (
+                f"channel: {name!r} works without codecs only, since {reason}; remove the method, "
+                "or set channel.up and channel.down to none"
+            )
 
 
 def of_rates(algorithms: Iterable[tuple[str, Algorithm]], federation: Federation) -> Iterator[str]:

@@ -14,7 +14,7 @@ from plfl.config import checks, privacy
 from plfl.config.combinations import Combinations
 from plfl.config.model_rules import ModelRules
 from plfl.config.search import KINDS, Candidate
-from plfl.config.sections import Compute, Data, Federation, Grid, Scheme, Tuning, Windows
+from plfl.config.sections import Channel, Compute, Data, Federation, Grid, Scheme, Tuning, Windows
 from plfl.config.task_rules import TaskRules
 from plfl.layout import ParameterLayout, WindowShape
 
@@ -48,6 +48,8 @@ class Checked(Protocol):
     def grid(self) -> Grid: ...
     @property
     def federation(self) -> Federation: ...
+    @property
+    def channel(self) -> Channel: ...
     @property
     def tuning(self) -> Tuning: ...
     @property
@@ -126,6 +128,8 @@ def _of_training(study: Checked, doubts: _Doubts) -> Iterator[str]:
         yield from checks.of_calibration(study.federation, study.task)
         methods = study.combinations.methods
         yield from checks.of_methods(methods, study.model, study.task, study.federation)
+        if not doubts.within("channel"):
+            yield from checks.of_channel(study.channel, methods)
 
 
 def _of_model(study: Checked, doubts: _Doubts) -> Iterator[str]:

@@ -97,6 +97,11 @@ class MethodRules(Algorithm):
     """Whether the server learns nothing from the clients but their mean update, as
     `federation.privacy` needs. Subclasses do not inherit it: each says so itself."""
 
+    @property
+    def no_codec(self) -> str | None:
+        """Why the channel cannot code what crosses in it (`channel`); None if it can."""
+        return None
+
     has_own_model: ClassVar[bool] = False
     """Whether clients forecast with another model than the one that they train for the server
     (`Method.scored`)."""

@@ -12,11 +12,18 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from plfl.base.errors import did_you_mean
 from plfl.base.rounding import drawn_of
-from plfl.config import source_rules
+from plfl.config import codec_rules, source_rules
 from plfl.config.baseline_rules import BaselineRules, ChosenBaseline
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.source_rules import SourceRules
@@ -103,33 +110,31 @@ class Meters(Section):
     """A load that differs by more than this multiple of the meter's median load from the median of
     the five readings before it is a fault: a gap. null: every load is a reading."""
     duplicates: Literal["first", "last", "mean"] | None = None
-    """Which of several different readings for the same time counts. null: they are an error."""
+    """Which of different readings for the same time counts. null: they are an error."""
     allow_negative: bool = False
     """Accept negative loads, for example of a meter with generation behind it."""
     max_gap: int = Field(60, ge=0)
-    """Longest gap that is filled, in minutes. The last reading before the gap is carried forward,
-    in the load and in every other column, so that no forecast uses a later reading. Windows that
-    touch a longer gap are left out."""
+    """Longest gap that is filled, in minutes, with the last reading before it, so that no forecast
+    uses a later one. Windows that touch a longer gap are left out."""
     cut: bool = False
-    """Keep only the longest part of a meter without a gap above `max_gap`."""
+    """Keep only a meter's longest part without a gap above `max_gap`."""
     only: list[str] = []
     """Names of the meters that take part (`*` and `?` are wildcards; `{state}` is the state).
     Empty: all."""
     leave_out: list[str] = []
     """Names of meters that do not take part (`*` and `?` are wildcards)."""
     join_files: bool = False
-    """Several exports hold parts of the same meters, such as one file per month. Otherwise, a meter
-    that is in two files is an error."""
+    """Several exports hold parts of the same meters, such as one file per month."""
     header: int | None = Field(None, ge=1)
     """Line of the header. null: the one before the first lines with a date."""
     encoding: str = "utf-8"
     """Encoding of text files, such as `cp1252` or `utf-16`."""
     max_size: float = Field(300, gt=0)
-    """Largest size of a file in MB, decompressed. Larger ones are refused: reading one needs about
-    ten times as much memory."""
+    """Largest size of a file in MB, decompressed; reading one needs about ten times as much
+    memory."""
     about: Path | None = None
     """CSV file about the meters: a column `client` and columns of your own. Figures use `building
-    type` and `climate zone`. null: no file."""
+    type` and `climate zone`."""
 
     @field_validator("since", "until", mode="before")
     @classmethod
@@ -435,7 +440,7 @@ class Scheme(Section):
     """With `late`: groups of clients, which are late in turn."""
 
 
-_AXIS = r"^(data|windows|task|model|sharing|federation|hyperparameters)(\.|$)"
+_AXIS = r"^(data|windows|task|model|sharing|federation|channel|hyperparameters)(\.|$)"
 
 
 class Grid(Section):
@@ -498,7 +503,7 @@ class Simulation(Section):
     trace: Path | None = None
     """CSV or Parquet file of when each client is available and how fast it is; it overrides the
     keys above. Columns: `client`, the start (`round` or `seconds`), and any of `available`,
-    `step_seconds`, `down_mbit`, `up_mbit`. null: no file."""
+    `step_seconds`, `down_mbit`, `up_mbit`."""
 
     def of(self, clients: Sequence[int]) -> Self:
         """The same block for some of the clients, given by their positions."""
@@ -591,9 +596,8 @@ class Federation(Section):
     as the local model; training is unchanged. The decay of step t is min(ema, (1 + t)/(10 + t)).
     null (paper): no average."""
     server_ema: float | None = Field(None, gt=0, lt=1)
-    """Decay of a moving average of the server's models over the rounds (FedADC, section V), which
-    is scored as the global model; training is unchanged. The decay after round t is min(server_ema,
-    (1 + t)/(10 + t)). null (paper): no average."""
+    """The same for the server's models over the rounds (FedADC, section V), scored as the global
+    model."""
     keep: Literal["last", "best"] = "last"
     """The local model that is scored after the last round: the `last` (paper), or the `best` by
     validation MASE among the evaluated rounds."""
@@ -643,6 +647,37 @@ class Federation(Section):
         """Whether the models are scored after round `t`."""
         every = self.evaluate_every or math.ceil(self.rounds / 10)
         return t % every == 0 or t == self.rounds
+
+
+class Channel(Section):
+    """Codecs of what is shared ([guide](channel.md))."""
+
+    up: str = "none"
+    """Stages of updates, such as `ef21+q3+rc`."""
+    down: str = "none"
+    """Stages of the server's parameters, such as `delta+q3`."""
+    scales: Literal["tensor", "one"] | Annotated[int, Field(ge=1)] = "tensor"
+    """A scale for each tensor, for all (`one`), or for so many parameters."""
+
+    @field_validator("up", "down")
+    @classmethod
+    def _is_possible(cls, text: str, info: ValidationInfo) -> str:
+        codec_rules.chain(text, info.field_name or "")
+        return text
+
+    def chain(self, direction: Literal["up", "down"]) -> codec_rules.Chain | None:
+        """The stages of a direction; None without any."""
+        return codec_rules.chain(getattr(self, direction), direction)
+
+    @property
+    def codecs(self) -> list[codec_rules.CodecRules]:
+        """The codecs of both directions, if any."""
+        return [chain.codec for chain in (self.chain("up"), self.chain("down")) if chain]
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether anything is coded."""
+        return bool(self.codecs)
 
 
 ROUNDS = "federation.rounds"

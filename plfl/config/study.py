@@ -37,6 +37,7 @@ from plfl.config.plugged import with_plugins
 from plfl.config.search import Candidate
 from plfl.config.sections import (
     Baselines,
+    Channel,
     Compute,
     Data,
     Federation,
@@ -110,6 +111,7 @@ class Study(Section):
     join after the rounds (docs/map.md)."""
     grid: Grid = Grid()
     federation: Federation = Federation()
+    channel: Channel = Channel()
     tuning: Tuning = Tuning()
     baselines: Baselines = Baselines()
     hyperparameters: Hyperparameters = Hyperparameters()
@@ -514,6 +516,9 @@ class Study(Section):
             server = self.server_optimiser(cell).model_dump(mode="json")
             settings["server_opt"] = [cell.server_opt, server]
             settings["method"] = [cell.method, chosen.model_dump(mode="json")]
+            if self.channel.is_coded:
+                settings["channel"] = self.channel.model_dump(mode="json")
+            used += self.channel.codecs
         if code := plugins.signature(*map(type, used)):
             settings["plugins"] = code
         return settings

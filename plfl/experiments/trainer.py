@@ -100,4 +100,5 @@ def federation_of(
         sharing=torch.from_numpy(mask).to(client_data.engine.device),
         client_data=client_data,
         network=network,
+        codecs=study.channel,
     )

@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Direction = Literal["down", "up"]
+from plfl.federated.codecs.coder import Coder, Direction
+
+Column = Tensor | list[Tensor]
+"""An array with one row per client, or the coded message of each client, of type uint8."""
 Traffic = dict[str, NDArray[np.int64]]
 """Bytes (N,) that each client received and sent, `bytes_down` and `bytes_up`, and how many of them
 were extras, `extras_down` and `extras_up`."""
@@ -21,11 +23,20 @@ class Channel:
     A message is one row of shared parameters per client, plus extras: further arrays or scalars
     that an algorithm sends. The receiver gets a copy and may use nothing else. Here both sides are
     in one process; the channels of `plfl.deploy` connect different machines.
+
+    Args:
+        shared: number of shared parameters d_s.
+        clients: number of clients N.
+        coder: codes the shared parameters within the rounds (docs/channel.md); None: nothing does.
     """
 
-    def __init__(self, shared: int, clients: int):
-        self.shared = shared
-        self.clients = clients
+    sends: frozenset[Direction] = frozenset(("down", "up"))
+    """Directions whose sender is on this side."""
+    receives: frozenset[Direction] = frozenset(("down", "up"))
+    """Directions whose receiver is on this side."""
+
+    def __init__(self, shared: int, clients: int, coder: Coder | None = None):
+        self.shared, self.clients, self.coder = shared, clients, coder
         self._traffic = self._blank()
 
     def _blank(self) -> Traffic:
@@ -57,9 +68,26 @@ class Channel:
                 "clients"
             )
         rows = [_rows(extra, clients) for extra in extras]
-        self._count(direction, clients, [parameters, *rows], rows)
-        parameters, *rows = self.carry(direction, clients, [parameters, *rows])
-        return parameters, rows
+        coder = self.coder if self.coder is not None and self.coder.round else None
+        is_coded = coder is not None and coder.codes(direction)
+        sent: Column = parameters
+        if coder is not None and is_coded:
+            here = direction in self.sends
+            sent = (coder.encode if here else coder.blank)(direction, clients, parameters)
+        if coder is not None and direction == "up":
+            coder.commit("sender", clients)
+        arrived, *extras_arrived = self.carry(direction, clients, [sent, *rows])
+        counted = arrived if is_coded and direction not in self.sends else sent
+        self._count(direction, clients, [counted, *rows], rows)
+        if coder is not None and is_coded:
+            if direction in self.receives:
+                arrived = coder.decode(direction, clients, arrived, like=parameters)
+            else:
+                arrived = torch.full_like(parameters, torch.nan)
+        if coder is not None and direction == "up":
+            coder.commit("receiver", clients)
+        assert isinstance(arrived, Tensor)
+        return arrived, _tensors(extras_arrived)
 
     def send_extras(
         self, direction: Direction, clients: Tensor, extras: Sequence[Tensor | float]
@@ -67,17 +95,21 @@ class Channel:
         """Carry and count `extras`, as `send` does, without parameters."""
         rows = [_rows(extra, clients) for extra in extras]
         self._count(direction, clients, rows, rows)
-        return self.carry(direction, clients, rows)
+        return _tensors(self.carry(direction, clients, [*rows]))
 
-    def carry(self, direction: Direction, clients: Tensor, rows: list[Tensor]) -> list[Tensor]:
-        """What arrives of `rows`, arrays with one row per client of `clients`."""
+    def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
+        """What arrives of `rows`, columns with one row per client of `clients`."""
         return [_copy(row) for row in rows]
 
     def _count(
-        self, direction: Direction, clients: Tensor, rows: list[Tensor], extras: list[Tensor]
+        self,
+        direction: Direction,
+        clients: Tensor,
+        rows: Sequence[Column],
+        extras: Sequence[Column],
     ) -> None:
         for kind, some in (("bytes", rows), ("extras", extras)):
-            size = sum(math.prod(row.shape[1:]) * row.element_size() for row in some)
+            size = sum((_sizes(row) for row in some), np.zeros(len(clients), dtype=np.int64))
             self._traffic[f"{kind}_{direction}"][clients.cpu().numpy()] += size
 
     @property
@@ -96,8 +128,22 @@ def total(first: Traffic, second: Traffic) -> Traffic:
     return {kind: counts + second[kind] for kind, counts in first.items()}
 
 
-def _copy(rows: Tensor) -> Tensor:
+def _sizes(rows: Column) -> NDArray[np.int64]:
+    """Bytes (n,) of the row of each client."""
+    if isinstance(rows, Tensor):
+        return np.full(len(rows), math.prod(rows.shape[1:]) * rows.element_size())
+    return np.array([row.nbytes for row in rows], dtype=np.int64)
+
+
+def _tensors(columns: list[Column]) -> list[Tensor]:
+    """Columns without coded messages."""
+    return [column for column in columns if isinstance(column, Tensor)]
+
+
+def _copy(rows: Column) -> Column:
     """A copy of rows; a row that is the same for all clients is stored once."""
+    if not isinstance(rows, Tensor):
+        return [row.clone() for row in rows]
     if len(rows) > 1 and rows.stride(0) == 0:
         return rows[:1].clone().expand_as(rows)
     return rows.clone(memory_format=torch.contiguous_format)

@@ -14,11 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from plfl.config.sections import Channel as Codecs
 from plfl.config.sections import Federation as Settings
 from plfl.federated.calibration import calibrate
 from plfl.federated.channel import Channel
 from plfl.federated.client_data import ClientData
 from plfl.federated.clock import Clock
+from plfl.federated.codecs.coder import Coder
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.federated.kept import Best, KeptMoments
 from plfl.federated.participation import RULES, Selection
@@ -45,6 +47,8 @@ class Federation:
     """The clients' data. A method asks the clients for what they compute from these."""
     network: Network
     """The model: the names of its P parameters, and their initial values."""
+    codecs: InitVar[Codecs | None] = None
+    """The codecs of the channel, if any."""
 
     initial: Tensor = field(init=False)
     """Parameters (P,) that the server and every client start from."""
@@ -69,13 +73,19 @@ class Federation:
     best: Best | None = field(init=False, default=None)
     """With `federation.keep: best`, each client's best model so far."""
 
-    def __post_init__(self, server_opt: ServerOpt) -> None:
+    def __post_init__(self, server_opt: ServerOpt, codecs: Codecs | None) -> None:
         settings, names = self.settings, self.client_data.names
         self.initial = self.draw(self.seed)
         self.shared = self.method.shared_mask(self.sharing, self.layout)
         self.local = self.initial.expand(len(names), -1).clone()
         self.server = Server(server_opt, self.x0, len(names), settings.server_ema)
-        self.channel = Channel(int(self.shared.sum()), len(names))
+        shared = self.shared.cpu()
+        lengths = [int(shared[some].sum()) for some in self.layout.slices.values()]
+        coder = None
+        if codecs and codecs.is_coded and any(lengths):
+            streams = self.client_data.streams
+            coder = Coder(codecs, filter(None, lengths), self.x0, len(names), streams)
+        self.channel = Channel(sum(lengths), len(names), coder)
         self.clock = Clock(settings.simulation, names, self.seed)
         rule = RULES[settings.selection if self.channel.shared else "uniform"]
         self.selection = Selection(self.seed, names, settings.participation, rule)
@@ -93,6 +103,11 @@ class Federation:
             self.average = Average(self.local.clone(), none, settings.ema)
         if settings.keep == "best":
             self.best = Best(self.local)
+
+    @property
+    def coder(self) -> Coder | None:
+        """What codes the shared parameters on the channel."""
+        return self.channel.coder
 
     def _learn_labels(self) -> None:
         """Let the clients tell the server their labels; try a selection by them."""
@@ -210,6 +225,8 @@ class Federation:
         """What `clients` (n,) do in round `t`, after the server has sent them what they need."""
         if not self.channel.shared:
             return TrainInstructions(self.x0[None])
+        if self.coder is not None:
+            self.coder.begin(t)
         return self.method.broadcast(self, self.state, t, clients)
 
     def send_parameters(self, clients: Tensor) -> Tensor:

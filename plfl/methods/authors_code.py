@@ -71,6 +71,10 @@ class AuthorsCode(Method):
     """Whether FedAvgAdaptive's copies start from different random parameters, or from the same."""
 
     @property
+    def no_codec(self) -> str | None:
+        return "the authors' program sends all numbers in double precision"
+
+    @property
     def simulation_only(self) -> str | None:
         return "it is an audit of a program that sends whole models"
 

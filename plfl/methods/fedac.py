@@ -79,6 +79,10 @@ class FedAC(Method):
     """Threshold b: a cluster with a larger G is split (no default in the source); null: never."""
 
     @property
+    def no_codec(self) -> str | None:
+        return "clients send models, not updates"
+
+    @property
     def simulation_only(self) -> str | None:
         return "it initialises all clients together"
 

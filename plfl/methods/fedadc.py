@@ -76,6 +76,11 @@ class FedADC(FedOpt):
     they can (`tracking`), or with the model, while the round before computes (`overlapped`)."""
 
     @property
+    def no_codec(self) -> str | None:
+        momentum = "clients compute the momentum from several messages, whose errors would add up"
+        return None if self.downlink == "momentum" else momentum
+
+    @property
     def simulation_only(self) -> str | None:
         if self.downlink == "momentum":
             return None

@@ -86,6 +86,10 @@ class FedFomo(Method):
     """Training windows on which a client evaluates the models (ours); null: all."""
 
     @property
+    def no_codec(self) -> str | None:
+        return "the server sends several models, of which only one would be coded"
+
+    @property
     def simulation_only(self) -> str | None:
         return "every client has to evaluate models before its mixture can be scored"
 

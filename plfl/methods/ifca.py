@@ -57,6 +57,10 @@ class Ifca(Clustered):
         return super().refuses(client_opt, server_opt)
 
     @property
+    def no_codec(self) -> str | None:
+        return "the server sends several models, of which only one would be coded"
+
+    @property
     def simulation_only(self) -> str | None:
         return "every client has to evaluate all models before they can be scored"
 

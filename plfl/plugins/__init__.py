@@ -40,6 +40,7 @@ ROOMS = {
     "plfl.data.sources": "source of data",
     "plfl.data.readers": "reader",
     "plfl.report.reporting": "reporting",
+    "plfl.federated.codecs": "codec",
 }
 """What the classes of a plug-in can be, by the package that has their base class."""
 FIGURES = "plfl.report.figures"

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from plfl.config.sections import Channel
 from plfl.config.sections import Federation as Settings
 from plfl.federated.client_data import ClientData, Passes
 from plfl.federated.federation import Federation
@@ -146,6 +147,7 @@ def trajectory(
     opt_state: str = "reset",
     seed: int = 0,
     made: Callable[[Federation], None] = lambda f: None,
+    codecs: dict[str, Any] | None = None,
     **further: Any,
 ) -> list[Federation]:
     """The federation before round 1 and after every round, each a snapshot of its models.
@@ -174,6 +176,7 @@ def trajectory(
         sharing=torch.tensor(shared),
         client_data=QuadraticData(problem, settings, seed, weights or (1.0,) * clients),
         network=network,
+        codecs=Channel(**codecs) if codecs else None,
     )
     made(f)
     seen = [_snapshot(f, None)]

@@ -27,11 +27,11 @@ from plfl.data.dataset import EVALUATED
 from plfl.data.windows import build
 from plfl.deploy.protocol.endpoints import Rows, arrays_as_rows, rows_as_arrays
 from plfl.deploy.protocol.wire import Message, WireError
+from plfl.federated.codecs import LARGEST, CodecError
+from plfl.federated.codecs.coder import Coder
 from plfl.results.records import MODELS
 from plfl.tasks import task_of
 
-LARGEST = 1e9
-"""Largest size of a number that a client sends."""
 LARGEST_READING = 1e6
 """Largest size of a reading: a load in kWh per interval, or another feature in its own unit."""
 CENTURY = 100 * 366 * 24 * 60
@@ -133,11 +133,18 @@ class Answer(Generic[F]):
 
     facts: F
     arrays: Mapping[str, Tensor]
+    update: Tensor | None = None
+    """What the coded parameters among the arrays stand for."""
 
     @property
     def rows(self) -> Rows:
         """What crossed the channel."""
         return arrays_as_rows(self.arrays)
+
+    @property
+    def meant(self) -> Rows:
+        """The same with what coded parameters stand for."""
+        return self.rows if self.update is None else [self.update, *self.rows[1:]]
 
 
 class Answers:
@@ -178,7 +185,13 @@ class Answers:
         return answer
 
     def trained(
-        self, data: bytes, request: str, name: str, rows: Rows, is_first: bool
+        self,
+        data: bytes,
+        request: str,
+        name: str,
+        rows: Rows,
+        is_first: bool,
+        coder: Coder | None = None,
     ) -> Answer[Trained]:
         """The answer of a client that has trained.
 
@@ -188,8 +201,10 @@ class Answers:
             name: name of the client that was asked.
             rows: what the method expects from the client: shapes and types.
             is_first: whether it joined late and takes part for the first time.
+            coder: codes the parameters, if anything does.
         """
-        answer = _read(data, Trained, request, name, rows_as_arrays(rows))
+        coded = coder if coder is not None and rows and coder.codes("up") else None
+        answer = _read(data, Trained, request, name, rows_as_arrays(rows), coded)
         _require(
             is_first or answer.facts.calibrated is None, "it did not just join, but calibrates"
         )
@@ -268,9 +283,16 @@ def outliers(sizes: Mapping[str, Sequence[float]]) -> dict[str, str]:
 
 
 def _read(
-    data: bytes, kind: type[F], request: str, name: str, expected: Mapping[str, Tensor]
+    data: bytes,
+    kind: type[F],
+    request: str,
+    name: str,
+    expected: Mapping[str, Tensor],
+    coder: Coder | None = None,
 ) -> Answer[F]:
     """An answer with facts of some kind and arrays as the `expected` ones.
+
+    With a `coder`, the first array is a coded message.
 
     Raises:
         WireError: it is something else.
@@ -291,11 +313,17 @@ def _read(
         {n: (tuple(a.shape), a.dtype) for n, a in arrays.items()}
         for arrays in (message.arrays, expected)
     )
+    if coder is not None and len(found.get("0", ((), None))[0]) == 1:
+        wanted["0"] = (found["0"][0], torch.uint8)
     _require(found == wanted, f"it has the arrays {found}, expected {wanted}")
     for n, array in message.arrays.items():
         sound = array.isfinite().all() and (array.double().abs() <= LARGEST).all()
         _require(bool(sound), f"array {n} has numbers that are not finite or implausible")
-    return Answer(facts, message.arrays)
+    try:
+        update = None if coder is None else coder.check("up", message.arrays["0"])
+    except CodecError as error:
+        raise WireError(str(error)) from None
+    return Answer(facts, message.arrays, update)
 
 
 def _require(is_so: bool, problem: str) -> None:

@@ -157,13 +157,13 @@ class Client:
     def _train(self, message: Message) -> Reply:
         t, before = int(message.about["round"]), int(message.about["from"])
         f = self._at(message)
-        inbox = self._channel(f).inbox = arrays_as_rows(message.arrays)
+        self._channel(f).inbox = arrays_as_rows(message.arrays)
         # Until the state is saved, the federation in memory is ahead of the disk.
         self._f = None
         calibration = {}
         if self.calibrate and f.channel.shared and t > 1 and not before:
             calibration = {"calibrated": self.calibrate}
-            received = inbox[0][None].to(f.local.device)
+            received = self._channel(f).received(t, f.x0)
             f.restart(f.everyone, calibrated(f, received, self.calibrate))
         asked = Cohort(f, t, f.everyone, stay=True)
         (cohort,) = train_cohorts([asked], self.trainer.engine)

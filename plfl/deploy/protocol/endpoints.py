@@ -19,8 +19,9 @@ from plfl.config.sections import Calibration
 from plfl.config.sections import Federation as Settings
 from plfl.deploy.protocol.wire import WireError
 from plfl.federated.calibration import calibrate
-from plfl.federated.channel import Channel, Direction
+from plfl.federated.channel import Channel, Column
 from plfl.federated.client_data import ClientData
+from plfl.federated.codecs.coder import Coder, Direction
 from plfl.federated.federation import Federation
 from plfl.federated.local_training import Cohort
 from plfl.tasks import Task
@@ -41,10 +42,20 @@ class ClientSent(Exception):  # noqa: N818 - not an error
 class ClientChannel(Channel):
     """The client's end of the channel. Its only client has the index 0."""
 
+    sends: frozenset[Direction] = frozenset({"up"})
+    receives: frozenset[Direction] = frozenset({"down"})
     inbox: Rows
     """What the server sent for this round."""
 
-    def carry(self, direction: Direction, clients: Tensor, rows: Rows) -> Rows:
+    def received(self, t: int, like: Tensor) -> Tensor:
+        """The shared parameters (1, d_s) that the server sent for round `t`, as `like`."""
+        row = self.inbox[0].to(like.device)
+        if self.coder is None or not self.coder.codes("down"):
+            return row[None]
+        self.coder.begin(t)
+        return self.coder.decode("down", torch.arange(1), [row], like)
+
+    def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
         """Down: the rows that arrived, in place of `rows`. Up: raise `ClientSent`."""
         if direction == "up":
             raise ClientSent([row[0].clone() for row in rows])
@@ -59,7 +70,7 @@ class AnsweredChannel(Channel):
         super().__init__(0, 1)
         self.inbox = inbox
 
-    def carry(self, direction: Direction, clients: Tensor, rows: Rows) -> Rows:
+    def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
         """Down: the rows that arrived, in place of `rows`. Up: what was sent before."""
         if direction == "up":
             return rows
@@ -73,19 +84,22 @@ class ServerChannel(Channel):
     Both hold one entry per client, by index.
     """
 
-    def __init__(self, shared: int, clients: int):
-        super().__init__(shared, clients)
+    sends: frozenset[Direction] = frozenset({"down"})
+    receives: frozenset[Direction] = frozenset({"up"})
+
+    def __init__(self, shared: int, clients: int, coder: Coder | None = None):
+        super().__init__(shared, clients, coder)
         self.outbox: dict[int, Rows] = {}
         self.inbox: dict[int, Rows] = {}
 
-    def carry(self, direction: Direction, clients: Tensor, rows: Rows) -> Rows:
+    def carry(self, direction: Direction, clients: Tensor, rows: list[Column]) -> list[Column]:
         """Down: put `rows` in the outbox and return unknown values. Up: the rows in the inbox."""
         numbers = clients.tolist()
         if direction == "down":
             self.outbox |= {i: [r[n].clone() for r in rows] for n, i in enumerate(numbers)}
-            return [_unknown(row) for row in rows]
-        arrived = zip(*(self.inbox[i] for i in numbers), strict=True)
-        return [torch.stack(rows_of_all) for rows_of_all in arrived]
+            return [_unknown(row) if isinstance(row, Tensor) else row for row in rows]
+        arrived = zip(rows, zip(*(self.inbox[i] for i in numbers), strict=True), strict=True)
+        return [torch.stack(own) if isinstance(row, Tensor) else [*own] for row, own in arrived]
 
 
 class PartlyHeard(Channel):
@@ -111,14 +125,20 @@ class PartlyHeard(Channel):
         return self.channel.send_extras(direction, clients, extras)
 
 
-def check(what: str, arrived: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
+def check(what: str, arrived: Sequence[Tensor], expected: Sequence[Column]) -> None:
     """Make sure that the rows found have the shapes and types of the expected ones, (1, ...) each.
+
+    The lengths of coded messages are checked when they are decoded.
 
     Raises:
         WireError: they do not.
     """
     forms = [(tuple(row.shape), row.dtype) for row in arrived]
-    if forms != (wanted := [(tuple(row.shape[1:]), row.dtype) for row in expected]):
+    wanted = [(tuple(row[0].shape), row[0].dtype) for row in expected]
+    for n, (row, own) in enumerate(zip(expected, arrived, strict=False)):
+        if not isinstance(row, Tensor) and own.dim() == 1:
+            wanted[n] = (forms[n][0], torch.uint8)
+    if forms != wanted:
         raise WireError(f"{what} does not fit the method: found {forms}, expected {wanted}")
 
 
@@ -157,7 +177,7 @@ class Roster(ClientData):
 
 def as_server(f: Federation) -> ServerChannel:
     """Make a federation what the server has, without the clients' values; its channel's end."""
-    f.channel = channel = ServerChannel(f.channel.shared, len(f.client_data.names))
+    f.channel = channel = ServerChannel(f.channel.shared, len(f.client_data.names), f.coder)
     f.local.fill_(torch.nan)
     f.moments.rows.clear()
     f.average = None
@@ -180,16 +200,23 @@ def heard_from(cohort: Cohort, reported: Mapping[int, tuple[float, int]]) -> Coh
     return heard
 
 
-def awaited(act: Callable[[Channel], object], shared: int, clients: int) -> Rows:
+def awaited(
+    act: Callable[[Channel], object], shared: int, clients: int, coder: Coder | None = None
+) -> Rows:
     """What each client has to send, as shapes and types, if server and clients `act`.
+
+    Of coded parameters it is the longest message.
 
     Args:
         act: gets the clients' end of the channel.
         shared: number of shared parameters that the channel carries.
         clients: number of clients.
+        coder: codes the parameters, if anything does.
     """
+    end = ClientChannel(shared, clients, coder)
+    end.sends = frozenset()
     try:
-        act(ClientChannel(shared, clients))
+        act(end)
     except ClientSent as sent:
         return sent.rows
     return []
@@ -197,7 +224,7 @@ def awaited(act: Callable[[Channel], object], shared: int, clients: int) -> Rows
 
 def as_client(f: Federation) -> Federation:
     """The federation of a single client, with the client's end of the channel."""
-    f.channel = ClientChannel(f.channel.shared, 1)
+    f.channel = ClientChannel(f.channel.shared, 1, f.coder)
     return f
 
 

@@ -211,7 +211,7 @@ class Server:
                 for name, i in clients.items()
             }
             answers = self._ask(messages, "train", self._reader(cohort))
-            sizes = {name: _sizes(answer.rows) for name, answer in answers.items()}
+            sizes = {name: _sizes(answer.meant) for name, answer in answers.items()}
             # Whether a client counts must not depend on the others; privacy bounds all alike.
             strange = {} if cohort.f.privacy else outliers(sizes)
             for name, reason in strange.items():
@@ -232,17 +232,18 @@ class Server:
     def _reader(self, cohort: Cohort) -> Callable[[bytes, str, str], Answer[Trained]]:
         """Reads the answers of the clients of a cohort, which have to fit the method."""
 
+        tried = copy.deepcopy(cohort)
+
         def attempt(end: Channel) -> None:
-            tried = copy.deepcopy(cohort)
             tried.f.channel = end
             tried.close()
 
         shared = cohort.f.channel.shared
-        expected = awaited(attempt, shared, len(self.names))
+        expected = awaited(attempt, shared, len(self.names), tried.f.coder)
 
         def read(data: bytes, request: str, name: str) -> Answer[Trained]:
             is_first = bool(shared) and cohort.t > 1 and not self.accepted[name]
-            return self.answers.trained(data, request, name, expected, is_first)
+            return self.answers.trained(data, request, name, expected, is_first, cohort.f.coder)
 
         return read
 

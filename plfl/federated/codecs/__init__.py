@@ -1,0 +1,108 @@
+"""Codecs: how the shared parameters that cross the channel become fewer bytes, one file each.
+
+A codec turns rows of float32 numbers into *fields*, arrays of numbers or of small whole numbers,
+and back. `plfl.federated.codecs.packing` makes them the bytes of a message and refuses bytes that
+cannot be one. `plfl.federated.codecs.coder` adds memories.
+
+The configuration imports the codecs that it names, which therefore import no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.base.errors import PlflError
+from plfl.config.codec_rules import CodecRules
+
+Rows = NDArray[np.float32]
+"""Rows (n, d) of numbers, one for each client."""
+Random = Sequence[np.random.Generator]
+"""One stream of random numbers for each client, the same at both ends."""
+LARGEST = 1e9
+"""Largest size of a number that crosses the channel."""
+
+
+class CodecError(PlflError):
+    """A message that is not one of the codec."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The parts of a row that have a scale each."""
+
+    lengths: tuple[int, ...]
+    """Numbers of parameters; they sum to d."""
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where the blocks start."""
+        return np.cumsum([0, *self.lengths[:-1]])
+
+    @property
+    def width(self) -> int:
+        """The number d of parameters."""
+        return sum(self.lengths)
+
+    def spread(self, scales: Rows) -> Rows:
+        """Scales (n, blocks) as one number for each parameter, (n, d)."""
+        return np.repeat(scales, self.lengths, axis=1)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A part of a message."""
+
+    count: int
+    """Numbers in it."""
+    kind: str = "<f4"
+    """Their type, as NumPy names it; `code` for whole numbers that are packed bit by bit."""
+    levels: int = 0
+    """Codes are below this number."""
+
+    @property
+    def bits(self) -> int:
+        """Bits of a code."""
+        return (self.levels - 1).bit_length()
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        if self.kind == "code":
+            return (self.count * self.bits + 7) // 8
+        return self.count * np.dtype(self.kind).itemsize
+
+
+class Codec(CodecRules):
+    """What a codec does, in float32 and for all rows at once."""
+
+    largest: ClassVar[float] = LARGEST
+    """Largest size of a number that it can encode."""
+
+    def fields(self, blocks: Blocks) -> tuple[Field, ...]:
+        """What a message has in it."""
+        raise NotImplementedError
+
+    def encode(self, rows: Rows, blocks: Blocks, random: Random) -> list[NDArray[Any]]:
+        """The fields of the rows' messages, each (n, count)."""
+        raise NotImplementedError
+
+    def decode(
+        self, fields: list[NDArray[Any]], blocks: Blocks, random: Random, remembers: bool
+    ) -> Rows:
+        """The rows that the fields stand for; `remembers`: a memory sends what is missing later.
+
+        Raises:
+            CodecError: the fields are none of this codec.
+        """
+        raise NotImplementedError
+
+
+def kept_of(share: float, blocks: Blocks) -> int:
+    """The number of parameters that a codec sends of each row: a share of d, at least one."""
+    return max(1, round(share * blocks.width))

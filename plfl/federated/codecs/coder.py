@@ -1,0 +1,207 @@
+"""Both ends of the coded messages of a federation: codecs, and what the ends remember of messages.
+
+v is what a client or the server wants to send, C the codec:
+
+- without a memory: C(v) is sent.
+- `ef14` (up): p = v + e_i; C(p) is sent; e_i ← p − C(p). What is sent in all rounds sums to all v,
+  but for e_i. Source: Frank Seide, Hao Fu, Jasha Droppo, Gang Li and Dong Yu, "1-bit stochastic
+  gradient descent and its application to data-parallel distributed training of speech DNNs",
+  Interspeech 2014.
+- `ef21` (up): both ends keep h_i, 0 at first; C(v − h_i) is sent; h_i ← h_i + C(v − h_i) arrives.
+  Source: Peter Richtárik, Igor Sokolov and Ilyas Fatkhullin, "EF21: A New, Simpler, Theoretically
+  Better, and Practically Faster Error Feedback", NeurIPS 2021, https://arxiv.org/abs/2106.05203.
+- `delta` (down): as `ef21`, starting from the initial parameters, which both ends know.
+
+Each end has rows of its own, which change only when the upload of the round is sent or arrives.
+Therefore a client that drops out, or whose answer is lost, changes neither end: a deployed client
+then goes on from its state before that round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from plfl.config.codec_rules import Chain
+from plfl.config.sections import Channel as Settings
+from plfl.federated.codecs import Blocks, Codec, CodecError, Random, Rows
+from plfl.federated.codecs.packing import Bytes, pack, unpack
+
+Direction = Literal["down", "up"]
+End = Literal["sender", "receiver"]
+
+
+class Coder:
+    """Codes and decodes the shared parameters of a federation.
+
+    Args:
+        settings: the codecs of both directions.
+        lengths: numbers of shared parameters in each tensor of the model, in the order of a row.
+        x0: the parameters (d_s,) that both ends start from.
+        clients: number of clients.
+        streams: random numbers for a purpose, some clients and a round, one generator per client.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        lengths: Iterable[int],
+        x0: Tensor,
+        clients: int,
+        streams: Callable[[str, list[int], int], Random],
+    ):
+        self.blocks = blocks_of(settings.scales, tuple(lengths))
+        self.up, self.down = settings.chain("up"), settings.chain("down")
+        self.clients, self.streams, self._x0 = clients, streams, _array(x0)
+        self.memory: dict[str, Tensor] = {}
+        """Rows (N, d_s) by direction and end, from the first message on that needs them."""
+        self.round = 0
+        """The round, from 1; 0 before the first, when nothing is coded."""
+        self._staged: list[tuple[str, Tensor, Tensor]] = []
+
+    def codes(self, direction: Direction) -> bool:
+        """Whether the messages of a direction are coded."""
+        return self._chain(direction) is not None
+
+    def begin(self, t: int) -> None:
+        """Begin round `t`, unless it has begun: what no upload has followed is forgotten."""
+        if t != self.round:
+            self.round = t
+            self._staged.clear()
+
+    def blank(self, direction: Direction, clients: Tensor, rows: Tensor) -> list[Tensor]:
+        """Largest messages without content, in place of those that the other side sends."""
+        return [torch.zeros(self.most(direction), dtype=torch.uint8)] * len(clients)
+
+    def encode(self, direction: Direction, clients: Tensor, rows: Tensor) -> list[Tensor]:
+        """The message to or from each client, of type uint8, for `rows` (n, d_s).
+
+        A row that is not finite, or too large for the codec, is not encoded: its message is empty.
+        """
+        chain, codec = self._stages(direction)
+        wanted = _array(rows)
+        kept = self._kept(direction, "sender", clients)
+        if kept is not None:
+            wanted = wanted + kept if chain.memory == "ef14" else wanted - kept
+        sound = np.asarray((np.abs(wanted) <= codec.largest).all(1))
+        messages = [torch.empty(0, dtype=torch.uint8)] * len(wanted)
+        if not sound.any():
+            return messages
+        some, wanted = clients[torch.from_numpy(sound).to(clients.device)], wanted[sound]
+        fields = codec.encode(wanted, self.blocks, self._random(direction, some))
+        for i, message in zip(sound.nonzero()[0], self._packed(chain, fields), strict=True):
+            messages[i] = torch.from_numpy(message)
+        if kept is not None:
+            sent = codec.decode(fields, self.blocks, self._random(direction, some), True)
+            left = wanted - sent if chain.memory == "ef14" else kept[sound] + sent
+            self._stage(direction, "sender", some, left)
+        return messages
+
+    def decode(
+        self, direction: Direction, clients: Tensor, messages: Iterable[Tensor], like: Tensor
+    ) -> Tensor:
+        """What arrives of the messages of `clients`, (n, d_s) as `like`.
+
+        It is *not a number* where a message is empty.
+
+        Raises:
+            CodecError: a message cannot be one of the codec.
+        """
+        chain, _ = self._stages(direction)
+        arrays = [message.cpu().numpy() for message in messages]
+        full = np.array([len(array) > 0 for array in arrays])
+        found = np.full((len(arrays), self.blocks.width), np.nan, dtype=np.float32)
+        if full.any():
+            some = clients[torch.from_numpy(full).to(clients.device)]
+            values = self._unpacked(direction, [a for a in arrays if len(a)], some)
+            kept = self._kept(direction, "receiver", some)
+            if kept is not None and chain.memory != "ef14":
+                values = kept + values
+                self._stage(direction, "receiver", some, values)
+            found[full] = values
+        return torch.from_numpy(found).to(like)
+
+    def check(self, direction: Direction, message: Tensor) -> Tensor:
+        """What a message says (d_s,), without what the ends remember and in any order.
+
+        Raises:
+            CodecError: it cannot be one of the codec.
+        """
+        array = message.cpu().numpy()
+        if not len(array):
+            raise CodecError("the coded update is empty: it was not finite, or too large")
+        return torch.from_numpy(self._unpacked(direction, [array], None)[0])
+
+    def most(self, direction: Direction) -> int:
+        """Largest number of bytes of a message."""
+        _, codec = self._stages(direction)
+        return sum(field.size for field in codec.fields(self.blocks))
+
+    def commit(self, end: End, clients: Tensor) -> None:
+        """Let an end remember the messages of `clients`, whose uploads it has sent or received."""
+        keys = (f"up.{end}", "down.receiver" if end == "sender" else "down.sender")
+        for key, some, rows in self._staged:
+            if key in keys:
+                there = torch.isin(some, clients)
+                self.memory[key][some[there]] = rows[there].to(self.memory[key])
+
+    def _chain(self, direction: Direction) -> Chain | None:
+        return self.up if direction == "up" else self.down
+
+    def _stages(self, direction: Direction) -> tuple[Chain, Codec]:
+        chain = self._chain(direction)
+        assert chain is not None
+        assert isinstance(chain.codec, Codec)
+        return chain, chain.codec
+
+    def _random(self, direction: Direction, clients: Tensor | None) -> Random:
+        if clients is None:
+            return [np.random.default_rng(0)]
+        return self.streams(f"codec/{direction}", clients.tolist(), self.round)
+
+    def _packed(self, chain: Chain, fields: list[NDArray[Any]]) -> Iterable[Bytes]:
+        assert isinstance(chain.codec, Codec)
+        return pack(chain.codec.fields(self.blocks), fields)
+
+    def _unpacked(self, direction: Direction, arrays: list[Bytes], clients: Tensor | None) -> Rows:
+        chain, codec = self._stages(direction)
+        form = codec.fields(self.blocks)
+        for array in arrays:
+            if len(array) != len(arrays[0]):
+                unpack(form, array[None])  # one of the two has another length than the codec's
+        fields = unpack(form, np.stack(arrays))
+        random = self._random(direction, clients)
+        return codec.decode(fields, self.blocks, random, chain.memory is not None)
+
+    def _kept(self, direction: Direction, end: End, clients: Tensor) -> Rows | None:
+        """What an end remembers of `clients`, (n, d_s)."""
+        chain, _ = self._stages(direction)
+        if chain.memory is None:
+            return None
+        key = f"{direction}.{end}"
+        if key not in self.memory:
+            start = self._x0 if chain.memory == "delta" else np.zeros_like(self._x0)
+            self.memory[key] = torch.from_numpy(start).expand(self.clients, -1).clone()
+        return _array(self.memory[key][clients])
+
+    def _stage(self, direction: Direction, end: End, clients: Tensor, rows: Rows) -> None:
+        self._staged.append((f"{direction}.{end}", clients, torch.from_numpy(rows)))
+
+
+def blocks_of(scales: str | int, lengths: tuple[int, ...]) -> Blocks:
+    """The blocks of rows with tensors of these lengths; `scales` as `channel.scales`."""
+    width = sum(lengths)
+    if scales == "tensor":
+        return Blocks(lengths)
+    size = width if scales == "one" else int(scales)
+    return Blocks(tuple(min(size, width - first) for first in range(0, width, size)))
+
+
+def _array(rows: Tensor) -> Rows:
+    found: Rows = rows.detach().cpu().to(torch.float32).numpy()
+    return found

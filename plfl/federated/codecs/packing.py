@@ -1,0 +1,73 @@
+"""The fields of messages as bytes, little-endian, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.federated.codecs import LARGEST, CodecError, Field
+
+Bytes = NDArray[np.uint8]
+
+
+def pack(fields: tuple[Field, ...], arrays: list[NDArray[Any]]) -> Bytes:
+    """The messages (n, bytes) of n clients."""
+    parts = [_packed(field, array) for field, array in zip(fields, arrays, strict=True)]
+    return np.concatenate(parts, axis=1)
+
+
+def unpack(fields: tuple[Field, ...], messages: Bytes) -> list[NDArray[Any]]:
+    """The inverse of `pack`.
+
+    Raises:
+        CodecError: the messages have another length, a code is out of range, or a number is not
+            finite or implausible.
+    """
+    size = sum(field.size for field in fields)
+    if messages.shape[1] != size:
+        raise CodecError(f"the coded update has {messages.shape[1]} bytes, expected {size}")
+    ends = np.cumsum([field.size for field in fields])[:-1]
+    parts = np.split(messages, ends, axis=1)
+    return [_unpacked(field, part) for field, part in zip(fields, parts, strict=True)]
+
+
+def check_codes(field: Field, codes: NDArray[np.uint8]) -> None:
+    """Refuse codes that no sender has.
+
+    Raises:
+        CodecError: a code is out of range.
+    """
+    if codes.size and codes.max() >= field.levels:
+        raise CodecError(
+            f"the coded update has the code {codes.max()}, which is not below {field.levels}"
+        )
+
+
+def _packed(field: Field, array: NDArray[Any]) -> Bytes:
+    if field.kind != "code":
+        return np.ascontiguousarray(array, dtype=field.kind).view(np.uint8)
+    codes = array.astype(np.uint8)
+    if field.bits == 8:
+        return codes
+    bits = (codes[..., None] >> np.arange(field.bits, dtype=np.uint8)) & 1
+    return np.packbits(bits.reshape(len(codes), -1), axis=1, bitorder="little")
+
+
+def _unpacked(field: Field, part: Bytes) -> NDArray[Any]:
+    if field.kind != "code":
+        array = np.ascontiguousarray(part).view(field.kind)
+        if array.dtype.kind == "f" and not (np.abs(array.astype(np.float32)) <= LARGEST).all():
+            raise CodecError("the coded update has numbers that are not finite or implausible")
+        return array
+    bits = np.unpackbits(part, axis=1, bitorder="little")
+    used = field.count * field.bits
+    if bits[:, used:].any():
+        raise CodecError("the coded update has bits after its last code")
+    digits = bits[:, :used].reshape(len(part), field.count, field.bits)
+    codes: NDArray[np.uint8] = (digits << np.arange(field.bits, dtype=np.uint8)).sum(
+        -1, dtype=np.uint8
+    )
+    check_codes(field, codes)
+    return codes

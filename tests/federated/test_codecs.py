@@ -1,0 +1,169 @@
+"""Each codec by itself: known values, sizes and bytes of messages."""
+
+import numpy as np
+import pytest
+import torch
+
+from plfl.config.codec_rules import chain
+from plfl.config.sections import Channel as Settings
+from plfl.federated.codecs import Blocks, Codec, CodecError
+from plfl.federated.codecs.coder import Coder, blocks_of
+from plfl.federated.codecs.packing import pack, unpack
+from plfl.models.forecaster import Forecaster
+
+PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True).layout
+V = np.array([[3, -1, 0.5, 0]], dtype=np.float32)
+ONE = Blocks((4,))
+
+
+class Constant:
+    """Random numbers that are all the same."""
+
+    def random(self, count, dtype):
+        return np.full(count, 0.2, dtype)
+
+
+def codec(name: str) -> Codec:
+    found = chain(name, "up").codec
+    assert isinstance(found, Codec)
+    return found
+
+
+def lengths(*patterns: str) -> list[int]:
+    mask = PAPER.mask(list(patterns))
+    return [int(mask[some].sum()) for some in PAPER.slices.values() if mask[some].any()]
+
+
+def coder(up: str, sizes, scales="tensor", **further) -> Coder:
+    settings = Settings(up=up, scales=scales, **further)
+
+    def streams(purpose, clients, t):
+        return [np.random.default_rng([i, t, len(purpose)]) for i in clients]
+
+    made = Coder(settings, sizes, torch.zeros(sum(sizes)), 3, streams)
+    made.begin(1)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "decoded", "codes"),
+    [
+        ("q4", [3, -9 / 7, 3 / 7, 0], "4e78"),
+        ("q3", [3, -1, 1, 0], "1607"),
+        ("sign", [1.125, -1.125, 1.125, 1.125], "0d"),
+    ],
+)
+def test_a_message_written_by_hand(name, decoded, codes):
+    one = codec(name)
+    fields = one.encode(V, ONE, [Constant()])
+    message = pack(one.fields(ONE), fields)
+    assert message[0, 4:].tobytes().hex() == codes
+    found = one.decode(unpack(one.fields(ONE), message), ONE, [Constant()], False)
+    np.testing.assert_allclose(found, [decoded], rtol=1e-6)
+    zero = one.encode(0 * V, ONE, [Constant()])
+    assert not one.decode(zero, ONE, [Constant()], False).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "scales", "p2", "p1"),
+    [
+        ("f16", "tensor", 7000, 120_552),
+        ("bf16", "tensor", 7000, 120_552),
+        ("q8", "tensor", 3516, 60_324),
+        ("q8", "one", 3504, None),
+        ("q4", "tensor", 1766, 30_186),
+        ("q4", 64, 1970, None),
+        ("q3", "tensor", 1329, 22_652),
+        ("q3", "one", 1317, None),
+        ("q3", 64, 1533, None),
+        ("q2", "tensor", 891, 15_117),
+        ("q2", 64, 1095, None),
+        ("sign", "tensor", 454, 7583),
+        ("sign", "one", 442, None),
+    ],
+)
+def test_bytes_of_the_papers_models(name, scales, p2, p1):
+    for patterns, expected in ((["lstm.*"], p2), (["*"], p1)):
+        if expected is not None:
+            own = coder(name, lengths(*patterns), scales)
+            rows = torch.randn(2, own.blocks.width, generator=torch.Generator().manual_seed(0))
+            messages = own.encode("up", torch.tensor([0, 2]), rows)
+            assert [len(one) for one in messages] == [expected] * 2
+            assert own.most("up") == expected
+
+
+@pytest.mark.parametrize(("name", "bound"), [("f16", 2**-11), ("bf16", 2**-8)])
+def test_halves_round_to_the_nearest(name, bound):
+    v = np.random.default_rng(0).standard_normal((1, 4000)).astype(np.float32)
+    one, blocks = codec(name), Blocks((4000,))
+    found = one.decode(one.encode(v, blocks, []), blocks, [], False)
+    assert (np.abs(found - v) <= bound * np.abs(v)).all()
+    dtype = torch.float16 if name == "f16" else torch.bfloat16
+    assert torch.equal(torch.from_numpy(found), torch.from_numpy(v).to(dtype).float())
+
+
+@pytest.mark.parametrize(
+    ("name", "omega"), [("q8", 0.000145), ("q4", 0.048187), ("q3", 0.257416), ("q2", 1.986806)]
+)
+def test_quantisation_is_unbiased_with_the_variance_of_its_source(name, omega):
+    """(a/s)² p (1 − p) for each number, and their sum for 2,500 normal ones."""
+    one, n = codec(name), 20_000
+    random = [np.random.default_rng(i) for i in range(n)]
+    drawn = one.decode(one.encode(np.repeat(V, n, 0), ONE, random), ONE, random, False)
+    w = np.abs(V[0]) / 3 * one.steps
+    variance = (3 / one.steps) ** 2 * (w % 1) * (1 - w % 1)
+    assert (np.abs(drawn.mean(0) - V[0]) <= 5 * np.sqrt(variance / n) + 1e-6).all()
+    np.testing.assert_allclose(drawn.var(0), variance, rtol=0.1, atol=1e-9)
+    v = np.random.default_rng(1).standard_normal((1, 2500)).astype(np.float32)
+    w = np.abs(v) / np.abs(v).max() * one.steps
+    share = ((np.abs(v).max() / one.steps) ** 2 * (w % 1) * (1 - w % 1)).sum() / (v**2).sum()
+    assert share == pytest.approx(omega, rel=1e-3, abs=1e-6)
+    assert one.contraction == (pytest.approx(1 - omega) if omega < 1 else None)
+
+
+def test_blocks():
+    assert blocks_of("tensor", (3, 4)).lengths == (3, 4)
+    assert blocks_of("one", (3, 4)).lengths == (7,)
+    assert blocks_of(3, (3, 4)).lengths == (3, 3, 1)
+    spread = Blocks((1, 2)).spread(np.array([[1, 2]], dtype=np.float32))
+    assert spread.tolist() == [[1, 2, 2]]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e10])
+def test_what_is_not_finite_is_not_encoded(value):
+    own, clients = coder("q3", [4, 4]), torch.arange(2)
+    rows = torch.ones(2, 8)
+    rows[0, 3] = value
+    messages = own.encode("up", clients, rows)
+    assert [len(message) for message in messages] == [0, 11]
+    found = own.decode("up", clients, messages, rows)
+    assert found[0].isnan().all()
+    assert (found[1] == 1).all()
+    with pytest.raises(CodecError, match="empty"):
+        own.check("up", messages[0])
+
+
+def test_half_precision_refuses_what_it_cannot_hold():
+    assert not len(coder("f16", [2]).encode("up", torch.arange(1), torch.tensor([[1.0, 7e4]]))[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "problem"),
+    [
+        ("q3", lambda m: m[:-1], "has 5 bytes, expected 6"),
+        ("q3", lambda m: np.r_[m, np.uint8(0)], "has 7 bytes, expected 6"),
+        ("q3", lambda m: np.r_[np.float32([np.nan]).view(np.uint8), m[4:]], "not finite"),
+        ("q3", lambda m: np.r_[np.float32([1e38]).view(np.uint8), m[4:]], "implausible"),
+        ("q3", lambda m: np.r_[m[:4], np.uint8([7, 0])], "the code 7, which is not below 7"),
+        ("q3", lambda m: np.r_[m[:5], np.uint8([128])], "bits after its last code"),
+        ("bf16", lambda m: np.r_[m[:-2], np.uint8([128, 127])], "not finite"),
+        ("f16", lambda m: np.r_[m[:-2], np.uint8([0, 124])], "not finite"),
+    ],
+)
+def test_hostile_messages_are_refused(name, damage, problem):
+    own = coder(name, [5])
+    (message,) = own.encode("up", torch.arange(1), torch.ones(1, 5))
+    bad = torch.from_numpy(damage(message.numpy()))
+    for read in (own.check, lambda d, m: own.decode(d, torch.arange(1), [m], torch.ones(1, 5))):
+        with pytest.raises(CodecError, match=problem):
+            read("up", bad)

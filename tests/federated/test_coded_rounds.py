@@ -1,0 +1,210 @@
+"""Codecs in the real round: known trajectories, both ends of memories, and what is counted."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+from plfl.base.errors import ConfigError
+from plfl.experiments.train import train
+from plfl.experiments.trainer import Trainer
+from plfl.federated.federation import Federation
+from plfl.methods.scaffold import Scaffold
+from plfl.optimizers.client.sgd import Sgd
+from plfl.optimizers.server.fedavg import FedAvg
+from tests.federated.test_checkpoint import every_round, interrupted
+from tests.helpers import tiny
+from tests.helpers.problems import Quadratic, trajectory
+
+DATASET = tiny.dataset()
+
+
+class Apart(Quadratic):
+    """Coordinate a is that of `Q2`; of b, client 1 has ½ (b − 10)², client 2 ½ (b + 10)²."""
+
+    slopes = torch.tensor([[1.0, 1.0], [4.0, 1.0]], dtype=torch.float64)
+    minima = torch.tensor([[0.0, 10.0], [1.0, -10.0]], dtype=torch.float64)
+
+    def gradients(self, y: Tensor, client: Tensor) -> Tensor:
+        return self.slopes[client] * (y - self.minima[client])
+
+
+Q2B = Apart([1, 4], [0, 1], [1, 1])
+
+
+def path(up: str, rounds: int, **further: Any) -> list[float]:
+    """The server's coordinate a after each round."""
+    blocks = {"scales": "one", "up": up} | further.pop("codecs", {})
+    found = trajectory(
+        Sgd(lr=0.1),
+        FedAvg(),
+        problem=Q2B,
+        shared=(True, True),
+        start=(2.0, 0.0),
+        rounds=rounds,
+        codecs=blocks,
+        **further,
+    )
+    return [one.x[0].item() for one in found]
+
+
+@pytest.mark.parametrize(
+    ("up", "first", "late"),
+    [
+        ("none", [1.49, 1.19165, 1.01711525, 0.9150124212], 0.7710843373),
+        ("sign", [0.795, 0.7838625, 0.7760940937, 0.7706756304], 0.7581818182),
+        ("ef21+sign", [0.795, 0.5350375, 0.5790547187, 0.6678805834], 0.7710843373),
+    ],
+)
+def test_trajectories_of_the_specification(up, first, late):
+    found = path(up, 200)
+    assert found[1:5] == pytest.approx(first, abs=2e-6)
+    assert found[200] == pytest.approx(late, abs=2e-6)
+
+
+def coded(**further: Any) -> dict[str, Any]:
+    """A study with codecs in both directions, in which clients are absent and drop out."""
+    federation = {"rounds": 6, "simulation": {"availability": 0.8, "dropout": 0.3}}
+    return (
+        {"federation": federation, "grid": {"client_opt": ["adam"], "server_opt": ["fedavg"]}}
+        | {"channel": {"up": "ef21+q3", "down": "delta+q3"}}
+        | further
+    )
+
+
+def test_both_ends_of_a_memory_agree_and_only_who_stayed_changes_them(monkeypatch):
+    seen = []
+    closed = Federation.aggregate
+
+    def aggregate(f: Federation, t: int, clients: Tensor, result: Any) -> None:
+        before = {key: rows.clone() for key, rows in f.coder.memory.items()}
+        closed(f, t, clients, result)
+        memory = f.coder.memory
+        for direction in ("up", "down"):
+            ends = [memory[f"{direction}.{end}"] for end in ("sender", "receiver")]
+            assert torch.equal(*ends)
+            if f"{direction}.sender" in before:
+                changed = (before[f"{direction}.sender"] != ends[0]).any(1).nonzero()[:, 0]
+                assert set(changed.tolist()) <= set(clients.tolist())
+        seen.append(clients.tolist())
+
+    monkeypatch.setattr(Federation, "aggregate", aggregate)
+    study = tiny.study(**coded())
+    train(study, study.cells[:1], DATASET)
+    assert any(len(clients) < 3 for clients in seen)
+
+
+def test_error_feedback_sends_all_but_its_error(monkeypatch):
+    sent, updates = [], []
+    send = Federation.aggregate
+
+    def aggregate(f: Federation, t: int, clients: Tensor, result: Any) -> None:
+        updates.append(result.update.clone())
+        receive = f.server.receive
+        f.server.receive = lambda c, rows, *more: (sent.append(rows), receive(c, rows, *more))[1]
+        send(f, t, clients, result)
+        f.server.receive = receive
+        found = sum(sent) + f.coder.memory["up.sender"].double()
+        torch.testing.assert_close(found, sum(updates), rtol=1e-6, atol=1e-6)
+
+    monkeypatch.setattr(Federation, "aggregate", aggregate)
+    path("ef14+sign", 30)
+    assert len(sent) == 30
+
+
+def test_the_ledger_has_the_bytes_of_the_messages():
+    study = tiny.study(**coded(channel={"up": "q4", "down": "bf16", "scales": "one"}))
+    for cell, result in train(study, study.cells, DATASET).items():
+        rows = result.records.query("split == 'train' and model == 'local'")
+        layout = Trainer.of(study, DATASET).network.layout
+        width = int(layout.mask(study.shared[cell.sharing]).sum())
+        assert set(rows["bytes_down"]) <= {0, 2 * width}
+        # Some drop out after they have received the model.
+        assert set(rows["bytes_up"]) <= {0, (width + 1) // 2 + 4 * (width > 0)}
+        assert rows["bytes_up"].any() == (width > 0)
+
+
+@pytest.mark.parametrize("up", ["q2", "ef14+sign", "ef21+q3"])
+def test_a_resumed_training_gives_the_same_bits(up, tmp_path: Path):
+    study = tiny.study(**coded(channel={"up": up, "down": "delta+q3"}))
+    whole = train(study, study.cells, DATASET)
+    interrupted(study, tmp_path, at=4)
+    resumed = train(study, study.cells, DATASET, checkpoint=every_round(tmp_path))
+    for cell, result in whole.items():
+        pd.testing.assert_frame_equal(resumed[cell].records, result.records)
+
+
+def test_a_stack_of_cells_has_the_bits_of_each(tmp_path: Path):
+    study = tiny.study(**coded(grid={"client_opt": ["adam"], "seeds": [1, 2]}))
+    together = train(study, study.cells, DATASET)
+    for cell in study.cells[:2]:
+        (alone,) = train(study, [cell], DATASET).values()
+        pd.testing.assert_frame_equal(together[cell].records, alone.records)
+
+
+def test_only_codecs_change_the_settings_of_cells():
+    plain, none = tiny.study(), tiny.study(channel={"up": "none"})
+    q3 = tiny.study(channel={"up": "q3"})
+    for cell in plain.cells:
+        assert plain.settings(cell) == none.settings(cell)
+        assert (q3.settings(cell) == plain.settings(cell)) == plain.is_alone(cell)
+
+
+def test_codecs_are_axes():
+    study = tiny.study(grid={"channel.up": ["none", "ef21+q3"], "channel.down": ["delta+q3"]})
+    assert [*study.variants] == ["up=none,down=delta+q3", "up=ef21+q3,down=delta+q3"]
+
+
+@pytest.mark.parametrize(
+    ("channel", "problem"),
+    [
+        ({"up": "delta+q3"}, "its stages are ef14 or ef21"),
+        ({"down": "ef21+q3"}, "its stages are delta"),
+        ({"up": "ef21+q2"}, "smaller than what it encodes"),
+        ({"up": "f16+rc"}, "no whole numbers"),
+        ({"up": "q5"}, "2, 3, 4 or 8"),
+        ({"up": "zip"}, "no codec"),
+        ({"up": "q3+q3"}, "one codec"),
+        ({"scales": 0}, "channel.scales"),
+    ],
+)
+def test_impossible_stages_are_refused(channel, problem):
+    with pytest.raises(ConfigError, match=problem):
+        tiny.study(channel=channel)
+
+
+@pytest.mark.parametrize("method", ["authors_code", "ifca", "fedac", "fedfomo"])
+def test_methods_whose_messages_cannot_be_coded_are_refused(method):
+    grid = {"method": [method], "client_opt": ["sgd"], "server_opt": ["fedavg"], "refused": "skip"}
+    with pytest.raises(ConfigError, match="works without codecs only"):
+        tiny.study(grid=grid, channel={"up": "q3"})
+
+
+def test_an_update_that_is_not_finite_is_not_sent():
+    options = {"sgd": {"lr": 1e30}}
+    study = tiny.study(**coded(grid={"client_opt": ["sgd"]}, client_opt=options))
+    (result,) = train(study, study.cells[:1], DATASET).values()
+    rows = result.records.query("split == 'train' and model == 'local'")
+    assert not rows["bytes_up"].any()
+
+
+def test_scaffold_keeps_its_own_messages_as_they_are():
+    """Only x and D are coded: with a codec without error for them, nothing changes."""
+    plain, changed = (
+        trajectory(
+            Sgd(lr=0.1),
+            FedAvg(),
+            Scaffold(),
+            problem=Q2B,
+            shared=(True, True),
+            start=(2.0, 0.0),
+            codecs=codecs,
+        )
+        for codecs in (None, {"up": "sign", "down": "sign", "scales": 1})
+    )
+    for one, other in zip(plain, changed, strict=True):
+        assert one.x.tolist() == pytest.approx(other.x.tolist(), rel=1e-5)
+    assert (changed[1].report.traffic["extras_up"] == 16).all()
