@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
+from plfl.config.algorithms import available
 from plfl.config.method_rules import MethodRules
 from plfl.config.sections import Federation, Grid, Privacy
 from plfl.optimizers.server import ServerOpt
@@ -50,7 +51,7 @@ def problems(
             f"lower it, or remove {WHERE}.quantile"
         )
     for kind, algorithm in algorithms:
-        if isinstance(algorithm, MethodRules) and not vars(type(algorithm)).get("updates_only"):
+        if isinstance(algorithm, MethodRules) and not _sends_only_updates(algorithm):
             yield (
                 f"grid.{kind}: {algorithm.name!r} learns more from the clients than their mean "
                 f"update, which {WHERE} does not cover; remove one of them"
@@ -60,6 +61,14 @@ def problems(
                 f"grid.{kind}: {algorithm.name!r} uses the updates of single clients, but with "
                 f"{WHERE} there is only a noisy mean; remove one of them"
             )
+
+
+def _sends_only_updates(method: MethodRules) -> bool:
+    """Whether a method says so, and leaves the server's side of a round as it is."""
+    own, plain = type(method), available("method")["fedopt"]
+    parts = ("aggregate", "groups", "select", "strata")
+    kept = all(getattr(own, name) is getattr(plain, name) for name in parts)
+    return kept and bool(vars(own).get("updates_only"))
 
 
 def of_schemes(

@@ -643,6 +643,14 @@ class Federation(Section):
         """σ_b on the number of norms within an adapting bound (Andrew et al. 2021: m/20)."""
         return self.participants(self.privacy.noise_as_of or clients) / 20
 
+    def update_noise(self, clients: int) -> float:
+        """Noise on the sum of the updates, in units of C: z, or the larger z_Δ that also pays for
+        the number of norms within an adapting bound."""
+        z = self.privacy.noise
+        if self.privacy.quantile is None or not z:
+            return z
+        return float((z**-2 - (2 * self.count_noise(clients)) ** -2) ** -0.5)
+
     def evaluates(self, t: int) -> bool:
         """Whether the models are scored after round `t`."""
         every = self.evaluate_every or math.ceil(self.rounds / 10)

@@ -76,9 +76,8 @@ class Privacy:
         self.normals: Normals = seeded(seed)
         self.scale = self.participants / settings.participants(block.noise_as_of or clients)
         """Factor of all noise; less than 1 if it is that of a larger federation."""
-        self.count_noise, self.noise = settings.count_noise(clients), block.noise
-        if block.quantile is not None and block.noise:
-            self.noise = (block.noise**-2 - (2 * self.count_noise) ** -2) ** -0.5
+        self.count_noise = settings.count_noise(clients)
+        self.noise = settings.update_noise(clients)
         """Noise on the sum of the updates, as a multiple of C."""
 
     def admit(self, canaries: Canaries) -> None:

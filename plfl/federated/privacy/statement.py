@@ -60,7 +60,7 @@ def statements(study: Study) -> pd.DataFrame:
             row |= {"epsilon": least.epsilon, "accountant": least.accountant}
             row |= {"relation": rounds.relation, "clients": rounds.clients}
             expected = settings.participants(rounds.clients)
-            row |= {"noise": math.sqrt(shared) * block.noise / expected}
+            row |= {"noise": math.sqrt(shared) * settings.update_noise(clients) / expected}
         rows.append(row)
     columns = ["cell", "epsilon", "delta", "accountant", "relation", "noise", "clients"]
     return pd.DataFrame(rows, columns=columns)
@@ -99,7 +99,7 @@ def outside(study: Study) -> Iterator[str]:
         "Personal parameters and local models stay with their clients; who publishes those of "
         "models/ publishes what their data taught them. Baselines read the data themselves."
     )
-    yield "In a simulation, who knows the seed knows draws and noise."
+    yield "In a simulation, draws and noise come from the seed; cells of one seed have the same."
 
 
 def _per_federation(cells: list[Cell]) -> int:

@@ -41,6 +41,15 @@ def test_a_round_without_answers_has_noise(tmp_path):
     assert torch.isfinite(moved).all()
 
 
+def test_a_round_to_which_nobody_is_drawn_has_noise(tmp_path):
+    deployed = deployment(tmp_path, participation=0.01, selection="poisson")
+    deployed.run()
+    assert any(not summary.asked for summary in deployed.server.history)
+    moved = load_file(deployed.folder / "server" / MODEL)["x"]
+    start = deployed.server._federation().x0
+    assert (moved - start).std().item() == pytest.approx(4**0.5 * 0.2 * 0.05 / 0.04, rel=0.25)
+
+
 def test_a_repeated_round_counts_twice(tmp_path, caplog):
     deployed = deployment(tmp_path)
 

@@ -9,6 +9,8 @@ import torch
 
 from plfl import methods
 from plfl.base.errors import ConfigError
+from plfl.config import privacy
+from plfl.config.sections import Federation
 from plfl.federated.privacy.mechanism import of_system
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
@@ -157,12 +159,28 @@ def test_draws():
     assert {0, 1, 2} == {*drawn.sum(1).tolist()}
 
 
-def test_methods_that_send_only_updates_leave_the_round_to_privacy():
-    safe = [m for m in methods.available().values() if vars(m).get("updates_only")]
-    assert FedOpt in safe
+def test_a_method_must_say_that_it_sends_only_updates_and_leave_the_round_alone():
+    federation = Federation(privacy={"clip": 1.0})
+
+    def refused(method):
+        return [*privacy.problems(federation, 3, [("method", method)])]
+
+    class Silent(FedOpt):
+        """Inherits, and says nothing."""
+
+    class Own(FedOpt):
+        """Says so, but sends in its own way."""
+
+        updates_only = True
+
+        def aggregate(self, *args):
+            raise AssertionError
+
+    safe = [m() for m in methods.available().values() if vars(m).get("updates_only")]
     assert len(safe) > 5
-    for method in safe:
-        assert method.aggregate is FedOpt.aggregate, method.name
+    assert not any(map(refused, safe))
+    assert refused(Silent())
+    assert refused(Own())
 
 
 @pytest.mark.parametrize(
