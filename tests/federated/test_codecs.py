@@ -80,6 +80,15 @@ def test_a_message_written_by_hand(name, decoded, codes):
         ("q2", 64, 1095, None),
         ("sign", "tensor", 454, 7583),
         ("sign", "one", 442, None),
+        ("top0.01", "tensor", 210, 3618),
+        ("top0.05", "tensor", 1050, 18_084),
+        ("top0.1", "tensor", 1838, 31_647),
+        ("topq0.01", "tensor", 109, 1813),
+        ("topq0.05", "tensor", 529, 9046),
+        ("topq0.1", "tensor", 792, 13_567),
+        ("rand0.01", "tensor", 140, 2412),
+        ("rand0.1", "tensor", 1400, 24_112),
+        ("rand0.25", "tensor", 3500, 60_276),
     ],
 )
 def test_bytes_of_the_papers_models(name, scales, p2, p1):
@@ -121,6 +130,42 @@ def test_quantisation_is_unbiased_with_the_variance_of_its_source(name, omega):
     assert one.contraction == (pytest.approx(1 - omega) if omega < 1 else None)
 
 
+@pytest.mark.parametrize("kept", [3, 300])
+def test_the_largest_numbers_arrive_where_they_were(kept):
+    """Both forms of the index: a list of 3, and a mask for 300 of 2,000."""
+    width = 2000
+    random = np.random.default_rng(0)
+    v = random.standard_normal((2, width)).astype(np.float32).round(1)  # with ties
+    order = np.lexsort((np.broadcast_to(np.arange(width), v.shape), -np.abs(v)))[:, :kept]
+    expected = np.zeros_like(v)
+    np.put_along_axis(expected, order, np.take_along_axis(v, order, 1), 1)
+    for name, error in (("top", 0), ("topq", np.abs(v).max() / 127)):
+        own, clients = coder(f"{name}{kept / width}", [width]), torch.arange(2)
+        messages = own.encode("up", clients, torch.from_numpy(v))
+        found = own.decode("up", clients, messages, torch.from_numpy(v)).numpy()
+        assert np.abs(found - expected).max() <= error
+        assert ((found != 0) <= (expected != 0)).all()
+        if kept == 3:
+            swapped = torch.cat([messages[0][2:4], messages[0][:2], messages[0][4:]])
+            with pytest.raises(CodecError, match="out of order"):
+                own.check("up", swapped)
+
+
+def test_random_places_are_the_same_at_both_ends():
+    rows, clients = torch.arange(1.0, 41).reshape(2, 20), torch.tensor([0, 2])
+    plain, remembers = coder("rand0.25", [20]), coder("ef14+rand0.25", [20])
+    for own, factor in ((plain, 4), (remembers, 1)):
+        found = own.decode("up", clients, own.encode("up", clients, rows), rows)
+        assert ((found == 0) | (found == factor * rows)).all()
+        assert ((found != 0).sum(1) == 5).all()
+    assert (plain.memory, [*remembers.memory]) == ({}, ["up.sender"])
+    v, random = np.ones((20_000, 4), np.float32), [np.random.default_rng(i) for i in range(20_000)]
+    one, blocks = codec("rand0.25"), Blocks((4,))
+    drawn = one.decode(one.encode(v, blocks, random), blocks, random, False)
+    random = [np.random.default_rng(i) for i in range(20_000)]
+    assert np.abs(drawn.mean(0) - 1).max() <= 5 * np.sqrt(3 / 20_000)
+
+
 def test_blocks():
     assert blocks_of("tensor", (3, 4)).lengths == (3, 4)
     assert blocks_of("one", (3, 4)).lengths == (7,)
@@ -158,6 +203,10 @@ def test_half_precision_refuses_what_it_cannot_hold():
         ("q3", lambda m: np.r_[m[:5], np.uint8([128])], "bits after its last code"),
         ("bf16", lambda m: np.r_[m[:-2], np.uint8([128, 127])], "not finite"),
         ("f16", lambda m: np.r_[m[:-2], np.uint8([0, 124])], "not finite"),
+        ("top0.4", lambda m: np.r_[np.uint8([7]), m[1:]], "another number of places"),
+        ("top0.4", lambda m: np.r_[np.uint8([128 + 1]), m[1:]], "bits after"),
+        ("topq0.2", lambda m: np.r_[m[:-1], np.uint8([255])], "the code 255"),
+        ("rand0.4", lambda m: np.r_[m[:4], np.float32([np.inf]).view(np.uint8)], "not finite"),
     ],
 )
 def test_hostile_messages_are_refused(name, damage, problem):

@@ -3,9 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from plfl.base.errors import ConfigError
@@ -55,6 +57,8 @@ def path(up: str, rounds: int, **further: Any) -> list[float]:
     ("up", "first", "late"),
     [
         ("none", [1.49, 1.19165, 1.01711525, 0.9150124212], 0.7710843373),
+        ("top0.5", [2, 2, 2, 2], 2),
+        ("ef21+top0.5", [2, 1.49, 1.19165, 1.01711525], 0.7710843373),
         ("sign", [0.795, 0.7838625, 0.7760940937, 0.7706756304], 0.7581818182),
         ("ef21+sign", [0.795, 0.5350375, 0.5790547187, 0.6678805834], 0.7710843373),
     ],
@@ -63,6 +67,42 @@ def test_trajectories_of_the_specification(up, first, late):
     found = path(up, 200)
     assert found[1:5] == pytest.approx(first, abs=2e-6)
     assert found[200] == pytest.approx(late, abs=2e-6)
+
+
+def error_feedback(dtype: Any) -> NDArray[np.float64]:
+    """The server's x (401, 2) with `ef14+top0.5`, computed without plfl."""
+    slopes, minima = Apart.slopes.numpy(), Apart.minima.numpy()
+    x, e, seen = np.array([2.0, 0.0]), np.zeros((2, 2), dtype), []
+    for _ in range(401):
+        seen.append(x)
+        sent = np.zeros((2, 2), dtype)
+        for i in range(2):
+            y = x - 0.1 * slopes[i] * (x - minima[i])
+            y = y - 0.1 * slopes[i] * (y - minima[i])
+            p = (y - x).astype(dtype) + e[i]
+            j = int(abs(p[1]) > abs(p[0]))
+            sent[i, j] = p[j]
+            e[i] = p - sent[i]
+        x = x + sent.astype(np.float64).mean(0)
+    return np.array(seen)
+
+
+def test_error_feedback_that_does_not_settle():
+    """Which coordinate is sent depends on the last bit, so the numbers are those of float32."""
+    exact = error_feedback(np.float64)
+    assert exact[200, 0] == pytest.approx(0.7858383713, abs=1e-9)
+    ends = (exact[301:, 0].min(), exact[301:, 0].max(), abs(exact[301:, 1]).max())
+    assert ends == pytest.approx((0.2267, 1.4515, 1.03), abs=2e-3)
+    rounded = error_feedback(np.float32)[:, 0]
+    assert path("ef14+top0.5", 400) == pytest.approx(rounded, abs=1e-12)
+
+
+def test_random_places_are_unbiased_in_the_round():
+    """A client's own mask here, so the spread is smaller than with one mask for both."""
+    found = [path("rand0.5", 3, seed=seed)[3] for seed in range(600)]
+    mean, spread = sum(found) / len(found), torch.tensor(found).std().item()
+    assert abs(mean - 1.01711525) <= 5 * spread / len(found) ** 0.5
+    assert 0.1 < spread < 0.3809103944
 
 
 def coded(**further: Any) -> dict[str, Any]:

@@ -119,8 +119,8 @@ class Coder:
         if full.any():
             some = clients[torch.from_numpy(full).to(clients.device)]
             values = self._unpacked(direction, [a for a in arrays if len(a)], some)
-            kept = self._kept(direction, "receiver", some)
-            if kept is not None and chain.memory != "ef14":
+            kept = None if chain.memory == "ef14" else self._kept(direction, "receiver", some)
+            if kept is not None:
                 values = kept + values
                 self._stage(direction, "receiver", some, values)
             found[full] = values

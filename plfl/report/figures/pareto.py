@@ -290,7 +290,10 @@ def spread(heights: NDArray[Any], gap: float, low: float, high: float) -> NDArra
     sums = np.cumsum([0.0, *(heights - steps)])
     # Isotonic regression: the greatest of all that begin before, of the least mean from there on.
     nearest = [
-        max(min((sums[k:] - sums[j])[1:] / np.arange(k - j + 1, len(sums) - j)) for j in range(k + 1))
+        max(
+            min((sums[k:] - sums[j])[1:] / np.arange(k - j + 1, len(sums) - j))
+            for j in range(k + 1)
+        )
         for k in range(len(heights))
     ]
     found: NDArray[Any] = np.clip(nearest, low + gap / 2, high - gap / 2 - steps[-1]) + steps
