@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -11,6 +12,7 @@ from plfl import methods
 from plfl.base.errors import ConfigError
 from plfl.config import privacy
 from plfl.config.sections import Federation
+from plfl.experiments.train import train
 from plfl.federated.privacy.mechanism import of_system
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
@@ -20,7 +22,7 @@ from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, trajectory
 
 SGD, AVG = Sgd(lr=0.1), FedAvg()
-WIDE = Quadratic([1, 4], [0, 1], [1] * 400)
+WIDE = Quadratic([1, 4], [0, 1], [1 + k % 9 for k in range(400)])
 
 
 def path(server_opt=AVG, rounds=3, **privacy):
@@ -28,11 +30,11 @@ def path(server_opt=AVG, rounds=3, **privacy):
     return [s.x.item() for s in found]
 
 
-def noisy(made=lambda f: None, start=0.0, **settings):
+def noisy(made=lambda f: None, start=0.0, lr=1e-6, **settings):
     """Paths (T + 1, 400) of the server's parameters."""
     given = {"privacy": {"clip": 1.0, "noise": 2.0}, "rounds": 3, "steps": 1} | settings
     found = trajectory(
-        Sgd(lr=1e-6),
+        Sgd(lr=lr),
         AVG,
         problem=WIDE,
         shared=(True,) * 400,
@@ -93,6 +95,48 @@ def test_a_bound_that_nothing_exceeds_changes_no_bit(server_opt):
     )
     assert all(torch.equal(a.x, b.x) for a, b in zip(plain, bounded, strict=True))
     assert not torch.equal(plain[0].x, plain[-1].x)
+
+
+@pytest.mark.parametrize(
+    "method",
+    sorted(
+        name
+        for name, method in methods.available().items()
+        if vars(method).get("updates_only") and not method.only_task
+    ),
+)
+def test_every_method_trains_as_without_a_bound_that_nothing_exceeds(method):
+    records = []
+    for block in ({}, {"clip": 1e30}, {"clip": 1e-7}):
+        study = tiny.study(
+            method={"fedrep": {"head_steps": 2}},
+            grid={"method": [method], "client_opt": ["sgd"], "server_opt": ["fedavg"]}
+            | {"sharing": ["P1", "P2"], "refused": "skip"},
+            federation={"privacy": block},
+        )
+        found = train(study, study.cells, tiny.dataset())
+        records.append(pd.concat([result.records for result in found.values()]))
+    pd.testing.assert_frame_equal(records[0], records[1])
+    assert not records[0].equals(records[2])
+
+
+def test_what_a_decoded_message_exceeds_is_clipped_again():
+    arrived: list[torch.Tensor] = []
+
+    def spy(f):
+        send = f.channel.send
+
+        def sending(direction, clients, rows, extras=()):
+            rows, extras = send(direction, clients, rows, extras)
+            arrived.extend(rows if direction == "up" else [])
+            return rows, extras
+
+        f.channel.send = sending
+
+    settings = {"rounds": 8, "start": 0.1, "codecs": {"up": "q2"}}
+    path, _ = noisy(spy, privacy={"clip": 0.3}, lr=1e-3, **settings)
+    assert max(row.norm() for row in arrived) > 0.31
+    assert (path[1:] - path[:-1]).norm(dim=1).max() <= 0.3 * (1 + 1e-6)
 
 
 def test_noise_has_its_size_whoever_takes_part():
