@@ -22,8 +22,8 @@ from plfl.config.study import Cell
 from plfl.report import intervals
 from plfl.report.standings import without_seed
 from plfl.results.labels import baseline_label, client_label, method_label, server_label
-from plfl.results.records import CELL, MODELS
 from plfl.results.ranking import widest
+from plfl.results.records import CELL, MODELS
 from plfl.results.scores import scores
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables

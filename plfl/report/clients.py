@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from plfl.baselines import BASELINE
 from plfl.data.dataset import WEEK
+from plfl.report.rendering import ticks
 from plfl.results.collect import SEASONS
 from plfl.results.labels import baseline_label, server_label
 from plfl.results.records import MODELS
@@ -221,7 +221,7 @@ def _weeks(tables: Tables, state: str) -> dict[str, Week]:
 def _week(table: pd.DataFrame, cell: str, baseline: str) -> Week:
     lines = [name for name in LINES if table[name].notna().all()]
     values = table[lines].to_numpy(float)
-    levels = MaxNLocator(4).tick_values(min(0.0, float(np.nanmin(values))), np.nanmax(values))
+    levels = ticks(min(0.0, float(np.nanmin(values))), float(np.nanmax(values)))
     low, high = levels[0], levels[-1]
     y = HEIGHT * (high - values) / (high - low)
     stamps = pd.DatetimeIndex(table["stamp"])

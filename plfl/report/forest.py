@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
+from plfl.report.rendering import ticks
 from plfl.results.claims import describe, estimate
 from plfl.results.verdict import Answer, Verdict
 
@@ -59,7 +59,7 @@ class Scale:
     def ticks(self) -> list[tuple[float, str]]:
         """Positions and labels of the marks on the axis; zero is always among them."""
         if self.unit is None:
-            nice = list(map(float, MaxNLocator(4).tick_values(self.low, self.high)))
+            nice = ticks(self.low, self.high)
         else:
             powers = [10.0**k for k in range(-3, 7)]
             nice = [sign * power for power in powers for sign in (-1, 1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,6 +38,15 @@ def templates(*packages: str) -> jinja2.Environment:
     )
     environment.globals["number"] = spaced
     return environment
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers in about four equal steps, from at most `low` to at least `high`."""
+    span = (high - low) or abs(high) or 1.0
+    power = 10.0 ** math.floor(math.log10(span / 4))
+    step = next(power * k for k in (1, 2, 2.5, 5, 10) if power * k * 4 >= span)
+    first, last = math.floor(low / step), math.ceil(high / step)
+    return [step * k for k in range(first, max(last, first + 1) + 1)]
 
 
 @dataclass(frozen=True)

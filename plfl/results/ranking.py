@@ -35,14 +35,15 @@ def ranking(blocks: pd.DataFrame) -> Ranking:
     count, methods = blocks.shape
     ranks = blocks.fillna(np.inf).rank(axis=1)
     means = ranks.mean().sort_values(kind="stable")
+    compared = max(methods, 2)
     scale = np.sqrt(methods * (methods + 1) / (12 * count))
     apart = np.abs(np.subtract.outer(means.to_numpy(), means.to_numpy())) / scale
-    p = [[1 - narrower(one, methods) if one else 1.0 for one in row] for row in apart.tolist()]
+    p = [[1 - narrower(width, compared) for width in row] for row in apart.tolist()]
     friedman, off = 1.0, ranks.to_numpy() - (methods + 1) / 2
     if methods > 2 and count > 1 and off.any():
         squares = (methods - 1) * (off.sum(axis=0) ** 2).sum() / (off**2).sum()
         friedman = float(special.chdtrc(methods - 1, squares))
-    distance = float(widest(1 - ALPHA, max(methods, 2)) * scale)
+    distance = float(widest(1 - ALPHA, compared) * scale)
     table = pd.DataFrame(p, index=means.index, columns=means.index)
     return Ranking(means, table, friedman, distance, count)
 

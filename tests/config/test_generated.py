@@ -68,7 +68,6 @@ def test_the_schema_accepts_what_the_models_accept() -> None:
 CONDA_NAMES = {
     "torch": "pytorch",
     "matplotlib": "matplotlib-base",
-    "seaborn": "seaborn-base",
     "snakemake": "snakemake-minimal",
 }
 

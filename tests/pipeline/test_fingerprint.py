@@ -36,7 +36,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def forget() -> None:
-    for function in (sources.imports, sources._read_by):
+    for function in (sources.imports, sources._files, sources._read_by):
         function.cache_clear()
 
 

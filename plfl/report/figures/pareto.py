@@ -288,13 +288,10 @@ def spread(heights: NDArray[Any], gap: float, low: float, high: float) -> NDArra
     gap = min(gap, (high - low) / len(heights))
     steps = gap * np.arange(len(heights))
     sums = np.cumsum([0.0, *(heights - steps)])
-    # Isotonic regression: the greatest of all that begin before, of the least mean from there on.
+    # Isotonic regression by its formula of means over ranges that hold a height: max of minima.
+    ends = np.arange(len(sums))
     nearest = [
-        max(
-            min((sums[k:] - sums[j])[1:] / np.arange(k - j + 1, len(sums) - j))
-            for j in range(k + 1)
-        )
-        for k in range(len(heights))
+        max(((sums[i:] - sums[j]) / (ends[i:] - j)).min() for j in range(i)) for i in ends[1:]
     ]
     found: NDArray[Any] = np.clip(nearest, low + gap / 2, high - gap / 2 - steps[-1]) + steps
     return found

@@ -11,6 +11,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from fontTools import subset
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -60,6 +61,10 @@ _STYLE: dict[str, Any] = {
     "svg.fonttype": "path",  # letters as curves: the same in every browser
     "svg.hashsalt": "plfl",  # otherwise the ids of elements are random
 }
+# A PDF has the places of its letters, so it does not need the tables that say how to set them. To
+# leave out letters there would take most of the time of writing a PDF.
+subset.Options._drop_tables_default += ["GSUB", "GPOS", "GDEF", "kern"]
+
 _METADATA: dict[str, dict[str, None]] = {
     ".pdf": {"CreationDate": None},
     ".png": {"Software": None},
