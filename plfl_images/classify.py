@@ -67,7 +67,7 @@ class Classify(Task):
         return _source_of(data).shape
 
     def dealt(self, data: Data) -> dict[str, Any]:
-        return {"clients": [data.clients, skew_of(data).model_dump(mode="json")]}
+        return {"clients": [data.most_clients, skew_of(data).model_dump(mode="json")]}
 
     def problems(
         self, data: Data, windows: Windows, federation: Federation, tuning: Tuning
@@ -78,11 +78,11 @@ class Classify(Task):
                 f"data.states: {data.states} are {len(data.states)} federations, but {data.source} "
                 f"is one; give one name, such as [{data.source}]"
             )
-        shards = data.clients * skew.s
+        shards = data.most_clients * skew.s
         if skew.split == "sort_and_partition" and shards % source.classes:
             yield (
-                f"data.skew.s: {data.clients} clients (data.clients) with {skew.s} shards each are "
-                f"{shards} shards, no multiple of the {source.classes} classes of {data.source}; "
+                f"data.skew.s: {data.most_clients} clients (data.clients) with {skew.s} shards each "
+                f"are {shards} shards, no multiple of the {source.classes} classes of {data.source}; "
                 "change one of the two"
             )
         if windows != Windows():
@@ -98,13 +98,13 @@ class Classify(Task):
                 "tuning.halve_after: needs the local models before the last round, but those of "
                 "classifiers are scored after the last round only; remove it"
             )
-        labels = drawn_of(data.clients, federation.participation) * skew.s
+        labels = drawn_of(data.most_clients, federation.participation) * skew.s
         aware = federation.selection == "data_aware" and skew.split == "sort_and_partition"
         if aware and labels < source.classes:
             yield (
                 f"federation.selection: 'data_aware' is impossible: {labels // skew.s} of "
-                f"{data.clients} clients (federation.participation) with at most {skew.s} labels "
-                f"each (data.skew.s) have at most {labels} of the {source.classes} classes of "
+                f"{data.most_clients} clients (federation.participation) with at most {skew.s} "
+                f"labels each (data.skew.s) have at most {labels} of the {source.classes} classes of "
                 f"{data.source}; raise one of the two"
             )
 

@@ -39,7 +39,7 @@ class Images(Reporting):
     drawn: ClassVar = ("overview", "curves")
 
     def divided(self, study: Study) -> Any:
-        return [study.data.clients, skew_of(study.data).model_dump(), study.grid.seeds]
+        return [study.data.most_clients, skew_of(study.data).model_dump(), study.grid.seeds]
 
     def baselines(
         self, study: Study, state: str, dataset: Path

@@ -18,6 +18,20 @@ from plfl.plugins.registry import Algorithm
 PACKAGE = "plfl.baselines.further"
 """Holds the further baselines, one file each. Only the files of those that are named are
 imported."""
+Standard = Literal[
+    "naive_day",
+    "naive_week",
+    "naive_mean",
+    "naive_weeks",
+    "linear",
+    "ridge",
+    "ridge_lags",
+    "lightgbm",
+    "lightgbm_lags",
+    "lightgbm_context",
+    "lightgbm_pooled",
+]
+"""The baselines of every study, beside persistence, by which MASE divides."""
 Crosses = Literal["nothing", "models", "raw data"]
 """What a client sends to others."""
 

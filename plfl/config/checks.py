@@ -455,10 +455,12 @@ def of_rates(algorithms: Iterable[tuple[str, Algorithm]], federation: Federation
             )
 
 
-def of_simulation(simulation: Simulation, clients: int) -> Iterator[str]:
+def of_simulation(simulation: Simulation, data: Data) -> Iterator[str]:
     """Report lists whose length is not the number of clients."""
     for key, value in simulation:
-        if isinstance(value, list) and len(value) != clients:
+        for clients in dict.fromkeys(map(data.clients_of, data.states)):
+            if not isinstance(value, list) or len(value) == clients:
+                continue
             yield (
                 f"federation.simulation.{key}: {len(value)} numbers for {clients} clients "
                 "(data.clients); give one number per client, or a single number for all"

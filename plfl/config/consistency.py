@@ -81,7 +81,7 @@ def problems(study: Checked, unsure: Unsure) -> Iterator[str]:
         study.chooses_in_history, study.data, study.task, study.federation, study.tuning
     )
     yield from checks.of_joining(study.schemes, study.data, study.windows, study.federation)
-    yield from checks.of_simulation(study.federation.simulation, study.data.clients)
+    yield from checks.of_simulation(study.federation.simulation, study.data)
     yield from _of_grid(study, doubts)
 
 

@@ -24,7 +24,7 @@ from pydantic import (
 from plfl.base.errors import did_you_mean
 from plfl.base.rounding import drawn_of
 from plfl.config import codec_rules, source_rules
-from plfl.config.baseline_rules import BaselineRules, ChosenBaseline
+from plfl.config.baseline_rules import BaselineRules, ChosenBaseline, Standard
 from plfl.config.features import CALENDAR, FEATURES
 from plfl.config.source_rules import SourceRules
 from plfl.layout import Head
@@ -195,8 +195,9 @@ class Data(Section):
     )
     """States; each is a federation of its own. With `meters`: any names, which are also those of
     the sub-folders."""
-    clients: int = Field(12, ge=1)
-    """Clients per state, the first of its list of buildings (paper: 12 of 42)."""
+    clients: Annotated[int, Field(ge=1)] | dict[str, Annotated[int, Field(ge=1)]] = 12
+    """Clients per state, the first of its list of buildings (paper: 12 of 42), or the number of
+    each state, by its name."""
     buildings: dict[str, list[Annotated[int, Field(ge=0, lt=2**63)]]] = {}
     """Building ids per state, in order, instead of the paper's list."""
     features: list[str] = Field(list(FEATURES), min_length=1)
@@ -233,6 +234,24 @@ class Data(Section):
     def rules(self) -> type[SourceRules]:
         """The rules of the source."""
         return source_rules.find(self.source)
+
+    @model_validator(mode="after")
+    def _every_state_has_clients(self) -> Self:
+        if isinstance(self.clients, dict) and set(self.clients) != set(self.states):
+            raise ValueError(
+                f"clients: has {', '.join(self.clients) or 'no states'}, but data.states has "
+                f"{', '.join(self.states)}; give a number for each of them, or one for all"
+            )
+        return self
+
+    def clients_of(self, state: str) -> int:
+        """The number of clients of a state."""
+        return self.clients if isinstance(self.clients, int) else self.clients[state]
+
+    @property
+    def most_clients(self) -> int:
+        """The number of clients of the largest state."""
+        return max(map(self.clients_of, self.states))
 
     @property
     def cuts(self) -> list[date]:
@@ -751,6 +770,8 @@ class Baselines(Section):
     """Most histogram bins per feature; fewer train faster."""
     further: list[ChosenBaseline] = []
     """Baselines beside those of every study."""
+    leave_out: list[Standard] = []
+    """Baselines of every study that this one does without, to save time."""
 
     @field_validator("further")
     @classmethod

@@ -42,15 +42,16 @@ def buildings(data: Data, state: str) -> list[int]:
     listed = data.buildings.get(state)
     if listed is None:
         if data.source == "sample":
-            listed = sample_ids.buildings(state, data.clients)
+            listed = sample_ids.buildings(state, data.clients_of(state))
         else:
             listed = releases.paper_buildings(state)
-    if len(listed) < data.clients:
+    clients = data.clients_of(state)
+    if len(listed) < clients:
         raise DataError(
-            f"data.clients: {data.clients} clients, but {state} has {len(listed)} buildings; lower "
+            f"data.clients: {clients} clients, but {state} has {len(listed)} buildings; lower "
             f"it, or list more ids in data.buildings.{state}"
         )
-    return listed[: data.clients]
+    return listed[:clients]
 
 
 def settings(data: Data, state: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Every baseline on the dataset of a state, scored as the cells of the grid are."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -70,6 +70,7 @@ def evaluate(
     boosting: trees.Boosting = trees.DEFAULT,
     task: Task | None = None,
     further: Sequence[Further] = (),
+    leave_out: Collection[str] = (),
 ) -> Evaluation:
     """Train every baseline on the dataset of a state and score it on validation and test.
 
@@ -83,6 +84,7 @@ def evaluate(
         boosting: how LightGBM is trained.
         task: what is predicted; by default a forecast of the load.
         further: baselines beside those of every study.
+        leave_out: names of those of every study that are not needed.
 
     Raises:
         DataError: a client has too few validation windows for margins.
@@ -93,7 +95,8 @@ def evaluate(
     boosting = replace(boosting, levels=levels)
     rows, weeks, errors, standard = [], [], [], fits(boosting)
     described = catalogue(context=dataset.context.shape[1] > 0)
-    for one in [*described.values(), *further]:
+    wanted = [one for one in described.values() if one.name not in leave_out]
+    for one in [*wanted, *further]:
         name = one.name
         if isinstance(one, Further):
             predict, sent = one.trained(dataset, boosting)

@@ -119,7 +119,7 @@ def _counted(
     }
     study = _study(blocks | {"grid": grid})
     cell, engine = study.cells[0], Random(study.window_shape.outputs)
-    dataset = sources.of(study.data).noise(study, study.data.clients)
+    dataset = sources.of(study.data).noise(study, study.data.most_clients)
     network = network_of(study, dataset.shape)
     client_data = ClientData(dataset, engine, study.federation, cell.seed, task_of(study))
     f = federation_of(study, cell, study.candidates(cell)[0], network, client_data)

@@ -39,10 +39,10 @@ def workload(study: Study) -> pd.DataFrame:
     `evaluations`: client models that are scored on all their evaluation windows.
     """
     f = study.federation
-    clients = drawn_of(study.data.clients, f.participation)
     layout = study.layout
     rows = []
     for state in study.data.states:
+        clients = drawn_of(study.data.clients_of(state), f.participation)
         for scheme in study.grid.sharing:
             cells = [c for c in study.cells if (c.state, c.sharing) == (state, scheme)]
             distinct = {digest(study.settings(cell)): cell for cell in cells}
@@ -57,9 +57,9 @@ def workload(study: Study) -> pd.DataFrame:
             shared = int(layout.mask(study.shared[scheme]).sum())
             crossings = 2 * clients * rounds
             models = 1 if study.combinations.shares_nothing(scheme) else 2
-            evaluations = models * scored * study.data.clients
+            evaluations = models * scored * study.data.clients_of(state)
             if study.task.common_windows:  # the server's model, and in the end those of the clients
-                evaluations = scored + sum(tried) * study.data.clients
+                evaluations = scored + sum(tried) * study.data.clients_of(state)
             rows.append(
                 {
                     "state": state,
@@ -109,7 +109,7 @@ def speeds(studies: Mapping[str, Study]) -> dict[str, Speed]:
         data, f = study.data, study.federation
         objective = study.task.name, f.loss, f.batch_size
         same = digest(
-            study.model.settings, study.window_shape, data.clients, data.interval, objective
+            study.model.settings, study.window_shape, data.most_clients, data.interval, objective
         )
         if same not in measured:
             measured[same] = measure(study)
@@ -124,7 +124,7 @@ def measure(study: Study) -> Speed:
     dataset = source.noise(study)
     trainer = Trainer.of(study, dataset)
     engine = trainer.engine
-    clients = drawn_of(study.data.clients, study.federation.participation)
+    clients = drawn_of(study.data.most_clients, study.federation.participation)
     steps, batch_size = local_steps(study), study.federation.batch_size
     held_out = np.concatenate([dataset.starts(0, split) for split in SPLITS[1:]])
     evaluated = torch.from_numpy(held_out[:SCORED]).to(engine.device)

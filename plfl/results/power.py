@@ -74,7 +74,7 @@ def undecidable(study: Study) -> str:
     """
     numbers = {"seeds": len(study.grid.seeds)}
     if study.task.forecasts:  # the clients of classifiers share their test set
-        numbers["clients"] = study.data.clients
+        numbers["clients"] = min(map(study.data.clients_of, study.data.states))
     lacking = [factor for factor, n in numbers.items() if n < 2]
     if not lacking:
         return ""

@@ -13,7 +13,7 @@ rule baselines:
         "../../environment.yml"
     resources:
         mem_mb=lambda wildcards, attempt: attempt
-        * (2000 + 60 * of(wildcards).data.clients),
+        * (2000 + 60 * of(wildcards).data.clients_of(wildcards.state)),
         runtime=baseline_minutes,
     params:
         baselines=study.baselines.model_dump(),

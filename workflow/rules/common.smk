@@ -135,7 +135,7 @@ def training_settings(wildcards):
 def models_of(wildcards):
     """How many models a training job trains side by side at most, all trials included."""
     tried = sum(of(wildcards).trials(cell) for cell in cells_of(wildcards))
-    return tried * of(wildcards).data.clients
+    return tried * of(wildcards).data.clients_of(wildcards.state)
 
 
 def training_memory(wildcards, attempt):
@@ -147,7 +147,7 @@ def training_memory(wildcards, attempt):
     requests more.
     """
     models = models_of(wildcards)
-    return attempt * (2000 + 4 * of(wildcards).data.clients + 3 * models // 4)
+    return attempt * (2000 + 4 * of(wildcards).data.clients_of(wildcards.state) + 3 * models // 4)
 
 
 def training_minutes(wildcards, attempt):
@@ -179,4 +179,4 @@ def baseline_minutes(wildcards, attempt):
 
     A client with a year of quarter hours takes a few seconds.
     """
-    return attempt * (10 + of(wildcards).data.clients // 6)
+    return attempt * (10 + of(wildcards).data.clients_of(wildcards.state) // 6)

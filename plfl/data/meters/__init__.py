@@ -113,7 +113,7 @@ def _read(data: Data, state: str) -> Exports:
     exports = read_exports(files(data, state), meters, meters.interval)
     if meters.exports:
         with collected(exports.problems):
-            check_chosen(exports.names, meters)
+            check_chosen(exports.names, meters, one_of_several=len(data.states) > 1)
     _refuse(exports)
     return exports
 
@@ -138,10 +138,11 @@ def _chosen(exports: Exports, data: Data, state: str) -> dict[str, str]:
         return {name: name for name in exports.meters}
     named = _by_client(exports)
     # As files of a folder are in order.
-    clients = sorted(named, key=lambda client: f"{client}.csv")[: data.clients]
-    if len(clients) < data.clients:
+    wanted = data.clients_of(state)
+    clients = sorted(named, key=lambda client: f"{client}.csv")[:wanted]
+    if len(clients) < wanted:
         raise DataError(
-            f"data.meters.exports: {state} has {len(named)} of {data.clients} meters "
+            f"data.meters.exports: {state} has {len(named)} of {wanted} meters "
             f"(data.clients); add exports, or lower data.clients to {len(named)}"
         )
     return {client: named[client] for client in clients}

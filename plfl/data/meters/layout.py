@@ -199,13 +199,15 @@ def is_chosen(name: str, meters: Meters) -> bool:
     return wanted and not any(fnmatchcase(name, pattern) for pattern in meters.leave_out)
 
 
-def check_chosen(names: Sequence[str], meters: Meters) -> None:
+def check_chosen(names: Sequence[str], meters: Meters, one_of_several: bool = False) -> None:
     """Refuse selections without effect.
+
+    If these meters are those of `one_of_several` states, `timezones` may be meant for the others.
 
     Raises:
         DataError: a pattern fits none of the names, or no meter is left.
     """
-    for key in ("only", "leave_out", "timezones"):
+    for key in ("only", "leave_out", *(["timezones"] if not one_of_several else [])):
         for pattern in getattr(meters, key):
             if not any(fnmatchcase(name, pattern) for name in names):
                 raise DataError(

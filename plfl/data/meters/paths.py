@@ -70,12 +70,13 @@ def in_folder(data: Data, state: str) -> list[Path]:
     if not found:
         raise DataError(f"{folder}: holds no meter files; they must end in {', '.join(endings())}")
     found = [path for path in found if is_chosen(client_name(path), data.meters)]
-    if len(found) < data.clients:
+    clients = data.clients_of(state)
+    if len(found) < clients:
         raise DataError(
-            f"{folder}: holds {len(found)} of {data.clients} meter files (data.clients); add files "
+            f"{folder}: holds {len(found)} of {clients} meter files (data.clients); add files "
             f"or lower data.clients to {len(found)}"
         )
-    chosen = found[: data.clients]
+    chosen = found[:clients]
     home = data.meters.folder.resolve()
     for path in chosen:
         if not path.resolve().is_relative_to(home):

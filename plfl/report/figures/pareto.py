@@ -108,7 +108,8 @@ def points(tables: Tables) -> pd.DataFrame:
     cells = summary[summary["chosen"] == "last"].groupby(axes, sort=False)
     table = cells[["mase_mean", "bytes_down", "bytes_up"]].mean()
     table["mase"] = table["mase_mean"].mask(cells["diverged"].any())
-    table["megabytes"] = (table["bytes_down"] + table["bytes_up"]) / study.data.clients / 1e6
+    clients = table.index.get_level_values("state").map(study.data.clients_of)
+    table["megabytes"] = (table["bytes_down"] + table["bytes_up"]) / clients / 1e6
     if "seconds" in summary:
         table["hours"] = cells["seconds"].mean() / 3600
     table = table.drop(columns=["mase_mean", "bytes_down", "bytes_up"]).reset_index()
@@ -135,7 +136,7 @@ def baseline_points(tables: Tables) -> pd.DataFrame:
             "state": table["state"],
             "model": BASELINE,
             "mase": table["mase_mean"],
-            "megabytes": table["bytes"] / tables.study.data.clients / 1e6,
+            "megabytes": table["bytes"] / table["state"].map(tables.study.data.clients_of) / 1e6,
             "label": [baseline_label(name) for name in table["baseline"]],
         }
     )

@@ -41,7 +41,7 @@ class Loads(Reporting):
         boosting = Boosting.of(study.baselines)
         further = [one for one in study.baselines.further if isinstance(one, Further)]
         data = Dataset.load_file(dataset)
-        found = evaluate(state, data, boosting, task_of(study), further)
+        found = evaluate(state, data, boosting, task_of(study), further, study.baselines.leave_out)
         return found.scores, found.forecasts, found.errors
 
     def collect(self, study: Study, files: JobFiles, folder: Path) -> pd.DataFrame:
