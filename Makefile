@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce ui test smoke lint docs bench bench-quick conformance torture-quick deploy-check campaign screenshots lock
+.PHONY: help setup demo reproduce map ui test smoke lint docs bench bench-quick conformance torture-quick deploy-check campaign screenshots lock
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -47,6 +47,11 @@ demo: $(READY) ## run a short study on sample data; a minute on two cores
 
 reproduce: $(READY) ## run the paper's study: 36 buildings from the public bucket, full rounds
 	$(SNAKEMAKE) --configfile config.yaml
+
+map: $(READY) ## run the study of 132 measured meters, whose files are in the folder DATA
+	@test -d "$(DATA)" || { echo "DATA=FOLDER is needed: docs/measured-meters.md says where the files come from" >&2; exit 1; }
+	@mkdir -p data && ln -sfn "$(abspath $(DATA))" data/bdg2_sites
+	$(BIN)/plfl study config/map.yaml
 
 ui: $(READY) ## open the MLflow UI for the latest study, or for STUDY=name
 	$(BIN)/plfl ui $(if $(STUDY),results/$(STUDY))

@@ -81,9 +81,9 @@ class Classify(Task):
         shards = data.most_clients * skew.s
         if skew.split == "sort_and_partition" and shards % source.classes:
             yield (
-                f"data.skew.s: {data.most_clients} clients (data.clients) with {skew.s} shards each "
-                f"are {shards} shards, no multiple of the {source.classes} classes of {data.source}; "
-                "change one of the two"
+                f"data.skew.s: {data.most_clients} clients (data.clients) with {skew.s} shards "
+                f"each are {shards} shards, no multiple of the {source.classes} classes of "
+                f"{data.source}; change one of the two"
             )
         if windows != Windows():
             keys = ", ".join(sorted(windows.model_fields_set))
@@ -104,8 +104,8 @@ class Classify(Task):
             yield (
                 f"federation.selection: 'data_aware' is impossible: {labels // skew.s} of "
                 f"{data.most_clients} clients (federation.participation) with at most {skew.s} "
-                f"labels each (data.skew.s) have at most {labels} of the {source.classes} classes of "
-                f"{data.source}; raise one of the two"
+                f"labels each (data.skew.s) have at most {labels} of the {source.classes} classes "
+                f"of {data.source}; raise one of the two"
             )
 
     def refuses_teacher(self, loss: str) -> str | None:

@@ -52,7 +52,28 @@ _SHORT.maxstring = _SHORT.maxother = 200
 
 def explain(error: ValidationError, model: type[Section]) -> list[str]:
     """One or more lines for every error that pydantic found in a configuration of type `model`."""
-    return [line for found in error.errors() for line in _lines(found, model)]
+    return [line for found in _fitting(error.errors()) for line in _lines(found, model)]
+
+
+def _fitting(errors: list[Any]) -> list[Any]:
+    """The errors without those about a kind of value that was not meant, where several may stand.
+
+    Pydantic tries a number, a list and a block of keys in turn.
+    """
+
+    def is_unmeant(error: Any) -> bool:
+        other = error["type"] in _BLOCKS or (
+            error["type"] in _SCALARS and isinstance(error["input"], Mapping)
+        )
+        return other and _is_type(str(error["loc"][-1]))
+
+    meant = [error["loc"] for error in errors if not is_unmeant(error)]
+    return [
+        error
+        for error in errors
+        if not is_unmeant(error)
+        or all(loc[: len(error["loc"]) - 1] != error["loc"][:-1] for loc in meant)
+    ]
 
 
 def allowed(value: str, known: Iterable[str], where: str = "") -> str:
@@ -97,7 +118,7 @@ def without(raw: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
 def keys_in(error: ValidationError) -> list[str]:
     """The dotted keys in which pydantic found an error."""
     paths = (itertools.takewhile(lambda p: isinstance(p, str), e["loc"]) for e in error.errors())
-    return [".".join(map(str, path)) for path in paths]
+    return [".".join(part for part in map(str, path) if not _is_type(part)) for path in paths]
 
 
 def not_about(lines: Iterable[str], keys: Iterable[str]) -> list[str]:
@@ -107,10 +128,13 @@ def not_about(lines: Iterable[str], keys: Iterable[str]) -> list[str]:
     return [line for line in lines if not (pattern and mention.search(line))]
 
 
+def _is_type(part: str) -> bool:
+    """Whether a part of a path is a type that pydantic tried there, and no key."""
+    return "constrained-" in part or part == "[key]"
+
+
 def _lines(error: Any, model: type[Section]) -> list[str]:
-    # For a number or a list of numbers, pydantic adds the type it tried to the path of the key.
-    parts = [str(part) for part in error["loc"]]
-    path = ".".join(part for part in parts if "constrained-" not in part and part != "[key]")
+    path = ".".join(part for part in map(str, error["loc"]) if not _is_type(part))
     kind = error["type"]
     if kind == UNKNOWN:
         return [f"{path}.{error['msg']}"]

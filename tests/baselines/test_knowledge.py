@@ -1,14 +1,16 @@
 """What a baseline may know: nothing after a forecast's origin, and no part but its own."""
 
 import dataclasses
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from plfl.baselines import catalogue
 from plfl.baselines.trees import Boosting
+from plfl.config.baseline_rules import Standard
 from plfl.data.dataset import Dataset, Split
-from plfl.experiments.baselines import fits
+from plfl.experiments.baselines import evaluate, fits
 from tests.helpers.outside import dataset
 
 FITS = fits(Boosting(trees=20))
@@ -76,4 +78,11 @@ def _compare(name: str, data: Dataset, first, end, split: Split) -> None:
 
 
 def test_every_baseline_of_the_catalogue_can_be_trained() -> None:
-    assert list(FITS) == list(catalogue(context=True))
+    assert list(FITS) == list(catalogue(context=True)) == ["persistence", *get_args(Standard)]
+
+
+def test_a_study_can_do_without_a_baseline(data: Dataset) -> None:
+    kept = ["persistence", "naive_day", "linear"]
+    others = [name for name in get_args(Standard) if name not in kept]
+    scores = evaluate("NY", data, leave_out=others).scores
+    assert list(dict.fromkeys(scores["baseline"])) == kept

@@ -210,6 +210,8 @@ ERRORS: list[tuple[dict[str, Any], str, tuple[str, ...]]] = [
         "hyperparameters.client_opt.adam.beta1",
         ("1",),
     ),
+    ({"data.clients": {"CA": 3, "IL": 3}}, "data", ("clients", "NY")),
+    ({"baselines.leave_out": ["persistence"]}, "baselines.leave_out.0", ("'lightgbm_pooled'",)),
     ({"grid.method": ["scafold"]}, "grid.method", ("'scaffold'",)),
     ({"grid.method": ["feddyn"]}, "grid", ("feddyn", "adam and fedadagrad")),
     (

@@ -121,6 +121,11 @@ def test_states_can_share_an_export(tmp_path: Path) -> None:
     found = Study.parse({"data": data}, "test").data
     assert list(meters.clients(found, "a")) == ["a-2"]
     assert list(meters.clients(found, "b")) == ["b 1"]
+    more = Study.parse({"data": data | {"clients": {"a": 2, "b": 1}}}, "test").data
+    assert [list(meters.clients(more, state)) for state in "ab"] == [["a-2", "a-3"], ["b 1"]]
+    zones = keys | {"timezones": {"b*": "Asia/Tokyo"}}  # no meter of the state a
+    zoned = Study.parse({"data": data | {"meters": zones}}, "test").data
+    assert [list(meters.clients(zoned, state)) for state in "ab"] == [["a-2"], ["b 1"]]
     del data["meters"]["only"]
     with pytest.raises(ConfigError, match="the 2 states would have the same meters"):
         Study.parse({"data": data}, "test")
