@@ -111,7 +111,7 @@ def test_keys_exist(page: Path) -> None:
         assert not is_key or EXAMPLES.search(name) or name in keys, name
 
 
-@pytest.mark.parametrize(("name", "most"), [("README.md", 700), ("docs/configuration.md", 7700)])
+@pytest.mark.parametrize(("name", "most"), [("README.md", 700), ("docs/configuration.md", 7900)])
 def test_pages_stay_short(name: str, most: int) -> None:
     assert len((ROOT / name).read_text(encoding="utf-8").split()) <= most
 

@@ -118,11 +118,7 @@ def _of_training(study: Checked, doubts: _Doubts) -> Iterator[str]:
     yield from checks.of_local_work(study.federation)
     yield from checks.of_rates(study.combinations.algorithms, study.federation)
     if not doubts.of("data.clients"):
-        yield from privacy.problems(
-            study.federation,
-            study.data.federations or study.data.clients,
-            study.combinations.algorithms,
-        )
+        yield from privacy.problems(study.federation, study.data, study.combinations.algorithms)
     if not doubts.of("task.name"):
         yield from checks.of_loss(study.federation.loss, study.task)
         yield from checks.of_calibration(study.federation, study.task)

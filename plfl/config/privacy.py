@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 from plfl.config.algorithms import available
 from plfl.config.method_rules import MethodRules
-from plfl.config.sections import Federation, Grid, Privacy
+from plfl.config.sections import Data, Federation, Grid, Privacy
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins.registry import Algorithm
 
@@ -12,13 +12,13 @@ WHERE = "federation.privacy"
 
 
 def problems(
-    federation: Federation, clients: int, algorithms: Iterable[tuple[str, Algorithm]]
+    federation: Federation, data: Data, algorithms: Iterable[tuple[str, Algorithm]]
 ) -> Iterator[str]:
     """Report what would make ε wrong.
 
     Args:
         federation: the rounds.
-        clients: number of clients of a federation.
+        data: the clients of a federation.
         algorithms: those of the grid, each with its kind.
     """
     block = federation.privacy
@@ -27,6 +27,9 @@ def problems(
         if given and block != Privacy(delta=block.delta):
             yield f"{WHERE}.{given[0]}: has no effect without a bound; set {WHERE}.clip, such as 1"
         return
+    clients = data.federations or data.most_clients
+    if len({data.clients_of(state) for state in data.states}) > 1:
+        yield f"data.clients: {WHERE} needs equally many clients in every state; give one number"
     if federation.weighting != "uniform":
         yield (
             f"federation.weighting: '{federation.weighting}' lets the data of a client decide how "

@@ -34,7 +34,7 @@ def rounds_of(settings: Federation, clients: int) -> Rounds:
 
 def clients_of(study: Study) -> int:
     """Number of clients of a federation."""
-    return study.data.federations or study.data.clients
+    return study.data.federations or study.data.most_clients
 
 
 def statements(study: Study) -> pd.DataFrame:
