@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct, idct
 from scipy.optimize import brentq
-from scipy.stats import binom
+from scipy.special import bdtr, bdtrc
 
 from plfl.base.errors import PlflError
 from plfl.federated.participation import Selection
@@ -142,9 +142,10 @@ def lower_bound(right: int, guesses: int, canaries: int, delta: float) -> float:
 def _p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
     """Largest probability of so many right guesses about an (ε, δ)-private release."""
     q = 1 / (1 + math.exp(-epsilon))
-    beta = binom.sf(right - 1, guesses, q)
-    below = np.cumsum(binom.pmf(np.arange(right - 1, -1, -1), guesses, q))
-    return float(beta + 2 * canaries * delta * (below / np.arange(1, right + 1)).max())
+    i = np.arange(1, right + 1)
+    rest = np.append(bdtr(right - 1.0 - i[:-1], guesses, q), 0.0)
+    below = bdtr(right - 1.0, guesses, q) - rest  # at least right - i, but not right
+    return float(bdtrc(right - 1.0, guesses, q) + 2 * canaries * delta * (below / i).max())
 
 
 def estimated(inside: Numbers, outside: Numbers, delta: float) -> float:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -28,10 +29,12 @@ from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
 from plfl.federated.channel import Channel
-from plfl.federated.privacy.audit import Canaries
 from plfl.federated.server import Server
 from plfl.optimizers.server import weighted_sum
 from plfl.training.batches import stream
+
+if TYPE_CHECKING:  # its import of SciPy takes time, and only audits need it
+    from plfl.federated.privacy.audit import Canaries
 
 Normals = Callable[[int, int], NDArray[np.float64]]
 """So many standard normal numbers for a round t."""
