@@ -1,9 +1,12 @@
 """Each codec by itself: known values, sizes and bytes of messages."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
 
+from plfl.base.errors import PlflError
 from plfl.config.codec_rules import chain
 from plfl.config.sections import Channel as Settings
 from plfl.federated.codecs import Blocks, Codec, CodecError
@@ -164,6 +167,67 @@ def test_random_places_are_the_same_at_both_ends():
     drawn = one.decode(one.encode(v, blocks, random), blocks, random, False)
     random = [np.random.default_rng(i) for i in range(20_000)]
     assert np.abs(drawn.mean(0) - 1).max() <= 5 * np.sqrt(3 / 20_000)
+
+
+def test_rc_shortens_without_loss():
+    """Normal values in 3 bits have an entropy of about 614 B for 2,500 of them."""
+    pytest.importorskip("constriction")
+    rows = torch.randn(2, 2500, generator=torch.Generator().manual_seed(0))
+    clients, whole, short = torch.arange(2), coder("q3", [2500]), coder("q3+rc", [2500])
+    messages, shorter = (own.encode("up", clients, rows) for own in (whole, short))
+    found = [
+        short.decode("up", clients, shorter, rows),
+        whole.decode("up", clients, messages, rows),
+    ]
+    assert torch.equal(*found)
+    _, codes = unpack(codec("q3").fields(whole.blocks), messages[0].numpy()[None])
+    p = np.unique(codes, return_counts=True)[1] / 2500
+    entropy = -(p * np.log2(p)).sum() * 2500 / 8
+    # A scale, the form, 7 frequencies, a checksum, and at most 2 % above the entropy.
+    assert 14 + entropy <= len(shorter[0]) <= 14 + 1.02 * entropy + 4
+    assert len(messages[0]) == 4 + 938
+
+
+@pytest.mark.parametrize("values", ["one", "few", "flat", "zero"])
+def test_rc_never_needs_more_than_one_byte_more(values):
+    pytest.importorskip("constriction")
+    drawn = torch.rand(1, {"one": 1, "few": 5}.get(values, 400)) * 2 - 1
+    drawn = drawn * (values != "zero")
+    own = coder("q8+rc", [drawn.shape[1]], scales="one")
+    (message,) = own.encode("up", torch.arange(1), drawn)
+    assert len(message) <= own.most("up") == 4 + 1 + drawn.shape[1]
+    found = own.decode("up", torch.arange(1), [message], drawn)
+    assert (found - drawn).abs().max() <= drawn.abs().max() / 127
+
+
+def test_damaged_codes_are_refused():
+    """Any changed bit, and any other length, is found: or else the checksum of 16 bits fits."""
+    pytest.importorskip("constriction")
+    own = coder("q3+rc", [900])
+    rows = torch.randn(1, 900, generator=torch.Generator().manual_seed(0))
+    (message,) = own.encode("up", torch.arange(1), rows)
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        bad = message.numpy().copy()
+        bad[random.integers(4 + 1, len(bad))] ^= 1 << random.integers(8)
+        with pytest.raises(CodecError):
+            own.check("up", torch.from_numpy(bad))
+    for bad in (message[:-1], message[:-4], message[:4], message.repeat(9), message[:20]):
+        with pytest.raises(CodecError):
+            own.check("up", bad)
+    for form in (0, 2, 255):
+        bad = message.clone()
+        bad[4] = form
+        with pytest.raises(CodecError):
+            own.check("up", bad)
+    with pytest.raises(CodecError):
+        own.check("up", torch.cat([message[:12] * 0, message[12:]]))
+
+
+def test_rc_says_what_it_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "constriction", None)
+    with pytest.raises(PlflError, match=r"pip install 'plfl\[rc\]'"):
+        coder("q3+rc", [4])
 
 
 def test_blocks():

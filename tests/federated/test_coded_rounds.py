@@ -99,7 +99,7 @@ def test_error_feedback_that_does_not_settle():
 
 def test_random_places_are_unbiased_in_the_round():
     """A client's own mask here, so the spread is smaller than with one mask for both."""
-    found = [path("rand0.5", 3, seed=seed)[3] for seed in range(600)]
+    found = [path("rand0.5", 3, seed=seed)[3] for seed in range(300)]
     mean, spread = sum(found) / len(found), torch.tensor(found).std().item()
     assert abs(mean - 1.01711525) <= 5 * spread / len(found) ** 0.5
     assert 0.1 < spread < 0.3809103944
@@ -167,9 +167,25 @@ def test_the_ledger_has_the_bytes_of_the_messages():
         assert rows["bytes_up"].any() == (width > 0)
 
 
-@pytest.mark.parametrize("up", ["q2", "ef14+sign", "ef21+q3"])
+def test_rc_changes_bytes_only():
+    pytest.importorskip("constriction")
+    results = [
+        train(study := tiny.study(**coded(channel={"up": up, "down": down})), study.cells, DATASET)
+        for up, down in (("ef21+q3", "delta+q4"), ("ef21+q3+rc", "delta+q4+rc"))
+    ]
+    for one, other in zip(*(found.values() for found in results), strict=True):
+        sizes = ["bytes_down", "bytes_up"]
+        plain, shorter = one.records, other.records
+        pd.testing.assert_frame_equal(plain.drop(columns=sizes), shorter.drop(columns=sizes))
+        assert (plain[sizes].sum() >= shorter[sizes].sum()).all()
+
+
+@pytest.mark.parametrize("up", ["q2", "ef14+sign", "ef21+q3", "ef21+topq0.1+rc"])
 def test_a_resumed_training_gives_the_same_bits(up, tmp_path: Path):
-    study = tiny.study(**coded(channel={"up": up, "down": "delta+q3"}))
+    entropy = up.endswith("+rc") * "+rc"
+    if entropy:
+        pytest.importorskip("constriction")
+    study = tiny.study(**coded(channel={"up": up, "down": f"delta+q3{entropy}"}))
     whole = train(study, study.cells, DATASET)
     interrupted(study, tmp_path, at=4)
     resumed = train(study, study.cells, DATASET, checkpoint=every_round(tmp_path))

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from plfl.config.codec_rules import Chain
 from plfl.config.sections import Channel as Settings
-from plfl.federated.codecs import Blocks, Codec, CodecError, Random, Rows
+from plfl.federated.codecs import Blocks, Codec, CodecError, Random, Rows, entropy
 from plfl.federated.codecs.packing import Bytes, pack, unpack
 
 Direction = Literal["down", "up"]
@@ -57,6 +57,8 @@ class Coder:
     ):
         self.blocks = blocks_of(settings.scales, tuple(lengths))
         self.up, self.down = settings.chain("up"), settings.chain("down")
+        if any(chain and chain.entropy for chain in (self.up, self.down)):
+            entropy.check_installed()
         self.clients, self.streams, self._x0 = clients, streams, _array(x0)
         self.memory: dict[str, Tensor] = {}
         """Rows (N, d_s) by direction and end, from the first message on that needs them."""
@@ -94,7 +96,7 @@ class Coder:
             return messages
         some, wanted = clients[torch.from_numpy(sound).to(clients.device)], wanted[sound]
         fields = codec.encode(wanted, self.blocks, self._random(direction, some))
-        for i, message in zip(sound.nonzero()[0], self._packed(chain, fields), strict=True):
+        for i, message in zip(sound.nonzero()[0], self._packed(direction, fields), strict=True):
             messages[i] = torch.from_numpy(message)
         if kept is not None:
             sent = codec.decode(fields, self.blocks, self._random(direction, some), True)
@@ -139,8 +141,8 @@ class Coder:
 
     def most(self, direction: Direction) -> int:
         """Largest number of bytes of a message."""
-        _, codec = self._stages(direction)
-        return sum(field.size for field in codec.fields(self.blocks))
+        chain, codec = self._stages(direction)
+        return sum(field.size for field in codec.fields(self.blocks)) + chain.entropy
 
     def commit(self, end: End, clients: Tensor) -> None:
         """Let an end remember the messages of `clients`, whose uploads it has sent or received."""
@@ -164,17 +166,27 @@ class Coder:
             return [np.random.default_rng(0)]
         return self.streams(f"codec/{direction}", clients.tolist(), self.round)
 
-    def _packed(self, chain: Chain, fields: list[NDArray[Any]]) -> Iterable[Bytes]:
-        assert isinstance(chain.codec, Codec)
-        return pack(chain.codec.fields(self.blocks), fields)
+    def _packed(self, direction: Direction, fields: list[NDArray[Any]]) -> Iterable[Bytes]:
+        chain, codec = self._stages(direction)
+        form = codec.fields(self.blocks)
+        if not chain.entropy:
+            return pack(form, fields)
+        tails = [entropy.shorten(form[-1], codes) for codes in fields[-1]]
+        heads = pack(form[:-1], fields[:-1])
+        return map(np.concatenate, zip(heads, tails, strict=True))
 
     def _unpacked(self, direction: Direction, arrays: list[Bytes], clients: Tensor | None) -> Rows:
         chain, codec = self._stages(direction)
         form = codec.fields(self.blocks)
+        codes: list[NDArray[Any]] = []
+        if chain.entropy:
+            head = sum(field.size for field in form[:-1])
+            codes = [np.stack([entropy.lengthen(form[-1], array[head:]) for array in arrays])]
+            form, arrays = form[:-1], [array[:head] for array in arrays]
         for array in arrays:
             if len(array) != len(arrays[0]):
                 unpack(form, array[None])  # one of the two has another length than the codec's
-        fields = unpack(form, np.stack(arrays))
+        fields = unpack(form, np.stack(arrays)) + codes
         random = self._random(direction, clients)
         return codec.decode(fields, self.blocks, random, chain.memory is not None)
 

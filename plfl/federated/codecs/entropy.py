@@ -1,0 +1,101 @@
+"""The stage `rc`: a range coder over the whole numbers of a message.
+
+The frequency of each number, as a byte, goes before the coded numbers, and a checksum of them. The
+coder works with integers and its frequencies are ratios of integers, so both ends agree on every
+platform. A message that would not become shorter stays as it is.
+
+Source: G. Nigel N. Martin, "Range encoding: an algorithm for removing redundancy from a digitised
+message", Video & Data Recording Conference 1979; here as in Robert Bamler, "Understanding Entropy
+Coding With Asymmetric Numeral Systems (ANS): a Statistician's Perspective", 2022,
+https://arxiv.org/abs/2201.01741 (package `constriction`).
+"""
+
+from __future__ import annotations
+
+import binascii
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plfl.base.errors import PlflError
+from plfl.federated.codecs import CodecError, Field
+from plfl.federated.codecs.packing import Bytes, pack, unpack
+
+_PACKED, _CODED = 0, 1
+_CHECKSUM = 2
+"""Bytes of the checksum."""
+
+
+def check_installed() -> None:
+    """Make sure that the coder is there.
+
+    Raises:
+        PlflError: it is not, with the remedy.
+    """
+    try:
+        import constriction  # noqa: F401
+    except ImportError:
+        raise PlflError(
+            "channel: rc needs the package constriction, which is not installed; run `pip install "
+            "'plfl[rc]'`, or remove rc"
+        ) from None
+
+
+def most(field: Field) -> int:
+    """Largest number of bytes of the codes of a message."""
+    return 1 + field.size
+
+
+def shorten(field: Field, codes: NDArray[np.uint8]) -> Bytes:
+    """The `codes` (count,) of one message as bytes."""
+    import constriction
+
+    counts = np.bincount(codes, minlength=field.levels)
+    # From 1 for numbers that occur to 255 for the most frequent one, rounded upwards.
+    table = -(-255 * counts // counts.max())
+    coder = constriction.stream.queue.RangeEncoder()
+    coder.encode(codes.astype(np.int32), _frequencies(table))
+    words = coder.get_compressed().astype("<u4").view(np.uint8)
+    parts = [[_CODED], table, _checksum(codes), words]
+    found = np.concatenate([np.asarray(part, dtype=np.uint8) for part in parts])
+    if len(found) < most(field):
+        return found
+    return np.concatenate([[np.uint8(_PACKED)], pack((field,), [codes[None]])[0]])
+
+
+def lengthen(field: Field, message: Bytes) -> NDArray[np.uint8]:
+    """The inverse of `shorten`.
+
+    Raises:
+        CodecError: the bytes are damaged.
+    """
+    if not len(message) or message[0] not in (_PACKED, _CODED):
+        raise CodecError("the coded update says no form of its codes")
+    if message[0] == _PACKED:
+        codes: NDArray[np.uint8] = unpack((field,), message[None, 1:])[0][0]
+        return codes
+    table, rest = message[1 : 1 + field.levels].astype(np.int64), message[1 + field.levels :]
+    checksum, words = rest[:_CHECKSUM], rest[_CHECKSUM:]
+    if len(words) % 4 or len(message) > most(field) or not table.any():
+        raise CodecError(f"the coded update has {len(message)} bytes of codes, which cannot be")
+    import constriction
+
+    coder = constriction.stream.queue.RangeDecoder(words.view("<u4").astype(np.uint32))
+    try:
+        codes = coder.decode(_frequencies(table), field.count).astype(np.uint8)
+    except AssertionError:
+        raise CodecError("the coded update is damaged") from None
+    if not coder.maybe_exhausted() or _checksum(codes) != checksum.tolist():
+        raise CodecError("the coded update is damaged")
+    return codes
+
+
+def _frequencies(table: NDArray[np.int64]) -> Any:
+    import constriction
+
+    return constriction.stream.model.Categorical(table / table.sum(), perfect=False)
+
+
+def _checksum(codes: NDArray[np.uint8]) -> list[int]:
+    return [*binascii.crc_hqx(codes.tobytes(), 0).to_bytes(_CHECKSUM, "little")]

@@ -1,0 +1,92 @@
+"""Coded messages between machines: the bits and bytes of a simulation; hostile ones are refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from plfl.deploy.protocol.wire import Message
+from tests.helpers.loopback import Deployment, by_split, replayed, study
+
+FEDERATION = {"rounds": 4, "local_steps": 3, "evaluate_every": 4}
+
+
+def deployed(tmp_path, up: str, down: str) -> Deployment:
+    of = study(federation=FEDERATION, channel={"up": up, "down": down})
+    return Deployment(of, by_split(of)["P2"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("up", "down"), [("ef21+q3", "delta+q3"), ("ef14+sign", "bf16"), ("rand0.2", "delta+q4+rc")]
+)
+def test_the_same_bits_and_bytes_cross(up, down, tmp_path):
+    """Although answers are lost, a client crashes, and so does the server."""
+    if "rc" in down:
+        pytest.importorskip("constriction")
+    found = deployed(tmp_path, up, down)
+    sizes: dict[tuple[str, int], list[int]] = {}
+
+    def lost(name, message):
+        about = message.about
+        if about["kind"] == "train":
+            crossed = (Message.unpack(data) for data in found.loopback.crossed[-2:])
+            own = [{n: a for n, a in one.arrays.items() if n.isdigit()} for one in crossed]
+            is_lost = (name, about["round"]) in {("102", 2), ("104", 3)}
+            down, up = (sum(a.nbytes for a in arrays.values()) for arrays in own)
+            sizes[name, about["round"]] = [down, 0 if is_lost else up]
+            return is_lost
+        return False
+
+    def tell(summary):
+        if summary.t == 2:
+            found.loopback.clients["101"] = found.client("101")
+            raise InterruptedError
+
+    found.loopback.lost = lost
+    with pytest.raises(InterruptedError):
+        found.server.run(tell)
+    # The server died before it saved round 2, which is repeated.
+    found.server = found.new_server()
+    records = found.run()
+    pd.testing.assert_frame_equal(records, replayed(found), check_exact=True)
+    rows = records.query("split == 'train' and model == 'local'").set_index(["client", "round"])
+    assert len(rows) == len(sizes) == 16
+    for at, size in sizes.items():
+        assert rows.loc[at, ["bytes_down", "bytes_up"]].tolist() == size
+
+
+HOSTILE = {
+    "empty": (lambda m: m[:0], "empty"),
+    "short": (lambda m: m[:-1], "expected"),
+    "long": (lambda m: np.r_[m, m], "expected"),
+    "code": (lambda m: np.r_[m[:-9], np.full(8, 255, np.uint8), m[-1:]], "the code 7"),
+    "nan": (lambda m: np.r_[np.float32([np.nan]).view(np.uint8), m[4:]], "not finite"),
+    "huge": (lambda m: np.r_[np.float32([1e38]).view(np.uint8), m[4:]], "implausible"),
+    "large": (lambda m: np.r_[np.float32([1e8]).view(np.uint8), m[4:]], "times as large"),
+    "floats": (lambda m: m.astype(np.float32), "it has the arrays"),
+    "square": (lambda m: m[None], "it has the arrays"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_messages_are_refused_by_name(case, tmp_path):
+    forge, reason = HOSTILE[case]
+    found = deployed(tmp_path, "ef21+q3", "delta+q3")
+
+    def forged(name, message, answer):
+        if name != "103" or message.about.get("round") != 2:
+            return answer
+        opened = Message.unpack(answer)
+        bad = torch.from_numpy(np.ascontiguousarray(forge(opened.arrays["0"].numpy())))
+        return replace(opened, arrays=dict(opened.arrays) | {"0": bad}).pack()
+
+    found.loopback.forged = forged
+    records = found.run()
+    summary = {one.t: one for one in found.server.history}
+    assert "103" not in summary[2].took_part
+    (told,) = summary[2].refused["103"]
+    assert reason in told
+    assert summary[3].took_part == ["101", "102", "103", "104"]
+    pd.testing.assert_frame_equal(records, replayed(found), check_exact=True)
