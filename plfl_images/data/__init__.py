@@ -106,7 +106,7 @@ class Images(Source):
         """Any number of clients can share the images."""
 
     def counts(self, data: Data, windows: Windows) -> Counts:
-        return self.sizes._replace(train=self.sizes.train // data.clients)
+        return self.sizes._replace(train=self.sizes.train // data.most_clients)
 
     def noise(self, study: Study, clients: int = 1) -> ImageDataset:
         from plfl_images.data.dataset import noise
