@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field as Bounded
 
 from plfl.base.errors import PlflError
 from plfl.config.codec_rules import CodecRules
@@ -103,6 +104,16 @@ class Codec(CodecRules):
         raise NotImplementedError
 
 
-def kept_of(share: float, blocks: Blocks) -> int:
-    """The number of parameters that a codec sends of each row: a share of d, at least one."""
-    return max(1, round(share * blocks.width))
+class Sparse(Codec):
+    """A codec that sends k of the d numbers of a row."""
+
+    share: float = Bounded(gt=0, lt=1)
+    """Share k/d of the numbers."""
+
+    @property
+    def contraction(self) -> float:
+        return self.share
+
+    def kept(self, blocks: Blocks) -> int:
+        """The number k, at least one."""
+        return max(1, round(self.share * blocks.width))

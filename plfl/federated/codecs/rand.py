@@ -12,26 +12,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field as Bounded
 
-from plfl.federated.codecs import Blocks, Codec, Field, Random, Rows, kept_of
+from plfl.federated.codecs import Blocks, Field, Random, Rows, Sparse
 
 
-class Rand(Codec):
+class Rand(Sparse):
     """Numbers in random places."""
 
     name = "rand"
     unbiased = True
 
-    share: float = Bounded(gt=0, lt=1)
-    """Share k/d of the numbers."""
-
-    @property
-    def contraction(self) -> float:
-        return self.share
-
     def fields(self, blocks: Blocks) -> tuple[Field, ...]:
-        return (Field(kept_of(self.share, blocks)),)
+        return (Field(self.kept(blocks)),)
 
     def encode(self, rows: Rows, blocks: Blocks, random: Random) -> list[NDArray[Any]]:
         return [np.take_along_axis(rows, self._places(blocks, random), axis=1)]
@@ -46,5 +38,4 @@ class Rand(Codec):
         return rows
 
     def _places(self, blocks: Blocks, random: Random) -> NDArray[np.int64]:
-        kept = kept_of(self.share, blocks)
-        return np.stack([one.permutation(blocks.width)[:kept] for one in random])
+        return np.stack([one.permutation(blocks.width)[: self.kept(blocks)] for one in random])
