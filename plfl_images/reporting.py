@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd
 
     from plfl.results.collect import JobFiles
-    from plfl.results.overview import Variant
+    from plfl.results.variants import Variant
     from plfl_images.data.dataset import ImageDataset
 
 _CAPTIONS = {

@@ -8,7 +8,6 @@ a study of its own. Axes of `data` and `windows` change what the clients' datase
 
 import copy
 import itertools
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, get_origin
 
 from plfl.base.errors import did_you_mean
 from plfl.config.messages import RENAMED, allowed, blocks_at
-from plfl.config.sections import Data, Grid, Tuning
+from plfl.config.sections import Data, Grid, Tuning, as_label
 from plfl.plugins.registry import Section
 
 OF_DATA = ("data", "windows", "task")
@@ -27,6 +26,7 @@ FIXED = {
     "grid": "lists its axes itself; write its keys directly under `grid`",
     "tuning": "gives every cell the same trials",
     "baselines": "describes what all variants are compared with",
+    "claims": "names comparisons of the whole study",
     "tracking": "does not affect the results",
     "compute": "does not affect the results",
     "data.states": "is an axis already; list the states there",
@@ -105,6 +105,7 @@ def at(study: Section, chosen: Sequence[Axis], place: Mapping[str, str]) -> dict
     may not have them.
     """
     whole = study.model_dump(mode="json", exclude_unset=True)
+    whole.pop("claims", None)  # they are about all variants
     for axis in chosen:
         whole["grid"].pop(axis.key, None)
         *blocks, key = axis.key.split(".")
@@ -144,7 +145,7 @@ def _problems(key: str, grid: Grid, tuning: Tuning, study: type[Section]) -> Ite
     if isinstance(values, Mapping):
         labels = list(values)
     elif isinstance(values, list):
-        labels = [_text(value) for value in values]
+        labels = [as_label(value) for value in values]
     else:
         yield f"{where}: {values!r} is not a list; list its values, such as [{values}]"
         return
@@ -176,11 +177,7 @@ def _last(key: str) -> str:
 def _labelled(values: Any) -> dict[str, Any]:
     if isinstance(values, Mapping):
         return {str(label): value for label, value in values.items()}
-    return {_text(value): value for value in values}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return {as_label(value): value for value in values}
 
 
 def _unknown(key: str, study: type[Section]) -> str | None:

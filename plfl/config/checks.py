@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from plfl.base.errors import did_you_mean
 from plfl.config import search, source_rules, task_rules
 from plfl.config.algorithms import available
+from plfl.config.axes import Axis
 from plfl.config.features import CALENDAR, FEATURES, UNITS
 from plfl.config.messages import allowed
 from plfl.config.method_rules import MethodRules
@@ -20,6 +21,7 @@ from plfl.config.sections import (
     Calendar,
     Channel,
     Compute,
+    Contrast,
     Data,
     Federation,
     Grid,
@@ -60,6 +62,32 @@ def of_grid(grid: Grid, schemes: Iterable[str]) -> Iterator[str]:
                 yield f"grid.{axis}: {value!r} is unknown; {allowed(value, known)}"
     for axis in (*axes, "seeds"):
         yield from duplicates(f"grid.{axis}", getattr(grid, axis))
+
+
+def of_claims(
+    claims: Sequence[Contrast], grid: Grid, axes: Sequence[Axis], task: TaskRules
+) -> Iterator[str]:
+    """Report claims about what the grid lacks."""
+    if claims and not task.forecasts:
+        yield "claims: compare forecasts; remove them"
+    values = {axis.key: list(axis.choices) for axis in axes}
+    for i, claim in enumerate(claims):
+        for name in (*claim.better, *claim.than):
+            sharing, dash, method = name.partition("-")
+            if sharing != BASELINE and sharing not in grid.sharing:
+                yield f"claims.{i}: {name!r} is unknown; {allowed(sharing, grid.sharing)}"
+            elif sharing != BASELINE and dash and method not in grid.method:
+                yield f"claims.{i}: {name!r} is unknown; {allowed(method, grid.method)}"
+        for key in claim.where:
+            if key not in values:
+                yield f"claims.{i}.where: {key} is no axis of the grid; {allowed(key, values)}"
+                continue
+            for value in claim.labels(key):
+                if value not in values[key]:
+                    known = allowed(value, values[key])
+                    yield f"claims.{i}.where.{key}: {value} is unknown; {known}"
+        if set(claim.better) & set(claim.than):
+            yield f"claims.{i}: a forecaster is on both sides; remove it from one"
 
 
 def of_combinations(grid: Grid, refused: Refused) -> Iterator[str]:

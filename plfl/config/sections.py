@@ -5,6 +5,7 @@ reference from it. A section does not depend on any other; `plfl.config.checks` 
 together.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
@@ -780,6 +781,36 @@ class Baselines(Section):
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise ValueError(f"{', '.join(twice)} is listed twice; each baseline has one row")
         return further
+
+
+class Contrast(Section):
+    """A comparison named before the study runs. A forecaster is `SHARING`, `SHARING-METHOD` or
+    `baseline-NAME`; of several, the best on validation counts."""
+
+    better: Patterns = Field(min_length=1)
+    """The forecaster that is expected to be better, or several."""
+    than: Patterns = Field(min_length=1)
+    """The forecaster that it is compared with, or several."""
+    model: Literal["local", "global"] = "local"
+    """Model of the cells."""
+    where: dict[str, list[Any] | str | int | float] = {}
+    """Values of axes, such as `{windows.history: [1, 4]}`; means are over all others."""
+
+    def labels(self, key: str) -> list[str]:
+        """The values of an axis that it is about, as they stand in names."""
+        values = self.where[key]
+        return [as_label(value) for value in (values if isinstance(values, list) else [values])]
+
+    def __str__(self) -> str:
+        """The comparison in words."""
+        sides = " or ".join(self.better), " or ".join(self.than)
+        at = [f"{key} {' or '.join(self.labels(key))}" for key in self.where]
+        return " beats ".join(sides) + (f", at {' and '.join(at)}" if at else "")
+
+
+def as_label(value: Any) -> str:
+    """A value of an axis as it stands in names."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 class Tracking(Section):

@@ -39,6 +39,7 @@ from plfl.config.sections import (
     Baselines,
     Channel,
     Compute,
+    Contrast,
     Data,
     Federation,
     Grid,
@@ -114,6 +115,8 @@ class Study(Section):
     channel: Channel = Channel()
     tuning: Tuning = Tuning()
     baselines: Baselines = Baselines()
+    claims: list[Contrast] = []
+    """The comparisons that the study decides. All others are exploratory (docs/claims.md)."""
     hyperparameters: Hyperparameters = Hyperparameters()
     forecasts: Literal["week", "all"] = "week"
     """Forecasts of the test set to keep: every cell's first week (`week`), or also `all` of the
@@ -216,6 +219,8 @@ class Study(Section):
         found = list(
             self._problems_of_axes(unsure) if further else consistency.problems(self, unsure)
         )
+        if not (found or unsure):
+            found += checks.of_claims(self.claims, self.grid, self.axes, self.task)
         if found:
             raise ValueError("\n".join(found))
         return self

@@ -20,10 +20,10 @@ from plfl.config.study import Study
 from plfl.results.claims import listed
 from plfl.results.labels import method_label
 from plfl.results.method_claims import AVERAGING
-from plfl.results.overview import comparable
 from plfl.results.scores import Scores, scores
 from plfl.results.statistics import Array, Comparison
 from plfl.results.tables import Tables, fitting
+from plfl.results.variants import comparable
 from plfl.results.verdict import (
     Evidence,
     NotInStudyError,
@@ -139,7 +139,10 @@ def judged(claim: str, study: Study, placed: Sequence[Placed]) -> Verdict:
 def as_text(study: Study, judgements: Sequence[Verdict]) -> str:
     """The verdicts as text: each claim, and below it the evidence."""
     return "\n".join(
-        [f"{study.name}{study.data.sample_suffix}: claims about variants", *listed(judgements)]
+        [
+            f"{study.name}{study.data.sample_suffix}: claims about variants, exploratory",
+            *listed(judgements),
+        ]
     )
 
 

@@ -106,13 +106,19 @@ def as_json(study: Study, judgements: Sequence[Verdict], **about: str) -> dict[s
     }
 
 
+def of_study(study: Study, judgements: Sequence[Verdict]) -> str:
+    """The verdicts on the claims that a study names, as text."""
+    title = f"{study.name}{study.data.sample_suffix}: claims that the study named before it ran"
+    return "\n".join([f"{title}; p: corrected for their number", *listed(judgements)])
+
+
 def as_text(tables: Tables, judgements: Sequence[Verdict]) -> str:
     """The verdicts as text: each claim, and below it the evidence."""
     sample = tables.study.data.sample_suffix
     lines = [
         f"{tables.study.name}{sample}: claims at the last round",
-        "Differences of test MASE are positive where they support the claim. Brackets: 95 % "
-        "intervals over clients, weeks and seeds. p: corrected by Holm's method.",
+        "Exploratory: not named by the study. Differences of test MASE are positive where they "
+        "support the claim. Brackets: 95 % intervals over clients, weeks and seeds. p: corrected by Holm's method.",
         *listed(judgements),
     ]
     return "\n".join(lines)
@@ -152,12 +158,20 @@ def describe(verdict: Verdict) -> str:
 
 
 def scope(verdict: Verdict) -> str:
-    """What a verdict rests on: "12 clients, 5 weeks, 3 seeds, 0.01 to 0.03 without one state"."""
-    counted = ((verdict.clients, "client"), (verdict.weeks, "week"), (verdict.seeds, "seed"))
+    """What a verdict rests on: "132 meters, 3 sites, 4 origins, 16 weeks, 5 seeds, 0.01 to 0.03
+    without one site". A single state or origin goes without saying."""
+    client, state = ("meter", "site") if verdict.metered else ("client", "state")
+    counted = (
+        (verdict.clients, client),
+        (verdict.states * (verdict.states > 1), state),
+        (verdict.origins * (verdict.origins > 1), "origin"),
+        (verdict.weeks, "week"),
+        (verdict.seeds, "seed"),
+    )
     said = [f"{n} {name}{'s' * (n > 1)}" for n, name in counted if n]
     if verdict.without_one_state:
         low, high = verdict.without_one_state
-        said.append(f"{low:+.3g} to {high:+.3g} without one state")
+        said.append(f"{low:+.3g} to {high:+.3g} without one {state}")
     return ", ".join(said)
 
 

@@ -29,10 +29,11 @@ from plfl.base.files import atomic
 from plfl.baselines import BASELINE
 from plfl.config.axes import Axis
 from plfl.config.study import FORMAT, Study
-from plfl.results.records import CELL, MODELS, REMEDY, Model, read_about, read_table, write_csv
-from plfl.results.scores import Scores, scores
+from plfl.results.records import CELL, REMEDY, Model, read_about, read_table, write_csv
+from plfl.results.scores import Scores
 from plfl.results.statistics import Comparison, holm
 from plfl.results.tables import Tables, fitting
+from plfl.results.variants import Variant, comparable, variants
 
 BEST = "best.csv"
 EFFECTS = "effects.csv"
@@ -40,49 +41,6 @@ INTERVALS = re.compile(r"(scaled_crps|(?:coverage|width)_[\d.]+)(_mean)?")
 """Columns of tables with the test scores of intervals."""
 _EFFECT = ["state", "sharing", "method", "model"]
 """Beside the places on the axes, what both sides of an effect have in common."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A variant with the tables of its own."""
-
-    label: str
-    place: dict[str, str]
-    """Its label on each axis, by the column of the axis."""
-    tables: Tables
-
-    @cached_property
-    def scores(self) -> dict[Model, dict[str, Scores]]:
-        """The scores of each model by state, at the last round."""
-        return {model: scores(self.tables, model) for model in MODELS}
-
-    def kinds(self) -> list[tuple[str, str]]:
-        """Pairs of sharing scheme and method; one pair where clients train alone."""
-        study = self.tables.study
-        pairs = dict.fromkeys((cell.sharing, cell.method) for cell in study.cells)
-        first: dict[str, str] = {}
-        for sharing, method in pairs:
-            if study.combinations.trains_alone(sharing, method):
-                first.setdefault(sharing, method)
-        return [pair for pair in pairs if first.get(pair[0], pair[1]) == pair[1]]
-
-    def models(self, sharing: str, method: str) -> tuple[Model, ...]:
-        """The models that differ: where clients train alone, there is only one."""
-        return (
-            MODELS[:1] if self.tables.study.combinations.trains_alone(sharing, method) else MODELS
-        )
-
-
-def variants(study: Study) -> list[Variant]:
-    """The variants of a study with their tables, in the order of the study."""
-    return [
-        Variant(
-            label,
-            {axis.column: study.places[label][axis.key] for axis in study.axes},
-            Tables(variant.results),
-        )
-        for label, variant in study.variants.items()
-    ]
 
 
 def compared(study: Study, found: list[Variant]) -> dict[str, pd.DataFrame]:
@@ -109,7 +67,7 @@ def gather(
     Raises:
         ResultsError: a table of a variant is missing or damaged.
     """
-    found = variants(study)
+    found = variants(study, study.results)
     _join(found, "records.parquet", folder / "records.parquet")
     summaries = [v.tables.whole_summary for v in found]
     write_csv(_marked(found, summaries), folder / "summary.csv")
@@ -286,14 +244,6 @@ def _compared(one: Variant, other: Variant) -> Iterator[dict[str, Any]]:
                     "clients": len(comparison.scored[state]),
                     "seeds": len(here.seeds),
                 }
-
-
-def comparable(one: Tables, other: Tables, state: str) -> bool:
-    """Whether MASE of both means the same: persistence has the same error for common clients."""
-    a, b = (t.clients[t.clients["state"] == state] for t in (one, other))
-    both = a.merge(b, on="client")
-    column = "persistence_mae_test"
-    return len(both) > 0 and np.allclose(both[f"{column}_x"], both[f"{column}_y"], rtol=1e-6)
 
 
 def along(study: Study) -> tuple[Axis, dict[str, str]]:

@@ -6,7 +6,7 @@ initial weights and minibatches. Three sources of random variation are crossed:
 
 - *clients*, drawn within their states;
 - *weeks*: blocks of at least seven days of the test set, so that errors of neighbouring days stay
-  together. All clients of a state share them;
+  together, drawn within origins if there are several. All clients and states share them;
 - *seeds*: a training affects all clients of a state and all weeks at once.
 
 The variance of a mean difference is at most the sum of the variances of its means over each of
@@ -20,7 +20,7 @@ alone, too. `docs/claims.md` has the measured error rates.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -66,6 +66,9 @@ class Comparison:
     NaN."""
     trained: bool = True
     """Whether a side has seeds; baselines have none."""
+    origins: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """How many of the weeks of a state belong to each origin (`data.origins`); all to one if its
+    state is missing here."""
 
     @cached_property
     def scored(self) -> dict[str, Array]:
@@ -120,12 +123,15 @@ class Comparison:
         found["clients"] = Part.of(total, of_clients, [len(m) - 1 for m in means])
         if any(table.ndim == 3 for table in self.differences.values()):
             # States with the same number of weeks share them.
-            by_week: dict[int, Array] = {}
-            for table in tables.values():
-                weekly = table.mean(axis=1).sum(axis=0) / total * table.shape[2]
-                by_week[len(weekly)] = by_week.get(len(weekly), 0) + weekly
+            by_week: dict[tuple[int, int], Array] = {}
+            for state, table in tables.items():
+                weekly = table.mean(axis=1).sum(axis=0) / total
+                ends = np.cumsum(self.origins.get(state, weekly.shape))[:-1]
+                for i, own in enumerate(np.split(weekly, ends)):
+                    by_week[i, len(own)] = by_week.get((i, len(own)), 0) + own * len(own)
             of_weeks = [_squared_error(weekly) for weekly in by_week.values()]
-            found["weeks"] = Part.of(max(by_week), of_weeks, [n - 1 for n in by_week])
+            longest = dict(sorted(by_week))  # of each origin
+            found["weeks"] = Part.of(sum(longest.values()), of_weeks, [n - 1 for _, n in by_week])
         if self.trained:
             # The states train separately.
             seeds = [table.mean(axis=0) for table in self.scored.values()]

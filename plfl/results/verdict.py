@@ -51,6 +51,12 @@ class Verdict:
     seeds: int = 0
     clients: int = 0
     """Clients behind the effect."""
+    states: int = 0
+    """States behind it."""
+    origins: int = 0
+    """Origins of the test sets behind it."""
+    metered: bool = False
+    """Whether clients are called meters, and states sites."""
     weeks: int = 0
     """Weeks of the test set behind it; 0 where weeks are no part of the comparison."""
     cells: tuple[str, ...] = ()
@@ -229,6 +235,8 @@ def _told(verdict: Verdict, deciding: Comparison, sign: int, looks: int) -> Verd
         cells=deciding.cells,
         spread=Spread.of(deciding, looks),
         clients=levels["clients"],
+        states=len(deciding.scored),
+        origins=max(map(len, deciding.origins.values()), default=0),
         weeks=levels.get("weeks", 0),
         seeds=levels.get("seeds", 0),
     )

@@ -16,10 +16,11 @@ import pandas as pd
 
 from plfl.baselines import BASELINE
 from plfl.config.study import Study
-from plfl.results.overview import BEST, EFFECTS, Variant
+from plfl.results.overview import BEST, EFFECTS
 from plfl.results.records import read_about, read_table
 from plfl.results.statistics import holm
 from plfl.results.tables import Tables
+from plfl.results.variants import Variant
 from plfl_images.results import classification
 from plfl_images.results.classification import GROUP
 

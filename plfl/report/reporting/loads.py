@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # the workflow names files without reading or drawing any
     import pandas as pd
 
     from plfl.results.collect import JobFiles
-    from plfl.results.overview import Variant
+    from plfl.results.variants import Variant
 
 
 class Loads(Reporting):
@@ -73,7 +73,7 @@ class Loads(Reporting):
         )
 
     def judged(self, results: Path, study: Study) -> Judged:
-        from plfl.results import axis_claims, claims
+        from plfl.results import axis_claims, claims, contrasts
         from plfl.results.records import read_about
         from plfl.results.tables import Tables
 
@@ -88,7 +88,12 @@ class Loads(Reporting):
             of_variants = axis_claims.verdicts(results, study)
             data["variants"] = claims.as_json(study, of_variants)
             texts.append(f"\n{axis_claims.as_text(study, of_variants)}")
-        return Judged("\n".join(texts), data.get("", data))
+        plain = data.get("", data)
+        if study.claims:
+            named = contrasts.of_folder(results, study)
+            texts.insert(0, f"{claims.of_study(study, named)}\n")
+            plain["claims"] = claims.as_json(study, named)
+        return Judged("\n".join(texts), plain)
 
     def captions(self, study: Study) -> dict[str, str]:
         return {name: figures.caption(name, study) for name in figures.available(study)}

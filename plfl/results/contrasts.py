@@ -1,0 +1,190 @@
+"""The claims that a study names before it is run, and comparisons over all of its variants.
+
+Each claim compares two forecasters, each the best on validation of those that it names, in every
+state of every variant that it is about. The differences are means over the variants of an origin;
+states and origins are pooled. They are judged as all claims are (`plfl.results.verdict`), and
+Holm's correction counts all of them, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from plfl.baselines import BASELINE
+from plfl.config.sections import Contrast
+from plfl.config.study import Study
+from plfl.results.claims import scope
+from plfl.results.scores import AXES, Scores
+from plfl.results.statistics import Array, Comparison
+from plfl.results.tables import fitting
+from plfl.results.variants import Variant, variants
+from plfl.results.verdict import Evidence, NotInStudyError, Verdict, difference, judge, settle
+
+CLAIMS = "claims.csv"
+ORIGINS = "data.origins"
+"""The axis whose values have test sets of their own."""
+EXPLORATORY = "exploratory"
+"""What all other comparisons are called in tables."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What each week of a variant adds to the scores of a state, or to differences of them."""
+
+    state: str
+    origin: str
+    clients: tuple[str, ...]
+    weekly: Array
+    """Shape (clients, seeds, weeks)."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The pieces of a state as one: means over those of an origin, origins side by side."""
+
+    clients: list[str]
+    """Clients that all pieces have."""
+    weekly: Array
+    """Shape (clients, seeds, weeks); its sums over weeks are means over the origins."""
+    weeks: tuple[int, ...]
+    """How many of the weeks belong to each origin."""
+
+
+def stacked(pieces: Sequence[Piece]) -> dict[str, Stack]:
+    """The pieces by state."""
+    found = {}
+    for state in dict.fromkeys(piece.state for piece in pieces):
+        here = [piece for piece in pieces if piece.state == state]
+        clients = [c for c in here[0].clients if all(c in piece.clients for piece in here)]
+        tables = [
+            _mean([_of(piece, clients) for piece in here if piece.origin == origin])
+            for origin in dict.fromkeys(piece.origin for piece in here)
+        ]
+        weekly = np.concatenate(tables, axis=2) / len(tables)
+        found[state] = Stack(clients, weekly, tuple(table.shape[2] for table in tables))
+    return found
+
+
+def pooled(names: Sequence[str], pieces: Sequence[Piece], trained: bool = True) -> Comparison:
+    """The comparison over states and origins."""
+    stacks = stacked(pieces)
+    return Comparison(
+        tuple(dict.fromkeys(names)),
+        {state: stack.weekly for state, stack in stacks.items()},
+        trained,
+        {state: stack.weeks for state, stack in stacks.items()},
+    )
+
+
+def _of(piece: Piece, clients: Sequence[str]) -> Array:
+    return piece.weekly[[piece.clients.index(client) for client in clients]]
+
+
+def _mean(tables: Sequence[Array]) -> Array:
+    """The mean of tables with the same clients and seeds. Of more weeks, the last become one."""
+    weeks = range(min(table.shape[2] for table in tables))
+    mean: Array = np.mean([np.add.reduceat(table, weeks, axis=2) for table in tables], axis=0)
+    return mean
+
+
+def verdicts(study: Study, found: Sequence[Variant]) -> list[Verdict]:
+    """The verdict on each claim of a study, corrected for their number."""
+    return settle([_judged(i, claim, study, found) for i, claim in enumerate(study.claims, 1)])
+
+
+def of_folder(folder: Path, study: Study) -> list[Verdict]:
+    """The same, given the results folder.
+
+    Raises:
+        ResultsError: a table is missing, damaged or has another format.
+    """
+    found = variants(study, folder) if study.claims else []
+    with fitting(*(variant.tables.folder for variant in found)):
+        return verdicts(study, found)
+
+
+def _judged(i: int, claim: Contrast, study: Study, found: Sequence[Variant]) -> Verdict:
+    metered = study.data.source == "meters"
+    blank = Verdict(f"c{i}", claim.model, text=str(claim), metered=metered)
+    columns = {axis.key: axis.column for axis in study.axes}
+    about = [
+        variant
+        for variant in found
+        if all(variant.place[columns[key]] in claim.labels(key) for key in claim.where)
+    ]
+    try:
+        return judge(blank, _evidence(claim, about))
+    except NotInStudyError as lacking:
+        return replace(blank, answer="not in this study", reason=str(lacking))
+
+
+def _evidence(claim: Contrast, about: Sequence[Variant]) -> Evidence:
+    pieces, names, trained = [], [], False
+    lost: tuple[list[str], list[str]] = ([], [])
+    for variant in about:
+        for of_state in variant.scores[claim.model].values():
+            sides = [_among(variant, of_state, side) for side in (claim.better, claim.than)]
+            best = [of_state.best(side) for side in sides]
+            for side, chosen, to in zip(sides, best, lost, strict=True):
+                if chosen is None:
+                    to.extend(of_state.names[k] for k in np.flatnonzero(side).tolist())
+            ours, theirs = best
+            if ours is None or theirs is None:
+                continue
+            names += [of_state.names[ours], of_state.names[theirs]]
+            trained |= not all(is_baseline(of_state, k) for k in (ours, theirs))
+            weekly = difference(of_state, ours, theirs)
+            pieces.append(piece(variant, of_state, weekly))
+    comparison = pooled(names, pieces, trained)
+    blocking, excused = (tuple(dict.fromkeys(side)) for side in lost)
+    return Evidence([comparison] if comparison.scored else [], blocking, excused)
+
+
+def piece(variant: Variant, of_state: Scores, weekly: Array) -> Piece:
+    """What weeks add in a state of a variant, (clients, seeds, weeks)."""
+    return Piece(of_state.state, variant.place.get(ORIGINS, ""), of_state.clients, weekly)
+
+
+def is_baseline(of_state: Scores, k: int) -> bool:
+    """Whether a combination is a baseline."""
+    return of_state.combinations[k][AXES.index("sharing")] == BASELINE
+
+
+def _among(variant: Variant, of_state: Scores, names: Sequence[str]) -> NDArray[np.bool_]:
+    """Which combinations a claim names."""
+    either = np.zeros(len(of_state.combinations), bool)
+    for name in names:
+        sharing, _, method = name.partition("-")
+        these = of_state.where(sharing=sharing, **({"method": method} if method else {}))
+        if not these.any():
+            where = variant.tables.folder
+            raise NotInStudyError(f"{where}: {of_state.state} has no cell or baseline {name}")
+        either |= these
+    return either
+
+
+def table(judged: Sequence[Verdict]) -> pd.DataFrame:
+    """A row per verdict: what it says, and on what it rests."""
+    columns = ["claim", "text", "model", "answer", "effect", "low", "high", "p", "p_alone"]
+    rows = []
+    for verdict in judged:
+        every = asdict(replace(verdict, spread=None))
+        lowest, highest = verdict.without_one_state or (None, None)
+        rows.append(
+            {
+                **{column: every[column] for column in columns},
+                "lowest_without_one_state": lowest,
+                "highest_without_one_state": highest,
+                **{n: every[n] for n in ("clients", "states", "origins", "weeks", "seeds")},
+                "scope": scope(verdict),
+                "reason": verdict.reason,
+                "needed": verdict.needed,
+            }
+        )
+    return pd.DataFrame(rows)

@@ -1,0 +1,68 @@
+"""The variants of a study with their tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from plfl.config.study import Study
+from plfl.results.records import MODELS, Model
+from plfl.results.scores import Scores, scores
+from plfl.results.tables import Tables
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A variant with the tables of its own."""
+
+    label: str
+    place: dict[str, str]
+    """Its label on each axis, by the column of the axis."""
+    tables: Tables
+
+    @cached_property
+    def scores(self) -> dict[Model, dict[str, Scores]]:
+        """The scores of each model and of the baselines by state, at the last round."""
+        return {model: scores(self.tables, model, baselines=True) for model in MODELS}
+
+    def kinds(self) -> list[tuple[str, str]]:
+        """Pairs of sharing scheme and method; one pair where clients train alone."""
+        study = self.tables.study
+        pairs = dict.fromkeys((cell.sharing, cell.method) for cell in study.cells)
+        first: dict[str, str] = {}
+        for sharing, method in pairs:
+            if study.combinations.trains_alone(sharing, method):
+                first.setdefault(sharing, method)
+        return [pair for pair in pairs if first.get(pair[0], pair[1]) == pair[1]]
+
+    def models(self, sharing: str, method: str) -> tuple[Model, ...]:
+        """The models that differ: where clients train alone, there is only one."""
+        return (
+            MODELS[:1] if self.tables.study.combinations.trains_alone(sharing, method) else MODELS
+        )
+
+
+def variants(study: Study, folder: Path) -> list[Variant]:
+    """The variants of a study with their tables in its results folder, in the order of the study.
+
+    A study without axes is its own only variant.
+    """
+    return [
+        Variant(
+            label,
+            {axis.column: study.places[label][axis.key] for axis in study.axes},
+            Tables(folder / label),
+        )
+        for label in study.variants
+    ]
+
+
+def comparable(one: Tables, other: Tables, state: str) -> bool:
+    """Whether MASE of both means the same: persistence has the same error for common clients."""
+    a, b = (t.clients[t.clients["state"] == state] for t in (one, other))
+    both = a.merge(b, on="client")
+    column = "persistence_mae_test"
+    return len(both) > 0 and np.allclose(both[f"{column}_x"], both[f"{column}_y"], rtol=1e-6)
