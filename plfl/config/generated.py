@@ -24,13 +24,11 @@ from plfl.plugins.registry import Section
 REFERENCE = """\
 # Configuration
 
-All keys of a study. Every key is optional. Unknown keys and invalid values are errors, which are
-reported all at once. `plfl schema` generates this page and the JSON schema for editors, which also
-has the lower bounds of numbers.
+All keys of a study; every key is optional. `plfl schema` generates this page and the JSON schema
+for editors, which also has the lower bounds of numbers.
 
-Brackets say where a value comes from: *paper* is arXiv 2404.01517, or the source of the algorithm
-that the key belongs to; *authors' code* is the program of its authors; *ours* marks a value or a
-choice that the source does not give.
+Brackets name sources: *paper* is arXiv 2404.01517, or the source of the key's algorithm; *authors'
+code* is its authors' program; *ours* marks what the source does not give.
 """
 
 GUIDES = {
@@ -38,6 +36,7 @@ GUIDES = {
     "model": "`name` selects a model, `module` one of your own ([guide](models.md)).",
     "baselines.further": "A list, each with its `name`.",
     "windows.context": "A list of transforms, each with its `name` ([guide](inputs.md)).",
+    "claims": "A list ([guide](claims.md#claims-of-your-own)).",
     "data.origins": "A list of dates, or this block ([guide](map.md)).",
     "sharing": "By scheme: patterns, or this block ([guide](map.md)).",
     "hyperparameters.method": "By method. `plfl methods` describes the algorithms.",

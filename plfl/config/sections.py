@@ -59,8 +59,8 @@ _TIME = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?$"
 
 class Meters(Section):
     """Your own meters: a folder with one file per meter, named after the client, or raw exports.
-    Only what cannot be detected in the files needs a key. `plfl data import` has an option for each
-    key that is about the content of files, such as `--max-gap` for `max_gap`."""
+    `plfl data import` has an option for each key about the content of files, such as `--max-gap`
+    for `max_gap`."""
 
     folder: Path = Path("meters")
     """Folder of the files. With several states, each state has a sub-folder of its name."""
@@ -76,7 +76,7 @@ class Meters(Section):
     units: dict[str, str] = {}
     """Units of these inputs, by role, where they are not those of `columns`: `temperature` may be
     in `°F` or `K`, `wind_speed` in `km/h`, `mph` or `kn`, areas in `m²` or `ft²`. They are
-    converted. The unit of an input of your own is only noted."""
+    converted."""
     timezone: str = "UTC"
     """IANA time zone of timestamps without a UTC offset, such as `America/New_York`, or a fixed
     zone (`UTC`, `Etc/GMT+5`) for meters without daylight saving time. `plfl data import` has no
@@ -208,10 +208,9 @@ class Data(Section):
     """Minutes between rows, if longer than between readings; loads are summed, other values
     averaged. null: a row per reading."""
     origins: list[date] | Rolling = []
-    """Dates that cut the calendar (rolling origins): a list, or `{last: 2017-12-03, count: 4, step:
-    13}` with the weeks between two of them. The test set is the four weeks from such a date on,
-    and only readings before it train (docs/map.md). Several dates are an axis: each is a variant.
-    Empty: `windows.split` says what the test set is."""
+    """Dates that cut the calendar: a list, or `{last: 2017-12-03, count: 4, step: 13}` with weeks
+    between two of them. The test set is the four weeks from such a date on, and only readings
+    before it train (docs/map.md). Several dates are an axis. Empty: `windows.split` counts."""
     federations: int | None = Field(None, ge=2)
     """Clients of a federation: those of a state are divided at random, always in the same way, into
     federations of about this size. null: a state is one federation."""
@@ -451,9 +450,8 @@ class Scheme(Section):
     join: Literal["late", "raw"]
     """`late`: a client joins after the rounds. It receives the model of a federation of others,
     who train on all that they know before the test set, and uses it as received or as the method
-    adapts it (`fine_tuning`: after steps of its own). Each client is late once. `raw`: clients send
-    their raw data; one model is trained on the windows of all, with as many steps as all of them
-    take, and every client receives it."""
+    adapts it (`fine_tuning`). Each client is late once. `raw`: one model is trained on the windows
+    of all, with as many steps as all of them take, and every client receives it."""
     share: Patterns = ["*"]
     """Patterns of the shared parameters, as of other schemes."""
     turns: int = Field(4, ge=2)
@@ -500,8 +498,7 @@ PerClient = Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]]
 class Simulation(Section):
     """Simulated participation and time: who is available, who drops out, and how fast everyone is.
 
-    A round takes as long as the download, local steps and upload of its slowest participant. By
-    default every selected client takes part, and nothing takes time.
+    A round takes as long as the download, steps and upload of its slowest participant.
     """
 
     availability: float = Field(1.0, gt=0, le=1)
@@ -538,7 +535,7 @@ class Calibration(Section):
     model, is not sent and not kept for the next round."""
 
     epochs: int = Field(0, ge=0)
-    """Passes of a client over its training windows (FedADC: 2). 0: no calibration."""
+    """Passes of a client over its training windows (FedADC: 2)."""
     head: Head = "last"
     """What is trained: the last layer (`last`, FedADC) or the whole head (`mlp`)."""
     variant: Literal["plain", "prox", "kd"] = "plain"
@@ -784,17 +781,16 @@ class Baselines(Section):
 
 
 class Contrast(Section):
-    """A comparison named before the study runs. A forecaster is `SHARING`, `SHARING-METHOD` or
-    `baseline-NAME`; of several, the best on validation counts."""
+    """A comparison that a study names before it runs."""
 
     better: Patterns = Field(min_length=1)
-    """The forecaster that is expected to be better, or several."""
+    """`SHARING`, `SHARING-METHOD` or `baseline-NAME`; of several, the best on validation."""
     than: Patterns = Field(min_length=1)
-    """The forecaster that it is compared with, or several."""
+    """The other side."""
     model: Literal["local", "global"] = "local"
     """Model of the cells."""
     where: dict[str, list[Any] | str | int | float] = {}
-    """Values of axes, such as `{windows.history: [1, 4]}`; means are over all others."""
+    """Values of axes, as in `{windows.history: [1, 4]}`."""
 
     def labels(self, key: str) -> list[str]:
         """The values of an axis that it is about, as they stand in names."""
@@ -821,8 +817,7 @@ class Tracking(Section):
     port: int = Field(5077, ge=1, le=65535)
     """Port on 127.0.0.1 of `plfl ui`."""
     target_mase: float = Field(1.0, gt=0)
-    """Test MASE, mean over clients; the rounds, bytes and simulated seconds needed to reach it are
-    reported."""
+    """Test MASE, mean over clients; the rounds and bytes to reach it are reported."""
 
 
 class Compute(Section):

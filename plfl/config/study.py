@@ -116,7 +116,7 @@ class Study(Section):
     tuning: Tuning = Tuning()
     baselines: Baselines = Baselines()
     claims: list[Contrast] = []
-    """The comparisons that the study decides. All others are exploratory (docs/claims.md)."""
+    """Comparisons, corrected as one family; all others are exploratory."""
     hyperparameters: Hyperparameters = Hyperparameters()
     forecasts: Literal["week", "all"] = "week"
     """Forecasts of the test set to keep: every cell's first week (`week`), or also `all` of the

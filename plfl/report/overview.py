@@ -20,6 +20,7 @@ from plfl.base.files import atomic
 from plfl.baselines import BASELINE, find, rivals
 from plfl.config.axes import Axis
 from plfl.config.study import Study
+from plfl.report import heat_map
 from plfl.report.clients import score
 from plfl.report.figures.style import (
     PAGE,
@@ -31,12 +32,15 @@ from plfl.report.figures.style import (
     save,
     style,
 )
+from plfl.report.named import claim_rows, estimate
 from plfl.report.page import source_of
 from plfl.report.rendering import drawing, templates
+from plfl.results.contrasts import CLAIMS
 from plfl.results.labels import baseline_label, client_label, method_label, server_label
 from plfl.results.overview import BEST, EFFECTS, INTERVALS, Overview, along
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import fitting
+from plfl.results.worth import KINDS, MAP, METERS, shown
 
 STEM = "overview"
 CAPTION = (
@@ -49,6 +53,9 @@ CAPTION = (
 FILES = {
     BEST: "the best cell of each variant, state, sharing scheme and method",
     EFFECTS: "differences between variants",
+    CLAIMS: "verdicts on the claims that the study named before",
+    MAP: "the best way of forecasting at each place on the axes",
+    METERS: "what each client gains from the federation",
     "summary.csv": "scores of every cell of every variant",
     "records.parquet": "scores, losses and bytes of every client and round of every variant",
     "study.json": "configuration, versions and variants",
@@ -58,15 +65,15 @@ MOST = 24
 
 
 def illustrate(results: Path, figures: Path) -> list[Path]:
-    """Draw the figure of the study in folder `results` into folder `figures`.
+    """Draw the figures of the study in folder `results` into folder `figures`.
 
     Raises:
         ResultsError: the results are incomplete.
     """
     overview = Overview(results)
     with style(), fitting(results):
-        figure = draw(overview)
-    return save(figure, figures / STEM)
+        drawn = {STEM: draw(overview), heat_map.STEM: heat_map.draw(overview)}
+        return [file for stem, figure in drawn.items() for file in save(figure, figures / stem)]
 
 
 def draw(overview: Overview) -> Figure:
@@ -206,6 +213,12 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 source=source_of(overview.study),
                 places=overview.about["variants"],
                 links={label: _link(results / label, out) for label in overview.about["variants"]},
+                claims=claim_rows(overview.claims),
+                map=drawing(figures / f"{heat_map.STEM}.svg", heat_map.CAPTION),
+                map_caption=heat_map.CAPTION,
+                map_axes=shown(overview.study),
+                places_of_map=list(_places(overview)),
+                meters=list(_meters(overview.meters)),
                 picture=drawing(figures / f"{STEM}.svg", CAPTION),
                 caption=CAPTION,
                 along=along(overview.study)[0],
@@ -223,6 +236,51 @@ def write(results: Path, figures: Path, out: Path) -> None:
         )
     with atomic(out) as temporary:
         temporary.write_text(page, encoding="utf-8")
+
+
+def _places(overview: Overview) -> Iterator[tuple[list[str], list[str]]]:
+    """The rows of the table below the heat map: the place, and what it says there."""
+    for row in overview.map.to_dict("records"):
+        bounds = [row[f"lead{end}"] for end in ("_lowest", "_highest")]
+        without = "" if pd.isna(bounds[0]) else f"{bounds[0]:+.3f} to {bounds[1]:+.3f}"
+        ways = [
+            f"{row[kind]} {score(row[f'mase_{kind}'])}" if isinstance(row[kind], str) else "–"
+            for kind in KINDS
+        ]
+        sent = [
+            "" if pd.isna(row[f"bytes_{kind}"]) else heat_map.amount(row[f"bytes_{kind}"])
+            for kind in KINDS[1:]
+        ]
+        differences = [estimate(row, "lead"), without, estimate(row, "price")]
+        texts = [str(row["best"]), *ways, *differences, *sent]
+        yield [str(row[axis.column]) for axis in shown(overview.study)], texts
+
+
+@dataclass(frozen=True)
+class MeterRow:
+    """What a client gains, as the page shows it."""
+
+    state: str
+    client: str
+    before: str
+    gain: str
+    percent: str
+    energy: str
+    answer: str
+
+
+def _meters(table: pd.DataFrame) -> Iterator[MeterRow]:
+    for row in table.sort_values("percent", ascending=False, kind="stable").to_dict("records"):
+        row |= {f"gain_{end}": row[end] for end in ("low", "high")}
+        yield MeterRow(
+            row["state"],
+            row["client"],
+            score(row["mase_alone"]),
+            estimate(row, "gain"),
+            f"{row['percent']:+.1f}",
+            f"{row['kwh_a_month']:+,.0f}",
+            "gains" if row["low"] > 0 else "loses" if row["high"] < 0 else "",
+        )
 
 
 def _path(path: Path, out: Path) -> str:

@@ -23,9 +23,11 @@ from plfl.report.clients import HEIGHT, LEFT, MOST, WIDTH, baseline_mase, client
 from plfl.report.forest import forest, left_out
 from plfl.report.grid import choices, grid
 from plfl.report.intervals import MARGINS, SCORES, intervals, shares, sorted_by
+from plfl.report.named import claim_rows
 from plfl.report.opening import sentences
 from plfl.report.rendering import figures_of, templates
 from plfl.report.standings import standings, without_seed
+from plfl.results import contrasts
 from plfl.results.claims import verdicts
 from plfl.results.findings import findings
 from plfl.results.labels import baseline_label, method_label
@@ -82,6 +84,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
             findings=forest(found.verdicts),
             claims=forest(judged),
             left_out=left_out(judged),
+            claims_named=claim_rows(contrasts.table(contrasts.of_folder(results, tables.study))),
             choices=choices(tables),
             trials=int(tables.summary["trials"].max()),
             grid=grid(tables),

@@ -118,7 +118,7 @@ def as_text(tables: Tables, judgements: Sequence[Verdict]) -> str:
     lines = [
         f"{tables.study.name}{sample}: claims at the last round",
         "Exploratory: not named by the study. Differences of test MASE are positive where they "
-        "support the claim. Brackets: 95 % intervals over clients, weeks and seeds. p: corrected by Holm's method.",
+        "support the claim. Brackets: 95 % intervals over clients, weeks and seeds. p: Holm's.",
         *listed(judgements),
     ]
     return "\n".join(lines)

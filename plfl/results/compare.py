@@ -16,6 +16,8 @@ from plfl.results.scores import AXES, Scores, scores
 from plfl.results.statistics import Array, Comparison, holm
 from plfl.results.tables import Tables, fitting
 
+EXPLORATORY = "exploratory: no claim that a study named before (`plfl claims` judges those)"
+
 
 @dataclass(frozen=True)
 class Compared:
@@ -299,7 +301,7 @@ def as_text(compared: Compared) -> str:
         "over clients, weeks and seeds.",
         _print(table),
     ]
-    notes = [f"- {note}" for note in compared.notes]
+    notes = [f"- {note}" for note in (EXPLORATORY, *compared.notes)]
     return "\n".join([*lines, *notes, *compared.best_baselines])
 
 

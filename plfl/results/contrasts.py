@@ -29,6 +29,10 @@ from plfl.results.verdict import Evidence, NotInStudyError, Verdict, difference,
 CLAIMS = "claims.csv"
 ORIGINS = "data.origins"
 """The axis whose values have test sets of their own."""
+COLUMNS = ["family", "claim", "text", "model", "answer", "effect", "low", "high", "lowest"]
+COLUMNS += ["highest", "p", "p_alone", "clients", "states", "origins", "weeks", "seeds", "scope"]
+COLUMNS += ["reason", "needed"]
+"""Columns of `claims.csv`; `lowest` and `highest` are the effects without one of the states."""
 EXPLORATORY = "exploratory"
 """What all other comparisons are called in tables."""
 
@@ -42,6 +46,10 @@ class Piece:
     clients: tuple[str, ...]
     weekly: Array
     """Shape (clients, seeds, weeks)."""
+
+    def of(self, clients: Sequence[str]) -> Array:
+        """The part of some clients, in their order."""
+        return self.weekly[[self.clients.index(client) for client in clients]]
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ def stacked(pieces: Sequence[Piece]) -> dict[str, Stack]:
         here = [piece for piece in pieces if piece.state == state]
         clients = [c for c in here[0].clients if all(c in piece.clients for piece in here)]
         tables = [
-            _mean([_of(piece, clients) for piece in here if piece.origin == origin])
+            _mean([piece.of(clients) for piece in here if piece.origin == origin])
             for origin in dict.fromkeys(piece.origin for piece in here)
         ]
         weekly = np.concatenate(tables, axis=2) / len(tables)
@@ -80,10 +88,6 @@ def pooled(names: Sequence[str], pieces: Sequence[Piece], trained: bool = True) 
         trained,
         {state: stack.weeks for state, stack in stacks.items()},
     )
-
-
-def _of(piece: Piece, clients: Sequence[str]) -> Array:
-    return piece.weekly[[piece.clients.index(client) for client in clients]]
 
 
 def _mean(tables: Sequence[Array]) -> Array:
@@ -171,20 +175,17 @@ def _among(variant: Variant, of_state: Scores, names: Sequence[str]) -> NDArray[
 
 def table(judged: Sequence[Verdict]) -> pd.DataFrame:
     """A row per verdict: what it says, and on what it rests."""
-    columns = ["claim", "text", "model", "answer", "effect", "low", "high", "p", "p_alone"]
     rows = []
     for verdict in judged:
         every = asdict(replace(verdict, spread=None))
         lowest, highest = verdict.without_one_state or (None, None)
         rows.append(
             {
-                **{column: every[column] for column in columns},
-                "lowest_without_one_state": lowest,
-                "highest_without_one_state": highest,
-                **{n: every[n] for n in ("clients", "states", "origins", "weeks", "seeds")},
+                **{column: every[column] for column in COLUMNS if column in every},
+                "family": "named before",
+                "lowest": lowest,
+                "highest": highest,
                 "scope": scope(verdict),
-                "reason": verdict.reason,
-                "needed": verdict.needed,
             }
         )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=COLUMNS)

@@ -29,7 +29,8 @@ from plfl.base.files import atomic
 from plfl.baselines import BASELINE
 from plfl.config.axes import Axis
 from plfl.config.study import FORMAT, Study
-from plfl.results.records import CELL, REMEDY, Model, read_about, read_table, write_csv
+from plfl.results import contrasts, worth
+from plfl.results.records import CELL, REMEDY, read_about, read_table, write_csv
 from plfl.results.scores import Scores
 from plfl.results.statistics import Comparison, holm
 from plfl.results.tables import Tables, fitting
@@ -47,7 +48,8 @@ def compared(study: Study, found: list[Variant]) -> dict[str, pd.DataFrame]:
     """The tables that put variants of a study of forecasts side by side, by the names of their
     files."""
     best = pd.concat(map(best_cells, found), ignore_index=True)
-    return {BEST: best, EFFECTS: effects(study, found)}
+    named = {contrasts.CLAIMS: contrasts.table(contrasts.verdicts(study, found))}
+    return {BEST: best, EFFECTS: effects(study, found)} | named | worth.tables(study, found)
 
 
 def gather(
@@ -136,7 +138,7 @@ def best_cells(variant: Variant) -> pd.DataFrame:
                 k = of_state.best(of_state.where(sharing=sharing, method=method))
                 if k is not None:
                     row |= _scored(of_state, k)
-                    summarised = _summarised(variant.tables, model, row["cell"])
+                    summarised = variant.summarised(model, row["cell"])
                     row["bytes"] = (summarised["bytes_down"] + summarised["bytes_up"]).mean()
                     row |= _of_intervals(summarised)
                 rows.append(row)
@@ -149,13 +151,6 @@ def best_cells(variant: Variant) -> pd.DataFrame:
         scored |= {"bytes": table.loc[here, "bytes"].sum()} | _of_intervals(table[here])
         rows.append(row | scored | {"cell": f"{state}-{BASELINE}-{name}"})
     return pd.DataFrame([_columns(variant) | row for row in rows])
-
-
-def _summarised(tables: Tables, model: Model, name: str) -> pd.DataFrame:
-    """The rows of the seeds of a cell in `summary.csv`, at the last round, given its name."""
-    table = tables.summary
-    names = table[["state", "sharing", "method", "client_opt", "server_opt"]].agg("-".join, axis=1)
-    return table[(names == name) & (table["model"] == model) & (table["chosen"] == "last")]
 
 
 def _of_intervals(table: pd.DataFrame) -> dict[str, float]:
@@ -191,7 +186,7 @@ def effects(study: Study, found: list[Variant]) -> pd.DataFrame:
     Columns: `axis`, `value`, `against`; the axes, of which `axis` itself has the `value`; `state`,
     `sharing`, `method`, `model`; `mase` and `mase_against`; `difference` (negative: the `value` is
     better) with its interval `low`, `high` and its `p` value, corrected by Holm's method over all
-    rows (see `plfl.results.statistics`); `clients`, `seeds`.
+    rows (see `plfl.results.statistics`); `clients`, `seeds`; `family`, which is "exploratory".
     Pairs without a common client, or in which the error of persistence differs, are left out: their
     MASE cannot be compared.
     """
@@ -209,7 +204,7 @@ def effects(study: Study, found: list[Variant]) -> pd.DataFrame:
     columns = ["axis", "value", "against", *(axis.column for axis in study.axes), *_EFFECT]
     if not rows:
         return pd.DataFrame(columns=columns)
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(rows).assign(family=contrasts.EXPLORATORY)
     table["p"] = holm(table["p"].tolist())
     return table
 
@@ -309,10 +304,26 @@ class Overview:
         found = of_seeds.agg(mase=lambda mase: mase.mean(skipna=False), std="std")
         return found.reset_index()
 
+    @cached_property
+    def claims(self) -> pd.DataFrame:
+        """See `plfl.results.contrasts.table`."""
+        return self.table(contrasts.CLAIMS)
+
+    @cached_property
+    def map(self) -> pd.DataFrame:
+        """See `plfl.results.worth.tables`."""
+        return self.table(worth.MAP)
+
+    @cached_property
+    def meters(self) -> pd.DataFrame:
+        """See `plfl.results.worth.tables`."""
+        return self.table(worth.METERS)
+
     def table(self, name: str) -> pd.DataFrame:
         """A table that puts the variants side by side, by the name of its file."""
         path = self.folder / name
         about = ["variant", "axis", "value", "against", *_EFFECT, *CELL, "hyperparameters"]
+        about += ["client", "claim", "text", "answer", "scope", "needed", "best", *worth.KINDS]
         text: Mapping[str, Callable[[str], str]] = dict.fromkeys(
             [*about, *(a.column for a in self.study.axes)], str
         )

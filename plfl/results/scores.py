@@ -148,7 +148,8 @@ def _weekly(errors: pd.DataFrame, days: NDArray[Any], keys: Sequence[str]) -> pd
     table = errors.assign(week=since * blocks // length)
     by_key = table.groupby(list(keys), sort=False)
     scale = by_key["forecasts"].sum() * by_key["scale"].first().replace(0, np.nan)
-    sums = table.groupby([*keys, "week"], sort=False)["error"].agg(lambda e: e.sum(skipna=False))
+    by_week = table.groupby([*keys, "week"], sort=False)["error"]
+    sums = by_week.sum().where(by_week.count() == by_week.size())
     return (
         sums.unstack("week", fill_value=0)
         .reindex(columns=range(blocks), fill_value=0)

@@ -7,10 +7,11 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from plfl.config.study import Study
 from plfl.results.records import MODELS, Model
-from plfl.results.scores import Scores, scores
+from plfl.results.scores import AXES, Scores, scores
 from plfl.results.tables import Tables
 
 
@@ -43,6 +44,12 @@ class Variant:
         return (
             MODELS[:1] if self.tables.study.combinations.trains_alone(sharing, method) else MODELS
         )
+
+    def summarised(self, model: Model, name: str) -> pd.DataFrame:
+        """The rows of the seeds of a cell in `summary.csv`, at the last round, given its name."""
+        table = self.tables.summary
+        names = table[["state", *AXES]].agg("-".join, axis=1)
+        return table[(names == name) & (table["model"] == model) & (table["chosen"] == "last")]
 
 
 def variants(study: Study, folder: Path) -> list[Variant]:

@@ -29,6 +29,13 @@ class Loads(Reporting):
         "overview": ["plfl.results.overview", "plfl.report.overview"],
     }
 
+    further: ClassVar = {
+        "claims": "claims.csv",
+        "map": "map.csv",
+        "meters": "meters.csv",
+    }
+    drawn: ClassVar = ("overview", "heat_map")
+
     def baselines(
         self, study: Study, state: str, dataset: Path
     ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:

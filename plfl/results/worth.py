@@ -1,0 +1,247 @@
+"""What a federation is worth over a study with axes: by place on the axes, and by meter.
+
+States and origins (`data.origins`) are pooled (`plfl.results.contrasts`). At each place on the
+other axes, the way of forecasting of lowest validation MASE is chosen: among those in which clients
+are alone, among those in which models cross between clients, and among those on the raw data of
+all. Nothing here is corrected for the number of comparisons: the tables are exploratory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from plfl.baselines import BASELINE, find
+from plfl.config.axes import Axis
+from plfl.config.study import Study
+from plfl.results.contrasts import EXPLORATORY, ORIGINS, Piece, piece, pooled, stacked
+from plfl.results.labels import baseline_label, method_label
+from plfl.results.meters import MONTH
+from plfl.results.records import Model
+from plfl.results.scores import Scores
+from plfl.results.statistics import ALPHA, Comparison
+from plfl.results.variants import Variant
+
+MAP, METERS = "map.csv", "meters.csv"
+Kind = Literal["alone", "federated", "raw"]
+KINDS: tuple[Kind, ...] = ("alone", "federated", "raw")
+"""What crosses between clients: nothing, models, raw data."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of forecasting: a sharing scheme with a method and model, or a baseline."""
+
+    kind: Kind
+    sharing: str
+    method: str
+    model: Model = "local"
+
+    @property
+    def label(self) -> str:
+        """Its name in figures and tables."""
+        if self.sharing == BASELINE:
+            return baseline_label(self.method)
+        own = "" if self.model == "local" else ", global"
+        return f"{self.sharing}, {method_label(self.method)}{own}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a way came to at a place: the best of its cells in each state of each variant."""
+
+    way: Way
+    cells: list[tuple[Variant, Scores, int]]
+    """Variant, scores of a state, and the combination in them."""
+
+    @property
+    def validation(self) -> float:
+        """Validation MASE, mean over all clients of all states and origins."""
+        clients = [len(scores.clients) for _, scores, _ in self.cells]
+        return float(np.average([s.validation[k] for _, s, k in self.cells], weights=clients))
+
+    @property
+    def mase(self) -> float:
+        """Test MASE, mean over all clients and seeds."""
+        return pooled([], self.pieces()).effect
+
+    def pieces(self) -> list[Piece]:
+        """The weekly test MASE of each state and variant."""
+        return [piece(v, s, s.weekly[k].swapaxes(0, 1)) for v, s, k in self.cells]
+
+    def less(self, other: Found) -> Comparison:
+        """The MASE of another way less that of this one: positive where this one is better."""
+        trained = any(one.way.sharing != BASELINE for one in (self, other))
+        names = [f"{one.way.sharing}-{one.way.method}" for one in (self, other)]
+        return pooled(names, self.gains(other), trained)
+
+    def gains(self, other: Found) -> list[Piece]:
+        """The same by state and variant."""
+        both = zip(self.pieces(), other.pieces(), strict=True)
+        return [Piece(a.state, a.origin, a.clients, b.of(a.clients) - a.weekly) for a, b in both]
+
+    @property
+    def bytes(self) -> float:
+        """Bytes that cross for a client in a training, in both directions."""
+        of_states = [_bytes(v, s, k, self.way) for v, s, k in self.cells]
+        return sum(of_states) / sum(len(scores.clients) for _, scores, _ in self.cells)
+
+
+Place = dict[str, str]
+"""Labels on the axes but that of the origins, by column."""
+Chosen = dict[Kind, Found]
+"""The best way of each kind that a place has."""
+
+
+def shown(study: Study) -> list[Axis]:
+    """The axes of the map, the one with most values first."""
+    axes = [axis for axis in study.axes if axis.key != ORIGINS]
+    return sorted(axes, key=lambda axis: -len(axis.choices))
+
+
+def tables(study: Study, found: Sequence[Variant]) -> dict[str, pd.DataFrame]:
+    """The tables of the map and of the meters, by the names of their files.
+
+    `map.csv` has a row per place: the axes but `data.origins`; `best`, the best way without raw
+    data, and `alone`, `federated`, `raw`, the best way of each kind, with their test MASE;
+    `lead`, the MASE of `alone` less that of `federated`, and `price`, that of `best` less that of
+    `raw`, each with its 95 % interval and its range without one of the states; bytes of a client
+    (`bytes_best`, …); on what it rests.
+
+    `meters.csv` has a row per client, with means over all places and origins: the MASE of `alone`
+    and `federated`, the `gain` from the federation with its 95 % interval over weeks, the same in
+    `percent` of the error of `alone`, and the absolute errors saved in 30 days, `kwh_a_month`.
+    """
+    places = [(place, _chosen(variants)) for place, variants in _places(found)]
+    rows = [place | _row(chosen) for place, chosen in places]
+    both = [chosen for _, chosen in places if {"alone", "federated"} <= chosen.keys()]
+    return {MAP: pd.DataFrame(rows), METERS: pd.DataFrame(list(_meters(both)), columns=_METER)}
+
+
+def _places(found: Sequence[Variant]) -> Iterator[tuple[Place, list[Variant]]]:
+    groups: dict[tuple[str, ...], list[Variant]] = {}
+    for variant in found:
+        place = {c: label for c, label in variant.place.items() if c != ORIGINS}
+        groups.setdefault(tuple(place.values()), []).append(variant)
+    for variants in groups.values():
+        yield {c: v for c, v in variants[0].place.items() if c != ORIGINS}, variants
+
+
+def _chosen(variants: Sequence[Variant]) -> Chosen:
+    chosen: Chosen = {}
+    for way in _ways(variants[0]):
+        found = _found(way, variants)
+        rival = chosen.get(way.kind)
+        if found and (rival is None or found.validation < rival.validation):
+            chosen[way.kind] = found
+    return chosen
+
+
+def _ways(variant: Variant) -> Iterator[Way]:
+    study = variant.tables.study
+    for sharing, method in variant.kinds():
+        kind: Kind = "raw" if study.joins(sharing) == "raw" else "federated"
+        if study.combinations.trains_alone(sharing, method):
+            kind = "alone"
+        for model in variant.models(sharing, method):
+            yield Way(kind, sharing, method, model)
+    of_baselines: dict[str, Kind] = {"nothing": "alone", "models": "federated", "raw data": "raw"}
+    for name in dict.fromkeys(variant.tables.baselines["baseline"]):
+        if name not in variant.tables.have_seen_the_data:
+            yield Way(of_baselines[find(name).crosses], BASELINE, name)
+
+
+def _found(way: Way, variants: Sequence[Variant]) -> Found | None:
+    """The best cells of a way; None if it has no score in a state of a variant."""
+    cells = []
+    for variant in variants:
+        for scores in variant.scores[way.model].values():
+            k = scores.best(scores.where(sharing=way.sharing, method=way.method))
+            if k is None:
+                return None
+            cells.append((variant, scores, k))
+    found = Found(way, cells)
+    return found if pooled([], found.pieces()).scored else None
+
+
+def _row(chosen: Chosen) -> dict[str, Any]:
+    without = [found for kind, found in chosen.items() if kind != "raw"]
+    best = min(without, key=lambda found: found.validation) if without else None
+    named: dict[str, Found | None] = {"best": best}
+    named |= {kind: chosen.get(kind) for kind in KINDS}
+    row: dict[str, Any] = {"family": EXPLORATORY}
+    row |= {name: found.way.label if found else "" for name, found in named.items()}
+    row |= {f"mase_{name}": found.mase if found else np.nan for name, found in named.items()}
+    lead = _difference("lead", chosen.get("federated"), chosen.get("alone"))
+    row |= lead | _difference("price", chosen.get("raw"), best)
+    row |= {f"bytes_{name}": found.bytes if found else np.nan for name, found in named.items()}
+    if best:
+        own = pooled([], best.pieces())
+        row["clients"] = sum(map(len, own.scored.values()))
+        row["states"] = len(own.scored)
+        row["origins"] = max(map(len, own.origins.values()))
+        row["weeks"] = own.parts["weeks"].levels
+    return row
+
+
+def _difference(name: str, better: Found | None, worse: Found | None) -> dict[str, float]:
+    ends = ("", "_low", "_high", "_lowest", "_highest")
+    columns = [f"{name}{end}" for end in ends]
+    if better is None or worse is None:
+        return dict.fromkeys(columns, np.nan)
+    found = better.less(worse)
+    if not found.scored:
+        return dict.fromkeys(columns, np.nan)
+    without = found.without_one_state or (np.nan, np.nan)
+    return dict(zip(columns, (found.effect, *found.interval, *without), strict=True))
+
+
+def _bytes(variant: Variant, scores: Scores, k: int, way: Way) -> float:
+    """Bytes of all clients of a state."""
+    if way.sharing == BASELINE:
+        table = variant.tables.baselines
+        here = (table["state"] == scores.state) & (table["baseline"] == way.method)
+        return float(table.loc[here & (table["split"] == "test"), "bytes"].sum())
+    rows = variant.summarised(way.model, scores.names[k])
+    return float((rows["bytes_down"] + rows["bytes_up"]).mean())
+
+
+_METER = ["state", "client", "mase_alone", "mase_federated", "gain", "low", "high"]
+_METER += ["percent", "kwh_a_month"]
+
+
+def _meters(places: Sequence[Chosen]) -> Iterator[dict[str, Any]]:
+    gains = [p for one in places for p in one["federated"].gains(one["alone"])]
+    energy = [p for one in places for p in _in_energy(one["federated"], one["alone"])]
+    alone = stacked([p for one in places for p in one["alone"].pieces()])
+    saved = stacked(energy)
+    for state, stack in stacked(gains).items():
+        for i, client in enumerate(stack.clients):
+            own = {state: stack.weekly[[i]].mean(axis=1, keepdims=True)}
+            gain = float(own[state].sum())
+            if not np.isfinite(gain):
+                continue
+            weeks = Comparison((), own, False, {state: stack.weeks}).parts["weeks"]
+            half = special.stdtrit(weeks.freedom, 1 - ALPHA / 2) * weeks.variance**0.5
+            reach = float(half) if weeks.freedom else np.nan
+            before = float(alone[state].weekly[i].mean(axis=0).sum())
+            row = (state, client, before, before - gain, gain, gain - reach, gain + reach)
+            percent = 100 * gain / before if before else np.nan
+            kwh = float(saved[state].weekly[i].mean(axis=0).sum())
+            yield dict(zip(_METER, (*row, percent, kwh), strict=True))
+
+
+def _in_energy(better: Found, worse: Found) -> Iterator[Piece]:
+    """The gains in kWh a month: MASE is in units of the error of persistence."""
+    gains = better.gains(worse)
+    for gain, (variant, scores, _) in zip(gains, better.cells, strict=True):
+        about = variant.tables.clients
+        about = about[about["state"] == scores.state].set_index("client").loc[list(gain.clients)]
+        factor = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
+        weekly = gain.weekly * factor.to_numpy(float)[:, None, None]
+        yield Piece(gain.state, gain.origin, gain.clients, weekly)

@@ -1,0 +1,138 @@
+"""Claims that a study names before it runs, and its map, on results of which the truth is known."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.base.errors import ConfigError
+from plfl.config.study import Study
+from plfl.report import reporting
+from plfl.report.make import make
+from plfl.results.contrasts import Piece, of_folder, pooled
+from plfl.results.overview import Overview, gather
+from plfl.results.statistics import holm
+from tests.helpers import constructed
+
+CONFIG: dict[str, Any] = {
+    "name": "named",
+    "data": {
+        "source": "sample",
+        "states": ["CA", "NY"],
+        "clients": 3,
+        "origins": ["2018-06-01", "2018-10-01"],
+    },
+    "sharing": {"P1": ["*"], "P3": [], "raw": {"join": "raw"}},
+    "grid": {
+        "sharing": ["P1", "P3", "raw"],
+        "client_opt": ["adam"],
+        "server_opt": ["fedavg"],
+        "seeds": [1, 2],
+        "windows.history": [1, 16],
+    },
+    "windows": {"scaling": "per_client"},
+    "federation": {"rounds": 1},
+    "claims": [
+        {"better": "P1", "than": ["P3", "baseline-ridge"]},
+        {"better": "P1-fedopt", "than": "baseline-lightgbm", "where": {"windows.history": 16}},
+        {"better": "baseline-lightgbm_pooled", "than": "baseline-lightgbm"},
+    ],
+}
+LEVELS = {"P1": 0.8, "P3": 1.2, "raw": 0.75}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Alone is best with 16 weeks, through LightGBM; the federation with one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("named"))
+        study = Study.parse(CONFIG, "named")
+        for variant in study.variants.values():
+            variant.results.mkdir(parents=True)
+            whole = variant.description()
+            long = variant.windows.history == 16
+            constructed.write(
+                variant.results,
+                lambda cell, *_: LEVELS[cell["sharing"]],
+                sent={"P1": 100, "P3": 0, "raw": 70},
+                baseline=lambda name, at=long: (
+                    0.6 if at and name == "lightgbm" else 0.7 if name == "lightgbm_pooled" else 1.0
+                ),
+                **{key: whole[key] for key in ("data", "sharing", "grid", "windows", "federation")},
+            )
+        gather(study, study.results, None)
+        yield study
+
+
+def test_the_claims_are_one_family_over_states_and_origins(study: Study) -> None:
+    found = of_folder(study.results, study)
+    assert [verdict.answer for verdict in found] == ["holds", "does not hold", "undecided"]
+    ends = []
+    for variant in study.variants.values():
+        errors = pd.read_parquet(variant.results / "errors.parquet")
+        errors["mase"] = errors["error"] / errors["scale"] / 28
+        errors = errors[errors["model"].isin(["local", "baseline"])]
+        by = errors.groupby(["sharing", "method", "state", "client", "seed"], dropna=False)["mase"]
+        means = by.sum().groupby(["sharing", "method"]).mean()
+        ends.append(means["baseline", "ridge"] - means["P1", "fedopt"])
+    assert found[0].effect == pytest.approx(np.mean(ends), rel=1e-5)
+    of = (found[0].clients, found[0].states, found[0].origins, found[0].weeks, found[0].seeds)
+    assert of == (6, 2, 2, 8, 2)
+    low, high = found[0].without_one_state or (1, 0)
+    assert low <= (found[0].effect or 0) <= high
+    assert found[2].seeds == 0  # baselines have none
+    alone = [verdict.p_alone or 0.0 for verdict in found]
+    assert [verdict.p for verdict in found] == pytest.approx(holm(alone))
+    assert Overview(study.results).claims["answer"].tolist() == [one.answer for one in found]
+
+
+def test_the_map_names_the_best_way_without_raw_data(study: Study) -> None:
+    table = Overview(study.results).map.set_index("windows.history")
+    assert table.loc["1", "best"].startswith("P1")
+    assert table["best"].loc["16"] == "LightGBM"
+    assert table["raw"].tolist() == ["LightGBM, pooled"] * 2
+    for history, lead, price in (("1", 0.2, 0.1), ("16", -0.2, -0.1)):
+        row = table.loc[history]
+        assert row["lead"] == pytest.approx(lead, abs=0.02)
+        assert row["price"] == pytest.approx(price, abs=0.02)
+        assert row["lead_low"] < row["lead"] < row["lead_high"]
+        assert row["bytes_federated"] == 200  # both directions
+    meters = Overview(study.results).meters
+    assert len(meters) == 6
+    assert meters["gain"].mean() == pytest.approx(table["lead"].mean(), abs=1e-6)
+    np.testing.assert_allclose(
+        meters["percent"], 100 * meters["gain"] / meters["mase_alone"], atol=1e-3
+    )
+
+
+def test_the_page_shows_claims_map_and_meters(study: Study) -> None:
+    make(study.results, study.figures, study.results / "index.html")
+    page = (study.results / "index.html").read_text("utf-8")
+    assert [f'id="{part}"' in page for part in ("claims", "map", "meters")] == [True] * 3
+    assert "does not hold" in page and "2 origins" in page
+    text = reporting.of(study).judged(study.results, study).text
+    assert text.index("named before") < text.index("Exploratory")
+
+
+def test_weeks_vary_within_origins_only() -> None:
+    rng = np.random.default_rng(1)
+    noise = rng.normal(0, 0.01, (2, 5, 3, 4))
+    pieces = [
+        Piece("CA", str(i), tuple("abcde"), level / 4 + part)
+        for i, (level, part) in enumerate(zip((0.0, 1.0), noise, strict=True))
+    ]
+    weeks = pooled(["one"], pieces).parts["weeks"]
+    assert (weeks.levels, pooled(["one"], pieces).effect) == (8, pytest.approx(0.5, abs=0.02))
+    own = noise.mean(axis=2).mean(axis=1)  # (origins, weeks)
+    expected = sum(4 * part.var(ddof=1) for part in own) / 4
+    assert weeks.variance == pytest.approx(expected)
+    assert weeks.freedom <= 6
+
+
+def test_claims_about_what_the_grid_lacks_are_refused() -> None:
+    wrong = {"better": "P2", "than": "P1-moon", "where": {"windows.history": 2, "model": "gru"}}
+    with pytest.raises(ConfigError) as refused:
+        Study.parse(CONFIG | {"claims": [wrong]}, "wrong")
+    said = str(refused.value)
+    assert all(name in said for name in ("'P2'", "'P1-moon'", "windows.history: 2", "model is no"))
