@@ -185,7 +185,7 @@ def table(judged: Sequence[Verdict]) -> pd.DataFrame:
                 "family": "named before",
                 "lowest": lowest,
                 "highest": highest,
-                "scope": scope(verdict),
+                "scope": scope(replace(verdict, without_one_state=None)),
             }
         )
     return pd.DataFrame(rows, columns=COLUMNS)
