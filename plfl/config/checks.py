@@ -73,7 +73,7 @@ def of_claims(
     values = {axis.key: list(axis.choices) for axis in axes}
     for i, claim in enumerate(claims):
         for name in (*claim.better, *claim.than):
-            sharing, dash, method = name.partition("-")
+            sharing, dash, method = name.removesuffix("-global").partition("-")
             if sharing != BASELINE and sharing not in grid.sharing:
                 yield f"claims.{i}: {name!r} is unknown; {allowed(sharing, grid.sharing)}"
             elif sharing != BASELINE and dash and method not in grid.method:

@@ -784,13 +784,11 @@ class Contrast(Section):
     """A comparison that a study names before it runs."""
 
     better: Patterns = Field(min_length=1)
-    """`SHARING`, `SHARING-METHOD` or `baseline-NAME`; of several, the best on validation."""
+    """`SHARING`, `SHARING-METHOD` or `baseline-NAME`, or several."""
     than: Patterns = Field(min_length=1)
     """The other side."""
-    model: Literal["local", "global"] = "local"
-    """Model of the cells."""
     where: dict[str, list[Any] | str | int | float] = {}
-    """Values of axes, as in `{windows.history: [1, 4]}`."""
+    """Axes: `{windows.history: [1, 4]}`."""
 
     def labels(self, key: str) -> list[str]:
         """The values of an axis that it is about, as they stand in names."""

@@ -108,15 +108,14 @@ class Study(Section):
     )
     """Sharing schemes: patterns of the names of the parameters that go through the server; all
     others are personal. `body` and `head` are parts of the model, in the paper LSTM and MLP. P1 is
-    federated learning, P2 PL-FL, P3 local training. With a block such as `{join: late}`, clients
-    join after the rounds (docs/map.md)."""
+    federated learning, P2 PL-FL, P3 local training."""
     grid: Grid = Grid()
     federation: Federation = Federation()
     channel: Channel = Channel()
     tuning: Tuning = Tuning()
     baselines: Baselines = Baselines()
     claims: list[Contrast] = []
-    """Comparisons, corrected as one family; all others are exploratory."""
+    """Comparisons, corrected as one family."""
     hyperparameters: Hyperparameters = Hyperparameters()
     forecasts: Literal["week", "all"] = "week"
     """Forecasts of the test set to keep: every cell's first week (`week`), or also `all` of the

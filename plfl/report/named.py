@@ -32,7 +32,7 @@ def claim_rows(claims: pd.DataFrame) -> list[ClaimRow]:
         without = "" if pd.isna(row["lowest"]) else f"{row['lowest']:+.3f} to {row['highest']:+.3f}"
         rows.append(
             ClaimRow(
-                f"{row['text']} ({row['model']})",
+                row["text"],
                 row["answer"],
                 estimate(row, "effect"),
                 without,

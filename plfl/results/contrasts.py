@@ -8,13 +8,12 @@ Holm's correction counts all of them, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from plfl.baselines import BASELINE
 from plfl.config.sections import Contrast
@@ -24,12 +23,12 @@ from plfl.results.scores import AXES, Scores
 from plfl.results.statistics import Array, Comparison
 from plfl.results.tables import fitting
 from plfl.results.variants import Variant, variants
-from plfl.results.verdict import Evidence, NotInStudyError, Verdict, difference, judge, settle
+from plfl.results.verdict import Evidence, NotInStudyError, Verdict, judge, settle
 
 CLAIMS = "claims.csv"
 ORIGINS = "data.origins"
 """The axis whose values have test sets of their own."""
-COLUMNS = ["family", "claim", "text", "model", "answer", "effect", "low", "high", "lowest"]
+COLUMNS = ["family", "claim", "text", "answer", "effect", "low", "high", "lowest"]
 COLUMNS += ["highest", "p", "p_alone", "clients", "states", "origins", "weeks", "seeds", "scope"]
 COLUMNS += ["reason", "needed"]
 """Columns of `claims.csv`; `lowest` and `highest` are the effects without one of the states."""
@@ -115,7 +114,7 @@ def of_folder(folder: Path, study: Study) -> list[Verdict]:
 
 def _judged(i: int, claim: Contrast, study: Study, found: Sequence[Variant]) -> Verdict:
     metered = study.data.source == "meters"
-    blank = Verdict(f"c{i}", claim.model, text=str(claim), metered=metered)
+    blank = Verdict(f"c{i}", None, text=str(claim), metered=metered)
     columns = {axis.key: axis.column for axis in study.axes}
     about = [
         variant
@@ -132,27 +131,26 @@ def _evidence(claim: Contrast, about: Sequence[Variant]) -> Evidence:
     pieces, names, trained = [], [], False
     lost: tuple[list[str], list[str]] = ([], [])
     for variant in about:
-        for of_state in variant.scores[claim.model].values():
-            sides = [_among(variant, of_state, side) for side in (claim.better, claim.than)]
-            best = [of_state.best(side) for side in sides]
-            for side, chosen, to in zip(sides, best, lost, strict=True):
-                if chosen is None:
-                    to.extend(of_state.names[k] for k in np.flatnonzero(side).tolist())
-            ours, theirs = best
-            if ours is None or theirs is None:
+        for state in variant.tables.study.data.states:
+            best = []
+            for side, to in zip((claim.better, claim.than), lost, strict=True):
+                among = list(_candidates(variant, state, side))
+                finite = [one for one in among if np.isfinite(one[0].validation[one[1]])]
+                best += [min(finite, key=lambda one: one[0].validation[one[1]])] if finite else []
+                to += [] if finite else [scores.names[k] for scores, k in among]
+            if len(best) < len(lost):
                 continue
-            names += [of_state.names[ours], of_state.names[theirs]]
-            trained |= not all(is_baseline(of_state, k) for k in (ours, theirs))
-            weekly = difference(of_state, ours, theirs)
-            pieces.append(piece(variant, of_state, weekly))
+            (ours, k), (theirs, j) = best
+            names += [ours.names[k], theirs.names[j]]
+            trained |= not (is_baseline(ours, k) and is_baseline(theirs, j))
+            a, b = (
+                Piece(state, variant.place.get(ORIGINS, ""), one.clients, one.by_client(n))
+                for one, n in best
+            )
+            pieces.append(replace(a, weekly=b.of(a.clients) - a.weekly))
     comparison = pooled(names, pieces, trained)
     blocking, excused = (tuple(dict.fromkeys(side)) for side in lost)
     return Evidence([comparison] if comparison.scored else [], blocking, excused)
-
-
-def piece(variant: Variant, of_state: Scores, weekly: Array) -> Piece:
-    """What weeks add in a state of a variant, (clients, seeds, weeks)."""
-    return Piece(of_state.state, variant.place.get(ORIGINS, ""), of_state.clients, weekly)
 
 
 def is_baseline(of_state: Scores, k: int) -> bool:
@@ -160,17 +158,17 @@ def is_baseline(of_state: Scores, k: int) -> bool:
     return of_state.combinations[k][AXES.index("sharing")] == BASELINE
 
 
-def _among(variant: Variant, of_state: Scores, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Which combinations a claim names."""
-    either = np.zeros(len(of_state.combinations), bool)
+def _candidates(variant: Variant, state: str, names: Sequence[str]) -> Iterator[tuple[Scores, int]]:
+    """The combinations that a side of a claim names, with the scores that they belong to."""
     for name in names:
-        sharing, _, method = name.partition("-")
+        short = name.removesuffix("-global")
+        of_state = variant.scores["local" if short == name else "global"][state]
+        sharing, _, method = short.partition("-")
         these = of_state.where(sharing=sharing, **({"method": method} if method else {}))
         if not these.any():
             where = variant.tables.folder
-            raise NotInStudyError(f"{where}: {of_state.state} has no cell or baseline {name}")
-        either |= these
-    return either
+            raise NotInStudyError(f"{where}: {state} has no cell or baseline {name}")
+        yield from ((of_state, int(k)) for k in np.flatnonzero(these))
 
 
 def table(judged: Sequence[Verdict]) -> pd.DataFrame:

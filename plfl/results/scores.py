@@ -46,6 +46,11 @@ class Scores:
         total: Array = self.weekly.sum(axis=-1)
         return total
 
+    def by_client(self, k: int) -> Array:
+        """What each week adds to the MASE of a combination, (clients, seeds, weeks)."""
+        weekly: Array = self.weekly[k].swapaxes(0, 1)
+        return weekly
+
     @cached_property
     def names(self) -> list[str]:
         """Names of the combinations, such as `CA-P2-fedopt-adam-fedyogi` (a cell without seed)."""

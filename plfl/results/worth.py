@@ -19,7 +19,7 @@ from scipy import special
 from plfl.baselines import BASELINE, find
 from plfl.config.axes import Axis
 from plfl.config.study import Study
-from plfl.results.contrasts import EXPLORATORY, ORIGINS, Piece, piece, pooled, stacked
+from plfl.results.contrasts import EXPLORATORY, ORIGINS, Piece, pooled, stacked
 from plfl.results.labels import baseline_label, method_label
 from plfl.results.meters import MONTH
 from plfl.results.records import Model
@@ -72,7 +72,10 @@ class Found:
 
     def pieces(self) -> list[Piece]:
         """The weekly test MASE of each state and variant."""
-        return [piece(v, s, s.weekly[k].swapaxes(0, 1)) for v, s, k in self.cells]
+        return [
+            Piece(s.state, v.place.get(ORIGINS, ""), s.clients, s.by_client(k))
+            for v, s, k in self.cells
+        ]
 
     def less(self, other: Found) -> Comparison:
         """The MASE of another way less that of this one: positive where this one is better."""

@@ -37,6 +37,7 @@ CONFIG: dict[str, Any] = {
         {"better": "P1", "than": ["P3", "baseline-ridge"]},
         {"better": "P1-fedopt", "than": "baseline-lightgbm", "where": {"windows.history": 16}},
         {"better": "baseline-lightgbm_pooled", "than": "baseline-lightgbm"},
+        {"better": "P1-fedopt-global", "than": "P1"},
     ],
 }
 LEVELS = {"P1": 0.8, "P3": 1.2, "raw": 0.75}
@@ -54,7 +55,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
             long = variant.windows.history == 16
             constructed.write(
                 variant.results,
-                lambda cell, *_: LEVELS[cell["sharing"]],
+                lambda cell, _, model, *__: LEVELS[cell["sharing"]] + 0.1 * (model == "global"),
                 sent={"P1": 100, "P3": 0, "raw": 70},
                 baseline=lambda name, at=long: (
                     0.6 if at and name == "lightgbm" else 0.7 if name == "lightgbm_pooled" else 1.0
@@ -67,7 +68,12 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_the_claims_are_one_family_over_states_and_origins(study: Study) -> None:
     found = of_folder(study.results, study)
-    assert [verdict.answer for verdict in found] == ["holds", "does not hold", "holds"]
+    assert [verdict.answer for verdict in found] == [
+        "holds",
+        "does not hold",
+        "holds",
+        "does not hold",
+    ]
     ends = []
     for variant in study.variants.values():
         errors = pd.read_parquet(variant.results / "errors.parquet")
@@ -82,6 +88,7 @@ def test_the_claims_are_one_family_over_states_and_origins(study: Study) -> None
     low, high = found[0].without_one_state or (1, 0)
     assert low <= (found[0].effect or 0) <= high
     assert found[2].seeds == 0  # baselines have none
+    assert found[3].effect == pytest.approx(-0.1, abs=0.01)
     alone = [verdict.p_alone or 0.0 for verdict in found]
     assert [verdict.p for verdict in found] == pytest.approx(holm(alone))
     assert Overview(study.results).claims["answer"].tolist() == [one.answer for one in found]
