@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import ndtri
 from torch import Tensor
 
 from plfl.config.sections import Federation as Settings
@@ -47,6 +46,8 @@ def seeded(seed: int) -> Normals:
 
 def of_system(t: int, count: int) -> NDArray[np.float64]:
     """Noise that nobody can repeat, from the operating system's entropy."""
+    from scipy.special import ndtri  # here, because every training imports this module
+
     whole = np.frombuffer(os.urandom(8 * count), dtype=np.uint64) >> np.uint64(11)
     return np.asarray(ndtri((whole + 0.5) / 2**53), dtype=np.float64)
 
