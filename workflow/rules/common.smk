@@ -147,7 +147,9 @@ def training_memory(wildcards, attempt):
     requests more.
     """
     models = models_of(wildcards)
-    return attempt * (2000 + 4 * of(wildcards).data.clients_of(wildcards.state) + 3 * models // 4)
+    return attempt * (
+        2000 + 4 * of(wildcards).data.clients_of(wildcards.state) + 3 * models // 4
+    )
 
 
 def training_minutes(wildcards, attempt):
