@@ -149,7 +149,7 @@ def _ways(variant: Variant) -> Iterator[Way]:
     study = variant.tables.study
     for sharing, method in variant.kinds():
         kind: Kind = "raw" if study.joins(sharing) == "raw" else "federated"
-        if study.combinations.trains_alone(sharing, method):
+        if study.combinations.shares_nothing(sharing):
             kind = "alone"
         for model in variant.models(sharing, method):
             yield Way(kind, sharing, method, model)
