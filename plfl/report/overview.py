@@ -218,7 +218,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 map_caption=heat_map.CAPTION,
                 map_axes=shown(overview.study),
                 places_of_map=list(_places(overview)),
-                meters=list(_meters(overview.meters)),
+                meters=list(_meters(overview)),
                 picture=drawing(figures / f"{STEM}.svg", CAPTION),
                 caption=CAPTION,
                 along=along(overview.study)[0],
@@ -258,8 +258,9 @@ def _places(overview: Overview) -> Iterator[tuple[list[str], list[str]]]:
 
 @dataclass(frozen=True)
 class MeterRow:
-    """What a client gains, as the page shows it."""
+    """What a client gains at a place of the map, as the page shows it."""
 
+    place: str
     state: str
     client: str
     before: str
@@ -267,12 +268,16 @@ class MeterRow:
     percent: str
     energy: str
     answer: str
+    saves: bool
 
 
-def _meters(table: pd.DataFrame) -> Iterator[MeterRow]:
-    for row in table.sort_values("percent", ascending=False, kind="stable").to_dict("records"):
+def _meters(overview: Overview) -> Iterator[MeterRow]:
+    axes = [axis for axis in shown(overview.study) if len(axis.choices) > 1]
+    table = overview.meters.sort_values("percent", ascending=False, kind="stable")
+    for row in table.to_dict("records"):
         row |= {f"gain_{end}": row[end] for end in ("low", "high")}
         yield MeterRow(
+            ", ".join(f"{axis.short}={row[axis.column]}" for axis in axes),
             row["state"],
             row["client"],
             score(row["mase_alone"]),
@@ -280,6 +285,7 @@ def _meters(table: pd.DataFrame) -> Iterator[MeterRow]:
             f"{row['percent']:+.1f}",
             f"{row['kwh_a_month']:+,.0f}",
             "gains" if row["low"] > 0 else "loses" if row["high"] < 0 else "",
+            row["gain"] > 0,
         )
 
 

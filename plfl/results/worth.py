@@ -116,14 +116,16 @@ def tables(study: Study, found: Sequence[Variant]) -> dict[str, pd.DataFrame]:
     `raw`, each with its 95 % interval and its range without one of the states; bytes of a client
     (`bytes_best`, …); on what it rests.
 
-    `meters.csv` has a row per client, with means over all places and origins: the MASE of `alone`
+    `meters.csv` has a row per place and client, with means over the origins: the MASE of `alone`
     and `federated`, the `gain` from the federation with its 95 % interval over weeks, the same in
     `percent` of the error of `alone`, and the absolute errors saved in 30 days, `kwh_a_month`.
     """
     places = [(place, _chosen(variants)) for place, variants in _places(found)]
     rows = [place | _row(chosen) for place, chosen in places]
-    both = [chosen for _, chosen in places if {"alone", "federated"} <= chosen.keys()]
-    return {MAP: pd.DataFrame(rows), METERS: pd.DataFrame(list(_meters(both)), columns=_METER)}
+    both = [(place, one) for place, one in places if {"alone", "federated"} <= one.keys()]
+    meters = [place | row for place, one in both for row in _meters(one)]
+    columns = [*(axis.column for axis in shown(study)), *_METER]
+    return {MAP: pd.DataFrame(rows), METERS: pd.DataFrame(meters, columns=columns)}
 
 
 def _places(found: Sequence[Variant]) -> Iterator[tuple[Place, list[Variant]]]:
@@ -218,12 +220,10 @@ _METER = ["state", "client", "mase_alone", "mase_federated", "gain", "low", "hig
 _METER += ["percent", "kwh_a_month"]
 
 
-def _meters(places: Sequence[Chosen]) -> Iterator[dict[str, Any]]:
-    gains = [p for one in places for p in one["federated"].gains(one["alone"])]
-    energy = [p for one in places for p in _in_energy(one["federated"], one["alone"])]
-    alone = stacked([p for one in places for p in one["alone"].pieces()])
-    saved = stacked(energy)
-    for state, stack in stacked(gains).items():
+def _meters(chosen: Chosen) -> Iterator[dict[str, Any]]:
+    alone = stacked(chosen["alone"].pieces())
+    saved = stacked(list(_in_energy(chosen["federated"], chosen["alone"])))
+    for state, stack in stacked(chosen["federated"].gains(chosen["alone"])).items():
         for i, client in enumerate(stack.clients):
             own = {state: stack.weekly[[i]].mean(axis=1, keepdims=True)}
             gain = float(own[state].sum())
