@@ -567,14 +567,14 @@ def test_intervals_have_a_table_where_quantiles_were_forecast(tmp_path: Path) ->
         table.to_parquet(out.parent / f"{name}.parquet")
     parsed = _page(out)
     head, *rows = parsed.table("The same forecasters, sorted by CRPS")
-    assert head == ["State", "Forecaster", "CRPS", "Coverage, 90 %", "Least covered", "Width"]
+    assert head == ["Forecaster", "CRPS", "Coverage, 90 %", "Least covered", "Width"]
     standings = {row[0]: row for row in parsed.table("Sorted by validation MASE")[1:]}
-    assert {row[1] for row in rows} == {n for n, row in standings.items() if row[3] != "n/a"}
-    for _, name, crps, coverage, lowest, width in rows:
+    assert {row[0] for row in rows} == {n for n, row in standings.items() if row[3] != "n/a"}
+    for name, crps, coverage, lowest, width in rows:
         assert float(crps) == pytest.approx(float(standings[name][3]) / 2, abs=1e-3)
         assert float(width) == pytest.approx(3 * float(standings[name][3]), rel=2e-3)
         assert (coverage, lowest[:6]) == ("84.0 %", "78.0 %")
-    validation = [float(standings[row[1]][2].replace("n/a", "inf")) for row in rows]
+    validation = [float(standings[row[0]][2].replace("n/a", "inf")) for row in rows]
     assert validation == sorted(validation)
     assert "margins that every client computed from its own validation set" in parsed.text
 
@@ -648,9 +648,9 @@ def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:
     parsed = _page(out)
     assert "2 trials per cell" in parsed.text
     (best,) = (table for table in parsed.tables if "Validation, local" in table[0])
-    assert best[0][3:6] == ["Hyperparameters", "Trials", "Client-steps"]
+    assert best[0][2:5] == ["Hyperparameters", "Trials", "Client-steps"]
     cost = ["2", "12\u202f000"]
-    assert [row[2:6] for row in best[1:]] == [
+    assert [row[1:5] for row in best[1:]] == [
         ["Adam + FedAvg", "server_opt.fedavg.lr=0.3", *cost],
         ["Adam + FedAvg", "local: server_opt.fedavg.lr=1global: server_opt.fedavg.lr=0.1", *cost],
         ["Adam", "–", *cost],
