@@ -25,8 +25,8 @@ COMMANDS = {script.stem: [str(script)] for script in SCRIPTS} | {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_ctrl_c_during_the_imports_leaves_no_traceback(name: str, tmp_path: Path) -> None:
     # In place of a library that takes long to import; Python does not get past it. Snakemake itself
-    # imports the one that the scripts import first.
-    library = "torch" if name == "snakemake" else "pydantic"
+    # imports pydantic, before any line of the workflow.
+    library = "filelock" if name == "snakemake" else "pydantic"
     (tmp_path / f"{library}.py").write_text(
         "import time\nprint('importing', flush=True)\ntime.sleep(60)\n"
     )

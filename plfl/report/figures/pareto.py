@@ -108,7 +108,7 @@ def points(tables: Tables) -> pd.DataFrame:
     cells = summary[summary["chosen"] == "last"].groupby(axes, sort=False)
     table = cells[["mase_mean", "bytes_down", "bytes_up"]].mean()
     table["mase"] = table["mase_mean"].mask(cells["diverged"].any())
-    clients = table.index.get_level_values("state").map(study.data.clients_of)
+    clients = table.index.get_level_values("state").map(study.data.clients_of).astype(int)
     table["megabytes"] = (table["bytes_down"] + table["bytes_up"]) / clients / 1e6
     if "seconds" in summary:
         table["hours"] = cells["seconds"].mean() / 3600
@@ -131,12 +131,13 @@ def baseline_points(tables: Tables) -> pd.DataFrame:
     """
     table = tables.baseline_scores.drop("persistence", level=1, errors="ignore")
     table = table.reset_index().dropna(subset="mase_mean")
+    clients = table["state"].map(tables.study.data.clients_of).astype(int)
     return pd.DataFrame(
         {
             "state": table["state"],
             "model": BASELINE,
             "mase": table["mase_mean"],
-            "megabytes": table["bytes"] / table["state"].map(tables.study.data.clients_of) / 1e6,
+            "megabytes": table["bytes"] / clients / 1e6,
             "label": [baseline_label(name) for name in table["baseline"]],
         }
     )
