@@ -48,16 +48,16 @@ demo: $(READY) ## run a short study on sample data; a minute on two cores
 reproduce: $(READY) ## run the paper's study: 36 buildings from the public bucket, full rounds
 	$(SNAKEMAKE) --configfile config.yaml
 
-map: $(READY) ## run the study of 132 measured meters, whose files are in the folder DATA
+map: $(READY) ## run the study of 132 measured meters in the folder DATA, or STUDY=map-day-ahead, STUDY=channel-meters
 	@test -d "$(DATA)" || { echo "DATA=FOLDER is needed: docs/measured-meters.md says where the files come from" >&2; exit 1; }
 	@mkdir -p data && ln -sfn "$(abspath $(DATA))" data/bdg2_sites
-	$(BIN)/plfl study config/map.yaml
+	$(BIN)/plfl study config/$(or $(STUDY),map).yaml
 
 ui: $(READY) ## open the MLflow UI for the latest study, or for STUDY=name
 	$(BIN)/plfl ui $(if $(STUDY),results/$(STUDY))
 
 test: $(FLOWER) ## run the tests
-	$(BIN)/pytest --numprocesses auto --dist loadfile
+	$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 smoke: $(READY) ## run the complete pipeline on three clients; 46 seconds on two cores
 	$(SNAKEMAKE) --configfile config/smoke.yaml

@@ -5,7 +5,6 @@ from plfl.base.interrupts import hear, silence
 silence()  # until the jobs begin
 
 import re
-import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -14,6 +13,7 @@ from snakemake.utils import min_version
 from plfl.base.errors import PlflError
 from plfl.config.study import Study
 from plfl.config.loading import read
+from plfl.pipeline import screen
 from plfl.pipeline.jobs import announce, claim, replaced
 
 min_version("9.8")
@@ -117,16 +117,16 @@ onstart:
         except PlflError as error:
             raise WorkflowError(str(error)) from None
         if warning := replaced(study):
-            print(warning, file=sys.stderr)
+            screen.say(warning)
+        screen.begin(study.name, study.results / "logs" / "snakemake.log")
 
 
 onsuccess:
-    print(announce(study))
+    screen.say(announce(study))
 
 
 onerror:
-    print(
+    screen.say(
         f"\nThe study {study.name!r} is not finished. Correct the error above, if there is one, and"
-        " run the same command again: it continues where it stopped.\n",
-        file=sys.stderr,
+        " run the same command again: it continues where it stopped.\n"
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from plfl.publish.tracking import ui_url
+from plfl.publish.tracking.server import ui_url
 
 IMAGES = Path(__file__).parent / "images"
 FIGURE = "fig3_mase_local.png"

@@ -1,18 +1,15 @@
 """The shape of a model's windows, the columns of its parameters in a row, and what it computes."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from plfl.base.lazy import Tensor
 
 GROUPS = ("body", "head")
 """Names that patterns can have beside those of parameters. Every parameter is in one of the two."""

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
     from plfl.data.dataset import Split
     from plfl.data.examples import Examples
+    from plfl.training.task import Engine
     from plfl_images.data.dataset import ImageDataset
+    from plfl_images.evaluation import CommonEvaluator
 
 
 class Classify(Task):
@@ -169,7 +171,12 @@ class Classify(Task):
         counts = [np.bincount(own.astype(np.int64), minlength=classes) for own in targets]
         return np.stack([own / own.sum() for own in counts])
 
-    def common_scores(
+    def evaluator(self, dataset: Examples, engine: Engine) -> CommonEvaluator:
+        from plfl_images.evaluation import CommonEvaluator
+
+        return CommonEvaluator(dataset, engine, self)
+
+    def image_scores(
         self,
         dataset: Examples,
         split: Split,
@@ -177,8 +184,12 @@ class Classify(Task):
         outputs: Tensor,
         model_of: NDArray[np.int64],
     ) -> pd.DataFrame:
-        """`error` and `cross_entropy`, means over the held-out images; `own_error`, the mean over
-        classes of the share of errors, weighted by the client's shares of the labels."""
+        """Scores of a split, whose images are `starts` (W,): a row per client, in order.
+
+        `error` and `cross_entropy` are means over the held-out images; `own_error` is the mean over
+        classes of the share of errors, weighted by the client's shares of the labels. `outputs` are
+        those of k different models (k, W, C), `model_of` (N,) says which one each client has.
+        """
         import pandas as pd
         import torch
 

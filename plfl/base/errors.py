@@ -21,12 +21,7 @@ class ConfigError(PlflError):
     """All errors in a configuration, in one message."""
 
     def __init__(self, source: str, problems: list[str]):
-        """Join the problems into one message.
-
-        Args:
-            source: the file, or another description of where the configuration comes from.
-            problems: one line for each error.
-        """
+        """Join the problems, one line for each, of a configuration from some `source`."""
         self.problems = problems
         lines = "\n".join(f"  - {problem}" for problem in problems)
         count = f"{len(problems)} error" + ("s" if len(problems) > 1 else "")

@@ -1,6 +1,7 @@
 """Text from other people's files, made safe for terminals and spreadsheets."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -26,6 +27,16 @@ def harmless(value: Any) -> Any:
     ("'=1+1", -1.0)
     """
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULAS) else value
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are.
+
+    >>> some(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 class Visible:

@@ -1,7 +1,9 @@
 """Forecasters that need no federation, trained and scored on the same windows as the study."""
 
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from plfl.config import baseline_rules
 from plfl.config.baseline_rules import BaselineRules, Crosses
@@ -29,11 +31,10 @@ class Baseline:
 def catalogue(
     context: bool = False, further: Iterable[BaselineRules] = ()
 ) -> dict[str, Baseline | BaselineRules]:
-    """Every baseline by name, the simplest first. `docs/baselines.md` has the formulas.
+    """Every baseline by name, the simplest first, then the `further` ones of a study.
+    `docs/baselines.md` has the formulas.
 
-    Args:
-        context: whether to include those that only a study with `windows.context` has.
-        further: those that the study lists.
+    `context`: whether to include those that only a study with `windows.context` has.
     """
     standard = {n: baseline for n, baseline in STANDARD.items() if context or not baseline.context}
     return standard | {one.name: one for one in further}
@@ -55,73 +56,6 @@ def find(name: str) -> Baseline | type[BaselineRules]:
     return STANDARD.get(name) or baseline_rules.find(name)
 
 
-_ALL = (
-    Baseline(
-        "persistence",
-        "Persistence",
-        "The load of the last input row.",
-    ),
-    Baseline(
-        "naive_day",
-        "Seasonal naive (day)",
-        "The load a day before the target.",
-    ),
-    Baseline(
-        "naive_week",
-        "Seasonal naive (week)",
-        "The load a week before the target.",
-    ),
-    Baseline(
-        "naive_mean",
-        "Seasonal naive (mean of day and week)",
-        "The mean of the loads a day and a week before the target.",
-    ),
-    Baseline(
-        "naive_weeks",
-        "Seasonal naive (mean of 4 weeks)",
-        "The mean of the loads one, two, three and four weeks before the target.",
-    ),
-    Baseline(
-        "linear",
-        "Linear",
-        "Least squares of the change from the last load on the look-back's loads, one per client.",
-    ),
-    Baseline(
-        "ridge",
-        "Ridge",
-        "Ridge regression on the look-back's loads, the target's calendar and the study's further "
-        "inputs, one per client.",
-    ),
-    Baseline(
-        "ridge_lags",
-        "Ridge, day and week lags",
-        "Ridge regression that also sees the loads around one day, two days and a week before the "
-        "target, one per client.",
-    ),
-    Baseline(
-        "lightgbm",
-        "LightGBM",
-        "Gradient-boosted trees on the study's own inputs, one model per client.",
-    ),
-    Baseline(
-        "lightgbm_lags",
-        "LightGBM, day and week lags",
-        "Gradient-boosted trees that also see the loads around one day, two days and a week before "
-        "the target and the target's calendar, one model per client.",
-    ),
-    Baseline(
-        "lightgbm_context",
-        "LightGBM, the study's context",
-        "Gradient-boosted trees on the study's look-back and its context, one model per client.",
-        context=True,
-    ),
-    Baseline(
-        "lightgbm_pooled",
-        "LightGBM, pooled",
-        "One model of gradient-boosted trees with day and week lags, trained on the raw data of "
-        "all clients in one place.",
-        crosses="raw data",
-    ),
-)
-STANDARD = {baseline.name: baseline for baseline in _ALL}
+_LISTED = tomllib.loads(Path(__file__).with_name("standard.toml").read_text(encoding="utf-8"))
+STANDARD = {name: Baseline(name, **about) for name, about in _LISTED.items()}
 """The baselines of every study, by name."""

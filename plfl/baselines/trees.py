@@ -228,18 +228,12 @@ def trained(
     changes: bool = True,
     base: Sequence[Predict] = (),
 ) -> Model:
-    """One model of the windows of `members`, which forecasts those of clients of `scored`.
+    """One model of the windows of `members`, which forecasts those of clients of `scored`: loads,
+    or their `changes` from the last load.
 
-    What is chosen on validation is kept where a second model learns from the whole history.
-
-    Args:
-        members: the clients that train.
-        scored: the clients that forecast.
-        boosting: how it is trained.
-        design: what it reads.
-        changes: whether it forecasts the change from the last load, or the load.
-        base: the stages of forecasts to which it adds trees; a client has the same number in
-            `members` and in `scored` then.
+    What is chosen on validation is kept where a second model learns from the whole history. `base`:
+    the stages of forecasts to which it adds trees; a client has the same number in `members` and in
+    `scored` then.
     """
 
     def stage(k: int, chosen: list[_Chosen]) -> tuple[list[Any], Predict]:

@@ -16,7 +16,6 @@ plfl cells --list config/demo.yaml
 
 
 def add(commands: Commands) -> None:
-    """Add `cells` to the commands of `plfl`."""
     about = "list the trainings of a study and estimate their time"
     parser = add_parser(commands, "cells", about, EXAMPLES, run)
     parser.add_argument(
@@ -30,11 +29,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the workload of a study by state and sharing scheme, or the names of its cells.
-
-    Raises:
-        DataError: a state has too few buildings, or none.
-    """
+    """Print the workload of a study by state and sharing scheme, or the names of its cells."""
     study = Study.load(options.config)
     if options.list:
         for label, variant in study.variants.items():
@@ -73,8 +68,9 @@ def run(options: argparse.Namespace) -> None:
         f"{counted(int(total['trainings']), 'training')}, "
         f"{total['client_steps']:,.0f} client-steps, at least {_short(total['megabytes'])} MB "
         "between clients and servers\n"
-        f"the training itself takes about {duration(seconds)} in one job, "
-        f"{duration(seconds / cores)} on {cores} cores ({trained_by}, "
+        f"training takes about {duration(seconds)} in one job, "
+        f"{duration(seconds / cores)} on {cores} cores, without the start of jobs, baselines, "
+        f"figures and pages ({trained_by}, "
         f"{per_second} client-steps/s measured now{f', for {assumed}' if assumed else ''})\n"
         f"next: plfl study {options.config}"
     )

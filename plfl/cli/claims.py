@@ -13,7 +13,6 @@ plfl claims results/demo --json > claims.json
 
 
 def add(commands: Commands) -> None:
-    """Add `claims` to the commands of `plfl`."""
     about = "judge whether federation pays off and published claims hold"
     parser = add_parser(commands, "claims", about, EXAMPLES, run)
     add_trust(parser)

@@ -26,18 +26,8 @@ def add_parser(
     examples: str,
     run: Callable[[argparse.Namespace], None],
 ) -> argparse.ArgumentParser:
-    """Add a subcommand.
-
-    Args:
-        commands: the commands that it is added to.
-        name: its name.
-        about: one line about it, for the list of commands and its own help.
-        examples: one command per line, shown at the end of its help.
-        run: is called with the options.
-
-    Returns:
-        The parser, still without arguments.
-    """
+    """Add a subcommand, still without arguments. Its help begins with `about` and ends with the
+    `examples`, one command per line."""
     listed = "".join(f"\n  {line.strip()}" for line in examples.strip().splitlines())
     parser = commands.add_parser(
         name,
@@ -64,11 +54,7 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
 
 
 def latest_study(file: str) -> Path:
-    """The results folder below the current one whose `file` was written last.
-
-    Raises:
-        PlflError: there is none.
-    """
+    """The results folder below the current one whose `file` was written last."""
     found = sorted(Path("results").glob(f"*/{file}"), key=lambda path: path.stat().st_mtime)
     if not found:
         raise PlflError(f"results: holds no study with {file}; run one first, see `plfl init`")
@@ -89,7 +75,7 @@ def progress_bar(name: str, unit: str = "round") -> Iterator[Progress]:
 
         def advance(what: str, done: int, total: int) -> None:
             bar.total = total
-            bar.set_postfix_str(what, refresh=False)
             bar.update(done - bar.n)
+            bar.set_postfix_str(what)
 
         yield advance

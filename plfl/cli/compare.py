@@ -12,7 +12,6 @@ plfl compare results/demo:NY-baseline-lightgbm_lags results/demo:NY-P2-fedopt-ad
 
 
 def add(commands: Commands) -> None:
-    """Add `compare` to the commands of `plfl`."""
     about = "compare two studies, cells or baselines client by client"
     parser = add_parser(commands, "compare", about, EXAMPLES, run)
     add_trust(parser)

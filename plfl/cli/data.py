@@ -27,7 +27,6 @@ COLUMNS = (
 
 
 def add(commands: Commands) -> None:
-    """Add `data` to the commands of `plfl`."""
     about = "import meters, and check series before training"
     parser = commands.add_parser("data", help=about, description=f"{about[0].upper()}{about[1:]}.")
     commands_of_data = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -43,11 +42,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print one row per client, and what may spoil a study of them.
-
-    Raises:
-        DataError: files cannot be used; the message lists the errors of all files of all states.
-    """
+    """Print one row per client, and what may spoil a study of them."""
     study = _folder_study(options.what) if options.what.is_dir() else Study.load(options.what)
     from plfl.data import source
     from plfl.data.checks import counted
@@ -67,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
         interval = study.data.interval
         description = describe(tables, interval, study.windows)
         clients = f"{state}{study.data.sample_suffix}: {counted(len(tables), 'client')}"
-        print(f"{clients}, load in kWh per {interval} min")
+        print(f"{clients}, load in kWh per {interval} min, all times in local standard time")
         print(as_text(description[list(COLUMNS)].reset_index()))
         warnings = [f"- {warning}" for warning in judge(description, study.windows)]
         refused = _refused(study, tables)

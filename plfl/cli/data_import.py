@@ -101,6 +101,7 @@ def run(options: argparse.Namespace) -> None:
         raise DataError(as_options(str(error))) from None
     for source in imported.sources:
         print(f"{source['file']}: {source['form']}, {source['layout']}, stamps {source['stamps']}")
+    print("all times in local standard time, whatever clocks do in summer:")
     for name, meter in imported.meters.items():
         print(f"{name}: {as_options(meter.summary)}")
     print(f"\nwritten to {options.to}, with import.json (the receipt) and data.yaml; next:")

@@ -12,6 +12,7 @@ from plfl.cli.common import Commands
 from plfl.config.study import Cell, Study
 
 if TYPE_CHECKING:  # imports inside the functions, too: other commands must not wait for torch
+    from plfl.deploy.hosts.keys import ServerKeys
     from plfl.deploy.protocol.policy import RoundPolicy, RoundSummary
 
 DEFAULT_PORT = 8000
@@ -19,7 +20,6 @@ FORECAST_PORT = 8001
 
 
 def add(commands: Commands) -> None:
-    """Add `deploy` to the commands of `plfl`."""
     deploy = commands.add_parser(
         "deploy",
         help="run a cell on separate processes or hosts, with Flower",
@@ -232,11 +232,7 @@ def _serve(options: argparse.Namespace) -> None:
     from plfl.deploy.protocol.agreement import roster
 
     study, cell = _chosen(options)
-    keys = None
-    if _secured(options, options.host):
-        from plfl.deploy.hosts.keys import ServerKeys
-
-        keys = ServerKeys.of(options.keys)
+    keys = _server_keys(options)
     rounds = study.federation.rounds
 
     def tell(summary: RoundSummary) -> None:
@@ -280,11 +276,7 @@ def _forecasts(options: argparse.Namespace) -> None:
     from plfl.deploy.forecasts import Forecasts, ForecastServer, serve
 
     study, cell = _chosen(options)
-    keys = None
-    if _secured(options, options.host):
-        from plfl.deploy.hosts.keys import ServerKeys
-
-        keys = ServerKeys.of(options.keys)
+    keys = _server_keys(options)
     logging.basicConfig(format="%(asctime)s %(message)s")
     logging.getLogger("plfl").setLevel(logging.INFO)
     folder = options.folder or CellFolders(study, cell).client(options.building)
@@ -308,6 +300,14 @@ def _check(options: argparse.Namespace) -> None:
     from plfl.deploy.check import check
 
     check(options.clients, options.rounds, _say)
+
+
+def _server_keys(options: argparse.Namespace) -> ServerKeys | None:
+    if not _secured(options, options.host):
+        return None
+    from plfl.deploy.hosts.keys import ServerKeys
+
+    return ServerKeys.of(options.keys)
 
 
 def _secured(options: argparse.Namespace, host: str) -> bool:

@@ -12,7 +12,6 @@ plfl export results/own/models/all-P2.safetensors --client school --to school.on
 
 
 def add(commands: Commands) -> None:
-    """Add `export` to the commands of `plfl`."""
     about = "write a trained model as a program for PyTorch or as ONNX"
     parser = add_parser(commands, "export", about, EXAMPLES, run)
     add_trust(parser)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,6 @@ plfl forecast results/own/models/all-P1.safetensors museum.csv --new --save muse
 
 
 def add(commands: Commands) -> None:
-    """Add `forecast` to the commands of `plfl`."""
     about = "forecast the next hours of a meter, with the models of a study"
     parser = add_parser(commands, "forecast", about, EXAMPLES, run)
     add_trust(parser)
@@ -46,7 +46,9 @@ def add(commands: Commands) -> None:
         help="the meter did not take part: train a head for it on these readings first",
     )
     parser.add_argument(
-        "--epochs", type=int, help="with --new: passes over its windows; default: 2"
+        "--epochs",
+        type=int,
+        help="with --new: passes over its windows; default: chosen on the last fifth",
     )
     parser.add_argument(
         "--save", type=Path, metavar="FILE", help="with --new: keep its model (safetensors)"
@@ -71,10 +73,9 @@ def run(options: argparse.Namespace) -> None:
         client = model.clients[0] if alone else client_name(options.new)
     readings = model.read(options.new, client)
     if options.newcomer:
-        passes = {} if options.epochs is None else {"epochs": options.epochs}
-        model = model.adapt(readings, client, **passes)
-        weeks = len(readings) * model.interval / (7 * 24 * 60)
-        print(f"{client}: head trained on {weeks:.1f} weeks of readings", file=sys.stderr)
+        logging.basicConfig(format="%(message)s")
+        logging.getLogger("plfl.forecast").setLevel(logging.INFO)
+        model = model.adapt(readings, client, options.epochs)
         if options.save is not None:
             model.save(options.save)
             print(f"wrote {options.save}", file=sys.stderr)

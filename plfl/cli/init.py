@@ -16,7 +16,6 @@ plfl init meters --from campus/data.yaml   # write campus.yaml, which fits an im
 
 
 def add(commands: Commands) -> None:
-    """Add `init` to the commands of `plfl`."""
     about = "list the ready-made studies, or write one into this folder"
     parser = add_parser(commands, "init", about, EXAMPLES, run)
     parser.add_argument("study", nargs="?", help="name of a ready-made study; default: list them")

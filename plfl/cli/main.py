@@ -19,6 +19,7 @@ from plfl.cli import (
     export,
     forecast,
     init,
+    leakage,
     methods,
     privacy,
     publish,
@@ -34,7 +35,7 @@ from plfl.plugins import trust
 
 SUBCOMMANDS = (
     *(init, cells, study, run, data, forecast, export),
-    *(claims, compare, privacy),
+    *(claims, compare, privacy, leakage),
     *(report, publish, track, ui, deploy),
     *(methods, schema),
     replaced,

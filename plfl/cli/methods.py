@@ -13,7 +13,6 @@ plfl methods my.yaml                # those of its plug-ins, too
 
 
 def add(commands: Commands) -> None:
-    """Add `methods` to the commands of `plfl`."""
     about = "list the algorithms: sources, hyperparameters, message sizes"
     parser = add_parser(commands, "methods", about, EXAMPLES, run)
     parser.add_argument(

@@ -13,7 +13,6 @@ plfl privacy my.yaml --audit CA-P2-fedopt-adam-fedavg-10
 
 
 def add(commands: Commands) -> None:
-    """Add `privacy` to the commands of `plfl`."""
     about = "state ε of each cell of a study, and what is outside of it"
     parser = add_parser(commands, "privacy", about, EXAMPLES, run)
     parser.add_argument("config", help="configuration of the study, or FILE.yaml:VARIANT")

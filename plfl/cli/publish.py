@@ -12,7 +12,6 @@ plfl publish results/demo --to demo.zip --models
 
 
 def add(commands: Commands) -> None:
-    """Add `publish` to the commands of `plfl`."""
     about = "write a finished study as an RO-Crate, to publish it"
     parser = add_parser(commands, "publish", about, EXAMPLES, run)
     add_trust(parser)

@@ -21,10 +21,6 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Say what replaces the command.
-
-    Raises:
-        PlflError: always.
-    """
+    """Say what replaces the command."""
     instead = REPLACED[options.name]
     raise PlflError(f"`plfl {options.name}` is a study like any other now; {instead}")

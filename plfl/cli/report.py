@@ -12,7 +12,6 @@ plfl report results/demo --open
 
 
 def add(commands: Commands) -> None:
-    """Add `report` to the commands of `plfl`."""
     about = "make figures and report of a study from its tables"
     parser = add_parser(commands, "report", about, EXAMPLES, run)
     add_trust(parser)

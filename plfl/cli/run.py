@@ -22,7 +22,6 @@ plfl run config/demo.yaml CA-P2-fedopt-adam-fedyogi-10 --models mine.safetensors
 
 
 def add(commands: Commands) -> None:
-    """Add `run` to the commands of `plfl`."""
     parser = add_parser(commands, "run", "train one cell and print its scores", EXAMPLES, run)
     parser.add_argument("config", type=Path, help="configuration of the study")
     parser.add_argument("cell", help="name of a cell, as `plfl cells --list` prints it")

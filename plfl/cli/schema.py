@@ -11,7 +11,6 @@ plfl schema                         # in the root of the repository
 
 
 def add(commands: Commands) -> None:
-    """Add `schema` to the commands of `plfl`."""
     about = "write the JSON schema and the generated pages"
     add_parser(commands, "schema", about, EXAMPLES, run)
 
@@ -19,6 +18,6 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write the generated files below the working directory and print their paths."""
     from plfl.config.generated import write
-    from plfl.results import claims_page
+    from plfl.results import claim
 
-    print("\n".join(map(str, [*write(Path()), claims_page.write(Path())])))
+    print("\n".join(map(str, [*write(Path()), claim.write(Path())])))

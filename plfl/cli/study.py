@@ -42,7 +42,9 @@ def run(options: argparse.Namespace) -> None:
         )
     # -P: a file in the current folder must not replace a module that Snakemake imports.
     # While Snakemake itself is imported, Ctrl-C would end in a traceback.
-    start = "import plfl.base.interrupts as i; i.silence(); from snakemake.cli import main; main()"
+    start = (
+        "import plfl.base.interrupts as i; i.silence(); import plfl.pipeline.screen as s; s.main()"
+    )
     command = [sys.executable, "-P", "-c", start, "--configfile", str(options.config)]
     # After --configfile, which takes several files, it would take a target for another one.
     command += ["--snakefile", str(shipped.snakefile()), *options.snakemake]

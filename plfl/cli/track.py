@@ -11,7 +11,6 @@ plfl track results/demo
 
 
 def add(commands: Commands) -> None:
-    """Add `track` to the commands of `plfl`."""
     about = "log a results folder into its MLflow database"
     parser = add_parser(commands, "track", about, EXAMPLES, run)
     add_trust(parser)
@@ -20,7 +19,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Log a results folder and print what was logged."""
-    from plfl.publish.tracking import track
+    from plfl.publish.tracking.store import track
     from plfl.results.overview import study_of
 
     print(track(options.results, study_of(options.results).figures))

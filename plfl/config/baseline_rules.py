@@ -1,6 +1,7 @@
 """What a configuration must know about a further baseline, and how it names one."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -55,18 +56,10 @@ class BaselineRules(Algorithm):
         return {"name": self.name} | keys
 
 
-def available() -> dict[str, type[BaselineRules]]:
-    """All further baselines by name."""
-    return registry.available(PACKAGE, BaselineRules)
-
-
-def find(name: str) -> type[BaselineRules]:
-    """The further baseline with this name.
-
-    Raises:
-        KeyError: there is none.
-    """
-    return registry.find(PACKAGE, BaselineRules, name)
+available = partial(registry.available, PACKAGE, BaselineRules)
+"""All further baselines by name."""
+find = partial(registry.find, PACKAGE, BaselineRules)
+"""The further baseline with a name; a KeyError if there is none."""
 
 
 def _chosen(raw: Any) -> Any:

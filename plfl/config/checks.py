@@ -1,6 +1,7 @@
 """Checks that involve several keys of a study. Each yields one line per problem."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -39,10 +40,26 @@ from plfl.plugins.registry import Algorithm
 
 Refused = Mapping[tuple[str, str, str], str]
 """The reasons why methods refuse a ClientOpt and a ServerOpt, by the three names."""
-
-
+Unsure = frozenset[str]
+"""Keys of at most two parts, such as `data.source`, whose own values are invalid."""
 DAY = 24 * 60
 """Minutes in a day."""
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """The keys that are unsure: while others are checked, they have their defaults, and checks that
+    read them are left out."""
+
+    keys: Unsure
+
+    def of(self, *keys: str) -> bool:
+        """Whether any of these keys, or the block of one, is unsure."""
+        return any(key in self.keys or key.split(".")[0] in self.keys for key in keys)
+
+    def within(self, block: str) -> bool:
+        """Whether anything in a block is unsure."""
+        return any(key.split(".")[0] == block for key in self.keys)
 
 
 def duplicates(path: str, values: Sequence[object]) -> Iterator[str]:
@@ -140,6 +157,8 @@ def of_data(data: Data) -> Iterator[str]:
     yield from _of_exports(data)
     if data.source == "meters":
         yield from of_zone("data.meters.timezone", data.meters.timezone)
+        if zone := data.meters.weather_timezone:
+            yield from of_zone("data.meters.weather_timezone", zone)
         for meters, zone in data.meters.timezones.items():
             yield from of_zone(f"data.meters.timezones.{meters}", zone)
 
@@ -510,10 +529,7 @@ def of_variants(cells: Mapping[str, object]) -> Iterator[str]:
 def of_paths(tuning: Tuning, grid: Grid, unsure: Container[str] = ()) -> Iterator[str]:
     """Check the paths of hyperparameters, and the rounds of successive halving.
 
-    Args:
-        tuning: the search.
-        grid: names the algorithms.
-        unsure: kinds of algorithms of which the grid may mean any.
+    `unsure`: kinds of algorithms of which the grid may mean any.
     """
     if (halve := tuning.halve_after) != sorted(set(halve)):
         yield f"tuning.halve_after: {halve} must increase; sort the list and remove duplicates"
@@ -558,9 +574,7 @@ def of_values(tuning: Tuning, algorithms: Iterable[tuple[str, Algorithm]]) -> It
 def of_budgets(tuning: Tuning, cells: Mapping[str, tuple[Candidate, bool]]) -> Iterator[str]:
     """Report cells that cannot have equally many trials.
 
-    Args:
-        tuning: the search.
-        cells: some cells, by name: their algorithms, and whether their clients train alone.
+    `cells`: some cells, by name: their algorithms, and whether their clients train alone.
     """
     counts: dict[int, str] = {}
     for cell, (untuned, alone) in cells.items():

@@ -1,7 +1,5 @@
 """What a configuration must know about the codecs of the channel, and how it names them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -24,8 +22,6 @@ ENTROPY = "rc"
 class CodecRules(Algorithm):
     """The rules of a codec. `plfl.federated.codecs.Codec` adds what it does."""
 
-    unbiased: ClassVar[bool] = False
-    """Whether the mean of what is decoded is what was encoded."""
     has_codes: ClassVar[bool] = False
     """Whether a message ends with whole numbers, which `rc` can shorten."""
 

@@ -5,8 +5,6 @@ A combination is a sharing scheme, a method, a ClientOpt and a ServerOpt. Its ce
 and seed.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -120,10 +120,8 @@ def _reference(block: Section, path: str) -> Iterator[str]:
 
 def _selected(choice: type[Section]) -> tuple[str, Section]:
     """A block of keys that a key may have, with the name that selects it."""
-    if "name" not in choice.model_fields:
-        return "block", _example(choice)
-    (name,) = get_args(choice.model_fields["name"].annotation)
-    return name, choice.model_validate({"name": name})
+    selector = choice.model_fields.get("name")
+    return get_args(selector.annotation)[0] if selector else "block", _example(choice)
 
 
 def _choices(where: str, blocks: dict[str, Section]) -> Iterator[str]:

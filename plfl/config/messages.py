@@ -77,13 +77,8 @@ def _fitting(errors: list[Any]) -> list[Any]:
 
 
 def allowed(value: str, known: Iterable[str], where: str = "") -> str:
-    """The `known` names, and the most similar one if `value` resembles any.
-
-    Args:
-        value: the unknown name.
-        known: the names that are allowed.
-        where: says where they are, such as ` in `federation``.
-    """
+    """The `known` names, and the most similar one if `value` resembles any. `where` says where they
+    are, such as ` in `federation``."""
     known = list(known)
     return f"allowed{where}: {', '.join(known)}{did_you_mean(value, known)}"
 

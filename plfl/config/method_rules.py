@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from plfl.config.model_rules import DEFAULT, ModelRules
+from plfl.config.sections import Federation
 from plfl.config.task_rules import TaskRules
+from plfl.layout import ParameterLayout
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.server import ServerOpt
 from plfl.plugins.registry import Algorithm
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from plfl.layout import ParameterLayout
-
-
-class Training(Protocol):
-    """What the rules read of `sections.Federation`."""
-
-    @property
-    def loss(self) -> str: ...
-    @property
-    def local_epochs(self) -> float | None: ...
-    @property
-    def calibrates(self) -> bool: ...
-    @property
-    def selection(self) -> str: ...
-    @property
-    def opt_state(self) -> str: ...
-    @property
-    def ema(self) -> float | None: ...
-    @property
-    def keep(self) -> str: ...
 
 
 class MethodRules(Algorithm):
@@ -97,10 +77,8 @@ class MethodRules(Algorithm):
     """Whether the server learns nothing from the clients but their mean update, as
     `federation.privacy` needs. Subclasses do not inherit it: each says so itself."""
 
-    @property
-    def no_codec(self) -> str | None:
-        """Why the channel cannot code what crosses in it (`channel`); None if it can."""
-        return None
+    no_codec: ClassVar[str | None] = None
+    """Why the channel cannot code what crosses in it (`channel`); None if it can."""
 
     has_own_model: ClassVar[bool] = False
     """Whether clients forecast with another model than the one that they train for the server
@@ -112,7 +90,7 @@ class MethodRules(Algorithm):
     mixes: ClassVar[bool] = False
     """Whether the forecasts do not come from a model alone (`Method.mixed`)."""
 
-    def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> Iterator[str]:
+    def unfit(self, model: ModelRules, task: TaskRules, federation: Federation) -> Iterator[str]:
         """Why the method cannot train this model, or with these settings; empty if it can."""
         averages = federation.ema is not None
         if self.only_task not in (None, task.name):
@@ -166,7 +144,5 @@ class MethodRules(Algorithm):
         """
         return self
 
-    @property
-    def simulation_only(self) -> str | None:
-        """Why the method cannot be deployed (`plfl.deploy`); None if it can."""
-        return None
+    simulation_only: ClassVar[str | None] = None
+    """Why the method cannot be deployed (`plfl.deploy`); None if it can."""

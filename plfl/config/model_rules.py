@@ -1,8 +1,7 @@
 """What a configuration must know about a model, and how it names one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -77,18 +76,10 @@ class ModelRules(Algorithm):
         return keys if self.name in (DEFAULT, OWN) else {"name": self.name} | keys
 
 
-def available() -> dict[str, type[ModelRules]]:
-    """All models by name. This imports torch."""
-    return registry.available(PACKAGE, ModelRules)
-
-
-def find(name: str) -> type[ModelRules]:
-    """The model with this name.
-
-    Raises:
-        KeyError: there is none.
-    """
-    return registry.find(PACKAGE, ModelRules, name)
+available = partial(registry.available, PACKAGE, ModelRules)
+"""All models by name. This imports torch."""
+find = partial(registry.find, PACKAGE, ModelRules)
+"""The model with a name; a KeyError if there is none."""
 
 
 def _chosen(raw: Any) -> Any:

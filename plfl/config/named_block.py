@@ -18,14 +18,11 @@ def chosen(
     names: Callable[[], Iterable[str]],
     beside: Iterable[str] = (),
 ) -> Kind:
-    """What the `name` of a block, or without one the default name, stands for, with the block's
-    other keys.
+    """What the `name` of a block, or without one the default name, stands for, with the other keys
+    of the block.
 
-    Args:
-        what: its kind in messages, such as `model`.
-        find: the class of a name; raises KeyError if there is none.
-        names: the names that a message suggests.
-        beside: keys that could stand in place of `name`.
+    `what`: its kind in messages, such as `model`; `names` makes those that a message suggests;
+    `beside`: keys that could stand in place of `name`.
 
     Raises:
         ValueError: it is no block.

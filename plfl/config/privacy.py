@@ -14,13 +14,7 @@ WHERE = "federation.privacy"
 def problems(
     federation: Federation, data: Data, algorithms: Iterable[tuple[str, Algorithm]]
 ) -> Iterator[str]:
-    """Report what would make ε wrong.
-
-    Args:
-        federation: the rounds.
-        data: the clients of a federation.
-        algorithms: those of the grid, each with its kind.
-    """
+    """Report what would make ε wrong."""
     block = federation.privacy
     if block.clip is None:
         given = [key for key in ("noise", "noise_as_of", "quantile") if getattr(block, key)]
@@ -54,7 +48,7 @@ def problems(
             f"lower it, or remove {WHERE}.quantile"
         )
     for kind, algorithm in algorithms:
-        if isinstance(algorithm, MethodRules) and not _sends_only_updates(algorithm):
+        if isinstance(algorithm, MethodRules) and not sends_only_updates(algorithm):
             yield (
                 f"grid.{kind}: {algorithm.name!r} learns more from the clients than their mean "
                 f"update, which {WHERE} does not cover; remove one of them"
@@ -66,7 +60,7 @@ def problems(
             )
 
 
-def _sends_only_updates(method: MethodRules) -> bool:
+def sends_only_updates(method: MethodRules) -> bool:
     """Whether a method says so, and leaves the server's side of a round as it is."""
     own, plain = type(method), available("method")["fedopt"]
     parts = ("aggregate", "groups", "select", "strata")
@@ -77,13 +71,8 @@ def _sends_only_updates(method: MethodRules) -> bool:
 def of_schemes(
     grid: Grid, shared: Mapping[str, list[str]], joining: Container[str]
 ) -> Iterator[str]:
-    """Report sharing schemes of the grid for which ε is not known.
-
-    Args:
-        grid: names the sharing schemes.
-        shared: the patterns of the shared parameters of each.
-        joining: those in which clients join after the rounds.
-    """
+    """Report sharing schemes of the grid for which ε is not known, given the patterns that each has
+    `shared`, and those in which clients are `joining` after the rounds."""
     known = [name for name in grid.sharing if name in shared]
     for name in known:
         if name in joining:

@@ -7,7 +7,7 @@ together.
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -133,6 +133,12 @@ class Meters(Section):
     max_size: float = Field(300, gt=0)
     """Largest size of a file in MB, decompressed; reading one needs about ten times as much
     memory."""
+    weather: Path | None = None
+    """Table of one weather station (CSV, Parquet or XLSX), joined to all meters by time: the inputs
+    in `columns` that it has are read from it. A value counts from its timestamp on; several in an
+    interval are averaged. Its gaps are treated as those of the readings."""
+    weather_timezone: str | None = None
+    """Time zone of its timestamps without a UTC offset. null: `timezone`."""
     about: Path | None = None
     """CSV file about the meters: a column `client` and columns of your own. Figures use `building
     type` and `climate zone`."""
@@ -364,6 +370,47 @@ class Encoding(Section):
         return 4 * self.bins
 
 
+class Holidays(Section):
+    """Whether each target lies in a public holiday, 1 or 0, as the Python package `holidays` lists
+    them."""
+
+    name: Literal["holidays"]
+    """Selects this transform."""
+    country: str
+    """Code of the country (ISO 3166), such as `US`."""
+    subdivision: str | None = None
+    """Code of a state or province, such as `CA`, whose holidays count, too. null: only those of the
+    whole country."""
+
+    def width(self, horizons: int) -> int:
+        """Columns that it adds to the context of a window with `horizons` targets."""
+        return horizons
+
+    def dates(self, years: Iterable[int]) -> list[date]:
+        """The holidays of some years.
+
+        Raises:
+            ValueError: the package does not know the country or the subdivision.
+        """
+        from holidays import country_holidays, list_supported_countries
+
+        codes = list_supported_countries()
+        if self.country not in codes:
+            hint = did_you_mean(self.country, codes)
+            raise ValueError(f"country: {self.country!r} is not a code such as US{hint}")
+        if self.subdivision is not None and self.subdivision not in codes[self.country]:
+            listed = ", ".join(codes[self.country]) or "none"
+            raise ValueError(
+                f"subdivision: {self.country} has no {self.subdivision!r}; it has {listed}"
+            )
+        return sorted(country_holidays(self.country, self.subdivision, years=list(years)))
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
+        self.dates([])
+        return self
+
+
 class Ahead(Section):
     """Features that are known ahead, at every target: a temperature, as if its forecast were exact,
     or the calendar as an integer."""
@@ -378,7 +425,7 @@ class Ahead(Section):
         return horizons * len(self.features)
 
 
-Transform = Lags | Level | Calendar | Encoding | Ahead
+Transform = Lags | Level | Calendar | Encoding | Holidays | Ahead
 """What computes columns of the context."""
 
 

@@ -1,9 +1,8 @@
 """What a configuration must know about a source of data, and how it names one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from plfl.plugins import registry
@@ -46,18 +45,10 @@ class SourceRules(Algorithm):
     """Why deployed clients cannot have such data (`plfl.deploy`); None if they can."""
 
 
-def available() -> dict[str, type[SourceRules]]:
-    """All sources by name."""
-    return registry.available(PACKAGE, SourceRules)
-
-
-def find(name: str) -> type[SourceRules]:
-    """The source with this name.
-
-    Raises:
-        KeyError: there is none.
-    """
-    return registry.find(PACKAGE, SourceRules, name)
+available = partial(registry.available, PACKAGE, SourceRules)
+"""All sources by name."""
+find = partial(registry.find, PACKAGE, SourceRules)
+"""The source with a name; a KeyError if there is none."""
 
 
 def added_blocks() -> dict[str, type[Section]]:

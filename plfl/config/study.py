@@ -1,7 +1,5 @@
 """A study: its sections, its cells, and the settings that determine the numbers of each cell."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
@@ -24,17 +22,18 @@ from pydantic import (
 from plfl import plugins
 from plfl.base.errors import ConfigError, DataError, did_you_mean
 from plfl.base.files import sha256
-from plfl.config import axes, checks, consistency, task_rules
+from plfl.base.text import some
+from plfl.config import axes, checks, privacy, task_rules
 from plfl.config.algorithms import Hyperparameters
 from plfl.config.axes import Axis
+from plfl.config.checks import Doubts, Unsure
 from plfl.config.combinations import Combinations
-from plfl.config.consistency import Unsure
 from plfl.config.loading import read
 from plfl.config.messages import explain, keys_in, not_about, without
 from plfl.config.method_rules import MethodRules
 from plfl.config.model_rules import DEFAULT, ChosenModel, find
 from plfl.config.plugged import with_plugins
-from plfl.config.search import Candidate
+from plfl.config.search import KINDS, Candidate
 from plfl.config.sections import (
     Baselines,
     Channel,
@@ -215,14 +214,87 @@ class Study(Section):
     def _consistent(self, info: ValidationInfo) -> Self:
         unsure: Unsure = (info.context or {}).get("unsure", frozenset())
         further = self.grid.model_extra or len(self.data.cuts) > 1
-        found = list(
-            self._problems_of_axes(unsure) if further else consistency.problems(self, unsure)
-        )
+        found = list(self._problems_of_axes(unsure) if further else self._problems(Doubts(unsure)))
         if not (found or unsure):
             found += checks.of_claims(self.claims, self.grid, self.axes, self.task)
         if found:
             raise ValueError("\n".join(found))
         return self
+
+    def _problems(self, doubts: Doubts) -> Iterator[str]:
+        """Problems of keys that do not fit each other, but for those about keys in `doubts`."""
+        schemes = self.grid.sharing if doubts.within("sharing") else self.sharing
+        yield from checks.of_grid(self.grid, schemes)
+        yield from self._problems_of_data(doubts)
+        yield from self._problems_of_training(doubts)
+        yield from checks.of_windows(self.windows)
+        yield from checks.of_context(self.windows, self.data)
+        yield from checks.of_sharing_names(self.sharing)
+        yield from self._problems_of_model(doubts)
+        yield from checks.of_history(
+            self.chooses_in_history, self.data, self.task, self.federation, self.tuning
+        )
+        yield from checks.of_joining(self.schemes, self.data, self.windows, self.federation)
+        yield from checks.of_simulation(self.federation.simulation, self.data)
+        yield from self._problems_of_grid(doubts)
+
+    def _problems_of_data(self, doubts: Doubts) -> Iterator[str]:
+        """The data, and the task with them."""
+        data = self.data
+        yield from checks.of_data(data)
+        if doubts.of("data.source", "task.name"):
+            return
+        if misfits := list(checks.of_task(self.task, data)):
+            yield from misfits
+        elif not doubts.of("data.clients"):
+            yield from self.task.problems(data, self.windows, self.federation, self.tuning)
+            yield from checks.of_selection(self.task, data, self.federation)
+
+    def _problems_of_training(self, doubts: Doubts) -> Iterator[str]:
+        """The rounds, and the methods with the task."""
+        yield from checks.of_local_work(self.federation)
+        yield from checks.of_rates(self.combinations.algorithms, self.federation)
+        if not doubts.of("data.clients"):
+            yield from privacy.problems(self.federation, self.data, self.combinations.algorithms)
+        if not doubts.of("task.name"):
+            yield from checks.of_loss(self.federation.loss, self.task)
+            yield from checks.of_calibration(self.federation, self.task)
+            methods = self.combinations.methods
+            yield from checks.of_methods(methods, self.model, self.task, self.federation)
+            if not doubts.within("channel"):
+                yield from checks.of_channel(self.channel, methods)
+
+    def _problems_of_model(self, doubts: Doubts) -> Iterator[str]:
+        """The model, and the sharing schemes, which name its parameters."""
+        if doubts.within("model"):
+            return
+        yield from checks.of_target(self.windows, self.model)
+        yield from checks.of_engine(self.compute, self.model)
+        if doubts.of("data.source") or not self._has_shape:
+            return
+        broken = self.model.problems(self.window_shape)
+        yield from broken
+        if not broken:
+            yield from checks.of_sharing(self.shared, self.layout)
+            if self.federation.privacy.clip is not None:
+                yield from privacy.of_schemes(self.grid, self.shared, self.schemes)
+            if not doubts.of("grid.refused"):
+                yield from checks.of_schemes(self.grid, self.unshareable)
+
+    def _problems_of_grid(self, doubts: Doubts) -> Iterator[str]:
+        """The combinations of the grid, and what is tuned in them."""
+        kinds = {kind for kind in KINDS if doubts.of(f"grid.{kind}")}
+        if not (kinds or doubts.of("grid.refused")):
+            yield from checks.of_combinations(self.grid, self.combinations.refused)
+        yield from checks.of_paths(self.tuning, self.grid, kinds)
+        yield from checks.of_values(self.tuning, self.combinations.algorithms)
+        if self._has_shape and not (kinds or doubts.within("tuning")):
+            yield from checks.of_budgets(self.tuning, self.untuned)
+
+    @property
+    def _has_shape(self) -> bool:
+        """Whether it is known what the model reads and returns."""
+        return not any(checks.of_task(self.task, self.data))
 
     def _problems_of_axes(self, unsure: Unsure) -> Iterator[str]:
         """Problems of the axes beside those that every grid has, then those of the variants."""
@@ -252,7 +324,9 @@ class Study(Section):
                 for problem in self._explained(error, raw, unsure):
                     of_variants.setdefault(problem, []).append(label)
         for problem, labels in of_variants.items():
-            yield problem if len(labels) == len(self.places) else f"{problem} (in {_some(labels)})"
+            yield (
+                problem if len(labels) == len(self.places) else f"{problem} (in {some(labels, 3)})"
+            )
         if not (of_variants or unsure):
             yield from checks.of_variants(
                 {v: [(c, s.is_alone(c)) for c in s.cells] for v, s in self.variants.items()}
@@ -304,7 +378,7 @@ class Study(Section):
         """
         if label not in self.variants:
             hint = did_you_mean(label, self.variants)
-            known = _some(list(self.variants)) if self.axes else "none, as its grid has no axes"
+            known = some(list(self.variants), 3) if self.axes else "none, as its grid has no axes"
             problem = f"the study has no variant {label!r}{hint}; its variants: {known}"
             raise ConfigError(self.name, [problem])
         return self.variants[label]
@@ -367,6 +441,23 @@ class Study(Section):
     def joins(self, sharing: str) -> Literal["late", "raw"] | None:
         """How clients take part in a sharing scheme; None: in the rounds."""
         return self.schemes[sharing].join if sharing in self.schemes else None
+
+    @property
+    def participant(self) -> str:
+        """What those are called that take part: "meter" or "client"."""
+        return "meter" if self.data.source == "meters" else "client"
+
+    def worded(self, text: str) -> str:
+        """A text of plfl about clients in the words of the study."""
+        one = self.participant
+        named = {"client": one, "Client": one.capitalize()}
+        return re.sub(r"\b([Cc]lient)(?=s?\b)", lambda found: named[found[1]], text)
+
+    @property
+    def federated(self) -> list[str]:
+        """The sharing schemes of the grid that share parameters, and no raw data."""
+        nothing = self.combinations.shares_nothing
+        return [s for s in self.grid.sharing if not nothing(s) and self.joins(s) != "raw"]
 
     @property
     def lends(self) -> bool:
@@ -566,12 +657,6 @@ def _of_plugins(problem: str) -> bool:
     """Whether a problem is a name that a plug-in could define."""
     names = r"grid\.\w+|hyperparameters\.[\w.]+|(model|task)\.name|data\.source"
     return bool(re.match(rf"({names}): .*(unknown|it is one of)", problem))
-
-
-def _some(labels: list[str], most: int = 3) -> str:
-    """The first labels, and how many more there are."""
-    rest = f" and {len(labels) - most} more" if len(labels) > most else ""
-    return ", ".join(labels[:most]) + rest
 
 
 def _digest_of(path: Path) -> str:

@@ -1,8 +1,7 @@
 """What a configuration must know about a task, and how it names one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -102,18 +101,10 @@ class TaskRules(Algorithm):
         return {"name": self.name} | keys
 
 
-def available() -> dict[str, type[TaskRules]]:
-    """All tasks by name. This imports torch."""
-    return registry.available(PACKAGE, TaskRules)
-
-
-def find(name: str) -> type[TaskRules]:
-    """The task with this name.
-
-    Raises:
-        KeyError: there is none.
-    """
-    return registry.find(PACKAGE, TaskRules, name)
+available = partial(registry.available, PACKAGE, TaskRules)
+"""All tasks by name. This imports torch."""
+find = partial(registry.find, PACKAGE, TaskRules)
+"""The task with a name; a KeyError if there is none."""
 
 
 def _chosen(raw: Any) -> Any:

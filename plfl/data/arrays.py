@@ -1,7 +1,5 @@
 """Files of plain arrays (.npz), one for each dataset or pool of images."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from os import PathLike

@@ -9,11 +9,6 @@ from plfl.base.errors import DataError
 def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:
     """Refuse timestamps that do not advance in steps of `interval` minutes.
 
-    Args:
-        where: the file, for messages.
-        stamps: the timestamps of the rows, in the order of the file.
-        interval: minutes from one row to the next.
-
     Raises:
         DataError: there are no timestamps, or unreadable, unsorted, duplicate or missing ones, or
             some off the grid. The message names the file, the first one, their number and the
@@ -55,14 +50,8 @@ def check_stamps(where: str, stamps: pd.DatetimeIndex, interval: int) -> None:
 def check_load(
     where: str, load: pd.Series, *, allow_negative: bool = False, gaps: bool = False
 ) -> None:
-    """Refuse a load series with missing (unless `gaps` are allowed), infinite, negative (unless
-    allowed) or constant values.
-
-    Args:
-        where: the file, for messages.
-        load: kWh per interval, indexed by timestamps; its name is the column in the file.
-        allow_negative: accept negative values, as of a meter with generation behind it.
-        gaps: accept missing values.
+    """Refuse a load series (kWh per interval) with missing values (unless `gaps` are allowed),
+    infinite, negative (unless allowed) or constant ones.
 
     Raises:
         DataError: the message names the file, the column, the first timestamp, the number of

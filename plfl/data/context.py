@@ -7,8 +7,6 @@ features that the user says are known ahead. Estimates come from the client's ow
 reading that is needed lies in a gap of the series, the columns are NaN and there is no window.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -17,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plfl.base.errors import DataError
-from plfl.config.sections import Ahead, Calendar, Encoding, Lags, Level, Transform
+from plfl.config.sections import Ahead, Calendar, Encoding, Holidays, Lags, Level, Transform
 from plfl.data.dataset import WEEK
 from plfl.data.features import time_of_day, weekday
 from plfl.data.units import Unit, known
@@ -134,6 +132,8 @@ def _columns(
             return calendar(series, transform)
         case Encoding():
             return encoding(series, estimated)
+        case Holidays():
+            return holidays(series, transform)
         case Ahead():
             return ahead(series, transform.features)
         case _:
@@ -212,6 +212,15 @@ def _encode(z: Floats, edges: Floats) -> Floats:
     above = z[:, None] - low
     ramps = np.clip(above / np.where(width > 0, width, 1), 0, 1)
     return np.where(np.isnan(above), np.nan, np.where(width > 0, ramps, above > 0))
+
+
+def holidays(series: Series, settings: Holidays) -> Floats:
+    """1 where the interval of a target lies in a holiday, by standard time, else 0."""
+    # A stamp is the end of an interval: that at midnight belongs to the day before.
+    days = (series.stamps - np.timedelta64(1, "s")).astype("datetime64[D]")
+    years = np.unique(days.astype("datetime64[Y]").astype(int) + 1970).tolist()
+    free = np.isin(days, np.array(settings.dates(years), "datetime64[D]")).astype(float)
+    return np.stack([free[series.target(h)] for h in range(series.horizons)], axis=1)
 
 
 def ahead(series: Series, features: Sequence[str]) -> NDArray[np.float32]:

@@ -100,9 +100,14 @@ class Dataset:
 
     def of(self, clients: NDArray[np.int64]) -> Dataset:
         """Some of the clients; the rows of the others stay, unused."""
-        return replace(
-            self, **{n: rows[clients] for n in _OF_CLIENTS if len(rows := getattr(self, n))}
-        )
+        own = {n: rows[clients] for n in _OF_CLIENTS if len(rows := getattr(self, n))}
+        return self._on_the_same_rows(**own)
+
+    def _on_the_same_rows(self, **changes: Any) -> Self:
+        """This with other values, but the same rows: which of them are readable is found once."""
+        found = replace(self, **changes)
+        found.__dict__["readable"] = self.readable
+        return found
 
     @property
     def is_rehearsal(self) -> bool:
@@ -117,15 +122,14 @@ class Dataset:
         for edges in (bounds, whole):
             if len(edges):
                 edges[:, 1] = edges[:, 2]
-        return replace(self, bounds=bounds, whole_bounds=whole)
+        return self._on_the_same_rows(bounds=bounds, whole_bounds=whole)
 
     @property
     def whole(self) -> Dataset:
         """The same clients with all that they know before the test set."""
         if not len(self.whole_bounds):
             return self
-        return replace(
-            self,
+        return self._on_the_same_rows(
             bounds=self.whole_bounds,
             load_offset=self.whole_offset,
             load_scale=self.whole_scale,
@@ -214,8 +218,9 @@ class Dataset:
         """The same series with the target `h`, from 0, of each window alone."""
         if self.horizons == 1:
             return self
-        targets = np.ascontiguousarray(self.targets[:, h])
-        return replace(self, targets=targets, look_ahead=self.look_ahead + h, horizons=1)
+        return self._on_the_same_rows(
+            targets=self.targets[:, h], look_ahead=self.look_ahead + h, horizons=1
+        )
 
     @property
     def length(self) -> int:
@@ -230,13 +235,8 @@ class Dataset:
     def in_kwh(
         self, client: int, starts: NDArray[np.int64], outputs: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Forecasts in kWh per interval, given a model's outputs (W, ...) in scaled units.
-
-        Args:
-            client: number of the client.
-            starts: start rows (W,) of its windows.
-            outputs: what the model makes of these windows.
-        """
+        """Forecasts in kWh per interval, given what a model returns, in scaled units (W, ...), for
+        the windows of a client that start at `starts` (W,)."""
         last = self.load[self.persistence_rows(starts)].reshape(-1, *[1] * (outputs.ndim - 1))
         level = last if self.relative else self.load_offset[client]
         return np.asarray(level + self.load_scale[client] * outputs, float)
@@ -251,11 +251,7 @@ class Dataset:
 
     @classmethod
     def load_file(cls, path: str | PathLike[str]) -> Dataset:
-        """Read what `save` wrote.
-
-        Raises:
-            DataError: the file is missing or damaged.
-        """
+        """Read what `save` wrote."""
 
         def make(fields: dict[str, Any]) -> Dataset:
             for name in ("look_back", "look_ahead", "horizons", "interval"):

@@ -22,13 +22,8 @@ SMALL = 0.01
 
 
 def describe(tables: Mapping[str, pd.DataFrame], interval: int, windows: Windows) -> pd.DataFrame:
-    """One row per client, indexed by `client`.
-
-    Args:
-        tables: for each client, a regular series indexed by timestamps, with `load` (kWh per
-            interval) and other features.
-        interval: minutes between rows.
-        windows: look-back, look-ahead and split of the study.
+    """One row per client, indexed by `client`, given regular series with `load` (kWh per interval)
+    and other features, and the minutes between their rows.
 
     Returns:
         - `rows`, `first`, `last`, `weeks`; `features`: the names of the columns;
@@ -97,12 +92,7 @@ def _windows(table: pd.DataFrame, windows: Windows) -> dict[str, int | None]:
 
 
 def judge(description: pd.DataFrame, windows: Windows) -> list[str]:
-    """Warnings about clients that may spoil a study, as sentences.
-
-    Args:
-        description: the result of `describe`.
-        windows: the same as for `describe`.
-    """
+    """Warnings about clients that may spoil a study, as sentences."""
     # The size of a client does not matter if its load is scaled by itself.
     pooled = windows.scaling == "pooled" and windows.target != "change"
     largest = description["max"].max() if pooled else -np.inf

@@ -1,7 +1,5 @@
 """What clients train on: the examples of a federation, such as windows of series or images."""
 
-from __future__ import annotations
-
 from typing import Protocol, Self
 
 import numpy as np

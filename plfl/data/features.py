@@ -19,14 +19,11 @@ def calendar(stamps: pd.DatetimeIndex) -> pd.DataFrame:
 
 
 def resampled(series: pd.DataFrame, minutes: int) -> pd.DataFrame:
-    """Readings over longer intervals: the sum of the loads, and the mean of all other columns.
+    """Readings over longer intervals of so many minutes: the sum of the loads, and the mean of all
+    other columns.
 
-    An interval with a missing reading has none. Those at the ends that are not complete are left
-    out.
-
-    Args:
-        series: indexed by timestamps at the end of each interval.
-        minutes: length of the new intervals, a multiple of that of the readings.
+    Stamps are the ends of the intervals. An interval with a missing reading has none. Those at the
+    ends that are not complete are left out.
     """
     groups = series.resample(f"{minutes}min", closed="right", label="right")
     each = round(pd.Timedelta(minutes=minutes) / (series.index[1] - series.index[0]))

@@ -1,7 +1,5 @@
 """Made-up series, on which a study is measured before it has any data."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from plfl.base.errors import ConfigError

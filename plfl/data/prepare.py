@@ -1,7 +1,5 @@
 """The dataset of a study's federation, from its source to its windows, in one call."""
 
-from __future__ import annotations
-
 from plfl.base.errors import ConfigError
 from plfl.config.study import Study
 from plfl.data import sources
@@ -34,11 +32,7 @@ def load_dataset(study: Study, state: str) -> Dataset:
 
 
 def load_examples(study: Study, state: str) -> Examples:
-    """What `load_dataset` loads, or the examples that another source has instead of loads.
-
-    Raises:
-        DataError, PlflError: see there.
-    """
+    """What `load_dataset` loads, or the examples that another source has instead of loads."""
     return sources.of(study.data).examples_of(study, state)
 
 

@@ -55,11 +55,7 @@ def buildings(data: Data, state: str) -> list[int]:
 
 
 def settings(data: Data, state: str) -> dict[str, Any]:
-    """The part of the configuration that determines the series of a state's clients.
-
-    Raises:
-        DataError: see `buildings`.
-    """
+    """The part of the configuration that determines the series of a state's clients."""
     blocks = {"meters"} if data.source == "meters" else {"comstock", data.source}
     ids = [] if data.source == "meters" else buildings(data, state)
     keys = {"source", "folder", "clients", "features", *blocks}
@@ -73,17 +69,13 @@ def settings(data: Data, state: str) -> dict[str, Any]:
 
 
 def own_files(data: Data, state: str) -> list[Path]:
-    """The user's own files about a state's clients; empty if the source is not `meters`.
-
-    Raises:
-        DataError: there are too few files.
-    """
+    """The user's own files about a state's clients; empty if the source is not `meters`."""
     if data.source != "meters":
         return []
     from plfl.data import meters
 
-    about = data.meters.about
-    return meters.files(data, state) + ([about] if about else [])
+    beside = (data.meters.weather, data.meters.about)
+    return [*meters.files(data, state), *(path for path in beside if path)]
 
 
 def fetch(data: Data, state: str) -> Receipt:

@@ -110,11 +110,7 @@ def federations_of(names: Sequence[str], size: int) -> NDArray[np.int64]:
 
 
 def _check_windows(dataset: Dataset, windows: Windows) -> None:
-    """Refuse parts without a window.
-
-    Raises:
-        DataError: the message lists those of all clients.
-    """
+    """Refuse parts without a window."""
     problems = [
         f"client {name}: all {dataset.skipped(i, split)} windows of its {split} set touch a gap "
         "in the readings; "
@@ -176,11 +172,7 @@ def scalings(
 def scaling_of_new(client: str, table: pd.DataFrame, windows: Windows, trained: Scaling) -> Scaling:
     """The scaling of a client that did not take part, all of whose readings are for training.
 
-    Args:
-        client: its name.
-        table: its readings.
-        windows: those of the training.
-        trained: the scaling of a client that took part; with pooled scaling all have the same.
+    `trained`: that of a client that took part; with pooled scaling all have the same.
     """
     tables, raw = {client: table}, [table.to_numpy(float)]
     everything = np.array([[0, *3 * [len(table)]]])
@@ -204,14 +196,8 @@ def build_later(
 ) -> Dataset:
     """The windows of further readings of a client whose scaling is known.
 
-    Args:
-        client: its name.
-        table: its readings, with the columns that it was trained with. Values may be missing; so
-            are the windows that read them.
-        windows: those of the training.
-        scaling: what was estimated then.
-        training: whether all windows are for training; otherwise those that begin after
-            `Scaling.known` are for test, and none for training.
+    Values may be missing; so are the windows that read them. With `training` all windows are for
+    training; otherwise those that begin after `Scaling.known` are for test, and none for training.
     """
     tables = {client: table}
     parts = _series(
@@ -351,11 +337,7 @@ class Cut:
 
 
 def cut_of(tables: Mapping[str, pd.DataFrame], windows: Windows, origin: date | None) -> Cut:
-    """Cut tables with the same columns by `windows.split`, or into a history and a test set.
-
-    Raises:
-        DataError: see `build`.
-    """
+    """Cut tables with the same columns by `windows.split`, or into a history and a test set."""
     interval = _common_interval(tables)
     _common_columns(tables)
     lies_within = windows.history is not None or origin is not None

@@ -1,7 +1,5 @@
 """Checks on sample data that a federation of real processes gives the bits of the simulator."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile
@@ -55,15 +53,7 @@ def study_of(clients: int, rounds: int, folder: Path) -> dict[str, object]:
 def check(clients: int, rounds: int, tell: Callable[[str], None]) -> None:
     """Run a federation and its simulation in a temporary folder, and compare them.
 
-    The folder is removed if they agree.
-
-    Args:
-        clients: number of clients.
-        rounds: number of rounds.
-        tell: called with each line of output; the last one is `identical bits`.
-
-    Raises:
-        PlflError: they differ; the message says in what.
+    The folder is removed if they agree; the last line is `identical bits` then.
     """
     here = Path(tempfile.mkdtemp(prefix="plfl-"))
     raw = study_of(clients, rounds, here / "data")
@@ -86,17 +76,9 @@ def check(clients: int, rounds: int, tell: Callable[[str], None]) -> None:
 
 
 def compare(folders: CellFolders, result: CellResult, f: Federation) -> Iterator[str]:
-    """Differences between a cell that was deployed on this machine and its simulation.
-
-    Args:
-        folders: folders of the deployed cell.
-        result: result tables of the simulation.
-        f: the simulated federation after the last round.
-
-    Yields:
-        The name of each part that differs: the records, an array of the server, or the parameters
-        of a client.
-    """
+    """Differences between a cell that was deployed on this machine and its simulation, which `f` is
+    after the last round: the name of each part that differs, which is the records, an array of the
+    server, or the parameters of a client."""
     records = Tables(folders.results).records(result.records.columns.tolist())
     simulated = _scored(result.records, records, folders.history)
     try:

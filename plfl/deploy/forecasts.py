@@ -121,15 +121,8 @@ class Forecasts:
 class ForecastServer(ThreadingHTTPServer):
     """Answers `GET /forecasts` with what `forecasts` returns.
 
-    Args:
-        forecasts: makes the forecasts.
-        host: address to listen on.
-        port: port to listen on; 0: any free one, see `server_port`.
-        keys: its certificate, and the public keys of those who may ask; None: no encryption, and
-            everyone on this machine may ask.
-
-    Raises:
-        PlflError: it cannot listen there.
+    Port 0 stands for any free one, see `server_port`. `keys`: its certificate, and the public keys
+    of those who may ask; None: no encryption, and everyone on this machine may ask.
     """
 
     daemon_threads = True

@@ -42,15 +42,9 @@ def serve(
     keys: ServerKeys | None = None,
     tell: Callable[[RoundSummary], None] = lambda summary: None,
 ) -> None:
-    """Run a server until the last round is done.
+    """Run a server for a cell until the last round is done; `tell` is called after each round.
 
-    Args:
-        folders: folders of the cell to run.
-        policy: how many clients a round needs, and how long the server waits for them.
-        host: address to listen on.
-        port: port to listen on.
-        keys: keys of the server; None: no encryption, and clients need not prove their names.
-        tell: called after each round.
+    Without keys there is no encryption, and clients need not prove their names.
 
     Raises:
         PlflError: the rounds failed, or another server uses the folder. No process is left running.
@@ -78,17 +72,8 @@ def attend(
     """Run a client, that is the worker of a building and its SuperNode, until it is stopped.
 
     A SuperNode that ends is restarted, except when the connection cannot succeed: the server has
-    refused it for `retry_seconds` seconds, or lacks a certificate that `keys` trust.
-
-    Args:
-        study: the study, with the same settings as on the server.
-        cell: the cell to run.
-        building: name of the client.
-        folder: folder of the client.
-        address: host and port of the server.
-        keys: keys of the client; None: no encryption, no authentication.
-        retry_seconds: seconds for which the client keeps trying if the server refuses it.
-        calibrate: see `plfl.deploy.protocol.client.Client`.
+    refused it for `retry_seconds` seconds, or lacks a certificate that `keys` trust. `calibrate`:
+    see `plfl.deploy.protocol.client.Client`.
 
     Raises:
         PlflError: the server is not trusted or refuses this client; see also `worker.work`.
@@ -164,17 +149,8 @@ def federate(
 ) -> None:
     """Run a server and all its clients on this machine, with the commands for separate hosts.
 
-    Args:
-        config: configuration file of the study.
-        folders: folders of the cell to run.
-        names: names of the clients.
-        policy: how many clients a round needs, and how long the server waits for them.
-        rounds: number of rounds, instead of `federation.rounds`.
-        tell: called with each line of output.
-        insecure: disables encryption and authentication. Otherwise, keys are created for this run.
-
-    Raises:
-        PlflError: the server or a client failed. No process is left running.
+    `rounds` replaces `federation.rounds`. Unless it is `insecure`, keys are created for this run.
+    `tell` is called with each line of output.
     """
     flower.require()
     deploy = folders.results / "deploy"

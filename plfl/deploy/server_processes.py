@@ -66,11 +66,7 @@ class ServerProcesses:
     """Number of restarts so far."""
 
     def start_link(self) -> None:
-        """Start the SuperLink and wait until it listens.
-
-        Raises:
-            PlflError: it does not listen in time.
-        """
+        """Start the SuperLink and wait until it listens."""
         self.group.start("superlink", self.superlink, self.environment)
         end = time.monotonic() + START
         while not is_open(self.link.address):
@@ -91,11 +87,7 @@ class ServerProcesses:
         self.run = flower.start_run(self.link, self.home)
 
     def count_restart(self, reason: str) -> None:
-        """Count and log a restart.
-
-        Raises:
-            PlflError: there were too many.
-        """
+        """Count and log a restart."""
         self.restarts += 1
         if self.restarts > MAX_RESTARTS:
             raise PlflError(
@@ -119,14 +111,8 @@ class ServerProcesses:
 def running_superlink(
     folder: Path, host: str, port: int, keys: ServerKeys | None
 ) -> Iterator[ServerProcesses]:
-    """A SuperLink that listens and has registered its clients. It ends with the block.
-
-    Args:
-        folder: folder of the server.
-        host: address to listen on.
-        port: port to listen on.
-        keys: keys of the server; None: no encryption, no authentication.
-    """
+    """A SuperLink that listens and has registered its clients. It ends with the block. Without keys
+    there is no encryption and no authentication."""
     certificates = None if keys is None else keys.certificates
     root = None if certificates is None else certificates[0].resolve()
     address = f"{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
@@ -162,13 +148,7 @@ def run_rounds(
     policy: RoundPolicy,
     tell: Callable[[RoundSummary], None] = lambda summary: None,
 ) -> None:
-    """Run the rounds of a cell.
-
-    Args:
-        processes: the running processes of the server.
-        folders: folders of the cell.
-        policy: how many clients a round needs, and how long the server waits for them.
-        tell: called after each round.
+    """Run the rounds of a cell; `tell` is called after each.
 
     Raises:
         PlflError: the ServerApp reports an error, or the processes die too often.
@@ -195,11 +175,7 @@ def run_rounds(
 def _watch(
     processes: ServerProcesses, folders: CellFolders, tell: Callable[[RoundSummary], None]
 ) -> None:
-    """Report the rounds until the ServerApp has written its outcome; restart what died.
-
-    Raises:
-        PlflError: the outcome is an error, or the processes died too often.
-    """
+    """Report the rounds until the ServerApp has written its outcome; restart what died."""
     reported, asked = 0, time.monotonic()
     folder, outcome = folders.server, folders.server / OUTCOME
     while True:

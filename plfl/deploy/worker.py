@@ -32,14 +32,7 @@ def work(
     calibrate: int = 0,
 ) -> None:
     """Answer the messages that arrive at the socket, one by one, until this process is ended.
-
-    Args:
-        study: the study, with the same settings as on the server.
-        cell: the cell to run.
-        building: name of the client.
-        folder: folder of the client.
-        ready: called when the socket exists.
-        calibrate: see `Client`.
+    `ready` is called when the socket exists.
 
     Raises:
         PlflError: another worker uses the folder, other users can read it, the data are not usable,

@@ -23,13 +23,8 @@ def audit(
 ) -> Verdict:
     """Train a cell, with the study's own hyperparameters, and so many canary clients.
 
-    Args:
-        study: the study.
-        cell: one of its cells.
-        examples: those of its state.
-        canaries: number of canary clients.
-        progress: called with the number of every finished round.
-        made: gets the federation before round 1.
+    `progress` is called with the number of every finished round, `made` with the federation before
+    round 1.
 
     Raises:
         PlflError: the cell has no ε to test, or canaries cannot test it.

@@ -75,16 +75,8 @@ def evaluate(
     """Train every baseline on the dataset of a state and score it on validation and test.
 
     A baseline that cannot forecast every window of a client's split has no score there, so none
-    picks its windows. If the task has margins, every client gives its intervals margins of its
-    own: a baseline has no server.
-
-    Args:
-        state: its name.
-        dataset: its clients.
-        boosting: how LightGBM is trained.
-        task: what is predicted; by default a forecast of the load.
-        further: baselines beside those of every study.
-        leave_out: names of those of every study that are not needed.
+    picks its windows. If the task has margins, every client gives its intervals margins of its own:
+    a baseline has no server. `leave_out`: names of those of every study that are not needed.
 
     Raises:
         DataError: a client has too few validation windows for margins.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -41,15 +41,8 @@ class Evaluation:
 def agree(
     task: Task, own: Margins, windows: torch.Tensor, clients: torch.Tensor, channel: Channel
 ) -> Margins:
-    """The margins (n, ...) that the server takes of those of n clients, by model.
-
-    Args:
-        task: what is predicted.
-        own: the margins (n, ...) of the clients, by model.
-        windows: the number (n,) of windows that each has them from, int32.
-        clients: their indices (n,).
-        channel: what margins and answers cross.
-    """
+    """The margins (n, ...) that the server takes of those that n clients have of their `own`, by
+    model, from so many windows (n,), int32. Both cross the channel."""
     sent = [row for some in own.values() for row in (torch.from_numpy(some).float(), windows)]
     arrived = channel.send_extras("up", clients, sent)
     answers = []
@@ -60,15 +53,19 @@ def agree(
     return {model: rows.double().numpy() for model, rows in zip(own, received, strict=True)}
 
 
+class Examiner(Protocol):
+    """Scores the models of a round."""
+
+    def examine(self, f: Federation, received: torch.Tensor | None, is_last: bool) -> Evaluation:
+        """Score the clients' own models and `received` (N, P), what the server would send them."""
+
+
 class Evaluator:
     """Forecasts every evaluation window of every client of a dataset.
 
     If the task has margins, intervals get those that make them fit the validation set, whenever
     models are scored. Clients with a server may share them. They do so once, in the last round,
     through the channel of their federation; until then scores say what they would share.
-
-    Raises:
-        DataError: a client has too few validation windows for margins.
     """
 
     def __init__(self, dataset: Dataset, engine: Engine, task: Task):

@@ -25,8 +25,7 @@ from plfl.config.sections import Scheme, Simulation
 from plfl.config.study import Cell
 from plfl.data.dataset import Dataset, Split, turns_of
 from plfl.data.examples import Examples
-from plfl.experiments.common_evaluation import CommonEvaluator
-from plfl.experiments.evaluation import Evaluation, Evaluator
+from plfl.experiments.evaluation import Evaluation, Evaluator, Examiner
 from plfl.experiments.trainer import Trainer
 from plfl.federated.channel import Traffic
 from plfl.federated.client_data import ClientData
@@ -71,7 +70,7 @@ class Plan:
     _data: dict[int, tuple[ClientData, ClientData]] = field(default_factory=dict)
 
     @cached_property
-    def evaluator(self) -> Evaluator | CommonEvaluator:
+    def evaluator(self) -> Examiner:
         """Scores those who forecast."""
         return self.trainer.evaluator_of(self.scored)
 

@@ -1,7 +1,5 @@
 """Train a stack of cells on the dataset of their state and record what happens."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -172,13 +170,8 @@ class _Job:
     ):
         """Prepare a job.
 
-        Args:
-            trainer: the model and the engine.
-            trials: what is trained.
-            progress: called with the number of every finished round.
-            checkpoint: where an interrupted training goes on.
-            is_final: whether it trains again what was chosen, each trial to its own last round. It
-                has no checkpoint of its own: it goes on from the one of the choice.
+        `is_final`: whether it trains again what was chosen, each trial to its own last round. It
+        has no checkpoint of its own: it goes on from the one of the choice.
         """
         self.trainer, self.trials, self.running = trainer, trials, trials
         self.study, self.settings = trainer.study, trainer.study.federation
@@ -311,14 +304,10 @@ def tables(
     trials: int,
     steps: float,
 ) -> CellResult:
-    """The tables of a cell: each model's scores from the training that was chosen for it.
+    """The tables of a cell: each model's scores from the training that was chosen for it, with the
+    candidate.
 
-    Args:
-        cell: the cell.
-        trained: for each model, the candidate that was chosen and what was recorded of it.
-        alone: whether its clients train by themselves.
-        trials: number of candidates that were tried.
-        steps: local steps of all of them.
+    `alone`: whether its clients train by themselves; `steps`: local steps of all candidates.
     """
     records = pd.concat(
         [

@@ -12,8 +12,7 @@ from plfl.config.sections import Federation as Settings
 from plfl.config.study import Cell, Study
 from plfl.data.dataset import Dataset
 from plfl.data.examples import Examples
-from plfl.experiments.common_evaluation import CommonEvaluator
-from plfl.experiments.evaluation import Evaluator
+from plfl.experiments.evaluation import Evaluator, Examiner
 from plfl.federated.client_data import ClientData
 from plfl.federated.federation import Federation
 from plfl.layout import WindowShape
@@ -68,10 +67,10 @@ class Trainer:
         """Scores forecasters on the series."""
         return Evaluator(self.series, self.engine, self.task)
 
-    def evaluator_of(self, dataset: Examples) -> Evaluator | CommonEvaluator:
+    def evaluator_of(self, dataset: Examples) -> Examiner:
         """Scores the models of a round on the windows of some clients, as the task says."""
         if self.task.common_windows:
-            return CommonEvaluator(dataset, self.engine, self.task)
+            return cast(Examiner, self.task.evaluator(dataset, self.engine))
         return Evaluator(cast(Dataset, dataset), self.engine, self.task)
 
     def federation(

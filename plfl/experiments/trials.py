@@ -1,8 +1,6 @@
 """The trials of a training job, and the choice among them on validation."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -10,7 +8,6 @@ import numpy as np
 
 from plfl.config.search import Candidate, Values
 from plfl.config.study import Cell
-from plfl.experiments import tuning
 from plfl.experiments.parts import Part
 from plfl.experiments.recorder import Recorder
 from plfl.methods import Method
@@ -78,7 +75,7 @@ def halved(trials: list[Trial], t: int) -> list[Trial]:
     """The better half of each group's candidates after round `t`, group by group."""
     kept: list[Trial] = []
     for tried in _groups(trials).values():
-        better = tuning.better_half([_validation(tried, t, model) for model in MODELS])
+        better = better_half([_validation(tried, t, model) for model in MODELS])
         going_on = [list(tried)[i] for i in better]
         every = [trial for same in tried.values() for trial in same]
         kept += [trial for trial in every if trial.candidate.tuned in going_on]
@@ -92,18 +89,15 @@ def choices(trials: list[Trial], rounds: Sequence[int]) -> dict[str, dict[Model,
         every = [Choice(values, t) for t in rounds for values in tried]
         for model in MODELS:
             scores = [score for t in rounds for score in _validation(tried, t, model)]
-            found.setdefault(group, {})[model] = every[tuning.least(scores)]
+            found.setdefault(group, {})[model] = every[least(scores)]
     return found
 
 
 def best_groups(trials: list[Trial], kept: Mapping[str, Mapping[Model, Choice]]) -> set[str]:
-    """The group of each sharing scheme whose local models are best on validation.
+    """The group of each sharing scheme whose local models are best on validation, given the trials
+    that were trained to the end.
 
-    Schemes in which nothing scored a finite error have none.
-
-    Args:
-        trials: those that were trained to the end.
-        kept: see `choices`.
+    Schemes in which nothing scored a finite error have none. `kept`: see `choices`.
     """
     least: dict[str, tuple[float, str]] = {}
     for group, tried in _groups(trials).items():
@@ -129,3 +123,23 @@ def _validation(tried: Mapping[Values, list[Trial]], t: int, model: Model) -> li
     return [
         float(np.mean([trial.validation(t, model) for trial in same])) for same in tried.values()
     ]
+
+
+def least(scores: Iterable[float]) -> int:
+    """Which of the candidates has the least score; the first where none is finite."""
+    values = np.array(list(scores))
+    return int(np.where(np.isnan(values), np.inf, values).argmin())
+
+
+def better_half(scores: Sequence[Sequence[float]]) -> list[int]:
+    """The numbers, ascending, of the half of the candidates, rounded up, that goes on in successive
+    halving, given the scores of each model (rows) with each candidate (columns).
+
+    A candidate is ranked by the better of its ranks, so the best of each model goes on. A score
+    that is not finite ranks last.
+    """
+    table = np.array(scores)
+    ranks = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1, kind="stable")
+    ranks[~np.isfinite(table)] = table.shape[1]
+    order = np.argsort(ranks.min(axis=0), kind="stable")
+    return sorted(order[: -(-len(order) // 2)].tolist())

@@ -1,7 +1,5 @@
 """Steps by which clients adapt models to their own data outside of the rounds; nothing is sent."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch
@@ -63,16 +61,11 @@ def fine_tuned(
     frozen: Tensor | None = None,
     most_steps: int | None = None,
 ) -> Tensor:
-    """The models (N, P) after passes of each client over its own training windows.
+    """The models (N, P) after E `epochs` of each client over its own training windows; see
+    `adapted`.
 
-    Args:
-        models: one per client; they are not modified.
-        client_data: the clients' data, and the engine that trains.
-        optimiser: the ClientOpt, with fresh state; its own proximal term is ignored.
-        epochs: E, the number of passes.
-        purpose: name of the random stream of the minibatches.
-        frozen: mask (P,) of parameters that stay as they are.
-        most_steps: steps after which a client stops, even within a pass.
+    `purpose`: name of the random stream of the minibatches; `most_steps`: steps after which a
+    client stops, even within a pass.
     """
     if not epochs or most_steps == 0:
         return models.clone()

@@ -68,11 +68,7 @@ class Trace:
 
 
 def takes_time(simulation: Simulation) -> bool:
-    """Whether anything takes time on the simulated clock.
-
-    Raises:
-        DataError: the trace cannot be used, see `read`.
-    """
+    """Whether anything takes time on the simulated clock."""
     if any(getattr(simulation, speed) is not None for speed in SPEEDS):
         return True
     return simulation.trace is not None and read(simulation.trace).has_speeds

@@ -32,13 +32,8 @@ def calibrate(
 ) -> Tensor:
     """Train only the head of each client's model; return the resulting models (N, P).
 
-    Args:
-        models: global models (N, P), one per client; they are not modified.
-        client_data: the clients' data, and the engine that trains.
-        head: mask (P,) of the parameters that are trained, whatever `options.head` says.
-        optimiser: the ClientOpt, with fresh state; its own proximal term is ignored.
-        options: the epochs and the loss. Windows that do not fill a minibatch at the end of an
-            epoch are left out of that epoch.
+    The mask `head` (P,) says which parameters are trained, whatever `options.head` says. Windows
+    that do not fill a minibatch at the end of an epoch are left out of that epoch.
 
     Raises:
         ValueError: `kd` with another loss than the squared error.

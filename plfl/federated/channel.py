@@ -22,12 +22,8 @@ class Channel:
 
     A message is one row of shared parameters per client, plus extras: further arrays or scalars
     that an algorithm sends. The receiver gets a copy and may use nothing else. Here both sides are
-    in one process; the channels of `plfl.deploy` connect different machines.
-
-    Args:
-        shared: number of shared parameters d_s.
-        clients: number of clients N.
-        coder: codes the shared parameters within the rounds (docs/channel.md); None: nothing does.
+    in one process; the channels of `plfl.deploy` connect different machines. A coder codes the
+    shared parameters within the rounds (docs/channel.md).
     """
 
     sends: frozenset[Direction] = frozenset(("down", "up"))

@@ -32,13 +32,10 @@ PARTS = ("state", "server", "privacy", "moments", "average", "best", "coder")
 
 
 class Checkpoint:
-    """The last saved round of one training job.
+    """The last saved round of one training job, in a folder of its own.
 
-    Args:
-        folder: where it is stored; nothing else may write there.
-        key: digest of everything that determines the job's result; a checkpoint with another key is
-            not used.
-        every: least number of seconds from one checkpoint to the next.
+    `key`: digest of everything that determines the result of the job; a checkpoint with another key
+    is not used. `every`: least number of seconds from one checkpoint to the next.
     """
 
     def __init__(self, folder: Path, key: str, every: float):

@@ -46,13 +46,7 @@ class Clock:
     """Participation and time of the N clients of one federation."""
 
     def __init__(self, simulation: Simulation, names: Sequence[str], seed: int):
-        """Draw the clients' speeds, or read them from a trace.
-
-        Raises:
-            ConfigError: the trace has none of these clients, or gives seconds where nothing
-                takes time.
-            DataError: the trace cannot be used, see `plfl.federated.availability.read`.
-        """
+        """Draw the clients' speeds, or read them from a trace."""
         self.simulation, self.names, self.seed = simulation, list(names), seed
         s = simulation
         self._drawn = {

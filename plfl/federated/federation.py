@@ -5,8 +5,6 @@ Many federations (cells) of the same clients run side by side, so that an engine
 models together. They do not influence each other.
 """
 
-from __future__ import annotations
-
 from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 
@@ -266,11 +264,8 @@ class Federation:
         return self.models(self.everyone, shared)
 
     def own_models(self, received: Tensor | None = None) -> Tensor:
-        """Models (N, P) that the clients forecast with, as the method says.
-
-        Args:
-            received: the `global_models`, if they are known already.
-        """
+        """Models (N, P) that the clients forecast with, as the method says; `received` are the
+        `global_models`, if they are known already."""
         rows = self.global_models if received is None else received
         if self.channel.shared and self.settings.calibrates:
             return self._calibrated(rows)

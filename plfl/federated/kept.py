@@ -1,7 +1,5 @@
 """What clients keep between rounds beside their models."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch
@@ -15,14 +13,8 @@ OptState = Literal["reset", "keep", "keep_personal"]
 
 
 class KeptMoments:
-    """The state of the clients' local optimisers between rounds.
-
-    Args:
-        mode: whether it is kept, for all parameters or for the personal ones only. A method may
-            change it before round 1.
-        optimiser: the ClientOpt.
-        models: the clients' models (N, P).
-    """
+    """The state of the clients' local optimisers between rounds. It is kept for all parameters, for
+    the personal ones, or not at all; a method may change that `mode` before round 1."""
 
     def __init__(self, mode: OptState, optimiser: ClientOpt, models: Tensor):
         self.mode = mode
@@ -56,11 +48,8 @@ class KeptMoments:
 
 
 class Best:
-    """The model of each client that has had the least validation error so far.
-
-    Args:
-        models: what the clients (N, P) start with.
-    """
+    """The model of each client that has had the least validation error so far; they start with
+    `models` (N, P)."""
 
     def __init__(self, models: Tensor):
         self.rows = models.clone()

@@ -4,8 +4,6 @@ The models of many cohorts, of one or several federations, train together in blo
 for memory, large enough to use every core.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import numpy as np

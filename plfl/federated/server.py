@@ -1,7 +1,5 @@
 """The server of a federation: the shared parameters, the ServerOpt, and an average over rounds."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -10,15 +8,8 @@ from plfl.training.task import decay_at
 
 
 class Server:
-    """The shared parameters and how they step.
-
-    Args:
-        opt: the ServerOpt.
-        x0: shared parameters (d_s,) to start from.
-        clients: number of clients N.
-        ema: limit of the decay of the average over rounds (`federation.server_ema`); None: no
-            average.
-    """
+    """The shared parameters, at first `x0` (d_s,), and how they step. `ema`: see
+    `federation.server_ema`."""
 
     def __init__(self, opt: ServerOpt, x0: Tensor, clients: int, ema: float | None):
         self.opt, self.ema = opt, ema

@@ -82,15 +82,8 @@ def describe(
     interval: int,
     margins: Margins,
 ) -> dict[str, Any]:
-    """What is to be known of the models of a cell.
-
-    Args:
-        study: the study.
-        cell: one of its cells.
-        tables: the tables of its clients, which their windows were made of.
-        interval: minutes between their rows.
-        margins: those of the models, see `plfl.experiments.evaluation.Evaluator.margins`.
-    """
+    """What is to be known of the models of a cell, given the tables of its clients, which their
+    windows were made of, and the minutes between their rows."""
     scalings = dict(
         zip(tables, windows.scalings(tables, study.windows, origin=study.data.cut), strict=True)
     )

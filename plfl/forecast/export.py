@@ -4,8 +4,6 @@ The program reads windows in the units of the data, scales them, forecasts, and 
 description inside the file says what the windows are.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from importlib.util import find_spec
@@ -44,15 +42,7 @@ class Forecasting(nn.Module):
         task: Task,
         margins: NDArray[np.float64] | None = None,
     ):
-        """Wrap the `module`.
-
-        Args:
-            module: the model.
-            scaling: that of the client.
-            relative: that of `plfl.data.dataset.Dataset`.
-            task: what it predicts.
-            margins: those of the client's intervals, in units of the model's outputs.
-        """
+        """Wrap the `module`. The margins are in units of its outputs."""
         super().__init__()
         self.module, self.relative, self.task = module, relative, task
         self.margins = None if margins is None else torch.from_numpy(margins * scaling.scale[0])
@@ -60,12 +50,8 @@ class Forecasting(nn.Module):
         self.register_buffer("scale", torch.from_numpy(scaling.scale))
 
     def forward(self, readings: Tensor, context: Tensor) -> Tensor:
-        """Loads in kWh per interval (B,), or (B, H) of several targets; quantiles (B, H, Q).
-
-        Args:
-            readings: the rows of windows (B, T, F), float64, in the units of the data.
-            context: the context of windows (B, G), float32.
-        """
+        """Loads in kWh per interval (B,), or (B, H) of several targets; quantiles (B, H, Q). The
+        readings (B, T, F) are float64, in the units of the data, their context (B, G) float32."""
         sequence = ((readings - self.offset) / self.scale).float()
         if self.relative:
             load = sequence[:, :, :1] - sequence[:, -1:, :1]
@@ -89,15 +75,7 @@ def export(
     about: dict[str, Any],
 ) -> None:
     """Write a model that `torch.export.load` reads, or an ONNX runtime if `path` ends in .onnx.
-
-    Args:
-        path: the file, .pt2 or .onnx.
-        study: the study of the model.
-        shape: what it reads of a window.
-        row: its parameters (P,).
-        scaling: that of the client.
-        margins: those of the client's intervals; None without margins.
-        about: what is to be said of it, beside the form of its inputs.
+    `about`: what is to be said of it, beside the form of its inputs.
 
     Raises:
         ConfigError: the model is not one that PyTorch can export.
@@ -142,11 +120,7 @@ def _write_onnx(path: Path, program: torch.export.ExportedProgram, about: str) -
 
 
 def traced(program: Forecasting, shape: WindowShape, name: str) -> torch.export.ExportedProgram:
-    """The program without plfl, which gives the same forecasts for any number of windows.
-
-    Raises:
-        ConfigError: PyTorch cannot export the model called `name`.
-    """
+    """The program without plfl, which gives the same forecasts for any number of windows."""
     random = torch.Generator().manual_seed(0)
 
     def windows(number: int) -> tuple[Tensor, Tensor]:

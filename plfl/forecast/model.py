@@ -170,7 +170,7 @@ class ForecastModel:
         upcoming: pd.DataFrame = forecasts[is_new]
         return upcoming
 
-    def adapt(self, frame: pd.DataFrame, client: str, epochs: int = 2) -> ForecastModel:
+    def adapt(self, frame: pd.DataFrame, client: str, epochs: int | None = None) -> ForecastModel:
         """The model of a meter that did not take part, trained on its readings.
 
         It begins with what the server sends, and trains its own part on all windows of the
@@ -179,7 +179,8 @@ class ForecastModel:
         Args:
             frame: its readings, see `predict`.
             client: its name.
-            epochs: passes over its windows.
+            epochs: passes over its windows; 0: none. None: so many as have the least error in the
+                last fifth of the readings.
 
         Returns:
             A model that knows only this meter. Its `local` model is the trained one, its `global`
@@ -189,22 +190,30 @@ class ForecastModel:
             DataError: a client of the study has this name, its clients shared nothing, too few
                 readings, or see `predict`.
         """
-        from plfl.forecast.newcomer import train_head
+        from plfl.forecast.newcomer import Newcomer
 
         if client in self.clients:
             raise DataError(f"{client}: took part and has a model; a new meter needs another name")
         self._check(frame, client)
         table = assemble(frame[self.readings], self.columns)
-        scaling, models = train_head(
-            *(self.study, self.cell, self.models, self.scalings, client, table, epochs)
-        )
+        given = self.study, self.cell, self.models, self.scalings
+        new = Newcomer.of(*given, client, table)
         weeks = len(table) * self.interval / WEEK
         if weeks < 1:
             log.warning("%s: has only %.1f days of readings to train on", client, 7 * weeks)
+        if epochs is None:
+            epochs = new.chosen_epochs()
+            log.info(
+                "%s: %d passes over %.1f weeks of readings, chosen on the last fifth of them",
+                client,
+                epochs,
+                weeks,
+            )
+        models = new.trained(epochs)
         margins: Margins = {}
         if self.margins:
             margins = dict.fromkeys(MODELS, self.margins["global"].mean(axis=0, keepdims=True))
-        return replace(self, scalings={client: scaling}, models=models, margins=margins)
+        return replace(self, scalings={client: new.scaling}, models=models, margins=margins)
 
     def inputs(
         self, frame: pd.DataFrame, client: str | None = None
@@ -400,12 +409,7 @@ def load(path: str | PathLike[str]) -> ForecastModel:
 
 
 def _checked(path: str, models: Models, header: Header) -> ForecastModel:
-    """The model of a file, whose parts fit each other.
-
-    Raises:
-        PlflError: the study cannot be read here, or see `load`.
-        ValueError: the parts do not fit.
-    """
+    """The model of a file, whose parts fit each other."""
     study = Study.recorded(header.study, path, header.code)
     if study.model.settings != header.model:
         raise ResultsError(

@@ -2,12 +2,13 @@
 
 It starts with the parameters that the server sends, or their mean over clients where these differ.
 It then trains only its personal part, or the head where everything is shared, on its own windows,
-see `plfl.federated.calibration`.
+see `plfl.federated.calibration`. How long is chosen on the last fifth of them: with few readings,
+the model as received is often the best.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from plfl.base.errors import DataError
 from plfl.config.sections import Calibration
 from plfl.config.study import Cell, Study
+from plfl.data.dataset import WEEK, Dataset
 from plfl.data.windows import Scaling, build_later, scaling_of_new
 from plfl.experiments.trainer import Trainer
 from plfl.federated.calibration import calibrate
@@ -44,35 +46,70 @@ def start_of(cell: Cell, models: Models) -> NDArray[np.float32]:
     return np.asarray(models["global"].mean(axis=0), np.float32)
 
 
-def train_head(
-    study: Study,
-    cell: Cell,
-    models: Models,
-    trained: Mapping[str, Scaling],
-    client: str,
-    table: pd.DataFrame,
-    epochs: int,
-) -> tuple[Scaling, Models]:
-    """The scaling of a new meter and its model, as a row: trained (`local`), and as it was given.
+PASSES = (0, 1, 2, 4, 8, 16)
+"""Passes over its windows from which a new meter chooses; 0: the model as received."""
 
-    Args:
-        study: the study of the models.
-        cell: the cell that they belong to.
-        models: the models of its clients.
-        trained: the scalings of these clients.
-        client: the name of the new meter.
-        table: its readings, with the columns that the clients had; NaN in gaps.
-        epochs: passes over its windows.
 
-    Raises:
-        DataError: the clients of the cell shared nothing, or the meter has too few windows.
-    """
-    start = start_of(cell, models)
-    scaling = scaling_of_new(client, table, study.windows, next(iter(trained.values())))
-    dataset = build_later(client, table, study.windows, scaling, training=True)
-    trainer = Trainer.of(study, dataset)
-    row = torch.from_numpy(start)[None].to(trainer.engine.device, trainer.engine.dtype)
-    own = torch.from_numpy(personal_part(study, cell)).to(trainer.engine.device)
-    data, options = trainer.client_data(cell.seed), Calibration(epochs=epochs)
-    calibrated = calibrate(row, data, own, study.client_optimiser(cell), options)
-    return scaling, {"local": calibrated.cpu().numpy().astype(np.float32), "global": start[None]}
+@dataclass(frozen=True)
+class Newcomer:
+    """A new meter with its readings, and the model that it begins with."""
+
+    cell: Cell
+    scaling: Scaling
+    trainer: Trainer
+    start: NDArray[np.float32]
+
+    @classmethod
+    def of(
+        cls,
+        study: Study,
+        cell: Cell,
+        models: Models,
+        trained: Mapping[str, Scaling],
+        client: str,
+        table: pd.DataFrame,
+    ) -> Self:
+        """A meter called `client`, for models of a cell and the scalings of their clients.
+
+        Its readings have the columns that the clients had; NaN in gaps.
+        """
+        start = start_of(cell, models)
+        scaling = scaling_of_new(client, table, study.windows, next(iter(trained.values())))
+        dataset = build_later(client, table, study.windows, scaling, training=True)
+        return cls(cell, scaling, Trainer.of(study, dataset), start)
+
+    def trained(self, epochs: int) -> Models:
+        """Its model, as a row: after so many passes over its windows (`local`), and as it was given
+        (`global`)."""
+        rows = self._calibrated(self.trainer.series, epochs)
+        return {"local": rows.cpu().numpy().astype(np.float32), "global": self.start[None]}
+
+    def chosen_epochs(self) -> int:
+        """The one of `PASSES` with the least error in the last fifth of the readings, at least a
+        day, if only those before it train; 0 if these are too few."""
+        whole, task = self.trainer.series, self.trainer.task
+        first, _, _, end = whole.bounds[0].tolist()
+        held = max((end - first) // 5, WEEK // 7 // whole.interval)
+        part = replace(
+            whole, held=np.array([held]), bounds=np.array([[first, end - held, end, end]])
+        )
+        if held >= end - first or not len(starts := part.starts(0, "validation")):
+            return 0
+        if len(part.starts(0, "train")) < self.trainer.study.federation.batch_size:
+            return 0
+        read = [torch.from_numpy(starts).to(self.trainer.engine.device)]
+        errors = []
+        for epochs in PASSES:
+            (outputs,) = self.trainer.engine.predict(self._calibrated(part, epochs), read)
+            forecast = task.predictions(part, 0, starts, outputs.double().cpu().numpy())
+            errors.append(task.scores(part, 0, "validation", forecast)[task.own_selection])
+        return PASSES[int(np.nanargmin(errors))]
+
+    def _calibrated(self, dataset: Dataset, epochs: int) -> torch.Tensor:
+        study, engine = self.trainer.study, self.trainer.engine
+        row = torch.from_numpy(self.start)[None].to(engine.device, engine.dtype)
+        own = torch.from_numpy(personal_part(study, self.cell)).to(engine.device)
+        data = self.trainer.client_data(self.cell.seed, dataset)
+        return calibrate(
+            row, data, own, study.client_optimiser(self.cell), Calibration(epochs=epochs)
+        )

@@ -23,24 +23,19 @@ With every switch at its second value this method is the paper's Algorithm 2, `f
 Every message carries all parameters in double precision, in P1, P2 and P3 alike.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from plfl.base.errors import ConfigError
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.layout import ParameterLayout
 from plfl.methods import Method, MethodState
+from plfl.methods.annotations import Federation
 from plfl.optimizers.server import weighted_sum
 from plfl.optimizers.server.fedadagrad import FedAdagrad
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.layout import ParameterLayout
 
 
 @dataclass
@@ -56,6 +51,8 @@ class AuthorsCode(Method):
     label = "Authors' code"
     reads_rate = True
     ignores_sharing = True
+    no_codec = "the authors' program sends all numbers in double precision"
+    simulation_only = "it is an audit of a program that sends whole models"
 
     iterate: Literal["kept", "loaded"] = "kept"
     """Whether clients step from their own iterate or from the server's parameters."""
@@ -69,14 +66,6 @@ class AuthorsCode(Method):
     """How often an adaptive server applies its learning rate."""
     initial: Literal["apart", "common"] = "apart"
     """Whether FedAvgAdaptive's copies start from different random parameters, or from the same."""
-
-    @property
-    def no_codec(self) -> str | None:
-        return "the authors' program sends all numbers in double precision"
-
-    @property
-    def simulation_only(self) -> str | None:
-        return "it is an audit of a program that sends whole models"
 
     def shared_mask(self, sharing: Tensor, layout: ParameterLayout) -> Tensor:
         import torch

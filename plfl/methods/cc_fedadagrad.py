@@ -24,24 +24,19 @@ everyone joins, without delay, with the study's number of steps. In seconds
 (`federation.simulation`) a round still lasts until all clients that train in it have finished.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
+from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.optimizers.client import ClientOpt
-    from plfl.optimizers.server import ServerOpt
+from plfl.optimizers.server import ServerOpt
 
 
 @dataclass

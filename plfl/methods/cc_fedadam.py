@@ -7,16 +7,10 @@ Optimization", 2025, https://arxiv.org/abs/2501.09946.
 v̂ ← γ v̂ + (1 − γ) Δ², otherwise as in `cc_fedadagrad`.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.methods.cc_fedadagrad import CCFedAdagrad, State
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class CCFedAdam(CCFedAdagrad):

@@ -7,18 +7,12 @@ Optimization", 2025, https://arxiv.org/abs/2501.09946.
 v ← γ v + (1 − γ) Δ²;  v̂ ← max(v̂, v), otherwise as in `cc_fedadam`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from plfl.base.lazy import Tensor
 from plfl.methods import cc_fedadagrad
+from plfl.methods.annotations import Federation
 from plfl.methods.cc_fedadam import CCFedAdam
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
 
 
 @dataclass

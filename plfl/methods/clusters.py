@@ -1,23 +1,17 @@
 """What methods that sort the clients into clusters have in common."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plfl.base.errors import ConfigError
+from plfl.base.lazy import Tensor
 from plfl.methods import Method, MethodState
-from plfl.optimizers.server import weighted_sum
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.optimizers.client import ClientOpt
-    from plfl.optimizers.server import ServerOpt
+from plfl.methods.annotations import Federation
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.server import ServerOpt, weighted_sum
 
 
 @dataclass

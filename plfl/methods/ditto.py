@@ -19,22 +19,15 @@ Deviations: with Adam the term is part of the gradient that the moments see, and
 and of v_i start afresh in every round (ours).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.federated.session import Session
 
 
 @dataclass

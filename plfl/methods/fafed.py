@@ -43,25 +43,18 @@ are safe; A is then nearly the same for all parameters. For more adaptivity lowe
 proportion, η.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
+from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
-from plfl.optimizers.server import weighted_sum
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.optimizers.client import ClientOpt
-    from plfl.optimizers.server import ServerOpt
+from plfl.optimizers.server import ServerOpt, weighted_sum
 
 
 @dataclass
@@ -80,6 +73,7 @@ class FaFed(FedOpt):
     label = "FAFED (experimental)"
     reads_rate = True
     own_server = "it has its own server step"
+    simulation_only = "all clients send a gradient before round 1"
 
     a: float = Field(0.1, gt=0, le=1)
     """Weight a of the new gradient in the momentum (ours); 1: plain gradients."""
@@ -95,10 +89,6 @@ class FaFed(FedOpt):
         if client_opt.weight_decay:
             return "its momentum has no weight decay; set that of sgd to 0"
         return super().refuses(client_opt, server_opt)
-
-    @property
-    def simulation_only(self) -> str | None:
-        return "all clients send a gradient before round 1"
 
     def init(self, f: Federation) -> State:
         gradients = f.client_data.gradients(f.local, f.everyone, 0, 1)[:, f.columns]

@@ -23,26 +23,20 @@ those of k-means on the participants' ω_i. The components are fitted to centred
 min(10, participants − 1) of them, and applied to ω_i as they are.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base.errors import ConfigError
+from plfl.base.lazy import Tensor
 from plfl.config.messages import allowed
 from plfl.config.sections import Patterns
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method
+from plfl.methods.annotations import Federation
 from plfl.methods.clusters import ClusterState, check_count, k_means, mean_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
 
 
 @dataclass
@@ -61,6 +55,8 @@ class FedAC(Method):
     name = "fedac"
     no_proximal = "it has its own proximal terms"
     own_server = "FedAC's server takes means and has no step"
+    no_codec = "clients send models, not updates"
+    simulation_only = "it initialises all clients together"
 
     clusters: int = Field(2, ge=1)
     """Initial number of clusters (no default in the source)."""
@@ -77,14 +73,6 @@ class FedAC(Method):
     merged; null: never."""
     split_above: float | None = Field(None, gt=0)
     """Threshold b: a cluster with a larger G is split (no default in the source); null: never."""
-
-    @property
-    def no_codec(self) -> str | None:
-        return "clients send models, not updates"
-
-    @property
-    def simulation_only(self) -> str | None:
-        return "it initialises all clients together"
 
     def init(self, f: Federation) -> State:
         import torch

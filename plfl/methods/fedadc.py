@@ -25,22 +25,17 @@ they receive D̄ alone and take the server's step themselves. So they wait for d
 2 d_s, and receive 3 d_s in all. What takes longer than the computation is waited for.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.server import weighted_sum
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
 
 
 @dataclass
@@ -76,12 +71,12 @@ class FedADC(FedOpt):
     they can (`tracking`), or with the model, while the round before computes (`overlapped`)."""
 
     @property
-    def no_codec(self) -> str | None:
+    def no_codec(self) -> str | None:  # type: ignore[override]
         momentum = "clients compute the momentum from several messages, whose errors would add up"
         return None if self.downlink == "momentum" else momentum
 
     @property
-    def simulation_only(self) -> str | None:
+    def simulation_only(self) -> str | None:  # type: ignore[override]
         if self.downlink == "momentum":
             return None
         if self.downlink == "tracking":

@@ -25,21 +25,15 @@ quantiles of the training targets of all clients, agreed on before round 1. Like
 scale the features, they are not counted as bytes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
+from plfl.federated.instructions import TrainInstructions
 from plfl.methods import fedadc
+from plfl.methods.annotations import Federation
 from plfl.tasks import CorrectedDistillation
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.federated.instructions import TrainInstructions
 
 
 @dataclass(kw_only=True)
@@ -56,6 +50,7 @@ class FedADCPlus(fedadc.FedADC):
     name = "fedadc_plus"
     label = "FedADC+"
     has_teacher = True
+    simulation_only = "all clients reveal their targets before round 1"
 
     steps: int | None = Field(None, ge=1)
     """Local steps K of a round; null: `federation.local_steps`."""
@@ -66,10 +61,6 @@ class FedADCPlus(fedadc.FedADC):
     temperature: float = Field(1.0, gt=0)
     """Temperature τ of a classifier's self-distillation (ours; at 1 the loss has the property that
     the paper states)."""
-
-    @property
-    def simulation_only(self) -> str | None:
-        return "all clients reveal their targets before round 1"
 
     def init(self, f: Federation) -> State:
         edges, ratios = f.client_data.agreed_bins(self.bins)

@@ -24,26 +24,19 @@ Here the number of passes is given. `most_steps` limits a pass (ours): a pass ov
 costs many times the local steps of a round.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
-from plfl.layout import head_mask
+from plfl.layout import ParameterLayout, head_mask
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.federated.session import Session
-    from plfl.layout import ParameterLayout
 
 
 @dataclass

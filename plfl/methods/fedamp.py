@@ -21,21 +21,16 @@ Deviations: ‖·‖² grows with the number of parameters, and so must σ. Befo
 equal, so that the first u_i are the initial model.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from plfl.base.errors import ConfigError
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method, MethodState
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
+from plfl.methods.annotations import Federation
 
 
 @dataclass

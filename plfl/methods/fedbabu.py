@@ -16,24 +16,18 @@ Deviations: parameters that are neither shared nor in the head are personal and 
 rounds (ours). The ClientOpt of the fine-tuning has fresh moments.
 """
 
-from __future__ import annotations
+from typing import Literal
 
-from typing import TYPE_CHECKING, Literal
-
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from plfl.layout import Head, head_mask
+from plfl.base.lazy import Tensor
+from plfl.federated.instructions import TrainInstructions
+from plfl.layout import Head, ParameterLayout, head_mask
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.federated.instructions import TrainInstructions
-    from plfl.layout import ParameterLayout
 
 
 class FedBABU(FedOpt):

@@ -17,22 +17,17 @@ which steps once per cycle. With `sample: clients` participants are drawn from a
 as for other methods; a cluster may then have no participants, and its cycle is skipped.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base.errors import ConfigError
+from plfl.base.lazy import Tensor
+from plfl.methods.annotations import Federation
 from plfl.methods.clusters import ClusterState, by_name, check_count, numbered
 from plfl.methods.fedopt import FedOpt
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
 
 
 class FedCluster(FedOpt):
@@ -40,6 +35,7 @@ class FedCluster(FedOpt):
 
     name = "fedcluster"
     selects = True
+    simulation_only = "it initialises all clients together"
 
     clusters: int = Field(3, ge=1)
     """Number M of random clusters of nearly equal size (no default in the source)."""
@@ -50,10 +46,6 @@ class FedCluster(FedOpt):
     """The order σ: drawn anew in every round, or the order of the clusters."""
     sample: Literal["clusters", "clients"] = "clusters"
     """Whether the participants are drawn from each cluster (Chen et al.) or from all clients."""
-
-    @property
-    def simulation_only(self) -> str | None:
-        return "it initialises all clients together"
 
     def init(self, f: Federation) -> ClusterState:
         import torch

@@ -21,22 +21,16 @@ Deviations: where clients are weighted by their training windows, so is the mean
 deployed server counts a client that has never joined as one of average size.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.variates import MeanState, shares
 from plfl.optimizers.server import weighted_sum
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
 
 
 @dataclass

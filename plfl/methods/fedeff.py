@@ -21,30 +21,26 @@ seconds. As in the source, updates are not divided by their number of steps: fas
 influence on the mean.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.base.rounding import decimal, whole
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.server import weighted_sum
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
 
 
 class FedEff(FedOpt):
     """FedAvg with as many local epochs per client as its speed allows."""
 
     name = "fedeff"
+    simulation_only = "all clients train before round 1"
 
     schedule: Literal["EC", "UEC", "EIC", "UEIC"] = "UEC"
     """Epochs: equal or unequal (U) between clients, constant (C) or shrinking from round to round
@@ -58,10 +54,6 @@ class FedEff(FedOpt):
     epoch_steps: int | None = Field(None, ge=1)
     """Local steps that count as an epoch; null: one pass over the training windows. For a fair
     comparison make epochs · tau · epoch_steps equal to `federation.local_steps`."""
-
-    @property
-    def simulation_only(self) -> str | None:
-        return "all clients train before round 1"
 
     def init(self, f: Federation) -> MethodState:
         everyone, epoch = f.everyone, self._epoch(f)

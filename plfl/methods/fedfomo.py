@@ -24,25 +24,18 @@ hyperparameters, so the client uses `probe` training windows, drawn anew in ever
 count as available, also those that are not in the round.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from plfl.base.errors import ConfigError
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method, MethodState
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
+from plfl.methods.annotations import Federation
 
 
 @dataclass
@@ -74,6 +67,8 @@ class FedFomo(Method):
     label = "FedFomo"
     own_server = "its server keeps the clients' own models"
     no_calibration = "its server knows each client's model, and would not know of the new start"
+    no_codec = "the server sends several models, of which only one would be coded"
+    simulation_only = "every client has to evaluate models before its mixture can be scored"
 
     models: int = Field(8, ge=1)
     """Models M that a client downloads in a round (authors' code: 8); at most those of all others.
@@ -84,14 +79,6 @@ class FedFomo(Method):
     """By how much ε falls in every round (authors' code: 0.05)."""
     probe: int | None = Field(256, ge=1)
     """Training windows on which a client evaluates the models (ours); null: all."""
-
-    @property
-    def no_codec(self) -> str | None:
-        return "the server sends several models, of which only one would be coded"
-
-    @property
-    def simulation_only(self) -> str | None:
-        return "every client has to evaluate models before its mixture can be scored"
 
     def init(self, f: Federation) -> State:
         if len(f.local) < 2:

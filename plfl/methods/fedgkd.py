@@ -20,23 +20,16 @@ Deviations: for forecasts the squared error takes the place of the divergence, a
 code for `loss_type mse`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from plfl.federated.instructions import TrainInstructions
+from plfl.base.lazy import Tensor
+from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 from plfl.tasks import Distillation
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.federated.instructions import TrainResult
 
 
 @dataclass

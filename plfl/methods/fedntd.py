@@ -15,22 +15,17 @@ NTD = T² KL(q_T ‖ q), where q_T and q are softmax(z / T) of the received and 
 all classes but the label.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
+from plfl.federated.instructions import TrainInstructions
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 from plfl.tasks import NotTrueDistillation
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.federated.instructions import TrainInstructions
 
 
 class FedNTD(FedOpt):

@@ -10,17 +10,12 @@ https://arxiv.org/abs/2003.00295.
 down: x;  client: K steps of its ClientOpt from x;  up: D = y − x;  server: x ← ServerOpt(x, D̄)
 """
 
-from __future__ import annotations
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
-
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import Method
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
+from plfl.methods.annotations import Federation
 
 
 class FedOpt(Method):

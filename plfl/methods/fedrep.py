@@ -17,24 +17,16 @@ all clients train their heads; here every round is like the others, and `local` 
 the steps.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
+from plfl.layout import ParameterLayout
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.federated.session import Session
-    from plfl.layout import ParameterLayout
 
 
 class FedRep(FedOpt):

@@ -9,22 +9,16 @@ client: its ClientOpt on −log softmax(s · z)_y with s = 1 for its own classes
 up: D = y − x;  server: x ← ServerOpt(x, D̄)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
+from plfl.federated.instructions import TrainInstructions
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 from plfl.tasks import Restriction
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.federated.instructions import TrainInstructions
 
 
 @dataclass

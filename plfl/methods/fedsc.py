@@ -20,21 +20,16 @@ frequency of each label. Here it is the frequency of each quantile bin of the tr
 bins are agreed on by all clients.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
+from plfl.methods.annotations import Federation
 from plfl.methods.clusters import ClusterState, check_count, numbered
 from plfl.methods.fedopt import FedOpt
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
 
 
 class FedSC(FedOpt):
@@ -42,15 +37,12 @@ class FedSC(FedOpt):
 
     name = "fedsc"
     selects = True
+    simulation_only = "all clients describe their data before round 1"
 
     clusters: int = Field(3, ge=1)
     """Number M of clusters (no default in the source)."""
     bins: int = Field(10, ge=2)
     """Quantile bins of the targets, whose frequencies are a client's attribute (ours)."""
-
-    @property
-    def simulation_only(self) -> str | None:
-        return "all clients describe their data before round 1"
 
     def init(self, f: Federation) -> ClusterState:
         import torch

@@ -18,21 +18,15 @@ Deviations: personal parameters take ordinary steps beside u. All clients have t
 whatever `federation.weighting` is.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
 
 
 @dataclass

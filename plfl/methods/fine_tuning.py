@@ -18,21 +18,14 @@ shared, clients fine-tune the models that they have trained alone.
 Deviations: none of FT. The ClientOpt has fresh moments in each of the two phases (ours).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
+from plfl.federated.instructions import TrainInstructions
 from plfl.layout import Head, head_mask
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.federated.instructions import TrainInstructions
 
 
 class FineTuning(FedOpt):

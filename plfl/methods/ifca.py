@@ -19,22 +19,17 @@ times the work of a round. By default a client uses a sample of its windows, dra
 round.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.methods.annotations import Federation
 from plfl.methods.clusters import Clustered, ClusterState
+from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.sgd import Sgd
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.optimizers.client import ClientOpt
-    from plfl.optimizers.server import ServerOpt
+from plfl.optimizers.server import ServerOpt
 
 
 class Ifca(Clustered):
@@ -42,6 +37,8 @@ class Ifca(Clustered):
 
     name = "ifca"
     label = "IFCA"
+    no_codec = "the server sends several models, of which only one would be coded"
+    simulation_only = "every client has to evaluate all models before they can be scored"
 
     clusters: int = Field(2, ge=1)
     """Number of models k (Ghosh et al.: 2 and 4)."""
@@ -55,14 +52,6 @@ class Ifca(Clustered):
         if self.averaging == "gradient" and type(client_opt) is not Sgd:
             return "with averaging 'gradient' D has to be −γ g; use sgd, or averaging 'model'"
         return super().refuses(client_opt, server_opt)
-
-    @property
-    def no_codec(self) -> str | None:
-        return "the server sends several models, of which only one would be coded"
-
-    @property
-    def simulation_only(self) -> str | None:
-        return "every client has to evaluate all models before they can be scored"
 
     def init(self, f: Federation) -> ClusterState:
         import torch

@@ -21,25 +21,19 @@ Deviations: the authors' code chooses λ on the test set. `windows` limits the s
 training windows (ours).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-
-    Numbers = NDArray[np.float64]
+Numbers = NDArray[np.float64]
 
 
 class KnnPer(FedOpt):

@@ -19,25 +19,20 @@ Deviations: for forecasts the squared error replaces the paper's cross entropy, 
 the forecaster's own, without a projection head.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
+from plfl.config.model_rules import ModelRules
+from plfl.config.sections import Federation as Settings
+from plfl.config.task_rules import TaskRules
+from plfl.federated.instructions import TrainInstructions
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.config.method_rules import Training
-    from plfl.config.model_rules import ModelRules
-    from plfl.config.task_rules import TaskRules
-    from plfl.federated.federation import Federation
-    from plfl.federated.instructions import TrainInstructions
 
 
 class Moon(FedOpt):
@@ -56,7 +51,7 @@ class Moon(FedOpt):
     """What is compared: all hidden states of the LSTM (`states`), or the input of the last layer
     (`penultimate`), after the projection head if there is one."""
 
-    def unfit(self, model: ModelRules, task: TaskRules, federation: Training) -> Iterator[str]:
+    def unfit(self, model: ModelRules, task: TaskRules, federation: Settings) -> Iterator[str]:
         if model.features and self.features not in model.features:
             known = " or ".join(model.features)
             yield (

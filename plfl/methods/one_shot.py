@@ -18,19 +18,12 @@ Deviations: the equations follow a secondary summary of the paper. The paper's d
 Byzantine clients are left out.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.methods.annotations import Federation
 from plfl.methods.clusters import Clustered, ClusterState, check_count, k_means, mean_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
 
 
 class OneShot(Clustered):
@@ -38,15 +31,12 @@ class OneShot(Clustered):
 
     name = "one_shot"
     label = "One-shot"
+    simulation_only = "all clients train before round 1"
 
     clusters: int = Field(2, ge=1)
     """Number of clusters k (no default in the source)."""
     alone: int = Field(10, ge=1)
     """How long each client trains alone before round 1: E times the steps of a round."""
-
-    @property
-    def simulation_only(self) -> str | None:
-        return "all clients train before round 1"
 
     def init(self, f: Federation) -> ClusterState:
         import torch

@@ -20,22 +20,16 @@ Deviations: the inner step moves all parameters, personal ones included, and all
 (ours). The paper's d is a step of SGD; any ClientOpt may take it (ours).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
 from plfl.optimizers.client.sgd import Sgd
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.federated.session import Session
 
 
 class PerFedAvg(FedOpt):

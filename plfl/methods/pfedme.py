@@ -20,21 +20,13 @@ has a weight decay of 0.001 that the paper lacks, and lets all clients train bef
 that take part.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import Routine, Trained, TrainInstructions
 from plfl.methods import MethodState
+from plfl.methods.annotations import Federation, Session
 from plfl.methods.fedopt import FedOpt
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
-    from plfl.federated.session import Session
 
 
 class PFedMe(FedOpt):

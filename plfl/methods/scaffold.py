@@ -23,20 +23,15 @@ that mean is used. Where clients are weighted by their training windows, so is t
 A deployed server counts a client that has never joined as one of average size.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from plfl.base.lazy import Tensor
 from plfl.federated.instructions import TrainInstructions, TrainResult
+from plfl.methods.annotations import Federation
 from plfl.methods.fedopt import FedOpt
 from plfl.methods.variates import MeanState, shares
 from plfl.optimizers.server import weighted_sum
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
 
 
 @dataclass

@@ -1,16 +1,10 @@
 """What methods share if their server keeps a mean over all N clients."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from plfl.base.lazy import Tensor
 from plfl.methods import MethodState
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from plfl.federated.federation import Federation
+from plfl.methods.annotations import Federation
 
 
 @dataclass

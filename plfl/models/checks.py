@@ -1,7 +1,5 @@
 """Checks on generated windows whether a module can be trained here, before anything trains."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from fnmatch import fnmatchcase

@@ -4,8 +4,6 @@ A stack of small models then computes on long, contiguous vectors, and a matrix 
 transposed copy of its operands.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -12,8 +12,6 @@ Source of dropout: Nitish Srivastava et al., "Dropout: A Simple Way to Prevent N
 Overfitting", JMLR 2014. s is Chris Wellons' lowbias32 (https://nullprogram.com/blog/2018/07/31/).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

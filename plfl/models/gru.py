@@ -9,8 +9,6 @@ n = tanh(W_n x + b_n + r ⊙ (U_n h + c_n));  h ← n + z ⊙ (h − n)
 The steps are written out, which a stack of models computes fast.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -11,8 +11,6 @@ window's units.
 Deviations: no dropout; the linear map also reads the context.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

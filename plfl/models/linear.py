@@ -11,8 +11,6 @@ DLinear: ŷ = w_s · (x − x̄) + w_t · x̄, with the moving average x̄ of th
 Deviations: further features and the context enter the linear map beside the load.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

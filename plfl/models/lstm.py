@@ -10,8 +10,6 @@ Each step is written out as one matrix product of x and h together, which a stac
 fast. The paper's model, `lstm_mlp`, reads all states and no context.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -5,8 +5,6 @@ a building well. Its head starts small, so that the first forecasts are close to
 that is relative to the last value, close to persistence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

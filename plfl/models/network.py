@@ -65,27 +65,19 @@ class Network(Protocol):
     def forward_pass(
         self, rows: Tensor, *inputs: Tensor, features: bool = False
     ) -> tuple[Tensor, Any]:
-        """The same, and what the backward pass needs.
+        """The same of models (S, P), and what the backward pass needs.
 
-        Args:
-            rows: models (S, P).
-            inputs: `sequence`, `context` and, if training drops units, the factors `kept`
-                (S, B, U) of the U hidden units.
-            features: whether the loss reads features, which are then fields of what is kept.
+        `inputs`: `sequence`, `context` and, if training drops units, the factors `kept` (S, B, U)
+        of the U hidden units; `features`: whether the loss reads features, which are then fields of
+        what is kept.
         """
 
     def backward_pass(
         self, rows: Tensor, kept: Any, forecast: Tensor, features: Named, out: Tensor
     ) -> None:
-        """Write the gradient of a loss by `rows` into `out` (S, P).
-
-        Args:
-            rows: the models of the forward pass.
-            kept: what it kept.
-            forecast: gradient of the loss by the forecasts, in their shape.
-            features: gradients by fields of `kept`, if the loss uses them.
-            out: is overwritten.
-        """
+        """Write the gradient of a loss by the models `rows` of a forward pass into `out` (S, P),
+        given its gradients by the forecasts and, by fields of `kept`, by the features that it
+        reads."""
 
 
 class Buildable(Protocol):

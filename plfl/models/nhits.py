@@ -10,8 +10,6 @@ x ← load − last;  ŷ ← last;  for each block with pooling k:
 Deviations: the blocks return every output themselves; nothing is interpolated between outputs.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Annotated

@@ -1,7 +1,5 @@
 """A module of the user's own, found by its file: see docs/add-a-model.md."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Any

@@ -107,16 +107,11 @@ def backward(
     features: dict[str, Tensor],
     out: Tensor,
 ) -> None:
-    """Write the gradient of a loss with respect to `rows` into `out` (S, P).
+    """Write the gradient of a loss with respect to the models `rows` (S, P) of a forward pass into
+    `out` (S, P).
 
-    Args:
-        forecaster: sizes of the models.
-        rows: the models (S, P) of the forward pass.
-        activations: its intermediate results.
-        forecast: gradient of the loss with respect to the forecasts, in their shape.
-        features: gradients with respect to `states` and `penultimate` of the activations, by name,
-            if the loss uses them.
-        out: is overwritten.
+    `forecast` and `features` are the gradients with respect to the forecasts, in their shape, and
+    to `states` and `penultimate` of the activations, if the loss uses them.
     """
     p, by = forecaster.layout.views(rows), forecaster.layout.views(out)
     d = forecast[:, None] if forecaster.outputs == 1 else forecast.mT

@@ -12,8 +12,6 @@ Deviations: layer normalisation replaces batch normalisation, which depends on t
 a minibatch; no dropout; the linear map also reads the context.
 """
 
-from __future__ import annotations
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn

@@ -4,8 +4,6 @@ and the context.
 The steps are written out, which a stack of models computes fast.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

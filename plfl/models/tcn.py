@@ -16,8 +16,6 @@ convolution of all steps becomes a convolution of neighbouring ones. It is one m
 its taps, which a stack of models computes faster than grouped convolutions.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Annotated

@@ -5,8 +5,6 @@ takes longer than the arithmetic of small models. What they decide depends on sh
 written down (`make_fx`) for each number of rows and of windows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -25,17 +23,8 @@ class Traced:
     """A forward and a backward pass for one number of rows and of windows."""
 
     def __init__(self, call: Call, names: list[str], given: list[Tensor]):
-        """Trace the passes.
-
-        Args:
-            call: one model; it goes through `vmap`.
-            names: names of its parameters.
-            given: parameters (S, ...), sequences, contexts, factors if any, and slopes of the same
-                shapes as those to come; their values do not matter.
-
-        Raises:
-            Exception: whatever a module raises that cannot be traced.
-        """
+        """Trace the passes, given parameters (S, ...), sequences, contexts, factors if any, and
+        slopes of the same shapes as those to come; their values do not matter."""
 
         def one(*tensors: Tensor) -> tuple[Tensor, ...]:
             *inputs, slope = tensors[len(names) :]

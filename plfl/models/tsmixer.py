@@ -11,8 +11,6 @@ on the other windows of a minibatch; there is no dropout; the last linear map al
 context.
 """
 
-from __future__ import annotations
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn

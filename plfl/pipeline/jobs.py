@@ -20,6 +20,7 @@ from plfl import plugins
 from plfl.base.errors import PlflError
 from plfl.base.files import sweep
 from plfl.base.interrupts import heard
+from plfl.base.text import some
 from plfl.config.study import Cell, Study
 from plfl.pipeline.fingerprint import ROOT, code_digest, imports
 from plfl.pipeline.locks import hold
@@ -108,12 +109,7 @@ class Progress:
     """Seconds between lines on the terminal."""
 
     def __init__(self, label: str, rungs: Sequence[int]):
-        """Start the clock.
-
-        Args:
-            label: what is trained.
-            rungs: rounds after which the worse half of the trials is dropped, and the last round.
-        """
+        """Start the clock."""
         self.label, self.rungs = label, rungs
         self.before: int | None = None
         self.begun = self.told = time.monotonic()
@@ -180,10 +176,9 @@ def replaced(study: Study) -> str:
     changed = list(_changed(before, now))
     if not changed:
         return ""
-    more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
     return (
         f"\n{study.results} holds results of other settings, which this run replaces: "
-        f"{', '.join(changed[:5])}{more}. To keep both, give this study another `name`.\n"
+        f"{some(changed, 5)}. To keep both, give this study another `name`.\n"
     )
 
 

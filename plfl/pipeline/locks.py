@@ -11,11 +11,8 @@ from plfl.base.errors import PlflError
 def hold(path: Path, *, busy: str | None = None) -> FileLock:
     """Acquire the lock on the file `path`. It lasts until `release` or the end of the process.
 
-    It is a lock of the operating system, so a killed process leaves nothing to clean up.
-
-    Args:
-        path: the file of the lock; its folder is created.
-        busy: the message if another process holds the lock; None: wait for that process.
+    It is a lock of the operating system, so a killed process leaves nothing to clean up. `busy`:
+    the message if another process holds the lock; None: wait for that process.
 
     Raises:
         PlflError: another process holds the lock, or the folder cannot be written.

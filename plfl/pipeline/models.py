@@ -28,17 +28,12 @@ log = logging.getLogger(__name__)
 
 
 def keep_models(study: Study, datasets: Mapping[str, Path], index: Path) -> None:
-    """Write the models of the best cell of each state and sharing scheme, and a table of them.
-
-    If the study keeps all `forecasts`, those of these models for the test sets are written, too.
+    """Write the models of the best cell of each state and sharing scheme, and `index`, a table of
+    them as CSV: `state`, `sharing`, `cell`, `file`. If the study keeps all `forecasts`, those of
+    these models for the test sets are written, too.
 
     The best cell has the least validation MASE of the local models, mean over its seeds; the models
     are those of the first seed. A scheme in which every cell diverged has none.
-
-    Args:
-        study: the study, whose tables are complete.
-        datasets: for every state, the file of its windows.
-        index: the table, as CSV: `state`, `sharing`, `cell`, `file`. The files lie beside it.
 
     Raises:
         DataError: the files of the clients cannot be read.

@@ -53,11 +53,7 @@ def write_study(name: str, folder: Path) -> Path:
 
 
 def write_new(path: Path, text: str) -> Path:
-    """Write the file of a study, never over another one.
-
-    Raises:
-        PlflError: the file exists already, or cannot be written.
-    """
+    """Write the file of a study, never over another one."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -1,7 +1,5 @@
 """A first study of imported meters: a fast model, one optimiser, a day ahead."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,10 @@ DAY = 24 * 60
 
 
 def study_of(block: Path) -> dict[str, Any]:
-    """The configuration of a study of the meters that `plfl data import` has described.
+    """The configuration of a study of the meters that `plfl data import` has described in a file.
 
     It forecasts a day ahead from the last day, the loads two and seven days before the target, and
-    the calendar. The study has the name of the folder that holds `block`.
-
-    Args:
-        block: the file `data.yaml` of an import.
+    the calendar. The study has the name of the folder that holds the file.
 
     Raises:
         PlflError: it is no such file, cannot be read, or its readings are not a day's even parts.
@@ -53,12 +48,7 @@ def study_of(block: Path) -> dict[str, Any]:
 
 
 def write(block: Path, folder: Path) -> Path:
-    """Write the study of `study_of` into a folder, under its name.
-
-    Raises:
-        PlflError: as `study_of`; or the file exists already or cannot be written.
-        ConfigError: the study would not run; nothing is written.
-    """
+    """Write the study of `study_of` into a folder, under its name."""
     raw = study_of(block)
     path = folder / f"{raw['name']}.yaml"
     Study.parse(raw, str(path))

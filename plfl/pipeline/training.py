@@ -23,14 +23,8 @@ def train_cells(study: Study, cells: Mapping[Cell, Files], dataset: Path, label:
     """Write the records, forecasts and errors of some cells of one state.
 
     An interrupted job resumes from its checkpoint; Ctrl-C and SIGTERM save the round in progress
-    first. A job waits for another one that trains the same
-    cells, such as one that outlived its Snakemake, and takes over what that one finishes.
-
-    Args:
-        study: the study.
-        cells: the files of every cell.
-        dataset: the file of the state's windows.
-        label: name of the job in its log.
+    first. A job waits for another one that trains the same cells, such as one that outlived its
+    Snakemake, and takes over what that one finishes. `label`: its name in the log.
     """
     digests = _digests(study, cells, dataset)
     folder = study.root / TRAINED  # variants may share cells

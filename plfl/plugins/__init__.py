@@ -94,9 +94,6 @@ def trust(*files: str | os.PathLike[str]) -> None:
 
     Files that a study of the user's own has imported are trusted already. A file that changes
     afterwards is no longer trusted.
-
-    Raises:
-        PlflError: a file cannot be read.
     """
     for file in map(Path, files):
         try:
@@ -110,10 +107,8 @@ def trust(*files: str | os.PathLike[str]) -> None:
 def check_trust(study: object, source: str, digests: Mapping[str, str] | None = None) -> None:
     """Refuse a study from a file of results if it names Python files that are not trusted.
 
-    Args:
-        study: the configuration, as it was read.
-        source: where it comes from, for the message.
-        digests: SHA-256 of the files when the results were made, by path, as far as they are known.
+    `source`: where it comes from, for the message; `digests`: SHA-256 of the files when the results
+    were made, as far as they are known.
 
     Raises:
         ResultsError: a file is missing, has changed since, or is not trusted.
@@ -198,11 +193,7 @@ def activate(listed: Iterable[Path]) -> list[str]:
 
 
 def active(listed: Iterable[Path]) -> list[Plugin]:
-    """The plug-ins of a study that lists these files, those of installed packages first.
-
-    Raises:
-        PlflError: one cannot be imported.
-    """
+    """The plug-ins of a study that lists these files, those of installed packages first."""
     return [*_packaged(), *map(_of_file, listed)]
 
 
@@ -317,12 +308,7 @@ def _plugin(origin: str, module: ModuleType, code: str) -> Plugin:
 
 
 def _check_functions(origin: str, cls: type[Algorithm]) -> None:
-    """Refuse functions that plfl cannot call, or never would.
-
-    Raises:
-        PlflError: a function of the class has nearly the name of one that plfl calls, or has its
-            name but not its parameters.
-    """
+    """Refuse functions that plfl cannot call, or never would."""
     bases = {name: value for base in cls.__mro__[:0:-1] for name, value in vars(base).items()}
     called = [name for name in bases if not name.startswith("_")]
     functions = {name: own for name, own in vars(cls).items() if isinstance(own, FunctionType)}

@@ -125,11 +125,7 @@ def algorithm(package: str, name: str) -> type[Algorithm] | None:
 
 
 def available(package: str, kind: type[Kind]) -> dict[str, type[Kind]]:
-    """All algorithms of `package`, which are of one `kind`, by name; imports every file.
-
-    Raises:
-        PlflError: see `algorithm`.
-    """
+    """All algorithms of `package`, which are of one `kind`, by name; imports every file."""
     found = _in_files(package) | plugged(package)
     return cast(dict[str, type[Kind]], {name: found[name] for name in sorted(found)})
 

@@ -19,6 +19,8 @@ from plfl.results.verdict import Answer as Judged
 
 KINDS = {FEDERATION: "federation", ALONE: "training alone", BOOSTING: "LightGBM"}
 """What is drawn for each client, and its name."""
+WITHOUT = {ALONE: "with training alone", BOOSTING: "with LightGBM, which needs no federation"}
+"""What the federation is compared with, in a sentence."""
 SHORT: dict[Judged, str] = {
     "holds": "Yes",
     "does not hold": "No",
@@ -37,7 +39,7 @@ class Row:
     gain: str
     """Gain in MASE with its interval."""
     share: str
-    """Gain in percent of the error without the federation."""
+    """Gain in percent of the error without the federation, the base of all percentages."""
     energy: str
     """Gain in kWh a month; empty for loads of another unit."""
     dots: list[tuple[str, float, str]]
@@ -60,6 +62,11 @@ class Answer:
         """The kinds of forecasters in the plot, with their names."""
         drawn = {kind for rows in self.states.values() for row in rows for kind, _, _ in row.dots}
         return {kind: name for kind, name in KINDS.items() if kind in drawn}
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the test set has enough weeks for intervals."""
+        return any("[" in row.gain for rows in self.states.values() for row in rows)
 
     @property
     def in_energy(self) -> bool:
@@ -121,43 +128,37 @@ def _told(tables: Tables, choice: Choice, some: Sequence[Meter], energy: bool) -
     """What is better by how much, and who gains and loses."""
     where = f"{choice.scores.state}: " if len(tables.study.data.states) > 1 else ""
     means = {kind: float(np.mean([one.mase[kind] for one in some])) for kind in choice.numbers}
-    ours = means[FEDERATION]
-    parts = []
-    for kind, name in (
-        (ALONE, "training alone"),
-        (BOOSTING, "LightGBM, which needs no data of others,"),
-    ):
-        if kind in means:
-            less = ours - means[kind]
-            word = "better" if less > 0 else "worse"
-            share = abs(less) / ours if ours else 0.0
-            parts.append(f"{name} was {abs(less):.2f} {word} ({share:.0%} of the federation's)")
-    told = " and ".join(parts)
+    gain = means[choice.rival] - means[FEDERATION]
+    rivals = [f"{means[kind]:.2f} {text}" for kind, text in WITHOUT.items() if kind in means]
+    share = f" ({_percent(abs(gain) / means[choice.rival])})" if means[choice.rival] else ""
     yield (
-        f"{where}The federation's forecasts had a mean error (MASE) of {ours:.2f}: "
-        f"{told}. {_who(some, energy)}"
+        f"{where}The mean error (MASE) was {means[FEDERATION]:.2f} with the federation, "
+        f"{' and '.join(rivals)}: the federation {'gains' if gain > 0 else 'loses'} "
+        f"{abs(gain):.2g}{share}. {_who(some, energy, tables.study.participant)}"
     )
 
 
-def _who(some: Sequence[Meter], energy: bool) -> str:
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
+
+
+def _who(some: Sequence[Meter], energy: bool, one_of_them: str) -> str:
     n = len(some)
     gains, losses = (sum(one.answer == sign for one in some) for sign in (1, -1))
     if all(math.isnan(one.low) for one in some):
         clearly = "The test set has too few weeks to say who clearly gains."
     elif not gains and not losses:
-        clearly = f"None of the {n} clients clearly gains or loses."
+        clearly = f"None of the {n} {one_of_them}s clearly gains or loses."
     else:
-        clearly = f"Of {n} clients, {gains or 'none'} clearly gain{'s' * (gains < 2)}"
+        clearly = f"Of {n} {one_of_them}s, {gains or 'none'} clearly gain{'s' * (gains < 2)}"
         clearly += f" and {losses or 'none'} clearly lose{'s' * (losses < 2)}."
     worst, best = (choose(some, key=lambda one: one.gain) for choose in (min, max))
     parts = []
     for one, word in ((best, "gains"), (worst, "loses")):
         if one.gain * (1 if word == "gains" else -1) > 0:
-            saved = f", errors of {abs(one.energy):,.0f} kWh a month" if energy else ""
-            parts.append(
-                f"{one.client} {word} most: {abs(one.gain):.2f}, {abs(one.share):.0%} of its error"
-                f"{saved}"
-            )
+            saved = f", {abs(one.energy):,.0f} kWh of errors a month" if energy else ""
+            share = _percent(abs(one.share))
+            parts.append(f"{one.client} {word} most: {abs(one.gain):.2f} ({share}{saved})")
     return " ".join([clearly, *(f"{part}." for part in parts)])
 
 
@@ -175,7 +176,7 @@ def _row(one: Meter, scale: Scale, energy: bool) -> Row:
         one.client,
         words[one.answer],
         f"{one.gain:+.2f}{interval}",
-        f"{one.share:+.0%}",
+        f"{100 * one.share:+.0f}",
         f"{one.energy:+,.0f}" if energy else "",
         [
             (kind, scale.at(one.mase[kind]), f"{one.mase[kind]:.2f}")

@@ -8,7 +8,7 @@ over clients, and forecasts of one week for some clients.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -20,8 +20,16 @@ from scipy import special
 from plfl.baselines import BASELINE
 from plfl.config.study import Cell
 from plfl.report import intervals
+from plfl.report.answer import KINDS
+from plfl.report.clients import detailed
 from plfl.report.standings import without_seed
-from plfl.results.labels import baseline_label, client_label, method_label, server_label
+from plfl.results.labels import (
+    baseline_label,
+    client_label,
+    method_label,
+    server_label,
+)
+from plfl.results.meters import ALONE, FEDERATION, Choice, choices
 from plfl.results.ranking import widest
 from plfl.results.records import CELL, MODELS
 from plfl.results.scores import scores
@@ -91,6 +99,7 @@ def chart_data(tables: Tables) -> str:
         "forecasters": forecasters,
         "weeks": _weeks(tables, forecasters),
         "unit": tables.load_unit,
+        "participant": tables.study.participant,
         "sample": tables.is_sample,
         "t": _t(forecasters),
         "q": _q(len(forecasters)),
@@ -140,7 +149,7 @@ def _cells(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
         local = (*values, "local")
         found: dict[str, Any] = {
             "axes": list(values),
-            "name": f"{cell.sharing}, {tables.optimisers(cell)}",
+            "name": tables.name(cell),
             "kind": "alone" if alone else "federated",
             "mb": _short(sent[local]),
             "validation": _short(validation[local]),
@@ -214,12 +223,14 @@ def _baselines(tables: Tables, state: str) -> Iterator[dict[str, Any]]:
 def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Forecasts of the first week of the test set, by state.
 
-    Each state has as many clients as fit into `MOST_POINTS`, at evenly spaced ranks of test MASE,
-    of which a single one is the median. If not even one fits, it has the forecasters of lowest
-    validation MASE. Empty if the study keeps no forecasts.
+    Each client with details has those of `_chief`. As many clients as fit into `MOST_POINTS` have
+    those of all forecasters. They are at evenly spaced ranks of test MASE, of which a single one is
+    the median. If not even one fits, it has the forecasters of lowest validation MASE. Empty if the
+    study keeps no forecasts.
     """
     weeks = {}
     states = tables.study.data.states
+    compared = {choice.scores.state: choice for choice in choices(tables)}
     for state in states if tables.keeps_forecasts else []:
         cell = tables.shown_cell(state)
         if cell is None:
@@ -233,13 +244,29 @@ def _weeks(tables: Tables, forecasters: Sequence[dict[str, Any]]) -> dict[str, A
         here = sorted(here, key=lambda i: _last_if_none(forecasters[i]["validation"]))
         here = here[: max(lines - 2, 2)]
         ranked = tables.test_scores(cell).sort_values(kind="stable").index.tolist()
-        chosen = [ranked[i] for i in _ranks(len(ranked), count)]
-        week = _week(tables, state, own, chosen, [(i, forecasters[i]) for i in here])
-        shown = _index(forecasters, cell)
-        for client, ends in _ends(tables, cell, chosen).items():
-            week["clients"][client]["lines"] |= ends
-        weeks[state] = week | {"shown": shown}
+        whole = [ranked[i] for i in _ranks(len(ranked), count)]
+        kind = FEDERATION if cell.sharing in tables.study.federated else ALONE
+        chief = _chief(compared.get(state), {KINDS[kind]: cell}, forecasters)
+        some = dict.fromkeys([*whole, *sorted(detailed(tables, state))])
+        wanted = {client: here if client in whole else chief.values() for client in some}
+        week = _week(tables, state, own, wanted, forecasters)
+        for client, ends in _ends(tables, cell, list(some)).items():
+            week[client]["lines"] |= ends
+        weeks[state] = {"clients": week, "chief": chief, "middle": whole[(len(whole) - 1) // 2]}
     return weeks
+
+
+def _chief(
+    choice: Choice | None, shown: dict[str, Cell], forecasters: Sequence[dict[str, Any]]
+) -> dict[str, int]:
+    """The numbers of the forecasters that the answer compares, by name; else of what is `shown`."""
+    axes = {name: list(without_seed(cell).values()) for name, cell in shown.items()}
+    if choice:
+        of_state = choice.scores
+        for kind, k in choice.numbers.items():
+            axes[KINDS[kind]] = [of_state.state, *of_state.combinations[k]]
+    places = [one["axes"] for one in forecasters]
+    return {name: places.index(wanted) for name, wanted in axes.items()}
 
 
 def _ranks(count: int, wanted: int) -> list[int]:
@@ -249,11 +276,6 @@ def _ranks(count: int, wanted: int) -> list[int]:
 
 def _last_if_none(value: float | None) -> float:
     return np.inf if value is None else value
-
-
-def _index(forecasters: Sequence[dict[str, Any]], cell: Cell) -> int:
-    axes = list(without_seed(cell).values())
-    return next(i for i, one in enumerate(forecasters) if one["axes"] == axes)
 
 
 def _forecasts(tables: Tables, state: str) -> pd.DataFrame:
@@ -266,12 +288,13 @@ def _week(
     tables: Tables,
     state: str,
     own: pd.DataFrame,
-    clients: Sequence[str],
-    forecasters: Sequence[tuple[int, dict[str, Any]]],
+    wanted: Mapping[str, Iterable[int]],
+    forecasters: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
+    """The weeks of some clients, each with the forecasters that are `wanted`, by number."""
     other = tables.baseline_forecasts(["baseline", "client", "stamp", "forecast"], state=state)
-    weeks: dict[str, Any] = {"clients": {}}
-    for client in clients:
+    weeks: dict[str, Any] = {}
+    for client, numbers in wanted.items():
         mine = own[own["client"] == client]
         truth = mine.drop_duplicates("stamp").sort_values("stamp")
         cells = mine.pivot(index="stamp", columns=AXES, values="local")
@@ -281,13 +304,14 @@ def _week(
         minutes = ((stamps - stamps[0]) / pd.Timedelta(minutes=1)).astype(int).tolist()
         steps = set(np.diff(minutes).tolist())
         lines = {"load": truth["truth"], "persistence": truth["persistence"]}
-        for i, one in forecasters:
+        for i in numbers:
+            one = forecasters[i]
             if one["kind"] == BASELINE:
                 name = one["axes"][AXES.index("method")]
                 lines[str(i)] = baselines.reindex(index=stamps, columns=[name])[name]
             elif (key := tuple(one["axes"])) in cells:
                 lines[str(i)] = cells[key]
-        weeks["clients"][client] = {
+        weeks[client] = {
             "start": f"{stamps[0]:%Y-%m-%dT%H:%M}",
             "minutes": steps.pop() if len(steps) == 1 else minutes,
             "lines": {name: packed(line.to_numpy(float)) for name, line in lines.items()},

@@ -1,29 +1,23 @@
-"""The details of each client: facts, load, scores in every combination, and one week."""
+"""The details of each client: facts, load, and scores in every combination."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from plfl.baselines import BASELINE
 from plfl.data.dataset import WEEK
-from plfl.report.rendering import ticks
 from plfl.results.collect import SEASONS
 from plfl.results.labels import baseline_label, server_label
 from plfl.results.records import MODELS
 from plfl.results.tables import Tables
 
-LEFT, WIDTH, HEIGHT = 44, 672, 120
-"""Layout of the plot of a week in px: space for the axis labels, width and height of the plot."""
 MOST = 60
 """Largest number of clients per state with details: a page with a thousand would open slowly."""
-LINES = ("persistence", "baseline", "truth", "local")
-"""Lines of a week, the last one on top; `baseline` is the best one that sends no data."""
 
 
 @dataclass(frozen=True)
@@ -38,26 +32,6 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Week:
-    """A week of the test set: an SVG path for each of `LINES`, and the labels of the axes."""
-
-    cell: str
-    baseline: str
-    """Label of the best baseline; empty if there is none."""
-    first: str
-    last: str
-    start: str
-    """Time of the first point, as ISO 8601."""
-    minutes: float
-    """Time between two points; 0 if it varies."""
-    paths: dict[str, str]
-    levels: list[tuple[float, str]]
-    """Positions in px and loads of the marks on the vertical axis."""
-    days: list[tuple[float, str]]
-    """Positions in px and labels of midnights."""
-
-
-@dataclass(frozen=True)
 class ClientRow:
     """A client."""
 
@@ -66,8 +40,6 @@ class ClientRow:
     name: str
     facts: dict[str, str]
     scores: list[Score]
-    week: Week | None
-    """None if every cell that could be shown diverged."""
 
     @property
     def anchor(self) -> str:
@@ -89,17 +61,16 @@ def clients_shown(tables: Tables) -> list[ClientRow]:
     below = {key: _below(row) for key, row in baseline_mase(tables).iterrows()}
     shown = []
     for state in study.data.states:
-        weeks = _weeks(tables, state)
         known = tables.about.get("sources", {}).get(state, {}).get("clients", {})
         here = tables.clients[tables.clients["state"] == state]
-        drawn = _drawn(tables, state, here["client"].tolist())
+        drawn = detailed(tables, state)
         for number, row in enumerate(here.to_dict("records"), 1):
             name = str(row["client"])
             if name not in drawn:
                 continue
             facts = {**known.get(name, {}), **_facts(tables, row)}
             scores = scored[state, name] + (below[state, name] if below else [])
-            shown.append(ClientRow(state, number, name, facts, scores, weeks.get(name)))
+            shown.append(ClientRow(state, number, name, facts, scores))
     return shown
 
 
@@ -122,7 +93,9 @@ def _below(mase: pd.Series[float]) -> list[Score]:
     ]
 
 
-def _drawn(tables: Tables, state: str, clients: list[str]) -> set[str]:
+def detailed(tables: Tables, state: str) -> set[str]:
+    """The names of the clients of a state with details, see `clients_shown`."""
+    clients = tables.clients.loc[tables.clients["state"] == state, "client"].astype(str).tolist()
     cell = tables.shown_cell(state)
     if len(clients) <= MOST or cell is None:
         return set(clients[:MOST])
@@ -193,66 +166,3 @@ def _scores(tables: Tables) -> dict[tuple[str, str], list[Score]]:
             )
         )
     return scores
-
-
-def _weeks(tables: Tables, state: str) -> dict[str, Week]:
-    """The week of each client of a state, in the cell that the figure `week` shows."""
-    cell = tables.shown_cell(state)
-    if cell is None or not tables.keeps_forecasts:
-        return {}
-    best = tables.best_baseline(state)
-    own = tables.forecasts(["client", "stamp", *(set(LINES) - {"baseline"})], **asdict(cell))
-    other = tables.baseline_forecasts(
-        ["client", "stamp", "forecast"], state=state, baseline=best or ""
-    )
-    table = own.merge(
-        other.rename(columns={"forecast": "baseline"}), on=["client", "stamp"], how="left"
-    )
-    name = f"{cell.sharing}, {tables.optimisers(cell)}"
-    if len(tables.study.grid.seeds) > 1:
-        name += f", seed {cell.seed}"
-    label = "" if best is None else baseline_label(best)
-    return {
-        str(client): _week(week, name, label)
-        for client, week in table.groupby("client", sort=False)
-    }
-
-
-def _week(table: pd.DataFrame, cell: str, baseline: str) -> Week:
-    lines = [name for name in LINES if table[name].notna().all()]
-    values = table[lines].to_numpy(float)
-    levels = ticks(min(0.0, float(np.nanmin(values))), float(np.nanmax(values)))
-    low, high = levels[0], levels[-1]
-    y = HEIGHT * (high - values) / (high - low)
-    stamps = pd.DatetimeIndex(table["stamp"])
-    steps = np.diff(stamps.to_numpy()) / np.timedelta64(1, "m")
-    step = steps.min(initial=np.inf)
-    place = np.cumsum(np.concatenate([[0.0], steps / step]))  # in steps from the first point
-    x = LEFT + WIDTH * place / max(place[-1], 1)
-    midnight = np.flatnonzero(stamps == stamps.normalize())
-    return Week(
-        cell,
-        baseline,
-        f"{stamps[0]:%Y-%m-%d}",
-        f"{stamps[-1]:%Y-%m-%d}",
-        f"{stamps[0]:%Y-%m-%dT%H:%M}",
-        float(step) if len(steps) and (steps == step).all() else 0.0,
-        {name: _path(x, y[:, i], steps > step) for i, name in enumerate(lines)},
-        [(round(HEIGHT * (high - level) / (high - low), 1), f"{level:g}") for level in levels],
-        [(round(float(x[i]), 1), f"{stamps[i]:%a %d %b}") for i in midnight.tolist()],
-    )
-
-
-def _path(x: NDArray[np.float64], y: NDArray[np.float64], breaks: NDArray[np.bool_]) -> str:
-    """An SVG path through points, with relative coordinates in tenths of a px.
-
-    Where there are `breaks`, the line between two points is left out.
-    """
-    tenths = np.round(10 * np.column_stack([x, y])).astype(int)
-    # Coordinates after a move are those of lines.
-    steps = "l" + " ".join(
-        f"m{dx} {dy}l" if gap else f"{dx} {dy}"
-        for (dx, dy), gap in zip(np.diff(tenths, axis=0).tolist(), breaks.tolist(), strict=True)
-    )
-    path = f"M{tenths[0, 0]} {tenths[0, 1]}{steps.replace('l ', 'l').removesuffix('l')}"
-    return path.replace(" -", "-")  # a sign separates numbers as well as a space does

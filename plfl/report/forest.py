@@ -124,7 +124,7 @@ def forest(verdicts: Sequence[Verdict]) -> Forest | None:
     scale = Scale.of(scores)
     # What all verdicts have in common goes without saying.
     about = [(v.state or "", v.model or "") for v in drawn]
-    told = [i for i in (0, 1) if len({pair[i] for pair in about}) > 1]
+    told = [i for i in (0, 1) if len({pair[i] for pair in about} - {""}) > 1]
     labels = [", ".join(filter(None, (pair[i] for i in told))) for pair in about]
     return Forest(
         scale,

@@ -1,4 +1,4 @@
-"""The first screen of the page: what the study found, in a few sentences."""
+"""What the study found about its best forecasters, in a few sentences."""
 
 from __future__ import annotations
 
@@ -63,9 +63,8 @@ def _scores(best: Sequence[Best], named: bool) -> str:
 
 def _name(tables: Tables, best: Best) -> str:
     if best.cell is not None:
-        scheme = best.cell.sharing
         kind = "local training" if tables.study.is_alone(best.cell) else "a federation"
-        return f"{kind}, {scheme} with {tables.optimisers(best.cell)}"
+        return f"{kind}, {tables.name(best.cell)}"
     assert best.baseline is not None, "it is a cell or a baseline"
     kind = {
         "nothing": "a baseline",
@@ -156,11 +155,11 @@ def _costs(tables: Tables, federated: Sequence[Best]) -> Iterator[str]:
     for cell in cells:
         sent = of_cell(summary, cell)[["bytes_down", "bytes_up"]].sum(axis=1).mean()
         in_all.append(sent / clients[cell.state])
-    rounds = tables.study.federation.rounds
+    rounds, one = tables.study.federation.rounds, tables.study.participant
     whole = f"all {rounds} rounds" if rounds > 1 else "its only round"
     yield (
         f"The best federation sends {_range([bytes_per_round(tables, cell) for cell in cells])} "
-        f"bytes per participating client and round, {_range(in_all)} bytes per client in {whole}, "
+        f"bytes per participating {one} and round, {_range(in_all)} bytes per {one} in {whole}, "
         f"both directions together; baselines and local training send none"
         f"{_crossing(tables)}."
     )
@@ -176,7 +175,7 @@ def _crossing(tables: Tables) -> str:
     sent = table["bytes"] / clients.reindex(states).to_numpy()
     parts = [
         f"{baseline_label(str(name))}: {_range(sent[rows.index].tolist())} bytes of "
-        f"{rows['crosses'].iloc[0]} per client, once"
+        f"{rows['crosses'].iloc[0]} per {tables.study.participant}, once"
         for name, rows in table[table["crosses"] != "nothing"].groupby("baseline", sort=False)
     ]
     return f" ({'; '.join(parts)})" if parts else ""
@@ -188,11 +187,11 @@ def _range(values: Sequence[float]) -> str:
 
 
 def _basis(tables: Tables) -> str:
-    """How many seeds and clients the study rests on."""
+    """How many seeds and participants the study rests on."""
     states = tables.study.data.states
     by_state = tables.clients["state"].value_counts()
     count = int(by_state.sum())
-    clients = f"{count} client{'s' * (count > 1)}"
+    clients = f"{count} {tables.study.participant}{'s' * (count > 1)}"
     if len(states) > 1:
         each = set(by_state)
         clients += f" in {len(states)} states"

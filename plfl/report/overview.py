@@ -48,7 +48,7 @@ CAPTION = (
     " mean over clients and seeds of the clients' local models. Error bars are 95 %"
     " intervals over clients, weeks and seeds. Grey lines are baselines, chosen on validation: the"
     " best one that sends no data (dashed), and the best one on the raw data of all clients"
-    " (dotted)."
+    " (dotted). Codecs of messages are drawn over the bytes that a client exchanges, both ways."
 )
 FILES = {
     BEST: "the best cell of each variant, state, sharing scheme and method",
@@ -85,7 +85,10 @@ def draw(overview: Overview) -> Figure:
     rows = -(-len(groups) // columns)
     figure, axes = panels(rows, columns, (PAGE, 2.2 * rows + 0.5), sharey=True)
     for panel, (place, part) in zip(axes.flat, groups, strict=False):
-        _lines(panel, axis, part, rivals(study.baselines.further))
+        if axis.key.split(".")[0] == "channel":
+            _over_bytes(panel, axis, part)
+        else:
+            _lines(panel, axis, part, rivals(study.baselines.further))
         titles = [
             str(place[0]),
             *(f"{short}={v}" for short, v in zip(others.values(), place[1:], strict=True)),
@@ -150,6 +153,19 @@ def _lines(panel: Panel, axis: Axis, part: pd.DataFrame, silent: list[str]) -> N
     panel.set_xticks(list(where.values()), labels, rotation=60 if rotated else 0)
     panel.minorticks_off()
     panel.set_xlabel(axis.key)
+
+
+def _over_bytes(panel: Panel, axis: Axis, part: pd.DataFrame) -> None:
+    """A point for each way of coding messages, over what they take: the baselines send none."""
+    trained = part[part["model"] == "local"]
+    several = len(trained[["sharing", "method"]].drop_duplicates()) > 1
+    for i, value in enumerate(axis.choices):
+        for _, row in trained[trained[axis.column] == value].iterrows():
+            kind = f" ({row['sharing']}, {method_label(str(row['method']))})" if several else ""
+            at = row["bytes"] / row["clients"] / 1e3
+            panel.plot(at, row["mase"], label=f"{value}{kind}", linestyle="none", **colour(i))
+    panel.set_xscale("log")
+    panel.set_xlabel("kB per client in all rounds")
 
 
 def _is_number(value: object) -> bool:

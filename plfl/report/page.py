@@ -19,9 +19,9 @@ from plfl.base.files import atomic
 from plfl.config.study import Cell, Study
 from plfl.report.answer import answer
 from plfl.report.chart_data import chart_data
-from plfl.report.clients import HEIGHT, LEFT, MOST, WIDTH, baseline_mase, clients_shown, load, score
+from plfl.report.clients import MOST, baseline_mase, clients_shown, load, score
 from plfl.report.forest import forest, left_out
-from plfl.report.grid import choices, grid
+from plfl.report.grid import grid
 from plfl.report.intervals import MARGINS, SCORES, intervals, shares, sorted_by
 from plfl.report.named import claim_rows
 from plfl.report.opening import sentences
@@ -55,53 +55,61 @@ def write(results: Path, figures: Path, out: Path) -> None:
         ResultsError: the results or figures are incomplete or have another format.
     """
     tables = Tables(results)
-    environment = templates()
-    environment.globals |= {"LEFT": LEFT, "WIDTH": WIDTH, "HEIGHT": HEIGHT, "MOST": MOST}
     with fitting(results):
         configuration = yaml.safe_dump(
             tables.about["study"], sort_keys=False, allow_unicode=True, width=100
         )
         found, judged = findings(tables), verdicts(tables)
         drawn = list(figures_of(tables.study, figures))
-        page = environment.get_template("page.html.jinja").render(
-            tables=tables,
-            study=tables.study,
-            about=tables.about,
-            source=source_of(tables.study),
-            sources=_sources(tables),
-            configuration=configuration,
-            encoded=base64.b64encode(configuration.encode()).decode("ascii"),
-            standings=standings(tables),
-            best_baselines={
-                state: baseline_label(name) for state, name in tables.best_baselines.items()
-            },
-            intervals=intervals(tables),
-            shares=shares(tables),
-            sorted_by=SCORES[sorted_by(tables)],
-            margins=MARGINS[tables.study.task.margins],
-            answer=answer(tables, found),
-            sentences=sentences(tables, found),
-            findings=forest(found.verdicts),
-            claims=forest(judged),
-            left_out=left_out(judged),
-            claims_named=claim_rows(contrasts.table(contrasts.of_folder(results, tables.study))),
-            choices=choices(tables),
-            trials=int(tables.summary["trials"].max()),
-            grid=grid(tables),
-            traffic=_traffic(tables),
-            clients=_clients(tables),
-            gaps=_gaps(tables),
-            clients_shown=clients_shown(tables),
-            figures=[figure for figure in drawn if figure.drawings],
-            keeps_models=tables.about.get("engine", "simulator") == "simulator",
-            chart_data=Markup(chart_data(tables)),
-            scripts=_scripts(),
-            empty=[figure.name for figure in drawn if not figure.drawings],
-            files={
-                name: (quote(Path(os.path.relpath(results / name, out.parent)).as_posix()), content)
-                for name, content in FILES.items()
-                if (results / name).is_file()  # a deployed study has no baselines
-            },
+        page = (
+            templates()
+            .get_template("page.html.jinja")
+            .render(
+                tables=tables,
+                one=tables.study.participant,
+                MOST=MOST,
+                study=tables.study,
+                about=tables.about,
+                source=source_of(tables.study),
+                sources=_sources(tables),
+                configuration=configuration,
+                encoded=base64.b64encode(configuration.encode()).decode("ascii"),
+                standings=standings(tables),
+                best_baselines={
+                    state: baseline_label(name) for state, name in tables.best_baselines.items()
+                },
+                intervals=intervals(tables),
+                shares=shares(tables),
+                sorted_by=SCORES[sorted_by(tables)],
+                margins=MARGINS[tables.study.task.margins],
+                answer=answer(tables, found),
+                sentences=sentences(tables, found),
+                findings=forest(found.verdicts),
+                claims=forest(judged),
+                left_out=left_out(judged),
+                claims_named=claim_rows(
+                    contrasts.table(contrasts.of_folder(results, tables.study))
+                ),
+                trials=int(tables.summary["trials"].max()),
+                grid=grid(tables),
+                traffic=_traffic(tables),
+                clients=_clients(tables),
+                gaps=_gaps(tables),
+                clients_shown=clients_shown(tables),
+                figures={figure.name: figure for figure in drawn if figure.drawings},
+                keeps_models=tables.about.get("engine", "simulator") == "simulator",
+                chart_data=Markup(chart_data(tables)),
+                scripts=_scripts(),
+                empty=[figure.name for figure in drawn if not figure.drawings],
+                files={
+                    name: (
+                        quote(Path(os.path.relpath(results / name, out.parent)).as_posix()),
+                        content,
+                    )
+                    for name, content in FILES.items()
+                    if (results / name).is_file()  # a deployed study has no baselines
+                },
+            )
         )
     with atomic(out) as temporary:
         temporary.write_text(page, encoding="utf-8")
@@ -116,8 +124,6 @@ class TrafficRow:
     """Its label; "none" where clients train alone."""
     down: int
     up: int
-    share: str
-    """Percentage of the row with most bytes."""
 
 
 @dataclass(frozen=True)
@@ -165,8 +171,6 @@ def _sources(tables: Tables) -> list[Source]:
 
 
 def _traffic(tables: Tables) -> list[TrafficRow]:
-    traffic = tables.traffic
-    most = traffic.sum(axis=1).max()
     return [
         TrafficRow(
             scheme,
@@ -175,9 +179,8 @@ def _traffic(tables: Tables) -> list[TrafficRow]:
             else method_label(method),
             round(down),
             round(up),
-            f"{100 * (down + up) / most:.2f} %" if most else "n/a",
         )
-        for (scheme, method), down, up in traffic.itertuples()
+        for (scheme, method), down, up in tables.traffic.itertuples()
     ]
 
 
@@ -192,7 +195,7 @@ def _gaps(tables: Tables) -> str:
     clients = tables.clients
     if "skipped" not in clients or not (touched := clients[clients["skipped"] > 0]).size:
         return ""
-    number = "1 client" if len(touched) == 1 else f"{len(touched)} clients"
+    number = f"{len(touched)} {tables.study.participant}{'s' * (len(touched) > 1)}"
     share = clients["skipped"].sum() / clients[["windows", "skipped"]].sum().sum()
     return (
         f"{clients['skipped'].sum():,} windows of {number} touch a gap in the readings and are "

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from plfl.base.errors import ResultsError
 from plfl.config.study import Study
@@ -36,8 +37,17 @@ def templates(*packages: str) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["number"] = spaced
+    environment.globals |= {"number": spaced, "varied": varied}
     return environment
+
+
+def varied(rows: Iterable[object], *names: str) -> list[str]:
+    """Those attributes in which the rows of a table differ; dashes and empty entries do not count.
+
+    The other ones need no column.
+    """
+    values = {name: {str(getattr(row, name)) for row in rows} - {"–", "", "{}"} for name in names}
+    return [name for name, found in values.items() if len(found) > 1]
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -51,7 +61,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure with its drawings in SVG."""
+    """A figure with its drawings."""
 
     name: str
     caption: str
@@ -67,16 +77,11 @@ def figures_of(study: Study, folder: Path) -> Iterator[Shown]:
         yield Shown(name, text, [shown for shown in drawings if shown])
 
 
-_RULES = re.compile(r"<defs>\s*<style.*?</defs>\s*", re.DOTALL)
-_NAME = re.compile(r'(\bid="|url\(#|href="#)')
-_BETWEEN = re.compile(r">\s*(?:<!--.*?-->\s*)*<", re.DOTALL)
-_BREAK = re.compile(r"\s*\n\s*")
-_DECIMALS = re.compile(r"(scale\([^)]*\))|(\d\.\d\d)\d+")
 _SIZE = re.compile(r'width="([\d.]+)pt" height="([\d.]+)pt"')
 
 
 def drawing(path: Path, text: str) -> Markup:
-    """An SVG to embed in the page, with unique ids and a label for screen readers.
+    """A figure to embed in the page as a picture, with a label for screen readers.
 
     Empty if the figure has nothing to show.
     """
@@ -88,16 +93,10 @@ def drawing(path: Path, text: str) -> Markup:
         ) from None
     if f'id="{EMPTY}"' in content:
         return Markup()
-    svg = content[content.index("<svg") :]  # HTML allows no XML prolog
-    svg = _RULES.sub("", svg, count=1)  # they would apply to the whole page, which has its own
-    svg = _NAME.sub(rf"\g<1>{path.stem}-", svg)
-    svg = _BREAK.sub(" ", _BETWEEN.sub("><", svg))
-    svg = _DECIMALS.sub(r"\1\2", svg)  # hundredths of a point are enough, except for factors
-    size = _SIZE.search(svg)
+    size = _SIZE.search(content)
     assert size is not None, "matplotlib writes the size of every SVG"
     width, height = (round(ZOOM * float(points)) for points in size.groups())
-    label = escape(f"Figure {path.stem}: {text.split('.')[0]}.")
-    svg = svg.replace(
-        size[0], f'role="img" aria-label="{label}" width="{width}" height="{height}"', 1
-    )
-    return Markup(svg)
+    encoded = base64.b64encode(content.encode()).decode("ascii")
+    return Markup(
+        '<img src="data:image/svg+xml;base64,{}" alt="Figure {}: {}." width="{}" height="{}">'
+    ).format(encoded, path.stem, text.split(".")[0], width, height)

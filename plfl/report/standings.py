@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import pandas as pd
 
 from plfl.config.study import Cell
 from plfl.report.clients import score
 from plfl.results.labels import baseline_label, spaced
+from plfl.results.records import MODELS, Model
 from plfl.results.tables import Tables
 
 IN_SAMPLE = "seasonal_mase"
@@ -37,6 +38,12 @@ class Standing:
     epochs: str
     """Passes over its training windows that a client makes, mean over clients."""
     trials: str
+    steps: str = NONE
+    """Local steps of all clients in all trials, per seed."""
+    hyperparameters: dict[Model, str] = field(default_factory=dict)
+    """The values selected for each model; empty if nothing was tuned."""
+    test_global: str = NONE
+    """That of the global model."""
 
 
 def standings(tables: Tables) -> dict[str, list[Standing]]:
@@ -78,8 +85,8 @@ def _of_scheme(tables: Tables, state: str, scheme: str) -> tuple[float, Standing
         return math.nan, Standing(
             scheme, NONE, kind, "diverged", "diverged", NONE, NONE, NONE, NONE
         )
-    table = tables.summary
-    mine = of_cell(table[(table["model"] == "local") & (table["chosen"] == "last")], cell)
+    last = of_cell(tables.summary[tables.summary["chosen"] == "last"], cell)
+    mine, other = (last[last["model"] == model] for model in MODELS)
     validation = float(mine["validation_mase"].mean())
     return validation, Standing(
         scheme,
@@ -91,6 +98,9 @@ def _of_scheme(tables: Tables, state: str, scheme: str) -> tuple[float, Standing
         spaced(bytes_per_round(tables, cell)),
         f"{mine['epochs'].mean():.3g}",
         str(mine["trials"].iloc[0]),
+        spaced(mine["trial_steps"].iloc[0]),
+        dict(last.groupby("model")["hyperparameters"].first()),
+        score(other["mase_mean"].mean(), other["mase_mean"].std()),
     )
 
 

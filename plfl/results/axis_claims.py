@@ -6,10 +6,8 @@ the `local` models, in every sharing scheme that shares parameters and at all pl
 axes. P values are corrected by Holm's method over these claims.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,13 @@ import numpy as np
 
 from plfl.config.axes import Axis
 from plfl.config.study import Study
+from plfl.results.claim import texts
 from plfl.results.claims import listed
 from plfl.results.labels import method_label
 from plfl.results.method_claims import AVERAGING
-from plfl.results.scores import Scores, scores
 from plfl.results.statistics import Array, Comparison
-from plfl.results.tables import Tables, fitting
-from plfl.results.variants import comparable
+from plfl.results.tables import fitting
+from plfl.results.variants import Variant, comparable, variants
 from plfl.results.verdict import (
     Evidence,
     NotInStudyError,
@@ -33,21 +31,8 @@ from plfl.results.verdict import (
     shared_schemes,
 )
 
-CLAIMS = {
-    "o14": "training the head first (LP-FT) beats fine-tuning all layers at once",
-    "o15": "Ditto's best λ falls as histories grow",
-    "o16": "APFL's best fixed α grows with the history",
-    "o17": "APFL with a learned α beats the best fixed α",
-    "o18": "kNN-Per's lead over FedAvg grows with the history",
-}
-"""The claims by name."""
-SOURCES = {
-    "o14": "arXiv 2202.10054, 2511.12695",
-    "o15": "arXiv 2012.04221",
-    "o16": "arXiv 2003.13461",
-    "o17": "arXiv 2003.13461",
-    "o18": "arXiv 2111.09360",
-}
+CLAIMS = texts("variants")
+"""The claims in words, by name."""
 HISTORY = "windows.history"
 HEAD = "hyperparameters.method.fine_tuning.head_epochs"
 LAM = "hyperparameters.method.ditto.lam"
@@ -57,38 +42,7 @@ KEYS = {"o14": HEAD, "o15": LAM, "o16": SHARE, "o17": LEARNED, "o18": HISTORY}
 """The axis that each claim is about."""
 
 
-@dataclass(frozen=True)
-class Placed:
-    """A variant with its values on the axes and the scores of its `local` models by state."""
-
-    label: str
-    values: Mapping[str, Any]
-    """What each axis is set to, by its key."""
-    study: Study
-    tables: Tables
-    of_states: Mapping[str, Scores]
-
-    def best(self, state: str, sharing: str, method: str) -> int | None:
-        """The best cell on validation; None if all diverged."""
-        of_state = self.of_states[state]
-        where = of_state.where(sharing=sharing, method=method, server_opt="fedavg")
-        return of_state.best(where)
-
-    def weekly(self, state: str, sharing: str, method: str) -> Array:
-        """Test MASE (clients, seeds, weeks) of the best cell; NaN if all diverged."""
-        of_state, k = self.of_states[state], self.best(state, sharing, method)
-        found = of_state.weekly[0] * np.nan if k is None else of_state.weekly[k]
-        by_client: Array = found.swapaxes(0, 1)
-        return by_client
-
-    def name(self, state: str, sharing: str, method: str) -> str:
-        """Name of the best cell, or of the cells of which all diverged."""
-        k = self.best(state, sharing, method)
-        cell = f"{state}-{sharing}-{method}-*" if k is None else self.of_states[state].names[k]
-        return f"{self.label}/{cell}"
-
-
-Question = Callable[[Study, Sequence[Placed]], Evidence]
+Question = Callable[[Study, Sequence[Variant]], Evidence]
 
 
 def asked(study: Study) -> bool:
@@ -97,31 +51,13 @@ def asked(study: Study) -> bool:
 
 
 def verdicts(folder: Path, study: Study) -> list[Verdict]:
-    """The verdict on every claim, in the order of `CLAIMS`.
-
-    Args:
-        folder: the results folder of the study.
-        study: the study, which spans variants.
-
-    Raises:
-        ResultsError: a table is missing, damaged or has another format.
-    """
-    tables = {label: Tables(folder / label) for label in study.places}
-    with fitting(*(variant.folder for variant in tables.values())):
-        placed = [
-            Placed(
-                label,
-                {axis.key: axis.choices[study.places[label][axis.key]] for axis in study.axes},
-                study.variants[label],
-                variant,
-                scores(variant, "local"),
-            )
-            for label, variant in tables.items()
-        ]
-    return settle([judged(claim, study, placed) for claim in CLAIMS])
+    """The verdict on every claim, in the order of `CLAIMS`."""
+    placed = variants(study, folder)
+    with fitting(*(variant.tables.folder for variant in placed)):
+        return settle([judged(claim, study, placed) for claim in CLAIMS])
 
 
-def judged(claim: str, study: Study, placed: Sequence[Placed]) -> Verdict:
+def judged(claim: str, study: Study, placed: Sequence[Variant]) -> Verdict:
     """The verdict on one claim, before correction for all claims."""
     unit = "doublings" if claim in ("o15", "o16") else "MASE"
     blank = Verdict(claim, "local", unit=unit, text=CLAIMS[claim])
@@ -154,17 +90,20 @@ def _better_value(
     Each side is chosen on validation, among all values of the axes `free` as well.
     """
 
-    def evidence(study: Study, placed: Sequence[Placed]) -> Evidence:
+    def evidence(study: Study, placed: Sequence[Variant]) -> Evidence:
         _axis(study, key)
         comparisons, blocking, excused = [], [], []
         for group, sharing in _groups(study, placed, method, [key, *free]):
-            sides = [[p for p in group if better(p.values[key]) is side] for side in (True, False)]
+            sides = [
+                [p for p in group if better(_value(study, p, key)) is side]
+                for side in (True, False)
+            ]
             if not all(sides):
                 raise NotInStudyError(f"all values of the axis {key} are on one side of the claim")
             for state in study.data.states:
                 ours, theirs = (_chosen(side, state, sharing, method) for side in sides)
-                names = tuple(p.name(state, sharing, method) for p in (ours, theirs))
-                a, b = (p.weekly(state, sharing, method) for p in (ours, theirs))
+                names = tuple(_name(p, state, sharing, method) for p in (ours, theirs))
+                a, b = (_weekly(p, state, sharing, method) for p in (ours, theirs))
                 if np.isnan(a).all():
                     blocking.append(names[0])
                 elif np.isnan(b).all():
@@ -185,16 +124,16 @@ def _best_value_moves(
     The values at one history share their windows, so that each client's MASE ranks them.
     """
 
-    def evidence(study: Study, placed: Sequence[Placed]) -> Evidence:
+    def evidence(study: Study, placed: Sequence[Variant]) -> Evidence:
         if any(not value > 0 for value in _axis(study, key).choices.values()):
             raise NotInStudyError(f"{key} must be above 0 everywhere, to be compared by doublings")
         comparisons = []
         for group, sharing in _groups(study, placed, method, [key, HISTORY]):
-            if not all(fixed(p.study) for p in group):
+            if not all(fixed(p.tables.study) for p in group):
                 continue
             ends = _ends(study, group)
             for state in study.data.states:
-                short, long = (_lowest(end, key, state, sharing, method) for end in ends)
+                short, long = (_lowest(study, end, key, state, sharing, method) for end in ends)
                 # The best value differs between clients, so the name has the history alone.
                 labels = [study.places[end[0].label][HISTORY] for end in ends]
                 names = tuple(f"history={x}/{state}-{sharing}-{method}-*" for x in labels)
@@ -208,7 +147,7 @@ def _best_value_moves(
     return evidence
 
 
-def _more_history(study: Study, placed: Sequence[Placed]) -> Evidence:
+def _more_history(study: Study, placed: Sequence[Variant]) -> Evidence:
     """(o18): the lead at the longest history less that at the shortest, client by client."""
     comparisons: list[Comparison] = []
     lost: list[str] = []
@@ -220,10 +159,10 @@ def _more_history(study: Study, placed: Sequence[Placed]) -> Evidence:
             if not comparable(short.tables, long.tables, state):
                 raise NotInStudyError("persistence has another error with another history")
             early, late = (
-                p.weekly(state, sharing, AVERAGING) - p.weekly(state, sharing, "knn_per")
+                _weekly(p, state, sharing, AVERAGING) - _weekly(p, state, sharing, "knn_per")
                 for p in (short, long)
             )
-            names = tuple(p.name(state, sharing, "knn_per") for p in (long, short))
+            names = tuple(_name(p, state, sharing, "knn_per") for p in (long, short))
             if np.isnan(late - early).all():
                 lost += names
             else:
@@ -254,8 +193,8 @@ def _axis(study: Study, key: str) -> Axis:
 
 
 def _groups(
-    study: Study, placed: Sequence[Placed], method: str, free: Sequence[str]
-) -> Iterator[tuple[list[Placed], str]]:
+    study: Study, placed: Sequence[Variant], method: str, free: Sequence[str]
+) -> Iterator[tuple[list[Variant], str]]:
     """The variants that differ only on the axes `free`, with each sharing scheme."""
     if method not in study.grid.method:
         raise NotInStudyError(f"the grid has no method {method_label(method)}")
@@ -264,41 +203,68 @@ def _groups(
     schemes = [s for s in shared_schemes(study) if (method, s) not in study.unshareable]
     if not schemes:
         raise NotInStudyError("the method does not work with any sharing scheme of the grid")
-    groups: dict[str, list[Placed]] = {}
+    groups: dict[str, list[Variant]] = {}
     for p in placed:
-        place = repr([(key, value) for key, value in p.values.items() if key not in free])
+        place = repr([p.place[axis.column] for axis in study.axes if axis.key not in free])
         groups.setdefault(place, []).append(p)
     for group in groups.values():
         for sharing in schemes:
             yield group, sharing
 
 
-def _ends(study: Study, group: Sequence[Placed]) -> tuple[list[Placed], list[Placed]]:
+def _ends(study: Study, group: Sequence[Variant]) -> tuple[list[Variant], list[Variant]]:
     """The variants with the shortest history and those with the longest."""
     weeks = [np.inf if v is None else float(v) for v in _axis(study, HISTORY).choices.values()]
     if min(weeks) == max(weeks):
         raise NotInStudyError(f"the axis {HISTORY} has a single value")
 
-    def those(end: float) -> list[Placed]:
-        histories = [(p, p.values[HISTORY]) for p in group]
+    def those(end: float) -> list[Variant]:
+        histories = [(p, _value(study, p, HISTORY)) for p in group]
         return [p for p, value in histories if (np.inf if value is None else value) == end]
 
     return those(min(weeks)), those(max(weeks))
 
 
-def _chosen(side: Sequence[Placed], state: str, sharing: str, method: str) -> Placed:
+def _chosen(side: Sequence[Variant], state: str, sharing: str, method: str) -> Variant:
     """The variant whose best cell has the lowest validation MASE; the first if all diverged."""
 
-    def validation(p: Placed) -> float:
-        k = p.best(state, sharing, method)
-        return np.inf if k is None else float(p.of_states[state].validation[k])
+    def validation(p: Variant) -> float:
+        k = _best(p, state, sharing, method)
+        return np.inf if k is None else float(p.scores["local"][state].validation[k])
 
     return min(side, key=validation)
 
 
-def _lowest(group: Sequence[Placed], key: str, state: str, sharing: str, method: str) -> Array:
+def _lowest(
+    study: Study, group: Sequence[Variant], key: str, state: str, sharing: str, method: str
+) -> Array:
     """Log2 of the value of `key` with the lowest MASE, for each client and seed; NaN without."""
-    mase = np.stack([p.weekly(state, sharing, method).sum(axis=-1) for p in group])
-    values = np.log2([float(p.values[key]) for p in group])
+    mase = np.stack([_weekly(p, state, sharing, method).sum(axis=-1) for p in group])
+    values = np.log2([float(_value(study, p, key)) for p in group])
     lowest: Array = values[np.where(np.isnan(mase), np.inf, mase).argmin(axis=0)]
     return np.where(np.isnan(mase).all(axis=0), np.nan, lowest)
+
+
+def _value(study: Study, variant: Variant, key: str) -> Any:
+    axis = _axis(study, key)
+    return axis.choices[variant.place[axis.column]]
+
+
+def _best(variant: Variant, state: str, sharing: str, method: str) -> int | None:
+    """The best cell on validation; None if all diverged."""
+    of_state = variant.scores["local"][state]
+    return of_state.best(of_state.where(sharing=sharing, method=method, server_opt="fedavg"))
+
+
+def _weekly(variant: Variant, state: str, sharing: str, method: str) -> Array:
+    """Test MASE (clients, seeds, weeks) of the best cell; NaN if all diverged."""
+    of_state, k = variant.scores["local"][state], _best(variant, state, sharing, method)
+    return of_state.by_client(0) * np.nan if k is None else of_state.by_client(k)
+
+
+def _name(variant: Variant, state: str, sharing: str, method: str) -> str:
+    """Name of the best cell, or of the cells of which all diverged."""
+    k = _best(variant, state, sharing, method)
+    of_state = variant.scores["local"][state]
+    cell = f"{state}-{sharing}-{method}-*" if k is None else of_state.names[k]
+    return f"{variant.label}/{cell}"

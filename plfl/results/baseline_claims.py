@@ -8,16 +8,13 @@ from collections.abc import Mapping
 
 from plfl.baselines import BASELINE, rivals
 from plfl.config.study import Study
+from plfl.results.claim import texts
 from plfl.results.paper_claims import scheme
 from plfl.results.scores import Scores
 from plfl.results.verdict import Evidence, NotInStudyError, Question, contest, shared_schemes
 
-CLAIMS = {
-    "n1": "some federated cell beats the best baseline that sends no data",
-    "n2": "PL-FL (P2) beats LightGBM per meter",
-    "n3": "a client that joins late beats LightGBM trained on the same weeks",
-}
-"""The claims by name."""
+CLAIMS = texts("users")
+"""The claims in words, by name."""
 LIGHTGBM = ["lightgbm", "lightgbm_lags", "lightgbm_context"]
 """The baselines that train one LightGBM per meter."""
 WEEKS = 16

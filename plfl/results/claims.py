@@ -24,15 +24,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from plfl.base.text import some
 from plfl.config.study import Study
 from plfl.results import baseline_claims, method_claims, paper_claims
+from plfl.results.claim import texts
 from plfl.results.records import MODELS, Model
 from plfl.results.scores import Scores, scores
 from plfl.results.statistics import ALPHA
 from plfl.results.tables import Tables, fitting
 from plfl.results.verdict import NotInStudyError, Question, Verdict, judge, settle
 
-CLAIMS = {**baseline_claims.CLAIMS, **paper_claims.CLAIMS, **method_claims.CLAIMS}
+CLAIMS = texts("users", "paper", "methods")
 """The claims by name, those of users first."""
 ABOUT_SCORES: dict[str, Question] = {
     **baseline_claims.ABOUT_SCORES,
@@ -46,9 +48,6 @@ def verdicts(tables: Tables) -> list[Verdict]:
     """The verdict on every claim, in the order of `CLAIMS`; claims about scores for both models.
 
     The claims about methods are left out if the study has only one method.
-
-    Raises:
-        ResultsError: a table is missing, damaged or has another format.
     """
     about = [paper_claims, *([method_claims] if len(tables.study.grid.method) > 1 else [])]
     names = [name for claims in (baseline_claims, *about) for name in claims.ABOUT_SCORES]
@@ -58,7 +57,8 @@ def verdicts(tables: Tables) -> list[Verdict]:
             of_states = scores(tables, model, baselines=True)
             judgements += judged(names, model, tables.study, of_states)
     claims, states = list(CLAIMS), [None, *tables.study.data.states]
-    named = [replace(verdict, text=CLAIMS[verdict.claim]) for verdict in judgements]
+    texts = {claim: tables.study.worded(text) for claim, text in CLAIMS.items()}
+    named = [replace(verdict, text=texts[verdict.claim]) for verdict in judgements]
     return settle(
         sorted(
             named,
@@ -87,7 +87,7 @@ def about_scores(
     claim: str, model: Model, study: Study, of_states: Mapping[str, Scores]
 ) -> Verdict:
     """What the scores of one model say about a claim, before correction for all claims."""
-    blank = Verdict(claim, model)
+    blank = Verdict(claim, model, metered=study.participant == "meter")
     try:
         evidence = ABOUT_SCORES[claim](study, of_states)
     except NotInStudyError as lacking:
@@ -142,9 +142,9 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     if verdict.needed:
         yield f"      {verdict.needed}"
     if verdict.cells:
-        yield f"      decided by {_some(verdict.cells)}"
+        yield f"      decided by {some(verdict.cells, 6)}"
     if verdict.diverged:
-        yield f"      diverged: {_some(verdict.diverged)}"
+        yield f"      diverged: {some(verdict.diverged, 6)}"
 
 
 def describe(verdict: Verdict) -> str:
@@ -193,8 +193,3 @@ def estimate(verdict: Verdict) -> str:
 
     unit = {"factor": "-fold", "share": ""}.get(verdict.unit, f" {verdict.unit}")
     return f"{number(verdict.effect)}{unit} [{number(verdict.low)}, {number(verdict.high)}]"
-
-
-def _some(names: Sequence[str], most: int = 6) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

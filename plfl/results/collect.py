@@ -125,14 +125,10 @@ def collect(
     git: str | None,
     gather: Callable[[Study, JobFiles, Path], pd.DataFrame] = collect_forecasts,
 ) -> None:
-    """Collect the results of all cells, baselines and clients into the tables of the study.
+    """Collect the results of all cells, baselines and clients into the tables of the study in
+    `folder`.
 
-    Args:
-        study: the study.
-        files: what its jobs have written.
-        folder: the folder for the tables.
-        git: commit of the code, if known.
-        gather: writes the tables, all but the summary, which it returns.
+    `gather` writes the tables, all but the summary, which it returns.
     """
     about = {
         "study": study.description(),

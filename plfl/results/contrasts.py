@@ -6,8 +6,6 @@ states and origins are pooled. They are judged as all claims are (`plfl.results.
 Holm's correction counts all of them, and nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -102,18 +100,14 @@ def verdicts(study: Study, found: Sequence[Variant]) -> list[Verdict]:
 
 
 def of_folder(folder: Path, study: Study) -> list[Verdict]:
-    """The same, given the results folder.
-
-    Raises:
-        ResultsError: a table is missing, damaged or has another format.
-    """
+    """The same, given the results folder."""
     found = variants(study, folder) if study.claims else []
     with fitting(*(variant.tables.folder for variant in found)):
         return verdicts(study, found)
 
 
 def _judged(i: int, claim: Contrast, study: Study, found: Sequence[Variant]) -> Verdict:
-    metered = study.data.source == "meters"
+    metered = study.participant == "meter"
     blank = Verdict(f"c{i}", None, text=str(claim), metered=metered)
     columns = {axis.key: axis.column for axis in study.axes}
     about = [

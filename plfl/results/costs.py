@@ -11,9 +11,6 @@ from plfl.results.records import CELL
 def totals(records: pd.DataFrame) -> pd.DataFrame:
     """The costs of each training over all rounds, indexed by cell and model.
 
-    Args:
-        records: the records of some cells.
-
     Returns:
         - `bytes_down`, `bytes_up`: over all clients;
         - `epochs`: passes over its training windows that a client makes, mean over clients;
@@ -62,10 +59,7 @@ def _of_rounds(train: pd.DataFrame) -> pd.Series[float]:
 def to_target(records: pd.DataFrame, test: pd.DataFrame, target: float) -> pd.DataFrame:
     """The costs of each training until its test MASE reaches the target, by cell and model.
 
-    Args:
-        records: the records of some cells.
-        test: test scores over clients: the cell, `model`, `round` and `mase_mean`.
-        target: the MASE to reach.
+    `test`: test scores over clients: the cell, `model`, `round` and `mase_mean`.
 
     Returns:
         `rounds_to_target`, `bytes_to_target` (all clients, both directions) and, if time is

@@ -70,11 +70,7 @@ class Findings:
 
 
 def findings(tables: Tables) -> Findings:
-    """What the study found about federations at the last round.
-
-    Raises:
-        ResultsError: a table is missing, damaged or has another format.
-    """
+    """What the study found about federations at the last round."""
     with fitting(tables.folder):
         of_states = scores(tables, MODEL, baselines=True)
         try:
@@ -82,7 +78,7 @@ def findings(tables: Tables) -> Findings:
         except NotInStudyError:
             shared = []
         judged = [
-            _judged(rival, state, evidence)
+            _judged(rival, state, evidence, tables.study.participant == "meter")
             for rival in RIVALS
             for state, of_state in of_states.items()
             if shared and (evidence := _against(tables.study, rival, of_state, shared))
@@ -92,8 +88,8 @@ def findings(tables: Tables) -> Findings:
     return Findings(list(filter(None, best)), list(filter(None, federated)), settle(judged))
 
 
-def _judged(rival: str, state: str, evidence: Evidence) -> Verdict:
-    verdict = judge(Verdict(rival, MODEL, state), evidence)
+def _judged(rival: str, state: str, evidence: Evidence, metered: bool) -> Verdict:
+    verdict = judge(Verdict(rival, MODEL, state, metered=metered), evidence)
     # Where the effect is known, the reason would only repeat it, for persistence with its sign
     # turned around.
     reason = verdict.reason if verdict.effect is None else ""
@@ -106,7 +102,7 @@ def _best(of_state: Scores, **among: str | list[str]) -> Best | None:
         return None
     axes = dict(zip(AXES, of_state.combinations[k], strict=True))
     baseline = axes["sharing"] == BASELINE
-    own = {of_state.state: of_state.weekly[k].swapaxes(0, 1)}
+    own = {of_state.state: of_state.by_client(k)}
     scored = Comparison((of_state.names[k],), own, trained=not baseline)
     if not scored.scored:  # a load that never changes has no MASE
         return None

@@ -1,7 +1,5 @@
 """What each client gains from the federation, beside the same client without one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -67,11 +65,7 @@ class Meter:
 
 
 def choices(tables: Tables) -> Iterator[Choice]:
-    """The forecasters to compare; states without a federation or without a rival are left out.
-
-    Raises:
-        ResultsError: a table is missing, damaged or has another format.
-    """
+    """The forecasters to compare; states without a federation or without a rival are left out."""
     study = tables.study
     try:
         shared = shared_schemes(study)
@@ -91,11 +85,7 @@ def choices(tables: Tables) -> Iterator[Choice]:
 
 
 def meters(tables: Tables, choice: Choice) -> list[Meter]:
-    """The clients of a state whose MASE is defined, in the order of the study.
-
-    Raises:
-        ResultsError: a table is missing, damaged or has another format.
-    """
+    """The clients of a state whose MASE is defined, in the order of the study."""
     about = tables.clients[tables.clients["state"] == choice.scores.state].set_index("client")
     energy = about["persistence_mae_test"] * 24 * 60 / about["interval"] * MONTH
     weekly = {k: choice.scores.weekly[n].mean(axis=0) for k, n in choice.numbers.items()}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from plfl.config.study import Study
+from plfl.results.claim import LISTED, texts
 from plfl.results.labels import method_label
 from plfl.results.paper_claims import scheme
 from plfl.results.records import CELL
@@ -50,15 +51,8 @@ class Side(NamedTuple):
 
 SHARED = {"local training": [], "PL-FL": ["body"], "LG-FedAvg": ["head"]}
 """The patterns of parameters that cells in a role share."""
-Contrast = tuple[Side, Side]
-"""The side that the claim calls better, and the other."""
 Reason = Callable[[Study], str | None]
 """Why a study cannot test a claim, which it otherwise could; None if it can."""
-
-
-def beats(better: str, *worse: str) -> tuple[Contrast, ...]:
-    """A method against each of others."""
-    return tuple((Side(better), Side(other)) for other in worse)
 
 
 def _everyone_takes_part(study: Study) -> str | None:
@@ -97,137 +91,37 @@ def _apart(of_state: Scores) -> Scores:
     return replace(of_state, weekly=side * (of_state.weekly - median[..., None] / weeks))
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A claim of a paper: contrasts all of which must come out in its favour."""
-
-    text: str
-    source: str
-    contrasts: tuple[Contrast, ...] = ()
-    """Empty for claims about what is counted."""
-    lacks: Reason = lambda study: None
-    score: Callable[[Scores], Scores] = lambda of_state: of_state
-    """What is compared, made of the scores of a state; smaller is better."""
-
-
-_LOCAL, _SLOWMO = Side(role="local training"), Side(server="slowmo")
-_FEDADC, _LI = "arXiv 2012.09102", "arXiv 2012.04221"
-ALL = {
-    "g1": Claim("FedADC beats SlowMo", _FEDADC, ((Side("fedadc"), _SLOWMO),)),
-    "g2": Claim("SlowMo beats FedAvg", _FEDADC, ((_SLOWMO, Side()),)),
-    "h1": Claim(
-        "FedADC+ beats FedADC, FedDyn, FedGKD, MOON, FedProx and FedAvg",
-        f"{_FEDADC}, Table I",
-        beats("fedadc_plus", "fedadc", "feddyn", "fedgkd", "moon", "fedprox", AVERAGING),
-    ),
-    "h2": Claim(
-        "FedAvg beats FedProx and MOON",
-        f"{_FEDADC}, Table I",
-        beats(AVERAGING, "fedprox", "moon"),
-    ),
-    "i": Claim(
-        "FedSplit, whose fixed point is the optimum, beats FedAvg and FedProx",
-        "Pathak and Wainwright 2020",
-        beats("fedsplit", AVERAGING, "fedprox"),
-    ),
-    "j1": Claim(
-        "FedSC with several clusters beats FedAvg, which is FedSC with one cluster",
-        "doi 10.3934/era.2023266",
-        beats("fedsc", AVERAGING),
-        _one_cluster,
-    ),
-    "j2": Claim(
-        "FedCluster beats FedAvg after the same number of rounds",
-        "Chen et al. 2020",
-        beats("fedcluster", AVERAGING),
-    ),
-    "j3": Claim(
-        "FedAC beats IFCA, one-shot clustering, FedCluster and FedSC",
-        "arXiv 2403.16460",
-        beats("fedac", "ifca", "one_shot", "fedcluster", "fedsc"),
-    ),
-    "k": Claim(
-        "CC-FedAdagrad, CC-FedAdam and CC-FedAMS beat FedAvg under partial participation",
-        "arXiv 2501.09946",
-        tuple((Side(name), Side()) for name in ("cc_fedadagrad", "cc_fedadam", "cc_fedams")),
-        _everyone_takes_part,
-    ),
-    "l1": Claim("clients wait less under FedEff than under FedAvg", "its authors' slides"),
-    "l2": Claim(
-        "FedEff takes less time than FedAvg for the same number of rounds", "its authors' slides"
-    ),
-    "m": Claim(
-        "the downlink bytes of IFCA are those of FedAvg times its number of clusters",
-        "its Algorithm 2",
-    ),
-    "o1": Claim("Ditto beats FedAvg", _LI, beats("ditto", AVERAGING)),
-    "o2": Claim(
-        "FedRep beats FedPer, the plain round with the same personal parameters",
-        "arXiv 2102.07078",
-        beats("fedrep", AVERAGING),
-    ),
-    "o3": Claim(
-        "FedBABU beats FedAvg where both are fine-tuned",
-        "arXiv 2106.06042",
-        beats("fedbabu", "fine_tuning"),
-    ),
-    "o4": Claim("Per-FedAvg beats FedAvg", "arXiv 2002.07948", beats("per_fedavg", AVERAGING)),
-    "o5": Claim("pFedMe beats Per-FedAvg", "arXiv 2006.08848", beats("pfedme", "per_fedavg")),
-    "o6": Claim("FedALA beats FedAvg", "arXiv 2212.01197", beats("fedala", AVERAGING)),
-    "o7": Claim(
-        "fine-tuning beats Ditto, APFL and pFedMe",
-        "arXiv 2108.07313",
-        beats("fine_tuning", "ditto", "apfl", "pfedme"),
-    ),
-    "o8": Claim(
-        "Ditto and APFL beat local training",
-        f"{_LI}, 2003.13461",
-        ((Side("ditto"), _LOCAL), (Side("apfl"), _LOCAL)),
-    ),
-    "o9": Claim(
-        "FedAMP and FedFomo beat FedAvg",
-        "arXiv 2007.03797, 2012.08565",
-        (*beats("fedamp", AVERAGING), *beats("fedfomo", AVERAGING)),
-    ),
-    "o10": Claim("kNN-Per beats FedAvg", "arXiv 2111.09360", beats("knn_per", AVERAGING)),
-    "o11": Claim(
-        "FedPer beats LG-FedAvg, which shares the head instead of the body",
-        "arXiv 1912.00818, 2001.01523",
-        ((Side(role="PL-FL"), Side(role="LG-FedAvg")),),
-    ),
-    "o12": Claim(
-        "one step on the own data makes Per-FedAvg's model better than FedAvg's",
-        "arXiv 2002.07948",
-        beats("per_fedavg", "fine_tuning"),
-        _several_steps,
-    ),
-    "o13": Claim(
-        "Ditto's MASE differs less between clients than FedAvg's and local training's",
-        _LI,
-        ((Side("ditto"), Side()), (Side("ditto"), _LOCAL)),
-        score=_apart,
-    ),
+CLAIMS = texts("methods")
+"""The claims in words, by name."""
+SIDES = {
+    "SlowMo": Side(server="slowmo"),
+    **{role: Side(role=role) for role in SHARED},
 }
-"""The claims by name."""
-CLAIMS = {name: claim.text for name, claim in ALL.items()}
+"""The sides of claims that are not just a method."""
+LACKS: dict[str, Reason] = {"j1": _one_cluster, "k": _everyone_takes_part, "o12": _several_steps}
+"""What else a study needs to test a claim."""
+SCORED: dict[str, Callable[[Scores], Scores]] = {"o13": _apart}
+"""What is compared instead of MASE, made of the scores of a state; smaller is better."""
 
 
-def evidence(claim: Claim, study: Study, of_states: Mapping[str, Scores]) -> Evidence:
-    """The best cells of each side of a claim's contrasts, over all states, in each sharing scheme.
-
-    Raises:
-        NotInStudyError: the study lacks a side, or cannot test the claim.
-    """
-    sides = [side for contrast in claim.contrasts for side in contrast]
+def evidence(claim: str, study: Study, of_states: Mapping[str, Scores]) -> Evidence:
+    """The best cells of each side of a claim, over all states, in each sharing scheme."""
+    contrasts = [
+        [SIDES.get(name, Side(name)) for name in (better, other)]
+        for better, others in LISTED["methods"][claim].beats.items()
+        for other in others
+    ]
+    sides = [side for contrast in contrasts for side in contrast]
     schemes = shared_schemes(study)
     named = {side: scheme(study, side.role, SHARED[side.role]) for side in sides if side.role}
     _need_methods(study, [side.method for side in sides])
     _need_servers(study, [side.server for side in sides])
-    if reason := claim.lacks(study):
+    if claim in LACKS and (reason := LACKS[claim](study)):
         raise NotInStudyError(reason)
-    scored = {state: claim.score(of_state) for state, of_state in of_states.items()}
+    made = SCORED.get(claim)
+    scored = {state: made(one) if made else one for state, one in of_states.items()}
     found = []
-    for shared, contrast in itertools.product(schemes, claim.contrasts):
+    for shared, contrast in itertools.product(schemes, contrasts):
         if all(side.role for side in contrast) and shared != schemes[0]:
             continue  # it is the same in every scheme
         placed = [(side, named.get(side, shared)) for side in contrast]
@@ -252,7 +146,7 @@ def evidence(claim: Claim, study: Study, of_states: Mapping[str, Scores]) -> Evi
 
 
 ABOUT_SCORES: dict[str, Question] = {
-    name: partial(evidence, claim) for name, claim in ALL.items() if claim.contrasts
+    name: partial(evidence, name) for name, claim in LISTED["methods"].items() if claim.beats
 }
 """The evidence for each claim about scores, from the study and the scores of its states."""
 
@@ -277,16 +171,8 @@ def _counted(
     as_claimed: Callable[[float], bool],
     unit: str = "share",
 ) -> Verdict:
-    """The ratio of a quantity under `method` to that under FedAvg, in otherwise equal cells.
-
-    Args:
-        tables: the results folder.
-        claim: name of the claim.
-        method: the method that the claim is about.
-        quantity: computes the total of each cell of a method.
-        as_claimed: whether the ratio of a pair agrees with the claim.
-        unit: unit of the effect, see `Verdict.unit`.
-    """
+    """The ratio of a quantity, of which `quantity` computes the total of each cell of a method, to
+    that under FedAvg, in otherwise equal cells."""
     blank = Verdict(claim, None, unit=unit)
     study = tables.study
     try:

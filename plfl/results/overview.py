@@ -58,17 +58,8 @@ def gather(
     git: str | None,
     compare: Callable[[Study, list[Variant]], dict[str, pd.DataFrame]] = compared,
 ) -> None:
-    """Write the joined tables of all variants and their comparison into `folder`.
-
-    Args:
-        study: the study, whose variants are complete.
-        folder: the folder for the tables.
-        git: commit of the code, if known.
-        compare: makes the tables that put variants side by side.
-
-    Raises:
-        ResultsError: a table of a variant is missing or damaged.
-    """
+    """Write the joined tables of all variants and, by `compare`, those that put them side by side
+    into `folder`."""
     found = variants(study, study.results)
     _join(found, "records.parquet", folder / "records.parquet")
     summaries = [v.tables.whole_summary for v in found]
@@ -131,7 +122,7 @@ def best_cells(variant: Variant) -> pd.DataFrame:
     row: dict[str, Any]
     states = variant.tables.study.data.states
     for state in states:
-        for sharing, method in variant.kinds():
+        for sharing, method in variant.tables.kinds():
             for model in variant.models(sharing, method):
                 of_state = variant.scores[model][state]
                 row = {"state": state, "sharing": sharing, "method": method, "model": model}
@@ -160,7 +151,7 @@ def _of_intervals(table: pd.DataFrame) -> dict[str, float]:
 
 
 def _scored(of_state: Scores, k: int) -> dict[str, Any]:
-    own = Comparison((of_state.names[k],), {of_state.state: of_state.weekly[k].swapaxes(0, 1)})
+    own = Comparison((of_state.names[k],), {of_state.state: of_state.by_client(k)})
     if not own.scored:
         return {"cell": of_state.names[k]}
     by_seed = own.scored[of_state.state].mean(axis=0)
@@ -210,7 +201,7 @@ def effects(study: Study, found: list[Variant]) -> pd.DataFrame:
 
 
 def _compared(one: Variant, other: Variant) -> Iterator[dict[str, Any]]:
-    for sharing, method in one.kinds():
+    for sharing, method in one.tables.kinds():
         for model in one.models(sharing, method):
             for state, here in one.scores[model].items():
                 there = other.scores[model].get(state)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from plfl.config.study import Study
+from plfl.results.claim import texts
 from plfl.results.labels import client_label
 from plfl.results.scores import AXES, Scores
 from plfl.results.statistics import ALPHA, Array, Comparison
@@ -23,18 +24,8 @@ from plfl.results.verdict import (
     over_persistence,
 )
 
-CLAIMS = {
-    "a": "Adam and AdamAMS beat Prox and ProxAdam in every setting",
-    "b": "in each state the best cell is PL-FL (P2) with Adam",
-    "c1": "PL-FL (P2) beats FL (P1)",
-    "c2": "PL-FL (P2) beats local training (P3)",
-    "d": "PL-FL (P2) sends 5.81 % of the bytes of FL (P1)",
-    "e1": "no cell reaches a MASE below 1 in CA",
-    "e2": "some cell reaches a MASE below 1 in IL",
-    "e3": "some cell reaches a MASE below 1 in NY",
-    "f": "clients differ strongly in the mean and spread of their load",
-}
-"""The claims by name."""
+CLAIMS = texts("paper")
+"""The claims in words, by name."""
 SCHEMES = {"FL": ["*"], "PL-FL": ["body"], "local training": []}
 """Shared parameters of the paper's three sharing schemes; a study may name them as it likes."""
 FAVOURED, BEATEN = ["adam", "adamams"], ["prox", "proxadam"]

@@ -92,10 +92,7 @@ _HOW = {
 def advice(effect: float, spread: Spread, level: float) -> str:
     """How many more seeds, clients or weeks would decide a claim, in one sentence.
 
-    Args:
-        effect: the observed effect.
-        spread: the spread in the study.
-        level: the level of the decision, after correction for all other claims.
+    `level`: that of the decision, after correction for all other claims.
     """
     if lacking := [factor for factor, part in spread.parts.items() if not part.freedom]:
         return too_few(lacking)

@@ -27,11 +27,8 @@ class Ranking:
 
 
 def ranking(blocks: pd.DataFrame) -> Ranking:
-    """Rank methods within every client (Demšar 2006).
-
-    Args:
-        blocks: MASE, one row per client, one column per method; NaN (diverged) ranks last.
-    """
+    """Rank methods within every client (Demšar 2006), given the MASE with a row per client and a
+    column per method; NaN (diverged) ranks last."""
     count, methods = blocks.shape
     ranks = blocks.fillna(np.inf).rank(axis=1)
     means = ranks.mean().sort_values(kind="stable")

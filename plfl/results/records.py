@@ -140,11 +140,7 @@ def write_table(table: pd.DataFrame, path: Path, digest: str = "") -> None:
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV with six significant digits, texts made `harmless`.
-
-    Raises:
-        PlflError: the disk is full or the folder cannot be written.
-    """
+    """Write a table as CSV with six significant digits, texts made `harmless`."""
     safe = table.rename(columns=harmless)
     for column in safe.select_dtypes(["object", "string", "category"]):
         safe[column] = safe[column].map(harmless)
@@ -171,9 +167,6 @@ def join_tables(
 
     The rows are read and written in groups of whole tables, so that only one group is in memory at
     a time; `show` is called with each group. Columns that a table lacks are null in its rows.
-
-    Raises:
-        ResultsError: a table is missing or damaged.
     """
     schemas = [schema(path).remove_metadata() for path in paths]
     joined = pa.unify_schemas(schemas, promote_options="permissive")

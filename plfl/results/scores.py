@@ -1,7 +1,5 @@
 """The scores of a study as arrays: combination by combination, seed by seed, client by client."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -78,9 +76,6 @@ def scores(tables: Tables, model: Model, baselines: bool = False) -> dict[str, S
         baselines: whether to append the baselines to the cells, as combinations ("baseline", name,
             "none", "none") with the same MASE for every seed. A baseline without a forecast for at
             least one client has no MASE.
-
-    Raises:
-        ResultsError: a table is missing, damaged or has another format.
     """
     summary = tables.summary
     summary = summary[(summary["model"] == model) & (summary["chosen"] == "last")]

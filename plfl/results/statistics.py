@@ -31,8 +31,6 @@ from scipy import special
 Array = NDArray[np.float64]
 ALPHA = 0.05
 """Significance level of every test; the level of intervals is 1 - ALPHA."""
-FACTORS = ("clients", "weeks", "seeds")
-"""What an effect varies over."""
 
 
 class Part(NamedTuple):

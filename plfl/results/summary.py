@@ -101,10 +101,6 @@ def by_target(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 def summarise_baselines(baselines: pd.DataFrame, source: str) -> pd.DataFrame:
     """Rows for the summary: test scores of every baseline in every state, means over clients.
 
-    Args:
-        baselines: the long table, see `plfl.experiments.baselines.Evaluation`.
-        source: the kind of data, `data.source`.
-
     Returns:
         One row per state and baseline with those columns of `summarise` that apply. `seed` and
         `round` are empty. A baseline without a forecast for at least one client has no scores.

@@ -327,26 +327,25 @@ class Tables:
         sent = self.records([*axes, *directions], split="train", model="local")
         with _readable(self._file("records.parquet")):
             means = sent.groupby(axes)[directions].mean()
-            return means.loc[self._senders()]
+            return means.loc[self.kinds()]
 
-    def _senders(self) -> list[tuple[str, str]]:
-        """Pairs of sharing scheme and method that send; one pair where clients train alone."""
-        study = self.study
-        pairs = dict.fromkeys((cell.sharing, cell.method) for cell in study.cells)
-        alone = [pair for pair in pairs if study.combinations.trains_alone(*pair)]
+    def kinds(self) -> list[tuple[str, str]]:
+        """Pairs of sharing scheme and method; one pair where clients train alone."""
+        pairs = dict.fromkeys((cell.sharing, cell.method) for cell in self.study.cells)
+        alone = [pair for pair in pairs if self.study.combinations.trains_alone(*pair)]
         first = dict(reversed(alone))
         return [pair for pair in pairs if pair not in alone or first[pair[0]] == pair[1]]
 
-    def best(self, model: Model, **equal: object) -> Cell | None:
+    def best(self, model: Model, **equal: str | list[str]) -> Cell | None:
         """The combination of lowest validation MASE at the last round, mean over its seeds.
 
         Returned as its cell of the first seed; None if all combinations diverged. Combinations with
-        a diverged seed are excluded. `equal` restricts the search: state="CA", sharing="P2", …
+        a diverged seed are excluded. `equal` restricts the search: state="CA", sharing=["P1"].
         """
         table = self.scores(model, "last").reset_index()
         keep = np.isfinite(table["validation_mase"])
         for axis, value in equal.items():
-            keep &= table[axis] == value
+            keep &= table[axis].isin([value] if isinstance(value, str) else value)
         if not keep.any():
             return None
         row = table.loc[table.loc[keep, "validation_mase"].idxmin()]
@@ -354,12 +353,22 @@ class Tables:
         return Cell(**axes, seed=self.study.grid.seeds[0])
 
     def shown_cell(self, state: str) -> Cell | None:
-        """The cell whose forecasts are shown for a state: the best one, within P2 if it exists.
+        """The cell whose forecasts are shown for a state: the best federation, if there is one.
 
         None if every cell diverged; see `best`.
         """
-        within = {"sharing": "P2"} if "P2" in self.study.grid.sharing else {}
-        return self.best("local", state=state, **within)
+        federated = self.best("local", state=state, sharing=self.study.federated)
+        return federated or self.best("local", state=state)
+
+    @property
+    def one_way(self) -> bool:
+        """Whether the study has one method and one optimiser each, which then need no name."""
+        grid = self.study.grid
+        return max(map(len, (grid.method, grid.client_opt, grid.server_opt))) == 1
+
+    def name(self, cell: Cell) -> str:
+        """Name of a cell within its state: "P2, Adam + FedAvg", or "P2" if that is enough."""
+        return cell.sharing if self.one_way else f"{cell.sharing}, {self.optimisers(cell)}"
 
     def optimisers(self, cell: Cell) -> str:
         """Labels of the optimisers of a cell; no ServerOpt where nothing is shared."""
@@ -424,9 +433,6 @@ def fitting(*folders: Path) -> Iterator[None]:
     """Raise ResultsError if tables of `folders` contradict each other, as after a manual change.
 
     Everything that combines several tables runs in this context.
-
-    Raises:
-        ResultsError: a table lacks something that another table refers to.
     """
     try:
         yield

@@ -1,7 +1,5 @@
 """The variants of a study with their tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,16 +26,6 @@ class Variant:
     def scores(self) -> dict[Model, dict[str, Scores]]:
         """The scores of each model and of the baselines by state, at the last round."""
         return {model: scores(self.tables, model, baselines=True) for model in MODELS}
-
-    def kinds(self) -> list[tuple[str, str]]:
-        """Pairs of sharing scheme and method; one pair where clients train alone."""
-        study = self.tables.study
-        pairs = dict.fromkeys((cell.sharing, cell.method) for cell in study.cells)
-        first: dict[str, str] = {}
-        for sharing, method in pairs:
-            if study.combinations.trains_alone(sharing, method):
-                first.setdefault(sharing, method)
-        return [pair for pair in pairs if first.get(pair[0], pair[1]) == pair[1]]
 
     def models(self, sharing: str, method: str) -> tuple[Model, ...]:
         """The models that differ: where clients train alone, there is only one."""

@@ -112,12 +112,8 @@ def shared_schemes(study: Study) -> list[str]:
     Raises:
         NotInStudyError: the study has none.
     """
-    if found := [
-        scheme
-        for scheme in study.grid.sharing
-        if not study.combinations.shares_nothing(scheme) and study.joins(scheme) != "raw"
-    ]:
-        return found
+    if study.federated:
+        return study.federated
     raise NotInStudyError("the grid has no sharing scheme that shares parameters")
 
 
@@ -126,13 +122,8 @@ def contest(
     better: Mapping[str, str | list[str]],
     worse: Mapping[str, str | list[str]],
 ) -> Evidence:
-    """The best of some cells against the best of others, over all states.
-
-    Args:
-        of_states: the scores of every state.
-        better: values on the axes of the cells that the claim calls better; see `Scores.where`.
-        worse: the same for the cells that it calls worse.
-    """
+    """The best of some cells against the best of others, over all states. Each side is given by its
+    values on the axes; see `Scores.where`."""
     names: list[str] = []
     tables: dict[str, Array] = {}
     lost: tuple[list[str], list[str]] = ([], [])
@@ -152,15 +143,14 @@ def contest(
 
 def difference(scores: Scores, better: int, worse: int) -> Array:
     """Differences of MASE (clients, seeds, weeks): positive where `better` has the lower MASE."""
-    difference: Array = scores.weekly[worse] - scores.weekly[better]
-    return difference.swapaxes(0, 1)
+    return scores.by_client(worse) - scores.by_client(better)
 
 
 def over_persistence(scores: Scores, k: int) -> Array:
     """The MASE of a combination less 1, that of persistence, as (clients, seeds, weeks)."""
-    weekly: Array = scores.weekly[k]
-    by_client: Array = (weekly - 1 / weekly.shape[-1]).swapaxes(0, 1)
-    return by_client
+    weekly = scores.by_client(k)
+    left: Array = weekly - 1 / weekly.shape[-1]
+    return left
 
 
 def judge(blank: Verdict, evidence: Evidence) -> Verdict:

@@ -149,7 +149,7 @@ def _chosen(variants: Sequence[Variant]) -> Chosen:
 
 def _ways(variant: Variant) -> Iterator[Way]:
     study = variant.tables.study
-    for sharing, method in variant.kinds():
+    for sharing, method in variant.tables.kinds():
         kind: Kind = "raw" if study.joins(sharing) == "raw" else "federated"
         if study.combinations.shares_nothing(sharing):
             kind = "alone"

@@ -107,24 +107,17 @@ class Task(TaskRules):
     and only if all predictions are."""
 
     def objective(self, loss: str, term: Term | None = None) -> Objective:
-        """The loss of local steps on the targets that `taught` returns for the same `term`.
-
-        Args:
-            loss: `federation.loss`.
-            term: what a method adds.
-        """
+        """The loss of local steps, `federation.loss`, on the targets that `taught` returns for the
+        same `term`."""
         raise NotImplementedError
 
     def taught(
         self, term: Term, outputs: Tensor | None, targets: Tensor, clients: Tensor
     ) -> Tensor:
-        """Targets (n, K, B, ...) to train on instead of `targets`.
+        """Targets (n, K, B, ...) to train on instead of the own ones of n clients, as a method's
+        `term` says.
 
-        Args:
-            term: what a method adds.
-            outputs: those of the teachers (n, K, B, ...); None if the method has none.
-            targets: the clients' own (n, K, B, ...).
-            clients: numbers (n,) of the clients.
+        `outputs`: those of the teachers (n, K, B, ...); None if the method has none.
         """
         raise NotImplementedError
 
@@ -152,11 +145,7 @@ class Task(TaskRules):
         return iter(())
 
     def check_margins(self, dataset: Dataset) -> None:
-        """Refuse a dataset in which a client has too few validation windows for margins.
-
-        Raises:
-            DataError: the message lists all of them.
-        """
+        """Refuse a dataset in which a client has too few validation windows for margins."""
         if problems := list(self.uncalibrated(dataset)):
             raise DataError("\n".join(problems))
 
@@ -203,23 +192,8 @@ class Task(TaskRules):
         table; see `plfl.tasks.metrics.of_days`."""
         raise NotImplementedError
 
-    def common_scores(
-        self,
-        dataset: Examples,
-        split: Split,
-        starts: NDArray[np.int64],
-        outputs: Tensor,
-        model_of: NDArray[np.int64],
-    ) -> pd.DataFrame:
-        """Scores on `common_windows`: a row per client, in order, and a column per score.
-
-        Args:
-            dataset: the clients' data.
-            split: the part that the windows are in.
-            starts: their start rows (W,).
-            outputs: what k different models return for them (k, W, O).
-            model_of: the model (N,) of each client.
-        """
+    def evaluator(self, dataset: Examples, engine: Any) -> Any:
+        """What scores models on `common_windows`, see `plfl.experiments.evaluation.Examiner`."""
         raise NotImplementedError
 
     def week(self, dataset: Dataset, client: int) -> NDArray[np.int64]:

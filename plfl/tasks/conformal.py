@@ -21,8 +21,6 @@ Since q leaves the range of the scores by a few steps at most, the fraction outs
 1 − s, whatever the loads are.
 """
 
-from __future__ import annotations
-
 from math import ceil
 
 import numpy as np
@@ -86,13 +84,8 @@ def followed(
 
 
 def agreed(margins: Floats, windows: NDArray[np.int64], share: float) -> Floats:
-    """The margin (...) that the server takes of those of N clients (N, ...).
-
-    Args:
-        margins: what each client sends.
-        windows: the number (N,) of windows that each has them from.
-        share: what the intervals are meant to cover.
-    """
+    """The margin (...) that the server takes of those of N clients (N, ...), which have them from
+    so many windows (N,). `share`: what the intervals are meant to cover."""
     return np.asarray(np.sort(margins, axis=0)[server_rank(windows, share) - 1], float)
 
 

@@ -1,7 +1,5 @@
 """Losses of outputs and targets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol

@@ -40,20 +40,12 @@ def nrmse(truth: Floats, forecast: Floats) -> float:
 
 
 def seasonal_mase(truth: Floats, forecast: Floats, training: Floats, season: int) -> float:
-    """Mean absolute error over that of the seasonal naive forecast in the training set.
+    """Mean absolute error over that of the seasonal naive forecast in the training set (R,), in the
+    order of time, with so many rows in a season; NaN if its load repeats itself exactly.
 
     This is MASE as Hyndman and Koehler (2006, "Another look at measures of forecast accuracy")
     define it. Unlike `mase`, its denominator does not depend on the look-ahead or on the part that
     is scored.
-
-    Args:
-        truth: loads (W,).
-        forecast: forecasts (W,) of these.
-        training: loads of the training set (R,), in the order of time; NaN are left out.
-        season: rows of a season, for example of a day.
-
-    Returns:
-        The ratio; NaN if the load of the training set repeats itself exactly.
     """
     changes = np.abs(known(training[season:] - training[:-season]))
     scale = float(changes.mean()) if len(changes) else 0.0
@@ -108,15 +100,23 @@ def of_split(dataset: Dataset, client: int, split: Split, forecast: Floats) -> d
     starts = dataset.starts(client, split)
     truth, persistence = dataset.truth(starts), dataset.persistence(starts)
     first, end = dataset.bounds[client, :2]
-    found = _of(truth, forecast, persistence) | {
+    found = {
+        "mae": mae(truth, forecast),
+        "rmse": rmse(truth, forecast),
+        "mase": mase(truth, forecast, persistence),
         "nrmse": nrmse(truth, forecast),
         "seasonal_mase": seasonal_mase(
             truth, forecast, dataset.load[first:end], WEEK // 7 // dataset.interval
         ),
     }
-    for h, column in enumerate(columns_of(dataset)):
-        own = _of(truth[:, h], forecast[:, h], persistence[:, h])
-        found |= {f"{name}{column}": score for name, score in own.items()}
+    if columns := columns_of(dataset):
+        # A row for each target.
+        error, naive = (np.abs(truth - x).T.copy() for x in (forecast, persistence))
+        own = {"mae": error.mean(axis=1), "rmse": np.sqrt(np.square(error).mean(axis=1))}
+        scale = naive.mean(axis=1)
+        own["mase"] = np.divide(own["mae"], scale, np.full(len(scale), np.nan), where=scale > 0)
+        for h, column in enumerate(columns):
+            found |= {f"{name}{column}": float(scores[h]) for name, scores in own.items()}
     return found
 
 
@@ -127,12 +127,8 @@ def columns_of(dataset: Dataset) -> list[str]:
 
 
 def of_days(dataset: Dataset, client: int, forecast: Floats) -> dict[str, Any]:
-    """Absolute errors of forecasts (kWh) of all test windows of a client, day by day.
-
-    Args:
-        dataset: the clients' series.
-        client: number of the client.
-        forecast: forecasts (W,) or (W, H) of the targets of all windows in its test set.
+    """Absolute errors of forecasts (kWh), (W,) or (W, H), of all test windows of a client, day by
+    day.
 
     Returns:
         Columns of a table with a row per day: `day`, on which the targets lie; `error`, the sum of
@@ -151,12 +147,4 @@ def of_days(dataset: Dataset, client: int, forecast: Floats) -> dict[str, Any]:
         "error": np.bincount(which, np.abs(truth - forecast).ravel()).astype(np.float32),
         "forecasts": np.bincount(which).astype(np.int32),
         "scale": np.float32(mae(truth, dataset.persistence(starts))),
-    }
-
-
-def _of(truth: Floats, forecast: Floats, persistence: Floats) -> dict[str, float]:
-    return {
-        "mae": mae(truth, forecast),
-        "rmse": rmse(truth, forecast),
-        "mase": mase(truth, forecast, persistence),
     }

@@ -21,9 +21,7 @@ log = logging.getLogger(__name__)
 def choose(compute: Compute, form: KernelForm | None) -> tuple[str, str]:
     """Names of the engine and the device that a configuration means on this machine.
 
-    Args:
-        compute: the configuration.
-        form: the model in the terms of the fused engine's kernel, if that knows it.
+    `form`: the model in the terms of the fused engine's kernel, if that knows it.
 
     Raises:
         ConfigError: there is no such device, or the engine cannot run here.

@@ -4,8 +4,6 @@
 processor's cache. `python -m plfl.training.fused` compiles it ahead of the first use.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import math

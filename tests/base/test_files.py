@@ -10,6 +10,7 @@ import pytest
 
 from plfl.base.errors import PlflError
 from plfl.base.files import atomic, sha256, sweep
+from tests.helpers.refusals import naming
 
 
 def test_a_file_appears_whole_with_its_folders(tmp_path: Path) -> None:
@@ -40,7 +41,7 @@ def test_a_failure_leaves_the_earlier_file_and_nothing_else(tmp_path: Path) -> N
 )
 def test_faults_of_the_disk_are_explained(tmp_path: Path, number: int, message: str) -> None:
     path = tmp_path / "b.txt"
-    with pytest.raises(PlflError, match=message), atomic(path):
+    with naming(PlflError, message), atomic(path):
         raise OSError(number, os.strerror(number))
     assert list(tmp_path.iterdir()) == []
 

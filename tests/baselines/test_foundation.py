@@ -15,6 +15,7 @@ from plfl.config.study import Study
 from plfl.experiments.baselines import evaluate
 from tests.helpers import tiny
 from tests.helpers.outside import dataset
+from tests.helpers.refusals import naming
 
 LEVELS = (0.1, 0.5, 0.9)
 
@@ -104,12 +105,12 @@ def test_chronos_with_the_classes_of_its_package(save: Any, tmp_path: Path) -> N
 def test_a_folder_without_weights_is_named(tmp_path: Path) -> None:
     data = dataset(days=12, minutes=60)
     predict = Chronos(folder=tmp_path, trained_on_this_dataset=False).fit(data)
-    with pytest.raises(PlflError, match=f"{tmp_path.name} has no config.json"):
+    with naming(PlflError, tmp_path.name, "config.json"):
         predict(0, data.starts(0, "test"))
 
 
 def test_a_study_has_to_say_whether_the_model_knows_its_data() -> None:
-    with pytest.raises(PlflError, match="trained_on_this_dataset"):
+    with naming(PlflError, "trained_on_this_dataset"):
         Study.parse({"baselines": {"further": [{"name": "fracast"}]}}, "a test")
 
 

@@ -2,7 +2,8 @@
 
 In each short run of three clients one process of each kind is killed, in an order and at moments
 that the seed tells. The run has to end by itself and to equal, bit for bit, a simulation in which
-took part who did. The last line counts the kills of runs of which that is true.
+took part who did. Messages are coded, with memories at both ends, where the seed is odd. The last
+line counts the kills of runs of which that is true.
 """
 
 import os
@@ -31,6 +32,8 @@ KINDS = {
 }
 """Whom to kill, and what its command line has in it; a ClientApp is a copy of its SuperExec."""
 CLIENTS, ROUNDS, STEPS, LIMIT = 3, 10, 200, 3600
+CODED = {"up": "ef21+q3+rc", "down": "delta+q3+rc"}
+"""`channel` of runs whose messages are coded."""
 
 
 def processes(folder: Path) -> dict[int, tuple[str, int]]:
@@ -67,6 +70,7 @@ def torment(seed: int, kinds: list[str]) -> int:
     here = Path(tempfile.mkdtemp(prefix="plfl-deploy-torture-"))
     raw = study_of(CLIENTS, ROUNDS, here / "data")
     raw["federation"] = {"rounds": ROUNDS, "local_steps": STEPS, "evaluate_every": ROUNDS}
+    raw["channel"] = CODED if seed % 2 else {}
     study = Study.parse(raw, "torture")
     folders = CellFolders(study, study.cells[0], here)
     (here / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")

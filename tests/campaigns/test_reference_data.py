@@ -7,12 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from plfl.config.study import Study
-from plfl.data import meters
-from plfl.data.comstock import series as comstock
-from plfl.data.comstock.releases import paper_buildings
-from plfl.data.comstock.series import LOAD
-from plfl.data.sample.comparison import (
+from benchmarks.sample_data import (
     NREL_YEARS,
     nrel_week,
     nrel_year,
@@ -20,6 +15,11 @@ from plfl.data.sample.comparison import (
     statistics,
     week,
 )
+from plfl.config.study import Study
+from plfl.data import meters
+from plfl.data.comstock import series as comstock
+from plfl.data.comstock.releases import paper_buildings
+from plfl.data.comstock.series import LOAD
 from plfl.data.sample.ids import buildings
 from tests.data import test_sample as guide
 from tests.data.test_measured_guide import GUIDE, block

@@ -2,7 +2,7 @@
 
 import pytest
 
-from plfl.publish.tracking import ui_url
+from plfl.publish.tracking.server import ui_url
 from tests.helpers.fake_results import BASELINES
 
 SHOWN = ["Run Name", "Created", "val/mase_local", "test_last/mase_local"]

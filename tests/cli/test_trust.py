@@ -18,6 +18,7 @@ from plfl.publish.crate import citation
 from plfl.results.models import read_models, write_models
 from tests.forecast.test_model import study_of, trained
 from tests.helpers import fake_results
+from tests.helpers.refusals import naming
 
 NET = """
 from pathlib import Path
@@ -121,14 +122,14 @@ def test_no_command_runs_code_that_results_name(
 )
 def test_python_runs_it_only_if_it_is_trusted(read: Callable[[], object]) -> None:
     name_code(NAMED["plugin"])
-    with pytest.raises(ResultsError, match=r"plfl\.trust"):
+    with naming(ResultsError, "plfl.trust"):
         read()
     assert not Path("ran").exists()
     plfl.trust("x.py")
     read()
     assert Path("ran").exists()
     Path("x.py").write_text(NET + "\n# changed\n", encoding="utf-8")
-    with pytest.raises(ResultsError, match=r"plfl\.trust"):
+    with naming(ResultsError, "plfl.trust"):
         read()
 
 

@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from holidays import country_holidays
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl.base.errors import DataError
+from plfl.base.errors import ConfigError, DataError
 from plfl.config.sections import Windows
+from plfl.config.study import Study
 from plfl.data.dataset import SPLITS, Dataset
 from plfl.data.windows import build
+from tests.helpers.refusals import naming
 
 RECIPE: list[dict[str, Any]] = [
     {"name": "lags", "days": [1, 2, 7], "around": 2},
@@ -153,18 +156,8 @@ def test_features_known_ahead_are_those_of_the_target() -> None:
     starts = data.starts(0, "test")
     found = data.context[data.persistence_rows(starts), 0]
     np.testing.assert_array_equal(found, data.features[data.target_rows(starts), 1])
-    with pytest.raises(DataError, match="the clients have no wind_speed"):
+    with naming(DataError, "wind_speed"):
         build({"a": table(6, 400)}, windows([{"name": "ahead", "features": ["wind_speed"]}]))
-
-
-def test_lags_are_scaled_as_the_loads_of_the_look_back() -> None:
-    w = windows([{"name": "lags", "days": [1], "around": 0}], target="load")
-    data = build({"a": table(7, 900), "b": table(8, 900)}, w)
-    starts = data.starts(1, "test")
-    rows = data.target_rows(starts) - 96
-    np.testing.assert_allclose(
-        data.context[data.persistence_rows(starts), 0], data.features[rows, 0], rtol=1e-6
-    )
 
 
 def test_lags_lie_at_any_distance() -> None:
@@ -236,3 +229,39 @@ def test_a_file_keeps_the_context(tmp_path: Any) -> None:
     assert again.relative is True
     for field in dataclasses.fields(data):
         np.testing.assert_array_equal(getattr(again, field.name), getattr(data, field.name))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    place=st.sampled_from([("US", "CA"), ("US", None), ("DE", "BY"), ("GB", "SCT"), ("JP", None)]),
+    minutes=st.sampled_from([15, 30, 60]),
+    look_ahead=st.integers(1, 30),
+    horizons=st.integers(1, 3),
+)
+def test_holidays_are_those_of_the_library(
+    place: tuple[str, str | None], minutes: int, look_ahead: int, horizons: int
+) -> None:
+    country, subdivision = place
+    days = country_holidays(country, subdiv=subdivision)
+    t = table(8, 150 * 24 * 60 // minutes, minutes)  # from New Year to May
+    own = {"name": "holidays", "country": country, "subdivision": subdivision}
+    w = windows([own], look_ahead=look_ahead, horizons=horizons)
+    data = build({"a": t}, w)
+    for split in SPLITS:
+        starts = data.starts(0, split)
+        for start in starts[:: max(1, len(starts) // 50)]:
+            last = int(start) + data.look_back - 1
+            for h in range(horizons):
+                within = t.index[last + look_ahead + h] - pd.Timedelta(seconds=1)
+                assert data.context[last, h] == (within.date() in days)
+    assert 0 < data.context.mean() < 0.3
+
+
+@pytest.mark.parametrize(
+    ("place", "named"),
+    [({"country": "ZZ"}, "country"), ({"country": "US", "subdivision": "BY"}, "CA")],
+)
+def test_an_unknown_place_is_told(place: dict[str, str], named: str) -> None:
+    context = {"windows": {"context": [{"name": "holidays"} | place]}}
+    with pytest.raises(ConfigError, match=rf"windows\.context.*{named}"):
+        Study.parse(context, "test")

@@ -111,6 +111,14 @@ def test_a_long_file_has_a_column_of_names(bring: Callable[..., Imported]) -> No
     same(load(imported, "y"), hours(), loads(seed=1))
 
 
+def test_units_behind_the_names_of_columns_are_no_part_of_them(
+    bring: Callable[..., Imported],
+) -> None:
+    lines = text(hours(), loads(), loads(seed=1))
+    imported = bring("a.csv", ["time,Town Hall [kWh],Pool (kWh)", *lines])
+    assert list(imported.meters) == ["Town Hall", "Pool"]
+
+
 def test_a_column_of_numbers_can_name_the_meters(bring: Callable[..., Imported]) -> None:
     stamps = hours().repeat(2)
     lines = ["t,id,value,t2", *text(stamps, [7, 8] * ROWS, loads(2 * ROWS), loads(2 * ROWS))]
@@ -155,7 +163,15 @@ def test_spreadsheets_need_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("before", [[], ["Site;Town hall", "Meter;1234", ""], ["sep=?"]])
+@pytest.mark.parametrize(
+    "before",
+    [
+        [],
+        ["Site;Town hall", "Meter;1234", ""],
+        ["sep=?"],
+        ["Portal???", "Created?2023-07-01 07:12??"],
+    ],
+)
 def test_separators_and_preambles(
     bring: Callable[..., Imported], separator: str, before: list[str]
 ) -> None:

@@ -522,7 +522,7 @@ def test_short_gaps_carry_the_last_reading_forward_and_are_reported(
     np.testing.assert_array_equal(table["load"].iloc[untouched], load[untouched])
     assert table.attrs == {"gaps": 2, "filled": 6, "missing": 0}
     assert len(caplog.records) == 1
-    assert f"{path}: m: load: 6 missing readings in 2 gaps filled" in caplog.text
+    assert f"{path}: load: 6 missing readings in 2 gaps filled" in caplog.text
     assert "the longest 60 minutes from 2018-01-01 05:15" in caplog.text
 
 

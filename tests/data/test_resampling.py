@@ -2,11 +2,11 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from plfl.base.errors import ConfigError
 from plfl.config.study import Study
 from plfl.data.features import assemble, resampled
+from tests.helpers.refusals import naming
 
 STAMPS = pd.date_range("2018-01-01 00:30", periods=12, freq="15min")
 """From the second quarter of an hour to the first of another."""
@@ -36,7 +36,7 @@ def test_an_interval_with_a_gap_has_no_value():
 
 def test_shorter_intervals_are_an_error():
     raw = {"data": {"source": "meters", "meters": {"interval": 60}, "resample": 30}}
-    with pytest.raises(ConfigError, match=r"data\.resample: 30 minutes are not more than the 60"):
+    with naming(ConfigError, "data.resample", "30 minutes", "60"):
         Study.parse(raw, "study.yaml")
 
 

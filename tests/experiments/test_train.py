@@ -18,10 +18,10 @@ from plfl.experiments import train as experiment
 from plfl.experiments.train import train
 from plfl.experiments.trainer import network_of
 from plfl.experiments.workload import workload
-from plfl.models.forecaster import Forecaster
 from plfl.training.stacked import Stacked
 from plfl.training.task import LocalTask
 from tests.helpers import tiny
+from tests.helpers.refusals import naming
 
 DATASET = tiny.dataset()
 
@@ -75,20 +75,6 @@ def test_the_best_cell_of_each_scheme_has_its_models() -> None:
     for cell, models in kept.items():
         assert list(models) == (["local"] if cell.sharing == "P3" else ["local", "global"])
         assert all(rows.dtype == np.float32 and len(rows) == 3 for rows in models.values())
-
-
-@pytest.mark.parametrize(("split", "shared"), [("P1", 60_276), ("P2", 3_500), ("P3", 0)])
-def test_bytes_of_the_paper(split: str, shared: int) -> None:
-    layout = Forecaster(8, 12, 25, (150, 75), absolute=True).layout
-    assert layout.mask(Study().sharing[split]).sum() == shared
-    # Both ways together, per client and round: 482,208, 28,000 and 0 bytes.
-    study = tiny.study(model={"hidden": 25, "mlp": [150, 75]}, federation={"local_steps": 1})
-    (table,) = records(study, f"XX-{split}-fedopt-adam-fedavg-10")
-    small = Forecaster(len(DATASET.columns), 12, 25, (150, 75), absolute=True).layout
-    mask = small.mask(study.sharing[split])
-    trained = table[table["split"] == "train"]
-    assert set(trained["bytes_down"]) == set(trained["bytes_up"]) == {4 * mask.sum()}
-    assert set(trained["extras_down"]) == {0}
 
 
 def test_local_training_is_the_same_under_every_server() -> None:
@@ -346,7 +332,7 @@ def test_what_clients_exchange_before_round_1_is_counted() -> None:
 
 def test_fewer_windows_than_a_minibatch_are_refused() -> None:
     study = tiny.study(federation={"batch_size": 999})
-    with pytest.raises(DataError, match=r"client a: 305 training windows are fewer than"):
+    with naming(DataError, "client a", "305 training windows"):
         records(study, "XX-P1-fedopt-adam-fedavg-10")
 
 
@@ -377,7 +363,7 @@ def validation(table: pd.DataFrame, model: str, t: int = 3) -> float:
 
 def test_each_model_has_the_candidate_that_its_validation_chose_over_all_seeds() -> None:
     """One choice per cell, not per seed, and the global models' own one."""
-    seeds = list(range(6))
+    seeds = list(range(3))
     study = tiny.study(tuning=TUNING, grid={"seeds": seeds})
     cells = [tiny.cell(f"XX-P1-fedopt-adam-fedavg-{seed}", study) for seed in seeds]
     found = train(study, cells, DATASET)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plfl.base.errors import ConfigError
 from plfl.config import search
 from plfl.config.study import Study
-from plfl.experiments.tuning import better_half, least
+from plfl.experiments.trials import better_half, least
 
 LR = {"client_opt.*.lr": [1e-3, 1e-2]}
 

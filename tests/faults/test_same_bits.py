@@ -7,7 +7,6 @@ import torch
 from plfl.config.study import Study
 from plfl.experiments.train import train
 from plfl.training.engines import choose
-from plfl.training.fused import unavailable_reason
 from tests.helpers import tiny
 
 DATASET = tiny.dataset()
@@ -38,15 +37,3 @@ def test_one_core_and_two_give_the_same_bits(engine: str) -> None:
     for cell, result in one.items():
         pd.testing.assert_frame_equal(result.records, two[cell].records, check_exact=True)
         pd.testing.assert_frame_equal(result.forecasts, two[cell].forecasts, check_exact=True)
-
-
-def test_engines_agree_on_the_scores() -> None:
-    """They round differently, as processors of other families do: here after three rounds."""
-    if unavailable_reason() is not None:
-        pytest.skip("there is no compiler")
-    scores = []
-    for engine in ENGINES:
-        small = tiny.study(grid={"sharing": ["P2"]}, compute={"device": "cpu", "engine": engine})
-        results = train(small, small.cells, DATASET)
-        scores.append(pd.concat([results[cell].records["mase"] for cell in small.cells]))
-    pd.testing.assert_series_equal(*scores, rtol=1e-5)

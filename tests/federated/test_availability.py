@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 from plfl.base.errors import ConfigError, DataError
-from plfl.experiments.train import train
 from plfl.federated import availability as trace
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.federated.test_clock import SGD, clock, simulated
 from tests.helpers import tiny
 from tests.helpers.interruption import resumed
 from tests.helpers.problems import Q2, trajectory
+from tests.helpers.refusals import naming
 
 CSV = """client,round,available,step_seconds,down_mbit
 a,3,0,,
@@ -81,37 +81,37 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("client,round,available\na,1,1\na,2,maybe\n", "line 3, column available: 'maybe'"),
-        ("client,round,step_seconds\na,1,0\n", "line 2, column step_seconds: '0' .* above 0"),
+        ("client,round,step_seconds\na,1,0\n", "line 2, column step_seconds: '0'"),
         ("client,round,up_mbit\na,1,fast\n", "line 2, column up_mbit: 'fast'"),
-        ("client,round,available\na,0,1\n", "line 2, column round: '0' .* whole number from 1"),
+        ("client,round,available\na,0,1\n", "line 2, column round: '0'"),
         ("client,round,available\na,1.5,1\n", "line 2, column round: '1.5'"),
-        ("client,seconds,available\na,-1,1\n", "line 2, column seconds: '-1' .* from 0 on"),
+        ("client,seconds,available\na,-1,1\n", "line 2, column seconds: '-1'"),
         ("client,seconds,available\na,,1\n", "line 2, column seconds: nothing"),
-        ("client,round,available\n,1,1\n", "line 2, column client: nothing .* name the client"),
+        ("client,round,available\n,1,1\n", "line 2, column client: nothing"),
         ("client,round,available\na,1,1\na,1,0\n", "line 3: duplicate client 'a' at round 1"),
         ("round,available\n1,1\n", "no column 'client'"),
         ("client,available\na,1\n", "neither of the columns round and seconds"),
         ("client,round,seconds,available\na,1,1,1\n", "has round and seconds; give exactly one"),
         ("client,round\na,1\n", "no column of values"),
-        ("client,round,availible\na,1,1\n", "'availible'.*did you mean 'available'"),
+        ("client,round,availible\na,1,1\n", "did you mean 'available'"),
         ("", "cannot be read"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(text: str, message: str, tmp_path: Path) -> None:
     path = write(tmp_path, text)
-    with pytest.raises(DataError, match=f"(?s){path.name}.*{message}"):
+    with naming(DataError, path.name, message):
         trace.read(path)
 
 
 def test_parquet_counts_rows(tmp_path: Path) -> None:
     table = pd.DataFrame({"client": ["a", "b"], "round": [1, 1], "up_mbit": [1.0, -2.0]})
     table.to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"t.parquet, row 2, column up_mbit: -2.0"):
+    with naming(DataError, "t.parquet", "row 2", "up_mbit", "-2.0"):
         trace.read(tmp_path / "t.parquet")
 
 
 def test_a_missing_file_names_the_key(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"does not exist; correct federation.simulation.trace"):
+    with naming(DataError, "federation.simulation.trace"):
         trace.read(tmp_path / "none.csv")
 
 
@@ -160,7 +160,7 @@ def test_a_trace_by_seconds_waits_until_someone_can_be_reached(tmp_path: Path) -
 
 
 def test_a_trace_of_others_or_of_a_time_that_never_passes_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="none of the clients client 0, client 1"):
+    with naming(ConfigError, "client 0, client 1"):
         clock(2, trace=write(tmp_path, CSV))
     standing = write(tmp_path, "client,seconds,available\nclient 0,0,1\n", "standing.csv")
     with pytest.raises(ConfigError, match="in seconds, but nothing takes time"):
@@ -172,37 +172,18 @@ def by_seconds(folder: Path) -> Path:
     return write(folder, text)
 
 
-def test_a_study_with_a_trace(tmp_path: Path) -> None:
+def test_a_study_with_a_trace_goes_on_after_an_interruption(tmp_path: Path) -> None:
     path = by_seconds(tmp_path)
     grid = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P2"]}
     federation = {"rounds": 4, "simulation": {"trace": str(path)}}
     study = tiny.study(grid=grid, federation=federation)
     (cell,) = study.cells
-    before = study.settings(cell)
-    records = train(study, [cell], tiny.dataset())[cell].records
-    trained = records[(records["split"] == "train") & (records["model"] == "local")]
-    present = trained.groupby("round")["client"].agg("".join)
-    # Rounds of four steps last 12 seconds, so the one that begins at 12 has a again.
-    assert present.tolist() == ["abc"] * 4
-    assert trained.groupby("round")["round_seconds"].first().tolist() == [12] * 4
-
-    path.write_text(path.read_text().replace("a,9,1", "a,99,1"))
-    assert study.settings(cell) != before, "another trace, other numbers"
-    records = train(study, [cell], tiny.dataset())[cell].records
-    trained = records[(records["split"] == "train") & (records["model"] == "local")]
-    assert trained.groupby("round")["client"].agg("".join).tolist() == ["abc", "bc", "bc", "bc"]
-
-
-def test_the_clock_goes_on_after_an_interruption(tmp_path: Path) -> None:
-    path = by_seconds(tmp_path)
-    path.write_text(path.read_text().replace("a,9,1", "a,20,1"))
-    grid = {"client_opt": ["sgd"], "server_opt": ["fedavg"], "sharing": ["P2"]}
-    federation = {"rounds": 4, "simulation": {"trace": str(path)}}
-    study = tiny.study(grid=grid, federation=federation)
-    whole = train(study, study.cells, tiny.dataset())
-    later = resumed(study, tiny.dataset(), tmp_path / "checkpoint", after=3)
-    for cell, result in whole.items():
-        pd.testing.assert_frame_equal(result.records, later[cell].records)
-    (records,) = [result.records for result in later.values()]
-    trained = records[(records["split"] == "train") & (records["model"] == "local")]
-    assert trained.groupby("round")["client"].agg("".join).tolist() == ["abc", "bc", "abc", "abc"]
+    # Rounds of four steps last 12 seconds, so a is there from the one that begins at 12 or at 24.
+    for back, present in ((9, ["abc"] * 4), (20, ["abc", "bc", "abc", "abc"])):
+        before = study.settings(cell)
+        path.write_text(path.read_text().replace("a,9,1", f"a,{back},1"))
+        assert (study.settings(cell) == before) == (back == 9), "another trace, other numbers"
+        later = resumed(study, tiny.dataset(), tmp_path / str(back), after=3)
+        trained = later[cell].records.query("split == 'train' and model == 'local'")
+        assert trained.groupby("round")["client"].agg("".join).tolist() == present
+        assert set(trained.groupby("round")["round_seconds"].first()) == {12}

@@ -18,7 +18,6 @@ from plfl.federated.adaptation import fine_tuned
 from plfl.federated.client_data import ClientData
 from plfl.federated.session import Session
 from plfl.layout import head_mask
-from plfl.methods import Method, available
 from plfl.models.forecaster import Forecaster
 from plfl.models.layers import Module
 from plfl.optimizers.client.adam import Adam
@@ -86,33 +85,6 @@ def test_the_body_keeps_its_bits(which, variant):
     assert torch.equal(trained[:, ~mask], start[:, ~mask])
     assert (trained[:, mask] != start[:, mask]).any(1).all()
     assert torch.equal(start, models(TWO))
-
-
-@pytest.mark.parametrize("variant", ["plain", "prox", "kd"])
-def test_no_epoch_is_no_training(variant):
-    assert torch.equal(
-        calibrate(models(TWO), TWO, head(TWO), ADAM, epochs=0, variant=variant), models(TWO)
-    )
-
-
-@pytest.mark.parametrize(("variant", "option"), [("prox", {"mu": 0}), ("kd", {"lam": 0})])
-def test_without_their_weight_the_variants_are_the_plain_one(variant, option):
-    plain = calibrate(models(TWO), TWO, head(TWO), ADAM)
-    other = calibrate(models(TWO), TWO, head(TWO), ADAM, variant=variant, **option)
-    assert torch.equal(plain, other)
-
-
-def test_a_strong_anchor_leaves_the_heads_where_they_were():
-    """The greater μ the nearer; at μ = 1 / lr nothing is left but the last step."""
-    start = models(TWO)
-
-    def distance(lr, mu):
-        trained = calibrate(start, TWO, head(TWO), Sgd(lr=lr), variant="prox", mu=mu)
-        return (trained - start).norm().item()
-
-    far = [distance(0.05, mu) for mu in (0, 0.3, 1, 3, 10, 20)]
-    assert far == sorted(far, reverse=True)
-    assert distance(1e-7, 1e7) < 1e-6
 
 
 def test_the_optimisers_own_anchor_is_left_out():
@@ -220,13 +192,6 @@ def test_company_changes_nothing():
     one = calibrate(models(alone), alone, head(alone), ADAM)
     two = calibrate(models(both), both, head(both), ADAM)
     assert torch.equal(one[0], two[0])
-
-
-def test_it_fits_the_clients_better():
-    """Half of the point: the loss on what they train on falls for every client."""
-    start, everyone = models(TWO), torch.arange(2)
-    trained = calibrate(start, TWO, head(TWO), ADAM)
-    assert (TWO.losses(trained, everyone) < TWO.losses(start, everyone)).all()
 
 
 @pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
@@ -352,9 +317,3 @@ def test_forecasters_are_calibrated_where_something_is_shared():
         pd.testing.assert_frame_equal(ours[~local], theirs[~local], check_exact=True)
         scored = local & (ours["split"] == "test")
         assert np.array_equal(ours[scored]["mae"], theirs[scored]["mae"]) == (cell.sharing == "P3")
-
-
-def test_methods_with_models_of_their_own_say_so():
-    for cls in available().values():
-        assert cls.has_own_model == (cls.scored is not Method.scored), cls.name
-        assert cls.adapts == (cls.adapt is not Method.adapt), cls.name

@@ -17,9 +17,10 @@ from plfl.federated.federation import Federation
 from plfl.methods.scaffold import Scaffold
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
-from tests.federated.test_checkpoint import every_round, interrupted
 from tests.helpers import tiny
+from tests.helpers.interruption import resumed
 from tests.helpers.problems import Quadratic, trajectory
+from tests.helpers.refusals import naming
 
 DATASET = tiny.dataset()
 
@@ -188,11 +189,7 @@ def test_a_resumed_training_gives_the_same_bits(up, tmp_path: Path):
     if entropy:
         pytest.importorskip("constriction")
     study = tiny.study(**coded(channel={"up": up, "down": f"delta+q3{entropy}"}))
-    whole = train(study, study.cells, DATASET)
-    interrupted(study, tmp_path, at=4)
-    resumed = train(study, study.cells, DATASET, checkpoint=every_round(tmp_path))
-    for cell, result in whole.items():
-        pd.testing.assert_frame_equal(resumed[cell].records, result.records)
+    resumed(study, DATASET, tmp_path, after=4)
 
 
 def test_a_stack_of_cells_has_the_bits_of_each(tmp_path: Path):
@@ -230,7 +227,7 @@ def test_codecs_are_axes():
     ],
 )
 def test_impossible_stages_are_refused(channel, problem):
-    with pytest.raises(ConfigError, match=problem):
+    with naming(ConfigError, problem):
         tiny.study(channel=channel)
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from plfl.base.errors import ConfigError
 from plfl.config.sections import Federation
 from plfl.federated.participation import RULES, Selection
-from plfl.methods import Method, available
 from plfl_images.data.splits import sort_and_partition
+from tests.helpers.refusals import naming
 
 NAMES = [f"{i:02}" for i in range(100)]
 
@@ -61,11 +61,5 @@ def test_a_rare_cover_is_found_greedily_and_differs_from_round_to_round() -> Non
 
 
 def test_an_impossible_cover_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="finds no 4 of 100 clients that have all 10 labels"):
+    with naming(ConfigError, "4 of 100 clients", "10 labels"):
         chosen("data_aware", 1, 0.04, held(1))
-
-
-def test_methods_that_select_say_so() -> None:
-    for cls in available().values():
-        own = cls.strata is not Method.strata or cls.select is not Method.select
-        assert cls.selects == own, cls.name

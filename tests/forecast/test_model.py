@@ -19,6 +19,7 @@ from plfl.forecast.model import ForecastModel, load
 from plfl.results.models import read_models, write_models
 from plfl.results.records import CellResult
 from tests.helpers import tiny
+from tests.helpers.refusals import naming
 
 RECIPE: dict[str, Any] = {
     "target": "change",
@@ -119,7 +120,7 @@ def test_lags_need_as_many_readings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     whole = loaded.predict(readings, "a")
     one = loaded.predict(readings[-loaded.look_back :], "a")
     np.testing.assert_allclose(one["forecast"], whole["forecast"].iloc[-1:], rtol=1e-6)
-    with pytest.raises(DataError, match=f"has 670 readings, but a forecast needs {7 * 96 - 1}"):
+    with naming(DataError, "670 readings", 7 * 96 - 1):
         loaded.predict(readings[-670:], "a")
 
 
@@ -132,7 +133,7 @@ def test_known_ahead_inputs_end_with_the_readings(
     loaded = load("m.safetensors")
     readings = loaded.read(Path("meters/a.csv"))
     assert loaded.predict(readings, "a").index[-1] == readings.index[-1]
-    with pytest.raises(DataError, match=r"windows\.context: ahead"):
+    with naming(DataError, "windows.context"):
         loaded.predict(readings[:12], "a")
 
 
@@ -146,7 +147,7 @@ def test_inputs_outside_of_the_training(
     readings.iloc[50, 0] = 99.0
     with caplog.at_level(logging.WARNING):
         found = model.predict(readings, "a")
-    assert "a: 1 of 100 values of load are outside the range of its training data" in caplog.text
+    assert "a: 1 of 100 values of load" in caplog.text
     stray = found.index[found["outside"]] - pd.Timedelta(hours=1)
     assert list(stray) == list(readings.index[50:62])
 
@@ -166,7 +167,7 @@ def test_what_is_refused(model: ForecastModel) -> None:
     refused: list[tuple[pd.DataFrame, str | None, str]] = [
         (readings, None, "name the client; the model was trained with a, b, c"),
         (readings, "d", "client 'd' did not take part"),
-        (readings.drop(columns="temperature"), "a", "has no column temperature; .* load, temp"),
+        (readings.drop(columns="temperature"), "a", "has no column temperature"),
         (readings[:11], "a", "has 11 readings, but a forecast needs 12 in a row, 15 minutes"),
         (readings[::2], "a", "missing in"),
         (readings.reset_index(drop=True), "a", "the index must be timestamps"),
@@ -174,11 +175,11 @@ def test_what_is_refused(model: ForecastModel) -> None:
         (
             readings.iloc[:36].drop(index=readings.index[[11, 12, 24]]).asfreq("15min"),
             "a",
-            "no row has all .* 12 readings",
+            "12 readings",
         ),
     ]
     for frame, client, message in refused:
-        with pytest.raises(DataError, match=message):
+        with naming(DataError, message):
             model.predict(frame, client)
     with pytest.raises(DataError, match="has no global model; it has local"):
         alone = ForecastModel(**{**vars(model), "models": {"local": model.models["local"]}})
@@ -187,7 +188,7 @@ def test_what_is_refused(model: ForecastModel) -> None:
 
 def test_a_file_of_another_interval_is_refused(model: ForecastModel) -> None:
     pd.read_csv("meters/a.csv").iloc[::2].to_csv("half.csv", index=False)
-    with pytest.raises(DataError, match=r"half\.csv"):
+    with naming(DataError, "half.csv"):
         model.read(Path("half.csv"))
     pd.read_csv("meters/a.csv").drop(columns="out").to_csv("bare.csv", index=False)
     with pytest.raises(DataError, match=r"has no column .out."):
@@ -204,7 +205,7 @@ def test_what_cannot_be_loaded(model: ForecastModel) -> None:
     }
     for name, (other, message) in refused.items():
         write_models(Path(f"{name}.safetensors"), models, other)
-        with pytest.raises(ResultsError, match=message):
+        with naming(ResultsError, message):
             load(f"{name}.safetensors")
     with pytest.raises(ResultsError, match="the file does not exist"):
         load("absent.safetensors")

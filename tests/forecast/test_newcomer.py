@@ -11,8 +11,10 @@ import pytest
 from plfl.base.errors import DataError
 from plfl.config.study import Study
 from plfl.forecast.model import ForecastModel, load
+from plfl.forecast.newcomer import PASSES
 from tests.forecast.test_model import MLP, RECIPE, study_of, trained
 from tests.helpers import tiny
+from tests.helpers.refusals import naming
 
 
 def model_of(study: Study) -> ForecastModel:
@@ -93,12 +95,32 @@ def test_its_model_is_kept_in_a_file() -> None:
     )
 
 
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_passes_are_chosen_by_the_error_at_the_end_of_the_readings(factor: float) -> None:
+    model, readings = model_of(study_of()), newcomer(factor)
+    cut = len(readings) - len(readings) // 5
+    end = readings["load"].iloc[cut:]
+    errors = []
+    for epochs in PASSES:
+        # Scaling is pooled, so it does not depend on the readings.
+        part = model.adapt(readings[:cut], "d", epochs)
+        errors.append((part.predict(readings)["forecast"].reindex(end.index) - end).abs().mean())
+    best = model.adapt(readings, "d", PASSES[np.argmin(errors)])
+    chosen = model.adapt(readings, "d")
+    np.testing.assert_array_equal(chosen.models["local"], best.models["local"])
+
+
+def test_too_few_readings_to_choose_leave_the_model_as_received() -> None:
+    few = model_of(study_of()).adapt(newcomer(rows=105), "d").models
+    np.testing.assert_array_equal(few["local"], few["global"])
+
+
 def test_gaps_do_not_matter(caplog: pytest.LogCaptureFixture) -> None:
     readings = newcomer(rows=96 * 3)
     readings.iloc[40:60, 0] = np.nan
     with caplog.at_level(logging.WARNING):
         new = model_of(study_of()).adapt(readings, "d")
-    assert "d: has only 3.0 days of readings to train on" in caplog.text
+    assert "d: has only 3.0 days" in caplog.text
     assert np.isfinite(new.models["local"]).all()
     assert np.isfinite(new.predict(readings)["forecast"]).all()
 
@@ -107,9 +129,9 @@ def test_what_is_refused() -> None:
     model = model_of(study_of())
     with pytest.raises(DataError, match="a: took part and has a model"):
         model.adapt(newcomer(), "a")
-    with pytest.raises(DataError, match="d: has 11 readings, but a forecast needs 12"):
+    with naming(DataError, "11 readings", "12"):
         model.adapt(newcomer(rows=11), "d")
-    with pytest.raises(DataError, match="client d: 5 training windows are fewer than federation"):
+    with naming(DataError, "client d", "5 training windows"):
         model.adapt(newcomer(rows=20), "d")
     alone = model_of(study_of(grid={"sharing": ["P3"]}))
     with pytest.raises(DataError, match="its clients shared nothing that a new meter could begin"):

@@ -14,10 +14,7 @@ import pandas as pd
 from plfl.baselines import catalogue
 from plfl.config.study import FORMAT, Cell, Study
 from plfl.federated.availability import takes_time
-from plfl.results import costs
-from plfl.results.records import CELL
-from plfl.results.summary import summarise_baselines, with_baselines
-from plfl.tasks.metrics import worst_tenth
+from plfl.results.summary import summarise, summarise_baselines, with_baselines
 from tests.helpers import errors
 
 PAPER: dict[str, Any] = {"name": "paper"}
@@ -183,11 +180,7 @@ def _make_up(study: Study, folder: Path, diverged: tuple[str, ...]) -> None:
     (folder / "study.json").write_text(json.dumps(about))
     records = pd.concat([_records(study, c, curves[c]) for c in study.cells], ignore_index=True)
     records.to_parquet(folder / "records.parquet")
-    rows = [row for c in study.cells for row in _summary(study, c, curves[c])]
-    summary = pd.DataFrame(rows).join(costs.totals(records), on=[*CELL, "model"])
-    test = records[records["split"] == "test"].groupby([*CELL, "model", "round"])["mase"].mean()
-    prices = costs.to_target(records, test.rename("mase_mean").reset_index(), 1.0)
-    summary = summary.join(prices, on=[*CELL, "model"])
+    summary = summarise(records, study.data.source, 1.0)
     clients = _clients(study, rng)
     clients.to_parquet(folder / "clients.parquet")
     forecasts = _forecasts(study, clients)
@@ -307,35 +300,6 @@ def _records(study: Study, cell: Cell, curve: np.ndarray) -> pd.DataFrame:
     count = _bytes(study, cell)
     exchanged = {"bytes_down": count, "bytes_up": count, "extras_down": 0, "extras_up": 0}
     return pd.concat(parts, ignore_index=True).assign(**_columns(study, cell), **exchanged)
-
-
-def _summary(study: Study, cell: Cell, curve: np.ndarray) -> list[dict[str, object]]:
-    rounds = _evaluated(study)
-    rows = []
-    for model in (0, 1):
-        for chosen in ("last", "best_validation"):
-            means = curve[:, :, model].mean(axis=1)
-            best = len(means) - 1 if np.isnan(means).all() else int(np.nanargmin(means))
-            at = -1 if chosen == "last" else best
-            mase = curve[at, :, model]
-            rows.append(
-                {
-                    **_columns(study, cell),
-                    "model": ("local", "global")[model],
-                    "chosen": chosen,
-                    "round": rounds[at],
-                    "mase_mean": mase.mean(),
-                    "mase_median": np.median(mase),
-                    "mase_clients": np.isfinite(mase).sum(),
-                    "mae_mean": 2 * mase.mean(),
-                    "rmse_mean": 3 * mase.mean(),
-                    "mase_worst_tenth": worst_tenth(mase),
-                    "validation_mase": 0.97 * mase.mean(),
-                    "diverged": not np.isfinite(mase).all(),
-                    "data": study.data.source,
-                }
-            )
-    return rows
 
 
 def _clients(study: Study, rng: np.random.Generator) -> pd.DataFrame:

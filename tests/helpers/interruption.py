@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from plfl.config.study import Cell, Study
@@ -11,18 +12,27 @@ from plfl.federated.checkpoint import Checkpoint
 from plfl.results.records import CellResult
 
 
-def interrupted(study: Study, dataset: Examples, folder: Path, after: int) -> None:
-    """Train all cells with checkpoints in `folder` until round `after` has ended."""
+def interrupted(
+    study: Study, dataset: Examples, folder: Path, after: int, key: str = "job"
+) -> None:
+    """Train all cells with checkpoints in `folder` until round `after` has ended, unsaved."""
 
     def stop(t: int) -> None:
         if t == after:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(study, study.cells, dataset, stop, Checkpoint(folder, "job", 0))
+        train(study, study.cells, dataset, stop, Checkpoint(folder, key, 0))
 
 
 def resumed(study: Study, dataset: Examples, folder: Path, after: int) -> dict[Cell, CellResult]:
-    """The results of a training that was interrupted after round `after` and went on."""
+    """The results of an interrupted training, which must be those of an undisturbed one."""
+    whole = train(study, study.cells, dataset)
     interrupted(study, dataset, folder, after)
-    return train(study, study.cells, dataset, checkpoint=Checkpoint(folder, "job", 0))
+    rounds: list[int] = []
+    later = train(study, study.cells, dataset, rounds.append, Checkpoint(folder, "job", 0))
+    assert rounds == [*range(after, study.federation.rounds + 1)]
+    for cell, result in whole.items():
+        pd.testing.assert_frame_equal(later[cell].records, result.records)
+        pd.testing.assert_frame_equal(later[cell].forecasts, result.forecasts)
+    return later

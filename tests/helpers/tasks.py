@@ -37,3 +37,20 @@ def in_double(task: LocalTask) -> LocalTask:
         return values.double() if values.dtype == torch.float32 else values.clone()
 
     return task.map(double)
+
+
+def everything(task: LocalTask) -> dict[str, Tensor]:
+    """All that a training changes, with a row for each model."""
+    terms, tracked = task.terms, task.tracked
+    found = {"rows": task.rows}
+    if tracked.gradients is not None:
+        found["gradients"] = tracked.gradients
+    if tracked.average is not None:
+        found["average"] = tracked.average.rows
+    if terms.storm is not None:
+        found |= {"momentum": terms.storm.momentum, "square": terms.storm.square}
+    if terms.anchor is not None:
+        found["anchor"] = terms.anchor.rows
+    if terms.mixture is not None:
+        found |= {"mixture": terms.mixture.rows, "share": terms.mixture.share[:, None]}
+    return found

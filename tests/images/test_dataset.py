@@ -7,6 +7,7 @@ from plfl.base.errors import DataError
 from plfl_images.data import Skew, digits
 from plfl_images.data.dataset import ImageDataset
 from plfl_images.data.pool import ImagePool
+from tests.helpers.refusals import naming
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_label_shares(pool: ImagePool) -> None:
 
 
 def test_an_impossible_split_names_the_keys(pool: ImagePool) -> None:
-    with pytest.raises(DataError, match=r"data\.skew: .*1201 clients; change data\.clients"):
+    with naming(DataError, "data.skew", "1201 clients", "data.clients"):
         ImageDataset.of(pool, Skew(split="dirichlet"), 1201, seed=0)
 
 

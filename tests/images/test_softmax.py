@@ -174,15 +174,3 @@ def test_slopes_are_derivatives(loss: softmax.Taught | softmax.NotTrue) -> None:
 
 def test_a_client_with_all_classes_is_not_restricted() -> None:
     assert torch.equal(rs().slope, softmax.cross_entropy(Z, Y).slope)
-
-
-def test_moons_contrast() -> None:
-    from plfl.training.losses import contrastive
-
-    h = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
-    near = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    far = torch.tensor([0.0, 1.0], dtype=torch.float64)
-    loss = contrastive(h, near, far, 0.5)
-    (by_h,) = torch.autograd.grad(loss, h)
-    assert loss.item() == pytest.approx(1.2371950825, abs=5e-11)
-    assert by_h.tolist() == pytest.approx((-0.7618404638, 0.3809202319), abs=5e-11)

@@ -1,6 +1,5 @@
 """FedProx, SCAFFOLD, FedDyn and FedADC against reference values and identities."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plfl.base.errors import ConfigError
 from plfl.config.sections import Simulation
 from plfl.federated.clock import Clock
 from plfl.methods import Method
@@ -26,7 +24,6 @@ from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgm import FedAvgM
-from tests.helpers import tiny
 from tests.helpers.problems import Q2, Quadratic, in_turns, server_path, trajectory
 
 SGD, AVG = Sgd(lr=0.1), FedAvg()
@@ -119,18 +116,6 @@ def test_clients_in_turns():
 def test_fixed_points(method, end):
     """SCAFFOLD and FedDyn find the minimiser, FedADC what FedAvg finds."""
     assert server_path(SGD, AVG, method, rounds=200)[-1] == pytest.approx(end, abs=1e-8)
-
-
-@pytest.mark.parametrize(("mu", "end"), [(1, 0.6153846154), (2, 0.6666666667)])
-def test_fedprox_with_many_local_steps(mu, end):
-    """As good as an exact proximal step."""
-    path = server_path(SGD, AVG, FedProx(mu=mu), steps=150, rounds=40)
-    assert path[-1] == pytest.approx(end, abs=1e-9)
-
-
-def test_feddyn_with_many_local_steps():
-    path = server_path(SGD, AVG, FedDyn(alpha=1), steps=150)
-    assert path == pytest.approx([2, 0.2, 0.5, 0.65], abs=1e-9)
 
 
 @pytest.mark.parametrize("method", [Scaffold(), FedDyn(alpha=1)], ids=str)
@@ -247,21 +232,6 @@ def test_a_proximal_term_is_towards_x_though_red_fedadc_starts_displaced():
         assert step.x.item() == pytest.approx(x, abs=1e-12)
 
 
-class Drawn(FedADC):
-    """FedADC with a pull towards x by the method rather than by the ClientOpt."""
-
-    def broadcast(self, f, state, t, clients):
-        return replace(super().broadcast(f, state, t, clients), pull=1.0)
-
-
-@pytest.mark.parametrize("variant", ["heavy_ball", "nesterov"])
-def test_a_pull_is_towards_x_as_a_proximal_term_is(variant):
-    same(
-        trajectory(SGD, AVG, Drawn(variant=variant), rounds=5),
-        trajectory(Prox(lr=0.1, mu=1.0), AVG, FedADC(variant=variant), rounds=5),
-    )
-
-
 def test_tracking_clients_know_the_momentum_unless_they_missed_it():
     """Round by round: who gets x alone (8 bytes), and who needs m as well (16)."""
     turns = [0, 1], [0], [0, 1], [], [0, 1], [1], [0, 1]
@@ -362,23 +332,6 @@ def test_tracking_with_clients_that_drop_out_in_mid_round():
     same(sent, tracked)
     total = [sum(int(s.report.traffic["bytes_down"].sum()) for s in p[1:]) for p in (sent, tracked)]
     assert total[0] / 2 < total[1] < total[0]
-
-
-@pytest.mark.parametrize("method", [Scaffold(), FedDyn(), FedADC(), FedADCDM()], ids=str)
-def test_a_server_step_of_its_own_wants_fedavg(method):
-    reason = method.refuses(AVERAGING, FedAdam())
-    assert reason is not None
-    assert "fedavg" in reason
-    assert method.refuses(AVERAGING, AVG) is None
-
-
-def test_what_else_is_refused():
-    assert "twice" in (FedProx().refuses(ProxAdam(), AVG) or "")
-    assert FedProx().refuses(Adam(), FedAdam()) is None
-    for client_opt in (SGD, SgdMomentum(momentum=0.9), SgdMomentum(momentum=0, nesterov=True)):
-        assert "dampening" in (FedADCDM().refuses(client_opt, AVG) or "")
-    with pytest.raises(ConfigError, match="fedadc_dm does not work with adam and fedavg"):
-        tiny.study(grid={"method": ["fedadc_dm"], "client_opt": ["adam"], "server_opt": ["fedavg"]})
 
 
 @pytest.mark.parametrize(("option", "gradients"), [("i", 4), ("ii", 2)])

@@ -13,44 +13,27 @@ from hypothesis import strategies as st
 from plfl.experiments.train import train
 from plfl.federated.federation import Federation
 from plfl.methods import Method, available
-from plfl.methods.cc_fedadagrad import CCFedAdagrad
-from plfl.methods.cc_fedadam import CCFedAdam
-from plfl.methods.cc_fedams import CCFedAMS
-from plfl.methods.fafed import FaFed
-from plfl.methods.fedac import FedAC
-from plfl.methods.fedadc import FedADC
-from plfl.methods.fedadc_dm import FedADCDM
-from plfl.methods.fedala import FedALA
-from plfl.methods.fedcluster import FedCluster
-from plfl.methods.feddyn import FedDyn
-from plfl.methods.fedeff import FedEff
-from plfl.methods.fedopt import FedOpt
-from plfl.methods.fedprox import FedProx
-from plfl.methods.fedrep import FedRep
-from plfl.methods.fedsc import FedSC
-from plfl.methods.fedsplit import FedSplit
-from plfl.methods.ifca import Ifca
-from plfl.methods.moon import Moon
-from plfl.methods.one_shot import OneShot
-from plfl.methods.per_fedavg import PerFedAvg
-from plfl.methods.pfedme import PFedMe
-from plfl.methods.scaffold import Scaffold
 from plfl.optimizers.client import ClientOpt
 from plfl.optimizers.client.adam import Adam
+from plfl.optimizers.client.prox import Prox
+from plfl.optimizers.client.proxadam import ProxAdam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
+from plfl.optimizers.server import ServerOpt
+from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
+from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, trajectory
 
-SGD = Sgd(lr=0.1)
+SGD, DAMPENED = Sgd(lr=0.1), SgdMomentum(lr=0.1, momentum=0.5, dampening=0.5)
 FOUR = Quadratic([1, 4, 0.5, 2], [-3, -2.5, 2, 3], [1, 1])
 
 
 class Case(NamedTuple):
     """A method, its ClientOpt, and what a participant sends and receives."""
 
-    method: Method
+    parameters: dict[str, Any]
     client_opt: ClientOpt = SGD
     down: int = 1
     """Multiples of the shared parameters that come down in a round."""
@@ -63,35 +46,36 @@ class Case(NamedTuple):
 
 
 CASES: dict[str, Case] = {
-    "fedopt": Case(FedOpt()),
-    "fedprox": Case(FedProx(mu=1)),
-    "scaffold i": Case(Scaffold(option="i"), down=2, up=2),
-    "scaffold ii": Case(Scaffold(), down=2, up=2),
-    "scaffold adam": Case(Scaffold(), Adam(lr=0.1), down=2, up=2),
-    "feddyn": Case(FedDyn(alpha=1)),
-    "fedadc": Case(FedADC(), down=2),
-    "fedadc nesterov": Case(FedADC(beta_l=0.5, variant="nesterov"), down=2),
-    "fedadc tracking": Case(FedADC(downlink="tracking")),
-    "fedadc overlapped": Case(FedADC(downlink="overlapped")),
-    "fedadc_dm": Case(FedADCDM(), SgdMomentum(lr=0.1, momentum=0.5, dampening=0.5), down=2),
-    "fafed": Case(FaFed(), down=3, up=3, once=(0, 2)),
-    "fedsplit": Case(FedSplit(s=0.5)),
-    "cc_fedadagrad": Case(CCFedAdagrad(), more=(4, 4)),
-    "cc_fedadam": Case(CCFedAdam(), more=(4, 4)),
-    "cc_fedams": Case(CCFedAMS(), more=(4, 4)),
-    "fedeff": Case(FedEff(epoch_steps=1), more=(4, 0), once=(0, 1), more_once=(0, 12)),
-    "moon": Case(Moon(mu=3, features="penultimate")),
-    "one_shot": Case(OneShot(), once=(1, 1)),
-    "ifca": Case(Ifca(), down=2, more=(0, 4)),
-    "ifca gradient": Case(Ifca(averaging="gradient"), down=2, more=(0, 4)),
-    "fedcluster": Case(FedCluster(clusters=2)),
-    "fedsc": Case(FedSC(clusters=2), more_once=(0, 80)),
-    "fedac": Case(FedAC(embedding=["w0"]), more=(8, 0)),
-    "fedrep": Case(FedRep(head_steps=1, body_steps=1)),
-    "per_fedavg": Case(PerFedAvg(alpha=0.05)),
-    "pfedme": Case(PFedMe(inner_steps=2)),
-    "fedala": Case(FedALA(subset="shared")),
+    "fedopt": Case({}),
+    "fedprox": Case({"mu": 1}),
+    "scaffold i": Case({"option": "i"}, down=2, up=2),
+    "scaffold ii": Case({}, down=2, up=2),
+    "scaffold adam": Case({}, Adam(lr=0.1), down=2, up=2),
+    "feddyn": Case({"alpha": 1}),
+    "fedadc": Case({}, down=2),
+    "fedadc nesterov": Case({"beta_l": 0.5, "variant": "nesterov"}, down=2),
+    "fedadc tracking": Case({"downlink": "tracking"}),
+    "fedadc overlapped": Case({"downlink": "overlapped"}),
+    "fedadc_dm": Case({}, DAMPENED, down=2),
+    "fafed": Case({}, down=3, up=3, once=(0, 2)),
+    "fedsplit": Case({"s": 0.5}),
+    "cc_fedadagrad": Case({}, more=(4, 4)),
+    "cc_fedadam": Case({}, more=(4, 4)),
+    "cc_fedams": Case({}, more=(4, 4)),
+    "fedeff": Case({"epoch_steps": 1}, more=(4, 0), once=(0, 1), more_once=(0, 12)),
+    "moon": Case({"mu": 3, "features": "penultimate"}),
+    "one_shot": Case({}, once=(1, 1)),
+    "ifca": Case({}, down=2, more=(0, 4)),
+    "ifca gradient": Case({"averaging": "gradient"}, down=2, more=(0, 4)),
+    "fedcluster": Case({"clusters": 2}),
+    "fedsc": Case({"clusters": 2}, more_once=(0, 80)),
+    "fedac": Case({"embedding": ["w0"]}, more=(8, 0)),
+    "fedrep": Case({"head_steps": 1, "body_steps": 1}),
+    "per_fedavg": Case({"alpha": 0.05}),
+    "pfedme": Case({"inner_steps": 2}),
+    "fedala": Case({"subset": "shared"}),
 }
+"""By the name of the method and a word on the case."""
 BY_ABSENCE = ("fedadc tracking", "fedadc overlapped")
 """What these send depends on who was there before."""
 IN_TURNS = ("fedcluster", "fedsc")
@@ -106,7 +90,8 @@ def all_but(names: tuple[str, ...]) -> Any:
 def of_four(name: str, **options: Any) -> list[Any]:
     """The path of the method on four clients."""
     given = {"problem": FOUR, "shared": (True, True), "start": (0.1, 0.1)} | options
-    return trajectory(CASES[name].client_opt, FedAvg(), CASES[name].method, **given)
+    method = available()[name.split()[0]](**CASES[name].parameters)
+    return trajectory(CASES[name].client_opt, FedAvg(), method, **given)
 
 
 @all_but(BY_ABSENCE)
@@ -168,6 +153,43 @@ def test_the_order_of_the_clients_does_not_matter(name: str, order: list[int]) -
     torch.testing.assert_close(straight[order], other, rtol=1e-9, atol=1e-9)
 
 
+REFUSALS: list[tuple[str, ClientOpt, ServerOpt, str]] = [
+    *(("cc_fedadam", client_opt, FedAvg(), "") for client_opt in (SGD, Prox())),
+    *(("cc_fedadam", client_opt, FedAvg(), "gradient") for client_opt in (Adam(), SgdMomentum())),
+    ("cc_fedadam", SGD, FedAdam(), "server step"),
+    ("fafed", SGD, FedAvg(), ""),
+    *(("fafed", client_opt, FedAvg(), "sgd") for client_opt in (Adam(), Prox())),
+    *(("fafed", SGD, server_opt, "lr 1") for server_opt in (FedAdam(), FedAvg(lr=0.5))),
+    *(("fedsplit", client_opt, FedAvg(), "") for client_opt in (SGD, Adam())),
+    ("fedsplit", Prox(), FedAvg(), "twice"),
+    *(("fedsplit", SGD, server_opt, "lr 1") for server_opt in (FedAdam(), FedAvg(lr=0.5))),
+    ("fedprox", ProxAdam(), FedAvg(), "twice"),
+    ("fedprox", Adam(), FedAdam(), ""),
+    *((name, DAMPENED, FedAvg(), "") for name in ("scaffold", "feddyn", "fedadc", "fedadc_dm")),
+    *((n, DAMPENED, FedAdam(), "fedavg") for n in ("scaffold", "feddyn", "fedadc", "fedadc_dm")),
+    *(("fedadc_dm", c, FedAvg(), "dampening") for c in (SGD, SgdMomentum(momentum=0.9))),
+    ("fedac", SGD, FedAvg(), ""),
+    *(("fedac", SGD, server_opt, "means") for server_opt in (FedAvg(lr=0.5), FedAdam())),
+    ("fedac", Prox(), FedAvg(), "proximal"),
+    *(("ifca gradient", c, FedAvg(), "sgd") for c in (Adam(), Prox(), SgdMomentum())),
+    *(("ifca", c, FedAvg(), "") for c in (Adam(), Prox(), SgdMomentum())),
+    ("ifca gradient", SGD, FedAvg(), ""),
+    *((name, SGD, FedAvgAdaptive(), "one model") for name in ("one_shot", "ifca", "ifca gradient")),
+    *((name, SGD, FedAdam(), "") for name in ("one_shot", "ifca")),
+]
+"""What a method works with, and a word of the reason why it does not; none where it does."""
+
+
+@pytest.mark.parametrize(("name", "client_opt", "server_opt", "word"), REFUSALS)
+def test_optimisers_that_make_no_sense_are_refused(
+    name: str, client_opt: ClientOpt, server_opt: ServerOpt, word: str
+) -> None:
+    parameters = CASES[name].parameters if name in CASES else {}
+    reason = available()[name.split()[0]](**parameters).refuses(client_opt, server_opt)
+    assert (reason is None) == (not word)
+    assert word in (reason or "")
+
+
 CLIENT_OPTS = {"fafed": "sgd", "fedadc_dm": "sgdm"} | dict.fromkeys(
     ("cc_fedadagrad", "cc_fedadam", "cc_fedams"), "sgd"
 )
@@ -221,3 +243,10 @@ def test_on_the_forecaster(name: str) -> None:
     epochs = tiny.study(**blocks | {"federation": {"batches": "epoch"}})
     (passes,) = train(epochs, epochs.cells[:1], dataset).values()
     assert np.isfinite(passes.records.query("split == 'test'")["mase"]).all()
+
+
+@pytest.mark.parametrize("cls", available().values(), ids=lambda cls: cls.name)
+def test_what_a_method_does_itself_it_says(cls: type[Method]) -> None:
+    assert cls.has_own_model == (cls.scored is not Method.scored)
+    assert cls.adapts == (cls.adapt is not Method.adapt)
+    assert cls.selects == (cls.strata is not Method.strata or cls.select is not Method.select)

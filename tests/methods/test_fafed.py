@@ -16,10 +16,7 @@ from plfl.federated.channel import Channel, Direction
 from plfl.federated.federation import Federation
 from plfl.methods.fafed import FaFed
 from plfl.methods.one_shot import OneShot
-from plfl.optimizers.client.adam import Adam
-from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
-from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import tiny
 from tests.helpers.problems import Quadratic, QuadraticData, server_path, trajectory
@@ -99,13 +96,6 @@ def test_the_first_gradients_are_of_minibatches_before_round_1(
         rounds.clear()
 
 
-def test_clients_that_are_alike_are_one() -> None:
-    alike = Quadratic([2, 2, 2], [1, 1, 1], [1])
-    one = Quadratic([2], [1], [1])
-    paths = [server_path(SGD, AVG, FaFed(), problem=p, rounds=6) for p in (alike, one)]
-    assert paths[0] == pytest.approx(paths[1], rel=1e-12)
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.floats(0.3, 1), st.floats(0.01, 1), st.integers(0, 2**32))
 def test_under_random_participation(share: float, a: float, seed: int) -> None:
@@ -132,14 +122,6 @@ def test_under_random_participation(share: float, a: float, seed: int) -> None:
     torch.testing.assert_close(f.state.v, v.mean(0))
 
 
-def test_what_makes_no_sense_is_refused() -> None:
-    assert FaFed().refuses(SGD, AVG) is None
-    for client_opt in (Adam(), Prox()):
-        assert "use sgd" in (FaFed().refuses(client_opt, AVG) or "")
-    for server_opt in (FedAdam(), FedAvg(lr=0.5)):
-        assert "fedavg with lr 1" in (FaFed().refuses(SGD, server_opt) or "")
-
-
 def test_at_its_defaults_it_learns_in_many_small_steps() -> None:
     """125 steps a round at the rate of config/methods.yaml; with ρ = 0.01 the loss overflows."""
     assert not np.isfinite(trained_losses({"rho": 0.01})).any()
@@ -164,11 +146,6 @@ def trained_losses(parameters: dict[str, Any]) -> list[float]:
     (result,) = train(study, study.cells, tiny.dataset()).values()
     trained = result.records[result.records["split"] == "train"]
     return [float(loss) for loss in trained.groupby("round")["loss"].mean()]
-
-
-def test_it_says_that_it_is_experimental() -> None:
-    assert str(FaFed.__doc__).startswith("Experimental")  # what `plfl methods` shows
-    assert "(experimental)" in FaFed.label
 
 
 def test_it_works_twice_as_much_and_once_more_before_round_1() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +22,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server import available
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import tiny
-from tests.helpers.problems import Q2, Quadratic, trajectory
+from tests.helpers.problems import Quadratic, trajectory
 
 SGD = Sgd(lr=0.1)
 THREE = Quadratic([1, 4, 2], [0, 1, 3], [1])
@@ -67,18 +66,6 @@ def test_expected_numbers() -> None:
     _, (equal, longer) = epochs(sigma, beta, epochs=10, tau=0.5, schedule="EC")
     assert equal == pytest.approx([5, 5, 5])
     assert longer == pytest.approx(5 * 4 + 2 * 2)
-
-
-def test_a_client_that_has_no_time_for_an_epoch_takes_one() -> None:
-    _, (taken, seconds) = epochs([1.0, 2.0, 30.0], [0.5, 1.0, 2.0], epochs=2, tau=0.5)
-    assert taken == pytest.approx([13, 6, 1])
-    assert seconds == pytest.approx(34)
-
-
-def test_clients_of_equal_speed_take_equal_epochs() -> None:
-    _, (taken, seconds) = epochs([1.0] * 3, [1.0] * 3, epochs=10, tau=0.5)
-    assert taken == pytest.approx([5] * 3)
-    assert seconds == pytest.approx(7)
 
 
 def test_epochs_can_shrink_from_round_to_round() -> None:
@@ -186,16 +173,6 @@ def test_every_server_starts_from_the_round_before_the_first(server: Any) -> Non
     assert path[-1].x.isfinite().all()
 
 
-def test_the_order_of_the_clients_does_not_matter() -> None:
-    """; client 0 of Q2 is the fast one."""
-    swapped = Quadratic([4, 1], [1, 0], [1])
-    one, other = (
-        trajectory(SGD, FedAvg(), FedEff(epoch_steps=1), problem=p, made=simulated(sigma, [1, 1]))
-        for p, sigma in ((Q2, [1.0, 3.0]), (swapped, [3.0, 1.0]))
-    )
-    torch.testing.assert_close(one[-1].local.flip(0), other[-1].local, rtol=1e-12, atol=0)
-
-
 def forecasters(**keys: Any) -> Study:
     return tiny.study(
         grid={"method": ["fedeff", "fedopt"], "client_opt": ["sgd", "adam"]},
@@ -234,12 +211,3 @@ def test_an_epoch_is_a_pass_over_the_windows_and_the_first_one_counts() -> None:
         expected = 2 * expected + extra if t == 1 else expected
         assert group["seconds"].tolist() == pytest.approx(expected.tolist())
         assert set(group["round_seconds"]) == {group["seconds"].max()}
-
-
-def test_epoch_batches_have_a_round_before_the_first() -> None:
-    study = forecasters(epochs=1, tau=1)
-    study = study.model_copy(
-        update={"federation": study.federation.model_copy(update={"batches": "epoch"})}
-    )
-    (cell,) = [c for c in study.cells if str(c) == "XX-P1-fedeff-sgd-fedavg-10"]
-    assert np.isfinite(train(study, [cell], tiny.dataset())[cell].records["loss"].dropna()).all()

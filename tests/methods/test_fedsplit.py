@@ -1,6 +1,5 @@
 """FedSplit: reference values, exact fixed points, the mean of the z_i."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,12 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from plfl.federated.federation import Federation
-from plfl.federated.instructions import TrainInstructions, TrainResult
 from plfl.methods.fedsplit import FedSplit, State
-from plfl.optimizers.client.adam import Adam
-from plfl.optimizers.client.prox import Prox
 from plfl.optimizers.client.sgd import Sgd
-from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers.problems import Quadratic, server_path, trajectory
 
@@ -64,40 +59,6 @@ def test_the_fixed_point_is_the_minimum(steps: int) -> None:
     path = server_path(SGD, FedAvg(), FedSplit(s=0.5), steps=steps, rounds=150, made=seen.append)
     assert path[-1] == pytest.approx(0.8, abs=1e-9)
     assert seen[0].state.z.flatten().tolist() == pytest.approx([0.4, 1.2], abs=1e-8)
-
-
-class FromV(FedSplit):
-    """The local steps begin at v instead of x."""
-
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
-        return TrainInstructions(2 * f.server.x - state.z, pull=1 / self.s)
-
-    def aggregate(
-        self, f: Federation, state: State, t: int, clients: Tensor, result: TrainResult
-    ) -> None:
-        D = result.update + result.instructions.start - f.server.x
-        super().aggregate(f, state, t, clients, replace(result, update=D))
-
-
-class Forgetful(FedSplit):
-    """The z_i are x again in every round."""
-
-    def broadcast(self, f: Federation, state: State, t: int, clients: Tensor) -> TrainInstructions:
-        state.z.copy_(f.server.x.expand_as(state.z))
-        return super().broadcast(f, state, t, clients)
-
-
-def test_why_it_starts_at_x_and_keeps_z() -> None:
-    """Two ways to get it wrong, and where they end."""
-    for steps, first, end in (
-        (1, [2, 1.3333333333, 1.0, 0.8518518519, 0.7777777778, 0.7448559671], 0.7142857143),
-        (3, [2], 0.7727272727),
-    ):
-        path = server_path(SizedSgd(), FedAvg(), FromV(s=0.5), steps=steps, rounds=120)
-        assert path[: len(first)] == pytest.approx(first, abs=1e-9)
-        assert path[-1] == pytest.approx(end, abs=1e-9)
-    path = server_path(SGD, FedAvg(), Forgetful(s=0.5), rounds=60, **EXACT)
-    assert path[-1] == pytest.approx(0.6666666667, abs=1e-9)
 
 
 class OneByOne(FedSplit):
@@ -150,12 +111,3 @@ def test_personal_parameters_take_ordinary_steps() -> None:
     alone = trajectory(SGD, FedAvg(), shared=(False, False), **kwargs)[-1]
     assert torch.equal(split.local[:, 1], alone.local[:, 1])
     assert split.x.item() == 2
-
-
-def test_what_makes_no_sense_is_refused() -> None:
-    method = FedSplit()
-    assert method.refuses(SGD, FedAvg()) is None
-    assert method.refuses(Adam(), FedAvg()) is None
-    assert "proximal term would be added twice" in str(method.refuses(Prox(), FedAvg()))
-    for server in (FedAdam(), FedAvg(lr=0.5)):
-        assert "fedavg with lr 1" in str(method.refuses(SGD, server))

@@ -1,4 +1,7 @@
-"""Methods with personal models: expected numbers, identities, and what they keep and refuse."""
+"""Methods with personal models: identities, and what they keep and refuse.
+
+test_personalised_held_out.py compares their numbers with an independent reference.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +34,14 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import personalised as reference
 from tests.helpers import tiny
-from tests.helpers.interruption import resumed
 from tests.helpers.problems import Quadratic, QuadraticData, in_turns, trajectory
+from tests.helpers.refusals import naming
 
 SGD, ADAM, AVG = Sgd(lr=0.1), Adam(lr=0.1, beta1=0.9, beta2=0.999), FedAvg()
 Q2M = Quadratic([1, 4], [0, 1], [1, 0.5])
 """Clients with a body s and a head p, of which they minimise a/2 (s + p/2 − c)²."""
 BODY: dict[str, Any] = {"problem": Q2M, "start": (2.0, 2.0), "shared": (True, False)}
-HEAD: dict[str, Any] = BODY | {"shared": (False, True)}
 WHOLE: dict[str, Any] = BODY | {"shared": (True, True)}
-TURNS = [0], [1], [0]
 
 
 def after(method: Method, client_opt: Any = SGD, **options: Any) -> Any:
@@ -57,54 +58,6 @@ def near(expected: Any) -> Any:
     return pytest.approx(expected, abs=6e-11)
 
 
-@pytest.mark.parametrize(
-    ("options", "turns", "expected", "rows"),
-    [
-        ({}, None, [2, 1.49, 1.19165, 1.01711525], [[0.9652365], [1.068994]]),
-        ({}, TURNS, [2, 1.62, 1.2232, 0.990792], None),
-        (BODY, None, [2, 1.11875, 0.6876757812, 0.4718737183], [1.3969577026, 1.0749160156]),
-        (BODY, TURNS, [0.3060546875], None),
-        (HEAD, None, [2, 1.559375, 1.3684912109, 1.2680564194], [0.7018980408, 0.3703276367]),
-        (HEAD, TURNS, [0.9717529297], None),
-    ],
-    ids=["FedAvg", "FedAvg in turns", "FedPer", "FedPer in turns", "LG", "LG in turns"],
-)
-def test_averages_of_what_is_shared(options, turns, expected, rows):
-    method = in_turns(FedOpt(), *turns) if turns else FedOpt()
-    seen = trajectory(SGD, AVG, method, **options)
-    assert [one.x.item() for one in seen[-len(expected) :]] == near(expected)
-    if rows:
-        personal = ~np.array(options.get("shared", (False,)))
-        assert seen[-1].local[:, personal].squeeze().tolist() == near(np.ravel(rows))
-
-
-def test_dittos_server_ends_where_fedavgs_does():
-    assert path(Ditto(), rounds=200)[-1] == near(0.7710843373)
-
-
-@pytest.mark.parametrize(
-    ("method", "expected"),
-    [
-        (Ditto(lam=1), [(1.64, 1.4), (1.3178, 1.1735), (1.057889, 1.0721225)]),
-        (Ditto(lam=0.1, personal_steps=5), [None, None, (0.4545171583, 1.0056147037)]),
-        (in_turns(Ditto(lam=1), *TURNS), [None, None, (1.269776, 1.343)]),
-    ],
-    ids=["whole", "more steps", "in turns"],
-)
-def test_personal_models_of_two_quadratics(method, expected):
-    seen = trajectory(SGD, AVG, method)[1:]
-    for one, wanted in zip(seen, expected, strict=True):
-        if wanted is not None:
-            assert one.scored[:, 0].tolist() == near(wanted)
-
-
-def test_ditto_with_adam_and_with_a_personal_head():
-    assert after(Ditto(), ADAM).scored[:, 0].tolist() == near([1.4014584337, 1.4026307442])
-    found = after(Ditto(), **BODY).scored.tolist()
-    assert found[0] == near([0.6276184092, 1.3404744292])
-    assert found[1] == near([0.4926019922, 1.1588042344])
-
-
 @pytest.mark.parametrize("client_opt", [SGD, ADAM], ids=str)
 def test_dittos_server_is_fedopts(client_opt):
     for one, other in zip(
@@ -114,36 +67,6 @@ def test_dittos_server_is_fedopts(client_opt):
     ):
         assert torch.equal(one.x, other.x)
         assert torch.equal(one.local, other.local)
-
-
-def test_ditto_without_its_term_trains_alone_and_with_it_ends_in_between():
-    assert after(Ditto(lam=0)).scored[:, 0].tolist() == near([1.062882, 1.046656])
-    long = after(Ditto(lam=1), rounds=300).scored[:, 0].tolist()
-    assert long == near([0.3855421687, 0.9542168675])
-
-
-@pytest.mark.parametrize(
-    ("method", "expected"),
-    [
-        (FedRep(head_steps=2, body_steps=1), [2, 1.53340625, 1.2331790381, 1.0369585639]),
-        (FedRep(head_steps=5, body_steps=2), [None, None, None, 0.9623453317]),
-        (in_turns(FedRep(head_steps=2, body_steps=1), *TURNS), [None, None, None, 0.9680341732]),
-        (FedBABU(), [2, 1.075, 0.533875, 0.217316875]),
-        (in_turns(FedBABU(), *TURNS), [2, 1.43, 0.5148, 0.226988]),
-    ],
-    ids=["fedrep", "fedrep 5", "fedrep in turns", "fedbabu", "fedbabu in turns"],
-)
-def test_shared_bodies(method, expected):
-    found = path(method, **BODY)
-    for value, wanted in zip(found, expected, strict=True):
-        if wanted is not None:
-            assert value == near(wanted)
-
-
-def test_fedreps_heads():
-    found = after(FedRep(head_steps=2, body_steps=1), **BODY).local.tolist()
-    assert found[0] == near([1.0461644093, 1.2739344999])
-    assert found[1] == near([1.0277527185, 0.5607735218])
 
 
 def test_fedrep_without_a_head_phase_is_fedbabu_and_heads_keep_their_bits():
@@ -158,7 +81,6 @@ def test_fedrep_without_a_head_phase_is_fedbabu_and_heads_keep_their_bits():
 
 def test_fedbabu_with_more_steps_does_not_send_the_head():
     seen = trajectory(SGD, AVG, FedBABU(), **WHOLE, steps=5)
-    assert seen[-1].x.item() == near(-0.2214244071)
     assert seen[-1].report.traffic["bytes_up"].tolist() == [8, 8]
 
 
@@ -170,33 +92,13 @@ def test_what_fedbabu_sends_of_the_papers_model():
 
 
 def test_fine_tuning_of_fedbabu():
-    found = after(FedBABU(epochs=2), **WHOLE).scored.tolist()
-    assert found[0] == near([-0.0109300391, 1.885876543])
-    assert found[1] == near([0.08692675, 1.9348049375])
     heads = after(FedBABU(epochs=2, tune="head"), **BODY)
-    assert heads.scored[:, 1].tolist() == near([1.8797899586, 1.9174195875])
+    assert (heads.scored[:, 1] != heads.global_models[:, 1]).all()
     assert torch.equal(heads.scored[:, 0], heads.global_models[:, 0])
     assert torch.equal(after(FedBABU(epochs=0), **BODY).scored, heads.global_models)
 
 
-def test_fine_tuning_before_a_forecast():
-    assert after(FineTuning()).scored[:, 0].tolist() == near([0.8238633525, 1.00616149])
-    federations: list[Any] = []
-    trajectory(SGD, AVG, FineTuning(), made=federations.append)
-    (f,) = federations
-    f.client_opt = ADAM
-    assert f.own_models()[:, 0].tolist() == near([0.817517804, 0.9764489719])
-
-
 def test_probing_the_head_before_fine_tuning():
-    seen = after(FineTuning(head_epochs=2, epochs=2), **WHOLE)
-    assert seen.x.tolist() == near([0.4439891815, 1.2219945908])
-    first, second = seen.scored.tolist()
-    assert first == near([0.2559460841, 1.0237931275])
-    assert second == near([0.4172657537, 1.1877380157])
-    first, second = after(FineTuning(epochs=2), **WHOLE).scored.tolist()
-    assert first == near([0.2461792171, 1.1230896086])
-    assert second == near([0.4109972954, 1.2054986477])
     probed = after(FineTuning(head_epochs=2, epochs=0), **WHOLE)
     assert torch.equal(probed.scored[:, 0], probed.global_models[:, 0])
     assert (probed.scored[:, 1] != probed.global_models[:, 1]).all()
@@ -204,71 +106,12 @@ def test_probing_the_head_before_fine_tuning():
     assert torch.equal(none.scored, none.global_models)
 
 
-HF = PerFedAvg(alpha=0.1, order="hf")
-
-
-@pytest.mark.parametrize(
-    ("method", "options", "expected", "adapted"),
-    [
-        (
-            PerFedAvg(alpha=0.1),
-            {},
-            [2, 1.6169, 1.347638165, 1.1583874843],
-            [1.0425487358, 1.0950324906],
-        ),
-        (HF, {}, [2, 1.710929, 1.4829535895, 1.3031611239], [1.1728450115, 1.1818966743]),
-        (
-            in_turns(PerFedAvg(alpha=0.1), *TURNS),
-            {},
-            [2, 1.6562, 1.37902112, 1.1419673895],
-            [1.0277706505, 1.0851804337],
-        ),
-        (PerFedAvg(alpha=0.1), BODY, [2, 1.4018554688, 0.99874928, 0.7261077704], None),
-    ],
-    ids=["first order", "hessian", "in turns", "personal head"],
-)
-def test_a_start_that_adapts_fast(method, options, expected, adapted):
-    seen = trajectory(SGD, AVG, method, **options)
-    assert [one.x.item() for one in seen] == near(expected)
-    if adapted:
-        assert seen[-1].scored[:, 0].tolist() == near(adapted)
-
-
-def test_per_fedavg_without_an_inner_step_and_in_the_long_run():
+def test_per_fedavg_without_an_inner_step_is_fedavg():
     for one, other in zip(
         trajectory(SGD, AVG, PerFedAvg(alpha=0)), trajectory(SGD, AVG), strict=True
     ):
         assert torch.equal(one.x, other.x)
         assert torch.equal(one.local, other.local)
-    limits = [path(m, steps=1, rounds=300)[-1] for m in (PerFedAvg(alpha=0.1), HF)]
-    assert limits == near([0.7272727273, 0.64])
-
-
-FIXED = APFL(adapt_alpha="never")
-
-
-@pytest.mark.parametrize(
-    ("method", "options", "expected"),
-    [
-        (FIXED, {"rounds": 1}, [1.71375, 1.51]),
-        (FIXED, {"rounds": 2}, [1.4276554688, 1.31875]),
-        (FIXED, {}, [1.2381992769, 1.20686875]),
-        (APFL(alpha=0.25, adapt_alpha="never"), {}, [1.1645136466, 1.2204100374]),
-        (APFL(), {}, [1.1873516711, 1.1968530026]),
-        (in_turns(FIXED, *TURNS), {}, [1.3258545937, 1.4701]),
-    ],
-)
-def test_mixtures_of_two_models(method, options, expected):
-    assert after(method, **options).scored[:, 0].tolist() == near(expected)
-
-
-def test_apfls_shares_and_its_mixture_of_personal_parts():
-    federations: list[Any] = []
-    trajectory(SGD, AVG, APFL(), made=federations.append)
-    assert federations[0].state.share.tolist() == near([0.3824507726, 0.4253726303])
-    first, second = after(FIXED, **BODY).scored.tolist()
-    assert first == near([0.86216023, 1.5258115603])
-    assert second == near([0.6815095215, 1.2460233154])
 
 
 @pytest.mark.parametrize("client_opt", [SGD, ADAM], ids=str)
@@ -281,52 +124,6 @@ def test_apfl_between_federated_and_local_training(client_opt):
     whole = after(APFL(alpha=1, adapt_alpha="never"), SGD, **BODY)
     alone = after(FedOpt(), SGD, **BODY | {"shared": (False, False)})
     torch.testing.assert_close(whole.scored, alone.local, rtol=0, atol=1e-12)
-
-
-A = PFedMe(lam=1, inner_steps=5, eta=0.1, minibatches=2)
-
-
-@pytest.mark.parametrize(
-    ("method", "rates", "options", "expected", "personal"),
-    [
-        (
-            A,
-            (0.1, 1),
-            {},
-            [1.8483975549, 1.7140163262, 1.594900077],
-            [[0.9296597217], [1.1326396891]],
-        ),
-        (
-            PFedMe(lam=15, inner_steps=5, eta=0.005, minibatches=3),
-            (0.05, 1),
-            {},
-            [1.8914364277],
-            [[1.7892220881], [1.7085439069]],
-        ),
-        (
-            PFedMe(lam=2, inner_steps=3, eta=0.1, minibatches=2),
-            (0.1, 2),
-            {},
-            [1.0847980433],
-            [[0.8760386562], [1.0819252133]],
-        ),
-        (in_turns(A, *TURNS), (0.1, 1), {}, [1.5890480361], [[0.9327849004], [1.1575234072]]),
-        (
-            A,
-            (0.1, 1),
-            BODY,
-            [1.5218284265],
-            [[0.9090426663, -0.3009903184], [1.1825130682, -0.2001274417]],
-        ),
-    ],
-    ids=["A", "strong", "beta 2", "in turns", "personal head"],
-)
-def test_moreau_envelopes(method, rates, options, expected, personal):
-    eta_p, beta = rates
-    seen = trajectory(Sgd(lr=eta_p), FedAvg(lr=beta), method, **options)
-    assert [one.x.item() for one in seen[-len(expected) :]] == near(expected)
-    for row, wanted in zip(seen[-1].scored.tolist(), personal, strict=True):
-        assert row == near(wanted)
 
 
 @pytest.mark.parametrize(
@@ -392,12 +189,8 @@ def test_fedala_learns_on_other_passes_in_every_round(monkeypatch):
 
 
 def test_pfedme_with_exact_proximal_points():
-    """With K → ∞, R = 1, λ = 1, η = 0.5, and where η λ = 1."""
-    exact = {"inner_steps": 300, "minibatches": 1}
-    found = path(PFedMe(lam=1, eta=0.5, **exact), rounds=100)
-    assert found[1:4] == near([1.55, 1.24625, 1.04121875])
-    assert found[-1] == near(0.6153846154)
-    seen = after(PFedMe(lam=1, eta=1, **exact), rounds=1)
+    """With K → ∞, R = 1 and η λ = 1."""
+    seen = after(PFedMe(lam=1, eta=1, inner_steps=300, minibatches=1), rounds=1)
     points = [(a * c + 2) / (a + 1) for a, c in ((1, 0), (4, 1))]
     assert seen.scored[:, 0].tolist() == near(points)
     assert seen.x.item() == near(sum(points) / 2)
@@ -405,104 +198,24 @@ def test_pfedme_with_exact_proximal_points():
 
 def test_pfedme_with_a_server_that_does_not_step():
     """β = 0, as nearly as a rate above 0 allows."""
-    seen = trajectory(SGD, FedAvg(lr=1e-300), A)
+    seen = trajectory(SGD, FedAvg(lr=1e-300), PFedMe(lam=1, inner_steps=5, eta=0.1, minibatches=2))
     assert all(torch.equal(one.x, seen[0].x) for one in seen)
     assert (seen[-1].scored != seen[0].scored).all()
 
 
-def fedala(**options: Any) -> FedALA:
-    return FedALA(subset="shared", **options)
-
-
-@pytest.mark.parametrize(
-    ("method", "options", "x", "local", "weights"),
-    [
-        (
-            fedala(eta_w=1, first=10),
-            {},
-            [1.49, 1.16825, 0.99646925, 0.9108670411],
-            [0.8051071408, 1.0166269414],
-            [0.9499904469, 0.009366052],
-        ),
-        (
-            fedala(eta_w=0.5, first=1),
-            {},
-            [0.9144137708],
-            [0.8209778852, 1.0078496565],
-            [0.9735564135, 0.8680902319],
-        ),
-        (
-            in_turns(fedala(eta_w=0.5, first=2), [0, 1], [1], [0], [0, 1]),
-            {},
-            [0.881880609],
-            [0.7641445052, 0.9996167129],
-            [1, 0.748983755],
-        ),
-    ],
-    ids=["fast", "slow", "in turns"],
-)
-def test_learned_starts(method, options, x, local, weights):
-    federations: list[Any] = []
-    seen = trajectory(SGD, AVG, method, rounds=4, made=federations.append, **options)
-    assert [one.x.item() for one in seen[-len(x) :]] == near(x)
-    assert seen[-1].scored[:, 0].tolist() == near(local)
-    assert federations[0].state.W[:, 0].tolist() == near(weights)
-
-
-def test_fedala_learns_the_start_of_the_head_alone():
-    federations: list[Any] = []
-    method = FedALA(subset="last", eta_w=0.5, first=1)
-    seen = trajectory(SGD, AVG, method, rounds=4, made=federations.append, **WHOLE)
-    assert seen[-1].x.tolist() == near([0.3342258398, 1.151873293])
-    assert federations[0].state.W[:, 0].tolist() == near([0.9978280093, 0.8387503878])
-
-
 def test_fedala_that_learns_nothing_and_for_one_client():
-    assert path(fedala(eta_w=0), rounds=6) == near(path(FedOpt(), rounds=6))
+    assert path(FedALA(subset="shared", eta_w=0), rounds=6) == near(path(FedOpt(), rounds=6))
     one = Quadratic([4], [1], [1])
-    found = path(fedala(), problem=one, rounds=6)
+    found = path(FedALA(subset="shared"), problem=one, rounds=6)
     assert found == near(path(FedOpt(), problem=one, rounds=6))
-
-
-def apart(f: Any) -> None:
-    """The models of the clients start at 2 and 1."""
-    f.local = torch.tensor([[2.0], [1.0]], dtype=torch.float64)
-    f.state.w = f.local.clone()
 
 
 PAIRS = Quadratic([1, 1, 1, 1], [-3, -2.5, 2, 3], [1])
 """Two pairs of clients that want opposite things."""
-FEDAMP = FedAMP(attention="distance", sigma=2)
 
 
-@pytest.mark.parametrize(
-    ("method", "options", "expected"),
-    [
-        (FEDAMP, {"rounds": 1}, [1.5854122406, 1.0454897995]),
-        (FEDAMP, {"rounds": 2}, [1.2580358468, 1.0531977452]),
-        (FEDAMP, {}, [1.0135366993, 1.0363230107]),
-        (in_turns(FEDAMP, *TURNS), {}, [1.2575715953, 1.0369917669]),
-        (FEDAMP, {"steps": 400}, [0.3508447684, 0.9531516248]),
-        (FedAMP(), {}, [0.99252875, 1.038446875]),
-        (FedAMP(attention="distance", sigma=1e12), {}, [1.102736, 1]),
-        (FedAMP(attention="distance", sigma=2, lam=0), {}, [1.062882, 1]),
-        (FEDAMP, {"rounds": 200}, [0.2668589787, 0.9332852553]),
-        (FEDAMP, {"rounds": 200, "steps": 5}, [0.2668589787, 0.9332852553]),
-    ],
-)
-def test_means_of_similar_models(method, options, expected):
-    seen = after(method, made=apart, **options)
-    assert seen.scored[:, 0].tolist() == near(expected)
-
-
-def test_what_fedamps_server_sends():
-    federations: list[Any] = []
-    first = trajectory(SGD, AVG, FEDAMP, rounds=1, made=lambda f: (apart(f), federations.append(f)))
-    assert first[0].global_models[:, 0].tolist() == near([1.6967346701, 1.3032653299])
-    half = FedAMP(attention="distance", sigma=1e12, alpha=5e11)
-    mean = trajectory(SGD, AVG, half, rounds=1, made=apart)[0].global_models
-    assert mean[:, 0].tolist() == near([1.5, 1.5])
-    with pytest.raises(ConfigError, match="raise sigma to at least 1"):
+def test_fedamp_with_too_small_a_sigma_is_refused():
+    with pytest.raises(ConfigError, match="sigma to at least 1"):
         after(FedAMP(attention="distance", sigma=0.9))
 
 
@@ -516,14 +229,9 @@ def test_fedamps_weights_find_the_clients_that_are_alike(method):
     assert method._weights(f.state.w).argmax(1).tolist() == [1, 0, 3, 2]
 
 
-def test_mixtures_of_models_that_fit():
-    """From 2 with losses of 2, the clients gain 0.6878 and 1.0752, 1.2312 and 1.7408."""
-    seen = trajectory(SGD, AVG, FedFomo(), rounds=2)
-    assert seen[1].local[:, 0].tolist() == near([1.62, 1.36])
-    starts = [2 - 1.763 / (0.6878 / 0.38 + 1.0752 / 0.64), 2 - 2.972 / (1.2312 / 0.38 + 2.72)]
-    assert seen[1].global_models[:, 0].tolist() == near(starts)
-    assert seen[2].local[:, 0].tolist() == near([0.81 * starts[0], 0.64 + 0.36 * starts[1]])
-    up, down = (seen[2].report.traffic[kind].tolist() for kind in ("bytes_up", "bytes_down"))
+def test_fedfomo_sends_a_model_and_its_gains():
+    traffic = trajectory(SGD, AVG, FedFomo(), rounds=2)[2].report.traffic
+    up, down = (traffic[kind].tolist() for kind in ("bytes_up", "bytes_down"))
     assert (down, up) == ([8, 8], [16, 16])
 
 
@@ -619,17 +327,6 @@ STORE = np.array([[0.0, 0], [1, 0], [0, 2], [3, 3]])
 FOLLOWED = np.array([1.0, 2, 4, 8])
 
 
-@pytest.mark.parametrize(
-    ("kernel", "k", "expected"),
-    [("scaled", 3, 1.8769070891), ("plain", 3, 1.8874489361), ("scaled", 1, 1.0)],
-)
-def test_a_mean_of_neighbours(kernel, k, expected):
-    method = KnnPer(kernel=kernel)
-    query = np.array([[0.25, 0.5]])
-    (found,) = neighbours_mean(STORE, FOLLOWED, query, k, method._exponents)
-    assert found == near(expected)
-
-
 def test_each_client_chooses_its_share_of_memory_by_the_absolute_error():
     queries = np.array([[0, 0.2], [1, 0.4], [0.2, 1.8]])
     close = neighbours_mean(STORE, FOLLOWED, queries, 3, KnnPer()._exponents)
@@ -676,26 +373,13 @@ def test_memory_far_away_still_has_weights_and_is_mixed_into_local_alone():
         assert (local < np.array(b)).any()
 
 
-@pytest.mark.parametrize("method", PERSONAL)
-def test_resuming_with_dropouts_a_schedule_and_the_best_models(method, tmp_path):
-    keep = "last" if method == "knn_per" else "best"
-    federation = {"rounds": 5, "evaluate_every": 1, "keep": keep, "schedule": "cosine"}
-    simulation = {"dropout": 0.3, "availability": 0.8}
-    study = study_of(method, federation=federation | {"simulation": simulation})
-    whole = train(study, study.cells, tiny.dataset())
-    later = resumed(study, tiny.dataset(), tmp_path, after=3)
-    for cell, result in whole.items():
-        pd.testing.assert_frame_equal(later[cell].records, result.records)
-        pd.testing.assert_frame_equal(later[cell].forecasts, result.forecasts)
-
-
 @pytest.mark.parametrize(
     ("method", "blocks", "expected"),
     [
         ("ditto", {"grid": {"client_opt": ["proxadam"]}}, "pulls the personal models towards x"),
         ("ditto", {"federation": {"opt_state": "keep"}}, "federation.opt_state"),
         ("fedrep", {"federation": {"ema": 0.9}}, "federation.ema"),
-        ("fedrep", {"grid": {"sharing": ["P1", "P3"]}}, "fedrep does not work with .* P1"),
+        ("fedrep", {"grid": {"sharing": ["P1", "P3"]}}, "fedrep does not work with"),
         ("fedbabu", {"sharing": {"LG": ["head"]}, "grid": {"sharing": ["LG"]}}, "only parameters"),
         ("fedbabu", {"federation": {"ema": 0.9}}, "federation.ema"),
         ("per_fedavg", {"grid": {"client_opt": ["prox"]}}, "proximal term refers"),
@@ -712,7 +396,7 @@ def test_resuming_with_dropouts_a_schedule_and_the_best_models(method, tmp_path)
 )
 def test_refusals(method, blocks, expected):
     refused = {"grid": {"refused": "error", "sharing": ["P2"]} | blocks.get("grid", {})}
-    with pytest.raises(ConfigError, match=expected):
+    with naming(ConfigError, expected):
         study_of(method, **(blocks | refused))
 
 

@@ -14,7 +14,6 @@ from plfl.methods.fedadc import FedADC
 from plfl.methods.fedadc_plus import FedADCPlus
 from plfl.methods.fedgkd import FedGKD
 from plfl.optimizers import server as servers
-from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgm import FedAvgM
@@ -80,24 +79,6 @@ def test_path_by_hand(lam, buffer):
     expected, _ = by_hand(lam, buffer, rounds=5)
     path = server_path(SGD, FedAvg(), method, rounds=5)
     assert path[1:] == pytest.approx(expected, abs=1e-12)
-
-
-def test_no_distillation_in_the_first_round():
-    assert server_path(SGD, FedAvg(), FedGKD(lam=9), rounds=1) == (
-        server_path(SGD, FedAvg(), rounds=1)
-    )
-
-
-def test_no_weight_is_the_plain_round():
-    for server in (FedAvg(), FedAvgM()):
-        path = server_path(SGD, server, FedGKD(lam=0, buffer=2), rounds=4)
-        assert path == server_path(SGD, server, rounds=4)
-
-
-def test_the_first_local_step_feels_no_teacher():
-    """With the received model as the teacher, student and teacher forecast the same."""
-    path = server_path(SGD, FedAvg(), FedGKD(lam=3), steps=1)
-    assert path == pytest.approx([2, 1.7, 1.475, 1.30625], abs=1e-12)
 
 
 def test_the_teacher_forecasts_with_the_clients_own_part():
@@ -186,13 +167,6 @@ def test_the_engine_trains_on_the_loss_of_the_method():
     torch.testing.assert_close(one.rows, rows - 0.1 * gradient, rtol=0, atol=1e-12)
 
 
-def test_adam_and_a_teacher():
-    """Any ClientOpt goes with it."""
-    path = server_path(Adam(lr=0.1), FedAvg(), FedGKD(lam=1), rounds=4)
-    assert np.isfinite(path).all()
-    assert path[2:] != server_path(Adam(lr=0.1), FedAvg(), rounds=4)[2:]
-
-
 def adc_by_hand(lam, variant, *, mix=(1,), start=(2.0,), shared=(True,), beta=0.9, rounds=4):
     """FedADC+ with two bins, cut in the middle between the clients' targets."""
     a, c, eta, steps = (1, 4), (0, 1), 0.1, 2
@@ -228,18 +202,6 @@ def test_fedadc_plus_by_hand(variant):
     seen = trajectory(SGD, FedAvg(), method, rounds=4, **given)
     assert [s.x.item() for s in seen[1:]] == pytest.approx(expected, abs=1e-12)
     assert seen[-1].local.numpy() == pytest.approx(local, abs=1e-12)
-
-
-@pytest.mark.parametrize("variant", ["heavy_ball", "nesterov"])
-def test_fedadc_plus_without_weight_is_fedadc(variant):
-    """FedADC's own reference values."""
-    numbers = {
-        "heavy_ball": (2, 1.49, 0.790025, 0.2309343125),
-        "nesterov": (2, 1.49, 0.8852675, 0.4745884381),
-    }
-    path = server_path(SGD, FedAvg(), FedADCPlus(lam=0, variant=variant))
-    assert path == server_path(SGD, FedAvg(), FedADC(variant=variant))
-    assert path == pytest.approx(numbers[variant], abs=1e-9)
 
 
 def test_fedadc_plus_where_every_target_is_as_frequent(monkeypatch):

@@ -16,6 +16,7 @@ from plfl.models.nhits import Nhits
 from plfl.models.patchtst import Patchtst
 from plfl.models.tcn import Tcn
 from plfl.models.tsmixer import Tsmixer
+from tests.helpers.refusals import naming
 
 SHAPE = WindowShape(inputs=3, look_back=7, context=2)
 SEQUENCE = torch.rand(5, 7, 3, generator=torch.Generator().manual_seed(0)) - 0.5
@@ -209,5 +210,5 @@ def test_patchtst_reads_the_load_alone():
 
 @pytest.mark.parametrize("model", [Itransformer, Patchtst])
 def test_heads_divide_the_width(model):
-    with pytest.raises(ValueError, match="width 9 is not a multiple of heads 2"):
+    with naming(ValueError, "width 9", "heads 2"):
         model(width=9, heads=2)

@@ -1,6 +1,5 @@
 """Modules of the user's own: what is accepted, and what is refused before anything trains."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import torch
 
 from plfl.base.errors import ConfigError
 from plfl.config.study import Study
+from tests.helpers.refusals import naming
 
 GOOD = """
 import torch
@@ -158,7 +158,7 @@ def test_a_module_that_branches_on_hidden_units_of_its_minibatch_is_refused(tmp_
 
 @pytest.mark.parametrize("problem", BROKEN)
 def test_broken_modules_are_refused(tmp_path: Path, problem: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(problem)) as refused:
+    with naming(ConfigError, problem) as refused:
         study(tmp_path, BROKEN[problem])
     assert len(refused.value.problems) == 1
 
@@ -180,5 +180,5 @@ def test_broken_modules_are_refused(tmp_path: Path, problem: str) -> None:
     ],
 )
 def test_broken_keys_are_refused(tmp_path: Path, model: dict[str, object], problem: str) -> None:
-    with pytest.raises(ConfigError, match=re.escape(problem)):
+    with naming(ConfigError, problem):
         study(tmp_path, **model)

@@ -75,6 +75,7 @@ def test_a_shrinking_gradient_tells_the_second_moments_apart(opt, expected):
         SgdMomentum(lr=0.03, nesterov=True),
         Adam(),
         AdamAMS(variant="torch"),
+        SgdMomentum(lr=0.03, dampening=0.3),
         Sgd(lr=0.03, weight_decay=0.2),
         SgdMomentum(lr=0.03, nesterov=True, weight_decay=0.2),
         Adam(weight_decay=0.2),

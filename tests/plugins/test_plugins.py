@@ -28,6 +28,7 @@ from plfl.report import figures
 from plfl.results.labels import baseline_label
 from plfl.results.tables import Tables
 from tests.helpers import tiny
+from tests.helpers.refusals import naming
 
 ROOT = Path(__file__).resolve().parents[2]
 CELL = "P2-clipped-signum-fedavg-10"
@@ -186,7 +187,7 @@ def test_all_problems_are_reported_at_once(project: Project) -> None:
 def test_mistakes_in_the_keys_of_plugins_are_explained(
     project: Project, blocks: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)):
+    with naming(ConfigError, message):
         project.load(**blocks)
 
 
@@ -200,7 +201,7 @@ def test_a_baseline_can_be_a_plugin(project: Project) -> None:
     assert (table.query("baseline == 'damped' and client == 'a'")["mase"] == 1).all()
     assert baseline_label("damped") == "Damped"
     unknown = {"further": [{"name": "dampd"}, {"name": "damped", "wight": 1}]}
-    with pytest.raises(ConfigError, match=r"did you mean 'damped'.*\n.*did you mean 'weight'"):
+    with naming(ConfigError, "'damped'", "'weight'"):
         project.load(plugins=["damped.py"], baselines=unknown, grid={})
     project.write("ridge.py", example("docs/baselines.md").replace('"damped"', '"ridge"'))
     with pytest.raises(ConfigError, match="every study has a baseline ridge"):
@@ -301,7 +302,7 @@ def test_a_figure_that_cannot_be_drawn_is_the_fault_of_its_plugin(
     project.write("mine.py", f"OUTPUTS, CAPTION = ['mine'], 'Mine.'\ndef draw(_):\n    {body}\n")
     study = project.load(plugins=["mine.py"], grid={})
     tables = cast(Tables, SimpleNamespace(study=study, folder=project.folder, is_sample=False))
-    with pytest.raises(PlflError, match=re.escape(message)):
+    with naming(PlflError, message):
         figures.draw("mine", tables)
 
 
@@ -326,6 +327,7 @@ def test_installed_packages_bring_plugins(
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: gridopt\nVersion: 1.2\n")
     (about / "entry_points.txt").write_text("[plfl.plugins]\nsignum = gridopt.signum\n")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setattr("plfl.cli.catalogue.sizes", lambda name: None)  # counting takes long
     try:
         study = project.load(plugins=["clipped.py"])
         assert "signum" in study.settings(study.cells[0])["plugins"]
@@ -333,7 +335,7 @@ def test_installed_packages_bring_plugins(
         said = capsys.readouterr().out
         assert "signum (client_opt, from gridopt 1.2)" in said
         assert "mine/clipped.py: method clipped" in said
-        with pytest.raises(ConfigError, match=r"signum, as gridopt 1\.2 does"):
+        with naming(ConfigError, "gridopt 1.2"):
             project.load()
     finally:
         for name in ("gridopt", "gridopt.signum"):

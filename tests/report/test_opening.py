@@ -42,7 +42,7 @@ def study(folder: Path, levels: dict[str, float], **config: Any) -> Tables:
 def test_a_federation_that_wins(tmp_path: Path) -> None:
     best, wins, costs, basis = told(tables := study(tmp_path, WINS))
     (found,) = findings(tables).best
-    assert "federation, P2 with Adam + FedAvg" in best
+    assert "a federation, P2: test MASE" in best
     assert f"{found.mase:.3f} [{found.low:.3f}, {found.high:.3f}]" in best
     assert "beats" in wins and named(wins) == OTHERS
     # 3,500 numbers of 4 bytes in each direction, and one round.
@@ -53,7 +53,7 @@ def test_a_federation_that_wins(tmp_path: Path) -> None:
 
 def test_a_federation_that_loses(tmp_path: Path) -> None:
     best, beats, loses, *_, basis = told(study(tmp_path, LOSES))
-    assert "local training, P3 with Adam" in best
+    assert "local training, P3: test MASE" in best
     assert "beats" in beats and named(beats) == {"persistence"}
     assert "worse" in loses and named(loses) == OTHERS - {"persistence"}
     assert "Undecided" not in basis
@@ -68,7 +68,7 @@ def test_a_federation_that_beats_nothing(tmp_path: Path) -> None:
 
 def test_states_that_differ_are_told_apart(tmp_path: Path) -> None:
     best, beats, loses, *_, basis = told(study(tmp_path, WINS, data={"states": ["CA", "NY"]}))
-    assert "in CA a federation, P2 with Adam + FedAvg" in best
+    assert "in CA a federation, P2: test MASE" in best
     assert "in NY LightGBM (a baseline): test MASE 0.400 [" in best
     both, _, in_ca = beats.partition(" in both states and ")
     assert named(both) == {"persistence"}
@@ -149,7 +149,7 @@ def test_own_meters_in_many_regions(tmp_path: Path) -> None:
     assert "in 4 of 5 states LightGBM, day and week lags (a baseline)" in most
     assert f"{min(many):.3f} to {max(many):.3f}" in most
     assert other.startswith("LightGBM, pooled") and f" {single:.3f} [" in other
-    assert "2 seeds and 15 clients in 5 states (3 in each)" in basis
+    assert "2 seeds and 15 meters in 5 states (3 in each)" in basis
     undecided = [v for v in findings(tables).verdicts if v.answer == "undecided"]
     assert f"{len(undecided)} of 25 comparisons are undecided" in basis
     nearest = min(undecided, key=lambda v: v.p_alone)

@@ -3,6 +3,8 @@
 import base64
 import json
 import re
+import shutil
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise, product
 from pathlib import Path
@@ -138,52 +140,38 @@ def test_the_grid_has_every_cell_with_its_four_scores(small: Path, parsed: Page)
                 row = summary.loc[(state, *key, *of)]
                 expected.append("diverged" if row["diverged"] else f"{row['mase_mean']:.3f}")
             assert shown[name] == expected
-        assert len(shown) == 2 * 2 + 2 * 2 + 2 + len(fake_results.BASELINES)
-        means = tables.baseline_scores.loc[state]["mase_mean"]
-        assert [(row[0], row[1], row[3:]) for row in rows[10:]] == [
-            ("baseline", baseline_label(name), 4 * [f"{mase:.3f}"]) for name, mase in means.items()
-        ]
+        assert len(shown) == 2 * 2 + 2 * 2 + 2
     assert any("diverged" in row for table in grids for row in table)
 
 
 def test_the_authors_code_has_a_server_where_nothing_is_shared(tmp_path: Path) -> None:
     parsed = _page(_write(tmp_path, fake_results.AUTHORS))
-    (grid,) = (t for t in parsed.tables if t[0][2:4] == ["ServerOpt", "Local, last round"])
-    assert [row[2] for row in grid[1:] if row[0] == "P3"] == ["FedAvg", "FedAdam"]
+    (grid,) = (t for t in parsed.tables if t[0][1:3] == ["ServerOpt", "Local, last round"])
+    assert [row[1] for row in grid[1:] if row[0] == "P3"] == ["FedAvg", "FedAdam"]
     of_client = [
         t for t in parsed.tables if t[0][:3] == ["Sharing scheme", "ClientOpt", "ServerOpt"]
     ]
     assert "none" not in {row[2] for table in of_client for row in table[1:] if row[0][0] == "P"}
 
 
-def test_best_cells_are_chosen_on_validation(small: Path, parsed: Page) -> None:
-    summary = Tables(small.parent).summary
-    (best,) = (table for table in parsed.tables if "Validation, local" in table[0])
-    assert len(best) == 1 + 9
-    state, *row = best[2]
-    assert (state, row[0]) == ("CA", "P2 (body shared)")
-    here = summary[
-        (summary["state"] == "CA") & (summary["sharing"] == "P2") & (summary["chosen"] == "last")
-    ]
-    local = here[here["model"] == "local"]
-    chosen = local.sort_values("validation_mase").iloc[0]
-    other = here[
-        (here["model"] == "global")
-        & (here["client_opt"] == chosen["client_opt"])
-        & (here["server_opt"] == chosen["server_opt"])
-    ]
-    assert row[1] == f"{client_label(chosen['client_opt'])} + {server_label(chosen['server_opt'])}"
-    numbers = [chosen["validation_mase"], chosen["mase_mean"], other["mase_mean"].item()]
-    assert row[2:] == [f"{value:.3f}" for value in numbers]
+def test_a_global_model_stands_beside_the_local_one(small: Path, parsed: Page) -> None:
+    tables = Tables(small.parent)
+    head, *rows = parsed.table("Sorted by validation MASE")
+    assert head[2:5] == ["Test MASE", "Validation MASE", "Test MASE, global"]
+    (row,) = (row for row in rows if row[0] == "CA" and row[1].startswith("P2"))
+    cell = tables.best("local", state="CA", sharing="P2")
+    assert cell is not None and row[1] == f"P2 (body shared), {tables.optimisers(cell)}"
+    here = tables.scores("global", "last").loc[cell.state, *cell.combination]
+    assert row[4] == f"{here['mase_mean']:.3f}"
 
 
 def test_bytes_are_those_of_the_paper(parsed: Page) -> None:
     (table,) = (table for table in parsed.tables if "Both directions, B" in table[0])
     space = "\u202f"
     assert table[1:] == [
-        ["P1 (all shared)", f"241{space}104", f"241{space}104", f"482{space}208", "100.00 %"],
-        ["P2 (body shared)", f"14{space}000", f"14{space}000", f"28{space}000", "5.81 %"],
-        ["P3 (nothing shared)", "0", "0", "0", "0.00 %"],
+        ["P1 (all shared)", f"241{space}104", f"241{space}104", f"482{space}208"],
+        ["P2 (body shared)", f"14{space}000", f"14{space}000", f"28{space}000"],
+        ["P3 (nothing shared)", "0", "0", "0"],
     ]
 
 
@@ -196,36 +184,38 @@ def test_bytes_are_shown_by_method(tmp_path: Path) -> None:
     parsed = _page(out)
     (table,) = (table for table in parsed.tables if "Both directions, B" in table[0])
     space = "\u202f"
-    assert [row[:3] + row[5:] for row in table] == [
-        ["Sharing scheme", "Method", "Server → client, B", "Fraction of the largest"],
-        ["P1 (all shared)", "FedOpt", f"241{space}104", "33.33 %"],
-        ["P1 (all shared)", "IFCA", f"723{space}312", "100.00 %"],
-        ["P3 (nothing shared)", "none", "0", "0.00 %"],
+    assert [row[:3] for row in table] == [
+        ["Sharing scheme", "Method", "Server → client, B"],
+        ["P1 (all shared)", "FedOpt", f"241{space}104"],
+        ["P1 (all shared)", "IFCA", f"723{space}312"],
+        ["P3 (nothing shared)", "none", "0"],
     ]
 
 
 def test_every_client_has_a_row(small: Path, parsed: Page) -> None:
     clients = Tables(small.parent).clients
-    (table,) = (table for table in parsed.tables if {"No.", "Client"} <= set(table[0]))
-    rows = [row[1:] for row in table[1:]]
-    assert [row[1] for row in rows] == clients["client"].tolist()
-    assert [row[0] for row in rows] == ["1", "2", "3"] * 3
-    assert [float(row[3]) for row in rows] == pytest.approx(clients["mean"].tolist(), rel=1e-3)
+    table = parsed.table("Test MASE of")
+    column = {name: i for i, name in enumerate(table[0])}
+    rows = table[1:]
+    assert [row[column["Client"]] for row in rows] == clients["client"].tolist()
+    means = [float(row[column["Mean load"]]) for row in rows]
+    assert means == pytest.approx(clients["mean"].tolist(), rel=1e-3)
     scores = Tables(small.parent).records(
         ["mase"], client="il137", sharing="P3", client_opt="adam", server_opt="fedavg",
         split="test", model="local", round=4,
     )  # fmt: skip
-    assert rows[4][1] == "il137"
-    assert rows[4][-2] == f"{scores['mase'].item():.3f}"
-    table = Tables(small.parent).baselines.query("client == 'il137' and split == 'test'")
+    assert rows[4][column["Client"]] == "il137"
+    assert rows[4][column["Test MASE, P3"]] == f"{scores['mase'].item():.3f}"
+    of_client = Tables(small.parent).baselines.query("client == 'il137' and split == 'test'")
     best = Tables(small.parent).best_baseline("IL")
-    assert rows[4][-1] == f"{table.set_index('baseline')['mase'][best]:.3f}"
+    mase = of_client.set_index("baseline")["mase"][best]
+    assert rows[4][column["Test MASE, best baseline"]] == f"{mase:.3f}"
 
 
 def test_sample_data_are_called_so(parsed: Page, tmp_path: Path) -> None:
     assert "small (sample data)" in parsed.text
     assert "Its numbers say nothing about real loads." in parsed.text
-    assert parsed.text.count("Sample data.") == 1 + len(available()) + 9
+    assert parsed.text.count("Sample data.") == 1 + len(available())
     other = _page(_write(tmp_path, fake_results.METERS))
     assert "sample data" not in other.text.lower()
 
@@ -245,7 +235,7 @@ def test_sample_data_are_called_so(parsed: Page, tmp_path: Path) -> None:
 def test_the_page_says_what_the_data_are(data: dict[str, Any], told: str, tmp_path: Path) -> None:
     config = fake_results.TINY | {"data": {"states": ["CA"], "clients": 2} | data}
     parsed = _page(_write(tmp_path, config))
-    assert parsed.text.count(told) == 2, "at what was run and at the sources"
+    assert told in parsed.text
 
 
 def test_it_is_one_file_that_asks_nothing_of_the_network(small: Path, parsed: Page) -> None:
@@ -253,18 +243,15 @@ def test_it_is_one_file_that_asks_nothing_of_the_network(small: Path, parsed: Pa
     assert parsed.all("script") == [data, {}, {}, {}], "none with a source"
     assert not re.findall(r"url\((?!#)|@import", small.read_text(encoding="utf-8"))
     assert [link["href"] for link in parsed.all("link")] == ["data:,"]
-    assert not parsed.all("img")
+    assert all(image["src"].startswith("data:") for image in parsed.all("img"))
 
 
-def test_drawings_keep_their_names_apart(small: Path, parsed: Page) -> None:
-    stems = [stem for of_figure in available().values() for stem in of_figure]
-    drawings = [svg for svg in parsed.all("svg") if svg.get("class") != "week"]
-    assert [(svg["width"], svg["height"]) for svg in drawings] == [("190", "95")] * len(stems)
-    text = small.read_text(encoding="utf-8")
-    assert "<?xml" not in text and "{fill: red}" not in text
-    for stem in stems:
-        for name in (f'id="{stem}-clip"', f"url(#{stem}-clip)", f'href="#{stem}-letter"'):
-            assert text.count(name) == 1
+def test_drawings_are_pictures_of_their_size(parsed: Page) -> None:
+    drawings = parsed.all("img")
+    assert len(drawings) == sum(map(len, available().values()))
+    for image in drawings:
+        assert (image["width"], image["height"]) == ("190", "95")
+        assert base64.b64decode(image["src"].split(",")[1]).decode() == DRAWING
 
 
 def test_every_client_has_its_own_part(small: Path, parsed: Page) -> None:
@@ -285,13 +272,6 @@ def test_every_client_has_its_own_part(small: Path, parsed: Page) -> None:
         for name, mase in of_baselines[["baseline", "mase"]].itertuples(index=False)
     ]
     assert ["P2", "Prox", "FedAvg", *(f"{mase:.3f}" for mase in records)] in table[1]
-    # The state's week is that of its best P2 cell: a point for each of its rows, in every line.
-    weeks = [path for path in parsed.all("path") if path.get("class") == "truth"]
-    weeks += [path for path in parsed.all("path") if path.get("class") == "baseline"]
-    assert len(weeks) == 2 * 9
-    best = tables.best_baseline("NY")
-    assert f"FedAvg; best baseline: {baseline_label(str(best))}." in parsed.text
-    assert all(len(re.findall(r"-?\d+", week["d"])) == 2 * 7 * 96 for week in weeks)
     assert "office" in parsed.text, "what the data's receipt says of a client"
 
 
@@ -304,15 +284,14 @@ def test_of_many_clients_the_worst_are_drawn(
     drawn = [part["id"] for part in parsed.all("details") if part.get("class") == "client"]
     expected = []
     for state in ("CA", "IL", "NY"):
-        cell = tables.best("local", state=state, sharing="P2")
-        assert cell is not None
+        cell = tables.shown_cell(state)
+        assert cell is not None and cell.sharing != "P3"
         least = tables.test_scores(cell).argmin() + 1
         expected += [f"client-{state}-{number}" for number in (1, 2, 3) if number != least]
     assert drawn == expected
     links = [link["href"] for link in parsed.all("a") if link["href"].startswith("#client-")]
     assert links == [f"#{place}" for place in drawn]
-    (table,) = (rows for caption, rows in parsed.captioned if caption.startswith("Load in"))
-    assert len(table) == 1 + 9, "all are in the table"
+    assert len(parsed.table("Test MASE of")) == 1 + 9, "all are in the table"
 
 
 def test_sources_have_their_checksums(small: Path, parsed: Page) -> None:
@@ -343,10 +322,10 @@ def test_links_lead_to_files_that_are_there_and_to_places_in_the_page(
 
 def test_it_is_readable_without_eyes(parsed: Page) -> None:
     assert parsed.all("html")[0]["lang"] == "en"
-    drawings = parsed.all("svg")
-    assert all(svg["role"] == "img" for svg in drawings)
-    names = [svg["aria-label"].split(":")[0] for svg in drawings if svg.get("class") != "week"]
-    assert names == [f"Figure {stem}" for stems in available().values() for stem in stems]
+    names = [image["alt"].split(":")[0] for image in parsed.all("img")]
+    assert sorted(names) == sorted(
+        f"Figure {stem}" for stems in available().values() for stem in stems
+    )
     tags = [tag for tag, _ in parsed.elements]
     assert tags.count("caption") == tags.count("table") == len(parsed.tables)
     scopes = {"col", "row", "colgroup", "rowgroup"}
@@ -381,7 +360,7 @@ def test_contrast_is_that_of_wcag_aa_in_both_modes(ink: str, paper: str, small: 
     assert _luminance(light[paper]) > 0.7 > 0.05 > _luminance(dark[paper])
 
 
-@pytest.mark.parametrize("line", ["load", "own", "naive", "base"])
+@pytest.mark.parametrize("line", ["load", "naive", "base", "link", "hue-1", "hue-6"])
 def test_lines_of_a_week_stand_out_in_both_modes(line: str, small: Path) -> None:
     pair = rf"--(?:{line}|paper): light-dark\((#[0-9a-f]{{6}}), (#[0-9a-f]{{6}})\);"
     found = re.findall(pair, small.read_text(encoding="utf-8"))
@@ -414,16 +393,17 @@ def test_the_same_results_give_the_same_bytes(small: Path) -> None:
 
 def test_two_seeds_and_names_that_look_like_nothing(tmp_path: Path) -> None:
     meters = _page(_write(tmp_path / "m", fake_results.METERS))
-    assert "mean over clients and seeds, ± standard deviation over 2 seeds" in meters.text
-    assert "120 cells" in meters.text
+    assert "mean over meters and seeds, ± standard deviation over 2 seeds" in meters.text
+    assert "120 trainings: 5 states × 2 sharing schemes" in meters.text
     long = _page(_write(tmp_path / "l", fake_results.LONG))
-    assert "NA (1 clients)" not in long.text and "NA (1 client)" in long.text
+    assert "NA (1 meters)" not in long.text and "NA (1 meter)" in long.text
 
 
 def test_a_study_of_which_everything_diverged_still_has_a_page(tmp_path: Path) -> None:
     lost = [f"CA-{split}-fedopt-adam-fedavg-10" for split in ("P1", "P2", "P3")]
     parsed = _page(_write(tmp_path, fake_results.TINY, *lost))
-    assert parsed.text.count("every cell diverged") == 3
+    rows = parsed.table("Sorted by validation MASE")
+    assert [row[1] for row in rows if re.match(r"P\d", row[0])] == 3 * ["diverged"]
 
 
 def test_a_missing_figure_leaves_no_page(tmp_path: Path) -> None:
@@ -438,31 +418,31 @@ def test_the_best_cells_stand_first_among_the_baselines(small: Path, parsed: Pag
     tables = Tables(small.parent)
     head, *rows = parsed.table("Sorted by validation MASE")
     assert head == [
-        "State", "Forecaster", "Kind", "Validation MASE", "Test MASE", "Bytes", "Epochs"
+        "State", "Forecaster", "Test MASE", "Validation MASE", "Test MASE, global", "Kind", "Bytes"
     ]  # fmt: skip
     for state in ("CA", "IL", "NY"):
         here = [row for row in rows if row[0] == state]
         assert len(here) == 3 + len(fake_results.BASELINES)
         # The four weeks that this one looks back do not fit before validation.
-        assert here[-1][1:4] == ["Seasonal naive (mean of 4 weeks)", "baseline", "n/a"]
+        assert here[-1][1] == "Seasonal naive (mean of 4 weeks)" and here[-1][3] == "n/a"
         by_name = {row[1]: row for row in here[:-1]}
         assert [float(row[3]) for row in here[:-1]] == sorted(float(row[3]) for row in here[:-1])
         means = tables.baseline_scores.loc[state].drop("naive_weeks")
         for name, row in means.iterrows():
-            scores = [f"{row[column]:.3f}" for column in ("validation_mase", "mase_mean")]
-            assert by_name[baseline_label(str(name))][3:5] == scores
+            scores = [f"{row[column]:.3f}" for column in ("mase_mean", "validation_mase")]
+            assert by_name[baseline_label(str(name))][2:4] == scores
         for split in ("P1", "P2", "P3"):
             cell = tables.best("local", state=state, sharing=split)
             assert cell is not None
             mase = f"{tables.test_scores(cell).mean():.3f}"
-            assert [row[4] for row in here if row[1].startswith(split)] == [mase]
-    of_ca = {row[1].split(",")[0]: row[2:3] + row[5:] for row in rows if row[0] == "CA"}
-    assert of_ca["P1 (all shared)"] == ["federated", "482\u202f208", "0.2"]
-    assert of_ca["P3 (nothing shared)"] == ["no exchange", "0", "0.2"]
-    assert of_ca["Ridge"] == ["baseline", "0", "–"]
+            assert [row[2] for row in here if row[1].startswith(split)] == [mase]
+    of_ca = {row[1].split(",")[0]: row[5:] for row in rows if row[0] == "CA"}
+    assert of_ca["P1 (all shared)"] == ["federated", "482\u202f208"]
+    assert of_ca["P3 (nothing shared)"] == ["no exchange", "0"]
+    assert of_ca["Ridge"] == ["baseline", "0"]
     pooled = next(row for row in rows if row[1] == "LightGBM, pooled")
-    assert pooled[2] == "baseline, raw data pooled"
-    assert pooled[5] == "126\u202f144 once", "four bytes for nine tenths of 35,040 rows"
+    assert pooled[5] == "baseline, raw data pooled"
+    assert pooled[6] == "126\u202f144 once", "four bytes for nine tenths of 35,040 rows"
 
 
 def test_a_cell_is_best_by_the_mean_over_its_seeds_with_their_deviation(tmp_path: Path) -> None:
@@ -484,20 +464,16 @@ def test_a_cell_is_best_by_the_mean_over_its_seeds_with_their_deviation(tmp_path
     (first,) = (
         row
         for row in parsed.table("Sorted by validation MASE")
-        if row[0] == "Nord" and row[2] == "federated"
+        if row[0] == "Nord" and row[5] == "federated"
     )
     assert first[1].endswith("Adam + FedAvgM")
-    assert first[3:5] == ["0.900", "0.900 ± 0.141"]  # 0.2 / √2
-    (best,) = (table for table in parsed.tables if "Validation, local" in table[0])
-    # Global: 1.8 and 3.0, so 2.4 ± 1.2 / √2.
-    assert best[1][2:] == ["Adam + FedAvgM", "0.900", "0.900 ± 0.141", "2.400 ± 0.849"]
+    # 0.2 / √2; global: 1.8 and 3.0, so 2.4 ± 1.2 / √2.
+    assert first[2:5] == ["0.900 ± 0.141", "0.900", "2.400 ± 0.849"]
     grid = next(
         table for table in parsed.tables if table[0][2:4] == ["ServerOpt", "Local, last round"]
     )
     (row,) = (row for row in grid if row[:3] == ["head", "Adam", "FedAvgM"])
     assert row[3:] == 2 * ["0.900 ± 0.141"] + 2 * ["2.400 ± 0.849"]
-    baselines = [row for row in grid if row[0] == "baseline"]
-    assert not any("±" in text for row in baselines for text in row)
 
 
 def test_a_client_is_scored_by_its_mean_over_seeds(tmp_path: Path) -> None:
@@ -511,8 +487,8 @@ def test_a_client_is_scored_by_its_mean_over_seeds(tmp_path: Path) -> None:
         server_opt=cell.server_opt, client="nord100", round=7, split="test", model="local",
     )  # fmt: skip
     assert scores["seed"].tolist() == [1, 2]
-    (table,) = (rows for caption, rows in parsed.captioned if caption.startswith("Load in"))
-    assert (table[1][2], table[1][6]) == ("nord100", f"{scores['mase'].mean():.3f}")
+    table = parsed.table("Test MASE of")
+    assert table[1][1:3] == ["nord100", f"{scores['mase'].mean():.3f}"]
 
 
 def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
@@ -527,9 +503,9 @@ def test_a_study_without_baselines_has_a_page(tmp_path: Path) -> None:
     clients = pd.read_parquet(out.parent / "clients.parquet")
     clients.assign(naive_day_mase_test=1.25).to_parquet(out.parent / "clients.parquet")
     parsed = _page(out)
-    kinds = [row[1] for row in parsed.table("Sorted by validation MASE")[1:]]
+    kinds = [row[4] for row in parsed.table("Sorted by validation MASE")[1:]]
     assert sorted(kinds) == ["federated", "federated", "no exchange"]
-    assert "so there are no baselines" in parsed.text and "; best baseline:" not in parsed.text
+    assert "so there are no baselines" in parsed.text
     assert "test MASE of the load one day earlier1.250" in parsed.text.replace("\n", "")
     assert "baselines.parquet" not in {link["href"] for link in parsed.all("a")}
 
@@ -546,11 +522,11 @@ def test_the_in_sample_error_has_a_column_where_the_tables_have_it(tmp_path: Pat
     )
     parsed = _page(out)
     head, *rows = parsed.table("Sorted by validation MASE")
-    assert head[3:5] == ["Test MASE", "In-sample MASE"]
-    scored = [row for row in rows if row[3] != "n/a"]
+    assert (head[1], head[4]) == ("Test MASE", "In-sample MASE")
+    scored = [row for row in rows if row[1] != "n/a"]
     assert len(scored) > 5
     for row in scored:
-        assert float(row[4]) == pytest.approx(float(row[3]) / 2, abs=1e-3)
+        assert float(row[4]) == pytest.approx(float(row[1]) / 2, abs=1e-3)
     assert "as Hyndman and Koehler (2006) define it" in parsed.text
 
 
@@ -569,23 +545,23 @@ def test_intervals_have_a_table_where_quantiles_were_forecast(tmp_path: Path) ->
     head, *rows = parsed.table("The same forecasters, sorted by CRPS")
     assert head == ["Forecaster", "CRPS", "Coverage, 90 %", "Least covered", "Width"]
     standings = {row[0]: row for row in parsed.table("Sorted by validation MASE")[1:]}
-    assert {row[0] for row in rows} == {n for n, row in standings.items() if row[3] != "n/a"}
+    assert {row[0] for row in rows} == {n for n, row in standings.items() if row[1] != "n/a"}
     for name, crps, coverage, lowest, width in rows:
-        assert float(crps) == pytest.approx(float(standings[name][3]) / 2, abs=1e-3)
-        assert float(width) == pytest.approx(3 * float(standings[name][3]), rel=2e-3)
+        assert float(crps) == pytest.approx(float(standings[name][1]) / 2, abs=1e-3)
+        assert float(width) == pytest.approx(3 * float(standings[name][1]), rel=2e-3)
         assert (coverage, lowest[:6]) == ("84.0 %", "78.0 %")
     validation = [float(standings[row[0]][2].replace("n/a", "inf")) for row in rows]
     assert validation == sorted(validation)
     assert "margins that every client computed from its own validation set" in parsed.text
 
 
-def test_the_page_begins_with_what_was_found(small: Path, parsed: Page) -> None:
+def test_what_was_found_follows_the_table(small: Path, parsed: Page) -> None:
     tables = Tables(small.parent)
     found = findings(tables)
     told = sentences(tables, found)
     places = [parsed.text.index(sentence) for sentence in told]
     assert places == sorted(places)
-    assert places[-1] < parsed.text.index("Sorted by validation MASE")
+    assert places[0] > parsed.text.index("Sorted by validation MASE")
     plot = parsed.table("The best federation against other forecasters (sample data)")
     assert [row[-3] for row in plot[1:]] == [
         f"{v.effect:+.3g} [{v.low:+.3g}, {v.high:+.3g}]" for v in found.verdicts
@@ -646,14 +622,72 @@ def test_hyperparameters_that_were_chosen_are_named(tmp_path: Path) -> None:
     summary["trial_steps"] = 12000.0
     summary.to_csv(out.parent / "summary.csv", index=False)
     parsed = _page(out)
-    assert "2 trials per cell" in parsed.text
-    (best,) = (table for table in parsed.tables if "Validation, local" in table[0])
-    assert best[0][2:5] == ["Hyperparameters", "Trials", "Client-steps"]
+    assert "2 trials each" in parsed.text
+    head, *rows = parsed.table("Sorted by validation MASE")
+    assert head[-3:] == ["Hyperparameters", "Trials", "Steps"]
+    tuned = {row[0][:2]: row[-3:] for row in rows}
     cost = ["2", "12\u202f000"]
-    assert [row[1:5] for row in best[1:]] == [
-        ["Adam + FedAvg", "server_opt.fedavg.lr=0.3", *cost],
-        ["Adam + FedAvg", "local: server_opt.fedavg.lr=1global: server_opt.fedavg.lr=0.1", *cost],
-        ["Adam", "–", *cost],
-    ]
-    trials = {row[1]: row[6] for row in parsed.table("Sorted by validation MASE")[1:]}
-    assert trials["federated"] == "2"
+    assert tuned["P1"] == ["server_opt.fedavg.lr=0.3", *cost]
+    both = "local: server_opt.fedavg.lr=1global: server_opt.fedavg.lr=0.1"
+    assert tuned["P2"] == [both, *cost]
+    assert tuned["P3"] == ["–", *cost]
+    assert tuned["Ri"] == ["–", "1", "–"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A real browser, without a window; where there is none, its tests are skipped."""
+    driver = pytest.importorskip("playwright.sync_api")
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("needs chromium on the PATH")
+    with driver.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=program)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def six(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a study of six meters with one optimiser."""
+    data = {"source": "meters", "states": ["all"], "clients": 6, "meters": {"interval": 60}}
+    out = _write(tmp_path_factory.mktemp("six"), fake_results.TINY | {"name": "six", "data": data})
+    _page(out)
+    return out
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (400, 800)])
+def test_a_reader_of_six_meters_walks_the_page(
+    six: Path, browser: Any, width: int, height: int, colours: str
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=colours)
+    tab, wrong = context.new_page(), []
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("console", lambda message: wrong.append(message.text))
+    tab.goto(six.as_uri())
+
+    def ends(place: str) -> tuple[float, float]:
+        box = tab.locator(place).first.bounding_box()
+        return box["x"] + box["width"], box["y"] + box["height"]
+
+    assert ends("#answer strong")[1] < ends(".gains tbody tr")[1] < height
+    assert ends("#standings td.n")[0] < width, "the score is in sight"
+    parts = tab.locator("main > section").evaluate_all("all => all.map((part) => part.id)")
+    first = ["answer", "weeks", "standings", "found", "figures", "compare", "verdicts"]
+    assert parts[: len(first)] == first
+    weeks = tab.locator("#week .live svg[tabindex] [aria-label=line] path")
+    assert weeks.count() == 3, "load, federation, LightGBM: fake results forecast with P2 alone"
+    assert tab.locator("#fig3_mase").count() == 0, "a heat map of one optimiser says nothing"
+    filtered = tab.locator(".drawing img").first.evaluate("one => getComputedStyle(one).filter")
+    assert (filtered != "none") == (colours == "dark")
+    told = tab.locator("main").inner_text().partition("What was run")[0]
+    assert not re.search(r"\b[Cc]lients?\b", told)
+    nodes = "document.querySelectorAll('*').length"
+    before = tab.evaluate(nodes)
+    tab.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    tab.locator("details.client table").first.wait_for()
+    assert before < tab.evaluate(nodes) <= 3000
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert not wrong
+    context.close()

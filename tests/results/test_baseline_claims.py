@@ -87,21 +87,6 @@ def test_both_sides_are_chosen_on_validation(tmp_path: Path) -> None:
     assert cells == ("CA-P1-fedopt-adam-fedavg", "CA-baseline-ridge-none-none")
 
 
-def test_one_seed_leaves_them_undecided(tmp_path: Path) -> None:
-    verdict = asked(study(tmp_path, grid={"seeds": [4]}))["n1", "CA", "local"]
-    assert verdict.answer == "undecided"
-    assert verdict.needed == "Run at least 3 seeds (grid.seeds)."
-
-
-def test_an_undecided_one_says_what_it_needs(tmp_path: Path) -> None:
-    near = study(tmp_path, lambda name: 1.04, noise=0.1, data={"states": ["CA"], "clients": 10})
-    verdict = asked(near)["n2", "CA", "local"]
-    assert verdict.answer == "undecided"
-    assert "would decide it" in verdict.needed
-    assert verdict.spread is not None
-    assert verdict.needed in claims.as_text(near, [verdict])
-
-
 @pytest.mark.parametrize(
     ("schemes", "lost", "reason"),
     [
@@ -118,13 +103,6 @@ def test_a_grid_without_the_cells_says_so(
         verdict = found[claim, "CA", "local"]
         assert (verdict.answer == "not in this study") == (claim in lost)
     assert reason in found[lost[0], "CA", "local"].reason
-
-
-def test_a_deployed_study_has_no_baselines(tmp_path: Path) -> None:
-    tables = study(tmp_path)
-    (tmp_path / "baselines.parquet").unlink()
-    tables.about["engine"] = "flower"
-    assert "no baselines" in asked(tables)["n1", "CA", "local"].reason
 
 
 LATE = {"sharing": {"P1": ["*"], "late": {"join": "late"}, "raw": {"join": "raw"}}}

@@ -10,6 +10,7 @@ import pytest
 from plfl.base.errors import ResultsError
 from plfl.results.compare import as_text, compare
 from tests.helpers.constructed import write
+from tests.helpers.refusals import naming
 
 FL, PL = "NY-P1-fedopt-adam-fedavg", "NY-P2-fedopt-adam-fedavg"
 GRID = {"client_opt": ["adam"], "sharing": ["P1", "P2"], "seeds": [1, 2, 3]}
@@ -84,8 +85,8 @@ def test_studies_are_compared_where_they_have_the_same_cells(folder: Path, tmp_p
     assert (found.rows["a"] == found.rows["b"]).all()
     assert (found.rows["high"] < 0).all()
     assert (found.rows["seeds"] == 2).all()
-    assert f"2 combinations exist only in {folder}" in found.notes
-    assert f"2 combinations exist only in {other}" in found.notes
+    assert [note for note in found.notes if note.startswith("2 ") and str(folder) in note]
+    assert [note for note in found.notes if note.startswith("2 ") and str(other) in note]
     assert FL in as_text(found)
 
 
@@ -153,7 +154,7 @@ def test_what_cannot_be_compared_says_why(
         table = pd.read_parquet(path)
         table.assign(client=table["client"] + "x").to_parquet(path)
     folders = folder, tmp_path / "il", tmp_path / "renamed"
-    with pytest.raises(ResultsError, match=message):
+    with naming(ResultsError, message):
         compare(a.format(*folders), b.format(*folders))
 
 

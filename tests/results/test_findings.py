@@ -100,18 +100,6 @@ def test_the_interval_of_the_best_is_about_its_mean(tables: Tables, found: Findi
     assert [one.baseline for one in found.best] == ["lightgbm", "lightgbm"]
 
 
-def test_noise_is_undecided_and_one_seed_decides_nothing(tmp_path: Path) -> None:
-    def alike(*_: object) -> float:
-        return 1.0
-
-    noise = findings(study(tmp_path / "a", level=alike, noise=0.3, baseline=lambda name: 1.0))
-    assert {v.answer for v in noise.verdicts} == {"undecided"}
-    assert all(v.needed for v in noise.verdicts)
-    one = findings(study(tmp_path / "b", grid={"seeds": [1]}))
-    assert {v.answer for v in one.verdicts} == {"undecided"}
-    assert {v.needed for v in one.verdicts} == {"Run at least 3 seeds (grid.seeds)."}
-
-
 def test_what_the_study_lacks_is_left_out(tmp_path: Path) -> None:
     no_local = findings(study(tmp_path / "a", grid={"sharing": ["P1", "P2"]}))
     assert {v.claim for v in no_local.verdicts} == set(RIVALS) - {LOCAL_TRAINING}

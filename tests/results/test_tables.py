@@ -10,11 +10,11 @@ import pytest
 from plfl.base.errors import ConfigError, ResultsError
 from plfl.baselines import catalogue
 from plfl.config.study import Study
-from plfl.results.labels import baseline_label
 from plfl.results.scores import scores
 from plfl.results.summary import summarise_baselines
 from plfl.results.tables import Tables
 from tests.helpers import constructed, fake_results
+from tests.helpers.refusals import naming
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_they_are_compared_seed_by_seed(tmp_path: Path) -> None:
 def test_results_of_an_earlier_version_say_what_they_lack(tmp_path: Path) -> None:
     fake_results.write(tmp_path, fake_results.TINY)
     (tmp_path / "errors.parquet").unlink()
-    with pytest.raises(ResultsError, match=r"errors\.parquet: is missing; .*run the study again"):
+    with naming(ResultsError, "errors.parquet"):
         scores(Tables(tmp_path), "local")
 
 
@@ -165,7 +165,7 @@ def test_a_simulated_study_without_them_is_not_complete(name: str, tmp_path: Pat
         "baselines.parquet": lambda: Tables(tmp_path).baseline_scores,
         "baseline_forecasts.parquet": lambda: Tables(tmp_path).baseline_forecasts(["forecast"]),
     }
-    with pytest.raises(ResultsError, match=rf"{name}: the file is missing"):
+    with naming(ResultsError, name):
         ask[name]()
 
 
@@ -183,17 +183,6 @@ def test_a_deployed_study_has_none(tmp_path: Path) -> None:
     assert scores(tables, "local", baselines=True)["CA"].combinations == cells.combinations
 
 
-def test_every_baseline_has_a_name_in_print() -> None:
-    labels = [baseline_label(name) for name in catalogue()]
-    assert labels[0] == "Persistence"
-    assert len(set(labels)) == len(labels)
-    assert [name for name, b in catalogue().items() if b.crosses == "raw data"] == [
-        "lightgbm_pooled"
-    ]
-
-
 def test_no_sharing_scheme_may_have_their_name() -> None:
-    with pytest.raises(
-        ConfigError, match=r"sharing\.baseline: .* choose another name for the sharing scheme"
-    ):
+    with naming(ConfigError, "sharing.baseline"):
         Study.parse({"sharing": {"baseline": ["*"]}, "grid": {}}, "my.yaml")

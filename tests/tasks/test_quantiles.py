@@ -17,6 +17,7 @@ from plfl.tasks import metrics
 from plfl.tasks.losses import Pinball
 from plfl.tasks.quantiles import Quantiles
 from tests.helpers import tiny
+from tests.helpers.refusals import naming
 
 LEVELS = (0.1, 0.5, 0.9)
 random = np.random.default_rng(4)
@@ -99,7 +100,7 @@ def test_a_study_of_quantiles(horizons):
 
 
 def test_a_teacher_is_refused():
-    with pytest.raises(ConfigError, match=r"'fedgkd' mixes forecasts of a teacher .* pinball loss"):
+    with naming(ConfigError, "'fedgkd'"):
         tiny.study(task={"name": "quantiles"}, grid={"method": ["fedgkd"]})
 
 
@@ -108,19 +109,19 @@ def test_a_teacher_is_refused():
     [
         (
             {"name": "quantiles", "levels": [0.9, 0.5, 0.1]},
-            r"- task\.levels: .* must increase; sort",
+            "- task.levels: ",
         ),
-        ({"name": "quantiles", "levels": [0.1, 0.9]}, r"- task\.levels: .* lack 0\.5, the median"),
-        ({"name": "classify"}, r"task\.name: 'classify' needs images"),
+        ({"name": "quantiles", "levels": [0.1, 0.9]}, "lack 0.5, the median"),
+        ({"name": "classify"}, "task.name: 'classify'"),
         ({"levels": [0.5]}, "the task quantiles has it: add `name: quantiles`"),
         ({"name": "quantiles", "levels": [0, 0.5]}, "task.levels"),
         ({"name": "quantiles", "level": [0.5]}, "level: unknown key of the task quantiles"),
-        ({"name": "quantile"}, "'quantile' is unknown; .* did you mean 'quantiles'"),
+        ({"name": "quantile"}, "did you mean 'quantiles'"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_errors_name_the_key(task, said):
-    with pytest.raises(ConfigError, match=said) as found:
+    with naming(ConfigError, said) as found:
         Study.parse({"task": task}, "study.yaml")
     assert "study.yaml" in str(found.value)
 

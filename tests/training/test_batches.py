@@ -73,10 +73,6 @@ def test_who_takes_part_depends_on_names_alone(seed, t, share, names):
     assert chosen == {ordered[i] for i in Selection(seed, ordered, share).draw(t)}
 
 
-def test_everybody_takes_part_by_default():
-    assert Selection(3, list("cab"), 1.0).draw(1).tolist() == [0, 1, 2]
-
-
 @pytest.mark.parametrize("share", [0.25, 0.5])
 def test_everybody_gets_a_turn(share):
     seen = {int(i) for t in range(1, 60) for i in Selection(0, list("abcdefgh"), share).draw(t)}

@@ -32,7 +32,8 @@ from plfl.training.engines import choose, make_engine
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import Anchor, Average, LocalTask, LookAhead, Minibatches, Mixture, Storm
-from tests.helpers.tasks import changed, copied
+from tests.helpers.refusals import naming
+from tests.helpers.tasks import changed, copied, everything
 
 PAPER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolute=True)
 SMALL = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(6, 4), absolute=True)
@@ -189,8 +190,13 @@ def test_stacked_agrees_with_reference_in_double_precision(optimiser):
     torch.testing.assert_close(loss, expected, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("terms", [*([term] for term in TERMS), TERMS], ids="+".join)
-@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=str)
+SOME = [Sgd(), SgdMomentum(nesterov=True), Adam(), ProxAdam(mu=0.5)]
+TERMS_AND_OPTIMISERS = [([term], optimiser) for term in TERMS for optimiser in SOME]
+TERMS_AND_OPTIMISERS += [(TERMS, optimiser) for optimiser in OPTIMISERS]
+"""Every term with some optimisers, and all terms at once with every optimiser."""
+
+
+@pytest.mark.parametrize(("terms", "optimiser"), TERMS_AND_OPTIMISERS)
 def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
     data = dataset(SMALL)
     fresh = task(SMALL, optimiser, rows=3, steps=4, seed=len(terms))
@@ -199,30 +205,14 @@ def test_stacked_agrees_with_reference_on_every_term(optimiser, terms):
     loss = Stacked(SMALL, data, CPU, torch.float64).train(ours)
     expected = Reference(SMALL, data, CPU, torch.float64).train(theirs)
     torch.testing.assert_close(loss, expected, rtol=0, atol=1e-9)
-    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
-    if "gradients" in terms:
-        got, expected = (t.tracked.gradients for t in (ours, theirs))
-        torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
-    if "storm" in terms:
-        for name in ("momentum", "square"):
-            got, expected = (getattr(t.terms.storm, name) for t in (ours, theirs))
-            torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
-    if "average" in terms:
-        got, expected = (t.tracked.average.rows for t in (ours, theirs))
-        torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
-    if "anchor" in terms:
-        torch.testing.assert_close(
-            ours.terms.anchor.rows, theirs.terms.anchor.rows, rtol=0, atol=1e-9
-        )
-    if "mixture" in terms:
-        for name in ("rows", "share"):
-            got, expected = (getattr(t.terms.mixture, name) for t in (ours, theirs))
-            torch.testing.assert_close(got, expected, rtol=0, atol=1e-9)
+    found = everything(ours)
+    for name, values in everything(theirs).items():
+        torch.testing.assert_close(found[name], values, rtol=0, atol=1e-9)
 
 
 def test_reference_says_that_it_cannot_keep_moments():
     kept = changed(task(SMALL, Adam()), behind=torch.ones(5, 1, dtype=torch.float64))
-    with pytest.raises(ConfigError, match="'reference' starts every round with fresh moments"):
+    with naming(ConfigError, "'reference'"):
         Reference(SMALL, dataset(SMALL), CPU, torch.float64).train(kept)
 
 
@@ -257,32 +247,28 @@ def test_a_recursion_by_hand(engine):
     torch.testing.assert_close(ours.terms.storm.square, torch.where(shared, v, r.square))
 
 
-def test_linear_output_and_no_hidden_layer():
-    forecaster = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(), absolute=False)
-    data = dataset(forecaster)
-    ours, theirs = task(forecaster, Adam()), task(forecaster, Adam())
-    Stacked(forecaster, data, CPU, torch.float64).train(ours)
-    Reference(forecaster, data, CPU, torch.float64).train(theirs)
-    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
+SHAPE = WindowShape(inputs=3, look_back=5, context=4)
+OTHERS = [Mlp(hidden=(6,)), Gru(hidden=4, mlp=(5,)), Linear(), Tcn(channels=4, levels=2, mlp=())]
 
 
-@pytest.mark.parametrize("together", [1, 50, 10_000])
-def test_forecasts_agree(together):
-    data = dataset(SMALL)
-    rows = task(SMALL, Adam()).rows
+NETWORKS = [(SMALL, many) for many in (1, 50, 10_000)] + [
+    (model.network(SHAPE), 50) for model in OTHERS
+]
+
+
+@pytest.mark.parametrize(("network", "together"), NETWORKS)
+def test_forecasts_agree(network, together):
+    data = dataset(SMALL) if network is SMALL else with_context()
+    rows = task(network, Adam()).rows
     starts = [torch.arange(3 * i, 3 * i + 20 + i) for i in range(len(rows))]
     starts[0] = starts[0][:1]
-    stacked = Stacked(SMALL, data, CPU, torch.float64)
+    stacked = Stacked(network, data, CPU, torch.float64)
     stacked.windows = together
     ours = stacked.predict(rows, starts)
-    theirs = Reference(SMALL, data, CPU, torch.float64).predict(rows, starts)
+    theirs = Reference(network, data, CPU, torch.float64).predict(rows, starts)
     assert [len(f) for f in ours] == [len(s) for s in starts]
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
-
-
-SHAPE = WindowShape(inputs=3, look_back=5, context=4)
-OTHERS = [Mlp(hidden=(6,)), Gru(hidden=4, mlp=(5,)), Linear(), Tcn(channels=4, levels=2, mlp=())]
 
 
 def with_keys(whole):
@@ -340,8 +326,9 @@ def test_models_with_several_outputs_agree_with_autograd(model):
     assert outputs.shape == (7, 3)
 
 
-@pytest.mark.parametrize("loss", ["mse", "mae", "huber"])
-@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
+@pytest.mark.parametrize(
+    ("model", "loss"), [*zip(OTHERS, ["huber", "mae", "huber", "mse"], strict=True)], ids=str
+)
 def test_other_models_and_losses_agree_with_autograd(model, loss):
     network, data = model.network(SHAPE), with_context()
     given = (with_terms(task(network, AdamW()), TERMS) for _ in range(2))
@@ -373,17 +360,6 @@ def test_dropout_agrees_with_autograd_and_does_not_depend_on_company(terms):
         assert torch.equal(fewer.rows, ours.rows[some])
 
 
-@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
-def test_forecasts_of_other_models_agree(model):
-    network, data = model.network(SHAPE), with_context()
-    rows = task(network, Adam()).rows
-    starts = [torch.arange(3 * i, 3 * i + 20 + i) for i in range(len(rows))]
-    ours = Stacked(network, data, CPU, torch.float64).predict(rows, starts)
-    theirs = Reference(network, data, CPU, torch.float64).predict(rows, starts)
-    for a, b in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
-
-
 def test_a_relative_window_starts_from_its_last_load():
     network, data = Linear().network(SHAPE), with_context()
     shifted = replace(data, features=data.features + np.array([0.5, 0, 0], np.float32))
@@ -403,8 +379,8 @@ def test_a_machine_without_a_compiler_is_told_once_and_trains(caplog, monkeypatc
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert choose(Compute(), LstmMlp().kernel_form) == ("stacked", "cpu")
     (line,) = caplog.messages
-    assert line == "the stacked engine trains, not the fused one: no C++ compiler"
-    with pytest.raises(ConfigError, match="'fused' cannot run here: no C"):
+    assert all(word in line for word in ("stacked", "fused", "no C++ compiler"))
+    with naming(ConfigError, "'fused'"):
         choose(Compute(engine="fused"), LstmMlp().kernel_form)
 
 
@@ -412,6 +388,6 @@ def test_the_fused_engine_leaves_models_that_it_does_not_know(caplog):
     network, data = Gru().network(SHAPE), with_context()
     with caplog.at_level("INFO"):
         assert isinstance(make_engine(Compute(device="cpu"), network, data), Stacked)
-    assert "not the fused one: it does not know the model" in caplog.text
-    with pytest.raises(ConfigError, match="'fused' cannot run here: it does not know the model"):
+    assert "fused" in caplog.text
+    with naming(ConfigError, "'fused'"):
         make_engine(Compute(device="cpu", engine="fused"), network, data)

@@ -4,29 +4,20 @@ import math
 
 import pytest
 import torch
-from hypothesis import strategies as st
 
 from plfl.models.forecaster import Forecaster
 from plfl.optimizers.client.adam import Adam
 from plfl.optimizers.client.adamams import AdamAMS
 from plfl.optimizers.client.sgd import Sgd
-from plfl.tasks.losses import POINT, OfErrors
+from plfl.tasks.losses import POINT
 from plfl.training import losses
 from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.native.compile import supported
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import Contrast
-from tests.helpers.tasks import changed
+from tests.helpers.tasks import changed, copied
 from tests.training.test_engines import CPU, SMALL, dataset, task
-
-ONE = torch.zeros(1, dtype=torch.int64)
-number = st.floats(-2, 2)
-
-
-def one(value: float) -> torch.Tensor:
-    """A single client's single window."""
-    return torch.tensor([[[value]]], dtype=torch.float64)
 
 
 def test_contrastive_loss_of_the_specification():
@@ -55,28 +46,25 @@ def contrasted(
     )
 
 
+BARE = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(), absolute=False)
+
+
 @pytest.mark.parametrize("features", ["states", "penultimate"])
-@pytest.mark.parametrize("optimiser", [Sgd(lr=0.1), Adam(), AdamAMS()], ids=str)
-def test_stacked_agrees_with_reference_on_the_contrastive_term(optimiser, features):
-    data = dataset(SMALL)
-    ours, theirs, plain = (contrasted(optimiser, features) for _ in range(3))
-    loss = Stacked(SMALL, data, CPU, torch.float64).train(ours)
-    expected = Reference(SMALL, data, CPU, torch.float64).train(theirs)
+@pytest.mark.parametrize(
+    ("forecaster", "optimiser"),
+    [(SMALL, Sgd(lr=0.1)), (SMALL, Adam()), (SMALL, AdamAMS()), (BARE, Adam())],
+    ids=["sgd", "adam", "adamams", "no hidden layer"],
+)
+def test_stacked_agrees_with_reference_on_the_contrastive_term(forecaster, optimiser, features):
+    data = dataset(forecaster)
+    ours, theirs, plain = (contrasted(optimiser, features, forecaster=forecaster) for _ in range(3))
+    loss = Stacked(forecaster, data, CPU, torch.float64).train(ours)
+    expected = Reference(forecaster, data, CPU, torch.float64).train(theirs)
     torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
     torch.testing.assert_close(loss, expected, rtol=0, atol=1e-9)
     without = changed(plain, contrast=None)
-    Stacked(SMALL, data, CPU, torch.float64).train(without)
+    Stacked(forecaster, data, CPU, torch.float64).train(without)
     assert (ours.rows - without.rows).abs().max() > 1e-4
-
-
-def test_contrast_of_a_model_without_hidden_layers():
-    forecaster = Forecaster(inputs=3, look_back=5, hidden=7, mlp=(), absolute=False)
-    data = dataset(forecaster)
-    for features in ("states", "penultimate"):
-        ours, theirs = (contrasted(Adam(), features, forecaster=forecaster) for _ in range(2))
-        Stacked(forecaster, data, CPU, torch.float64).train(ours)
-        Reference(forecaster, data, CPU, torch.float64).train(theirs)
-        torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
 
 
 def test_a_previous_model_that_is_the_start_changes_nothing():
@@ -94,16 +82,8 @@ def test_a_previous_model_that_is_the_start_changes_nothing():
 def test_a_contrasted_row_trains_to_the_same_bits_alone():
     data = dataset(SMALL)
     whole = contrasted(Adam(), dtype=torch.float32)
-    start = whole.rows.clone()
+    alone = copied(whole, slice(3, 4))
     Stacked(SMALL, data, CPU).train(whole)
-    alone = changed(
-        whole,
-        rows=start[3:4].clone(),
-        starts=whole.minibatches.starts[3:4],
-        previous=whole.terms.previous[3:4],
-        state=Adam().init(start[3:4]),
-        behind=whole.moments.steps[3:4],
-    )
     Stacked(SMALL, data, CPU).train(alone)
     assert torch.equal(alone.rows, whole.rows[3:4])
 
@@ -125,15 +105,6 @@ def test_frozen_parameters_stay_and_the_others_train_as_if_they_were_given(engin
     assert torch.equal(ones[0].rows[:, ~frozen], ones[1].rows[:, ~frozen])
 
 
-def test_engines_agree_on_frozen_parameters():
-    data = dataset(SMALL)
-    frozen = torch.from_numpy(SMALL.layout.mask(["lstm.*", "mlp.0.*"]))
-    ours, theirs = (changed(task(SMALL, Adam()), frozen=frozen) for _ in range(2))
-    Stacked(SMALL, data, CPU, torch.float64).train(ours)
-    Reference(SMALL, data, CPU, torch.float64).train(theirs)
-    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
-
-
 @pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
 @pytest.mark.parametrize("instructions", supported())
 @pytest.mark.parametrize("features", ["states", "penultimate"])
@@ -149,29 +120,6 @@ def test_the_fused_engine_and_a_contrast(instructions, optimiser, features):
     assert (ours.rows - plain.rows).abs().max() > 1e-3
 
 
-@pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
-def test_the_fused_engine_and_frozen_parameters():
-    data = dataset(SMALL)
-    frozen = torch.from_numpy(SMALL.layout.mask(["lstm.*"]))
-    ours, theirs = (
-        changed(task(SMALL, Sgd(lr=0.1), dtype=torch.float32), frozen=frozen) for _ in range(2)
-    )
-    start = ours.rows.clone()
-    Fused(SMALL, data, CPU).train(ours)
-    Stacked(SMALL, data, CPU).train(theirs)
-    assert torch.equal(ours.rows[:, frozen], start[:, frozen])
-    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-6)
-
-
-def test_stacked_agrees_with_reference_after_a_full_round():
-    """As many steps as a round of the paper's has."""
-    data = dataset(SMALL)
-    ours, theirs = (contrasted(Sgd(lr=0.02), rows=2, steps=125) for _ in range(2))
-    Stacked(SMALL, data, CPU, torch.float64).train(ours)
-    Reference(SMALL, data, CPU, torch.float64).train(theirs)
-    torch.testing.assert_close(ours.rows, theirs.rows, rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("name", POINT)
 def test_losses_and_slopes_are_pytorchs(name):
     errors = torch.tensor([-3.0, -1.5, -1.0, -0.4, 0.0, 0.2, 1.0, 2.5]).double().requires_grad_()
@@ -181,15 +129,3 @@ def test_losses_and_slopes_are_pytorchs(name):
     torch.testing.assert_close(loss.of(errors, zero), expected, rtol=0, atol=1e-15)
     (slope,) = torch.autograd.grad(expected.sum(), errors)
     torch.testing.assert_close(loss.slope(errors.detach(), zero), slope, rtol=0, atol=1e-15)
-
-
-@pytest.mark.skipif(unavailable_reason() is not None, reason="no fused engine here")
-def test_the_fused_engine_leaves_a_loss_that_it_does_not_know_to_the_stacked_one():
-    quartic = OfErrors("quartic", lambda errors: errors**4, lambda errors: 4 * errors**3)
-    data = dataset(SMALL)
-    ours, theirs = (
-        changed(task(SMALL, Adam(), dtype=torch.float32), loss=quartic) for _ in range(2)
-    )
-    Fused(SMALL, data, CPU).train(ours)
-    Stacked(SMALL, data, CPU).train(theirs)
-    assert torch.equal(ours.rows, theirs.rows)

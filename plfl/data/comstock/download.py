@@ -40,6 +40,7 @@ from tqdm import tqdm
 
 from plfl.base.errors import DataError
 from plfl.base.files import atomic, sha256
+from plfl.base.text import some
 from plfl.config.sections import Data
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import BUCKET, REGION, ROOT, Layout
@@ -162,8 +163,8 @@ class AbsentError(DataError):
 
     def __init__(self, keys: Sequence[str]):
         super().__init__(
-            f"the ComStock bucket has no file {_some(keys)}; check data.states and data.comstock "
-            "(not every release has every upgrade)"
+            f"the ComStock bucket has no file {some(keys, 12)}; check data.states and "
+            "data.comstock (not every release has every upgrade)"
         )
 
 
@@ -192,7 +193,7 @@ class Cache:
         keys = list(keys)
         if outside := [key for key in keys if not _is_inside(key)]:
             raise DataError(
-                f"{_some(outside)}: this key points outside the store, which no key of ComStock "
+                f"{some(outside, 12)}: this key points outside the store, which no key of ComStock "
                 "does; check the origin of the metadata or of the list of files that contain it"
             )
         wanted = [key for key in dict.fromkeys(keys) if not self._is_intact(key)]
@@ -338,7 +339,7 @@ class Cache:
                     f". To continue with copies that you changed yourself, delete {self.manifest}"
                 )
             raise UnreachableError(
-                f"{error}{hint}. Missing or changed in {self.root}: {_some(lacking)}"
+                f"{error}{hint}. Missing or changed in {self.root}: {some(lacking, 12)}"
             )
         for key in wanted:
             if self._is_copied(key):
@@ -440,8 +441,3 @@ def _parallel(task: Callable[[str], T], keys: Sequence[str]) -> list[T]:
             return [future.result() for future in futures]
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _some(keys: Sequence[str], at_most: int = 12) -> str:
-    rest = f" and {len(keys) - at_most} more" if len(keys) > at_most else ""
-    return ", ".join(keys[:at_most]) + rest

@@ -4,8 +4,6 @@ A *store* is a folder with files under the same keys as in the public bucket, se
 `plfl.data.comstock.releases`. It is the cache of `plfl.data.comstock.download`, or sample data.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,13 +78,7 @@ class Building:
 
 
 def read(root: Path, data: Data, state: str, ids: Sequence[int]) -> dict[str, pd.DataFrame]:
-    """The series of buildings from a store, by name (the id).
-
-    Args:
-        root: folder of the store, e.g. `data.folder / "comstock"`.
-        data: the release, the upgrade, the features and the way to join the weather.
-        state: postal abbreviation.
-        ids: the buildings, in the order of the clients.
+    """The series of buildings from a store in the folder `root`, by name (the id).
 
     Returns:
         Tables indexed by `timestamp` (Eastern Standard Time, ends of intervals of 15 minutes) with
@@ -132,13 +124,6 @@ def join(
     other buildings get the weather of one hour (IL) to three hours (CA) later. `utc` gives each
     interval the hour that contains it; the few hours missing at one end of the year are filled with
     the nearest hour.
-
-    Args:
-        where: the weather file, for messages.
-        hourly: one row per hour of the same local year as the load.
-        stamps: ends of the load's intervals, in EST.
-        how: `position` or `utc`.
-        county: GISJOIN, from which the time zone of `hourly` follows.
 
     Raises:
         DataError: load and weather have different numbers of hours, or the time zone is unknown.
@@ -247,11 +232,7 @@ def _lookup(
 
 
 def _check_places(path: Path, table: pd.DataFrame, layout: Layout, state: str) -> None:
-    """Make sure that buildings are in the state, and that their counties may be part of a path.
-
-    Raises:
-        DataError: one does not.
-    """
+    """Make sure that buildings are in the state, and that their counties may be part of a path."""
     if "state" in table:
         abroad = table[table["state"] != state]
         if len(abroad):

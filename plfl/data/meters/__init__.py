@@ -149,7 +149,9 @@ def _chosen(exports: Exports, data: Data, state: str) -> dict[str, str]:
 
 
 def _series(exports: Exports, name: str, meters: Meters) -> pd.DataFrame:
-    meter, where = exports.meters[name], f"{exports.files[name]}: {name}"
+    meter, where = exports.meters[name], str(exports.files[name])
+    if name != client_name(exports.files[name]):
+        where += f": {name}"
     if done := [f"{what}: {n}" for what, n in meter.done.items() if what not in EXPECTED]:
         logger.warning("%s: %s", where, ", ".join(done))
     return finished(where, meter, meters)

@@ -71,7 +71,12 @@ class Meter:
 
 
 def clean(
-    name: str, pieces: Sequence[Piece], zone: ZoneInfo, meters: Meters, interval: int | None
+    name: str,
+    pieces: Sequence[Piece],
+    zone: ZoneInfo,
+    meters: Meters,
+    interval: int | None,
+    weather: pd.DataFrame | None = None,
 ) -> Meter:
     """The series of a meter.
 
@@ -81,15 +86,14 @@ def clean(
         zone: its time zone.
         meters: how its readings are understood.
         interval: minutes between the rows of the series; None: as between the readings.
+        weather: further inputs, indexed by the time in UTC from which they are known.
 
     Raises:
         DataError: the readings need a decision; the message names the line and the key to set.
     """
     done: Counter[str] = Counter()
     here = _Place(name, pieces)
-    placed = [
-        _at_ends(piece, zone, meters, done).assign(_piece=i) for i, piece in enumerate(pieces)
-    ]
+    placed = [at_ends(piece, zone, meters, done).assign(_piece=i) for i, piece in enumerate(pieces)]
     readings = _in_range(pd.concat(placed), zone, meters, done)
     if readings.empty:
         raise DataError(f"{pieces[0].table.path}: {name}: no readings; {here.leave_out}")
@@ -119,6 +123,11 @@ def clean(
         load = _without_long_gaps(load, target, meters, done)
     _check_values(here, readings, load, target, meters)
     inputs = _inputs(here, readings, raw, target, pd.DatetimeIndex(load.index))
+    if weather is not None:
+        joined = _joined(here, weather, pd.DatetimeIndex(load.index), target)
+        lengths = runs(joined.isna().any(axis=1).to_numpy())[1]
+        done["without weather"] += int(lengths[lengths * target > meters.max_gap].sum())
+        inputs = inputs.join(joined)
     gaps = runs(load.isna().to_numpy())[1]
     done["missing"] += int(gaps.sum())
     done["gaps"] += len(gaps)
@@ -159,7 +168,7 @@ class _Place:
         return self.pieces[int(readings["_piece"].iloc[at])]
 
 
-def _at_ends(piece: Piece, zone: ZoneInfo, meters: Meters, done: Counter[str]) -> pd.DataFrame:
+def at_ends(piece: Piece, zone: ZoneInfo, meters: Meters, done: Counter[str]) -> pd.DataFrame:
     """The readings of a piece at the ends of their intervals in UTC.
 
     Columns: the inputs, and of each reading its `_value`, its `_line` and its stamp as it is
@@ -376,6 +385,26 @@ def _inputs(
     if raw != target:
         inputs = inputs.groupby(pd.DatetimeIndex(inputs.index).ceil(f"{target}min")).mean()
     return inputs.reindex(index).assign(**constants)
+
+
+def _joined(
+    here: _Place, weather: pd.DataFrame, index: pd.DatetimeIndex, minutes: int
+) -> pd.DataFrame:
+    """The weather in the rows of the load: means of what became known in each interval.
+
+    Raises:
+        DataError: nothing did.
+    """
+    inside = weather[weather.index > index[0] - pd.Timedelta(minutes=minutes)]
+    inside = inside[inside.index <= index[-1]]
+    found = inside.groupby(index[index.searchsorted(inside.index)]).mean().reindex(index)
+    if empty := [str(role) for role in found if found[role].isna().all()]:
+        times = f"{index[0]:%Y-%m-%d} to {index[-1]:%Y-%m-%d}"
+        raise DataError(
+            f"{here.pieces[0].table.path}: {here.name}: data.meters.weather has no "
+            f"{', '.join(empty)} from {times}; give the weather of that time, or {here.leave_out}"
+        )
+    return found
 
 
 def _constant(here: _Place, readings: pd.DataFrame, role: str) -> float:

@@ -5,6 +5,7 @@ The form of a file, its layout and the format of its stamps are detected. Where 
 in more than one way, a key of `data.meters` decides. A clean file needs no key.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,17 +17,19 @@ import pandas as pd
 
 from plfl.base.errors import DataError
 from plfl.base.files import sha256
-from plfl.config.features import UNITS
+from plfl.config.features import FEATURES, UNITS
 from plfl.config.messages import flow, typed
 from plfl.config.sections import Meters
 from plfl.data.meters import layout, numbers, stamps, tables
-from plfl.data.meters.cleaning import Meter, Piece, clean
+from plfl.data.meters.cleaning import Meter, Piece, at_ends, clean
 from plfl.data.meters.layout import Layout
 from plfl.data.meters.paths import client_name
 from plfl.data.meters.series import collected
 from plfl.data.meters.stamps import Times, zone_named
 from plfl.data.meters.tables import Table
 
+_WITH_UNIT = re.compile(r"(?<=\S)\s*[\[(]k?Wh?[\])]$")
+"""A unit behind the name of a meter."""
 Progress = Callable[[str, int, int], None]
 """Is told what is being read, how many steps are done, and how many there are."""
 
@@ -69,11 +72,19 @@ def read_exports(
         The meters and the problems of all files.
     """
     found = Exports()
+    weather = None
+    if meters.weather is not None:
+        with collected(found.problems):
+            weather = _weather(meters.weather, meters, found)
+        elsewhere = meters.inputs if weather is None else weather
+        columns_left = {role: c for role, c in meters.columns.items() if role not in elsewhere}
+        meters = meters.model_copy(update={"columns": columns_left})
     pieces: dict[str, list[Piece]] = {}
     files = list(paths)
     for done, path in enumerate(files):
         if progress is not None:
-            progress(path.name, done, 2 * len(files))
+            size = path.stat().st_size / 1e6 if path.is_file() else 0
+            progress(f"{path.name}, {size:.0f} MB", done, 2 * len(files))
         with collected(found.problems):
             table = tables.read(path, meters)
             columns = layout.find(table, meters)
@@ -91,7 +102,7 @@ def read_exports(
             progress(name, len(pieces) + done, 2 * len(pieces))
         with collected(found.problems):
             zone = zone_named(meters.timezone_of(name))
-            found.meters[name] = clean(name, of_meter, zone, meters, interval)
+            found.meters[name] = clean(name, of_meter, zone, meters, interval, weather)
     lengths = {meter.minutes: name for name, meter in found.meters.items()}
     if len(lengths) > 1:
         some = ", ".join(f"{name!r}: {minutes} minutes" for minutes, name in lengths.items())
@@ -104,6 +115,48 @@ def read_exports(
         line if n == 1 else f"{line} (the same for {n} meters)" for line, n in count.items()
     ]
     return found
+
+
+def _weather(path: Path, meters: Meters, found: Exports) -> pd.DataFrame:
+    """What a weather station measured, by role, indexed by the time in UTC when it became known.
+
+    Keys about the form of a file are those of the meters; that of this file is detected.
+
+    Raises:
+        DataError: the file cannot be used, or has none of the inputs.
+    """
+    detected = {"header": None, "date_format": None, "decimal": None, "stamp": "end"}
+    station = meters.model_copy(update=detected | {"only": [], "leave_out": [], "exports": [path]})
+    zone = meters.weather_timezone or meters.timezone
+    try:
+        table = tables.read(path, station)
+        there = {role: c for role, c in meters.columns.items() if c in table.cells}
+        roles = [role for role in there if role in meters.inputs]
+        if not roles:
+            wanted = ", ".join(map(repr, meters.inputs.values())) or "inputs"
+            raise DataError(
+                f"{path}: no {wanted} among its columns {', '.join(map(repr, table.cells))}; say "
+                "which of them the model reads, as data.meters.columns.temperature (°C)"
+            )
+        there["load"] = there[roles[0]]  # a station is read as a meter of what it measures
+        station = station.model_copy(update={"columns": there})
+        of_station = layout.find(table, station)
+        if of_station.name is not None:
+            raise DataError(f"{path}: has several stations ({of_station.name!r}); keep one of them")
+        times, parts = _parts(table, of_station, station, None, Exports())
+        (piece,) = parts.values()
+        known = at_ends(piece, zone_named(zone), station, Counter())
+    except DataError as error:
+        said = str(error).replace("data.meters.timezone", "data.meters.weather_timezone")
+        if any(f"data.meters.{key}" in said for key in detected):
+            said += " (these keys are those of the meters; of the weather, change the file)"
+        raise DataError(said) from None
+    if times.offset is None:
+        found.local.append(path)
+    units = {role: FEATURES[role].unit for role in roles if role in FEATURES} | meters.units
+    listed = ", ".join(f"{role} in {units.get(role, 'a unit of its own')}" for role in roles)
+    found.sources.append(_source(table, of_station, times) | {"layout": f"weather, {listed}"})
+    return known[roles].sort_index()
 
 
 def _source(table: Table, columns: Layout, times: Times) -> dict[str, Any]:
@@ -164,7 +217,10 @@ def _parts(
     with collected(problems):
         times = stamps.parse(table, columns.time, meters)
     if columns.kind == "wide":
-        names = {column: column for column in columns.readings}
+        plain = [_WITH_UNIT.sub("", column) for column in columns.readings]
+        names = dict(zip(columns.readings, plain, strict=True))
+        if len(set(plain)) < len(plain):
+            names = {column: column for column in columns.readings}
     else:
         names = {columns.readings[0]: alone or columns.meter or client_name(table.path)}
     if columns.name is None:

@@ -34,7 +34,8 @@ def fill_gaps(path: Path | str, table: pd.DataFrame, meters: Meters) -> pd.DataF
         raise DataError(f"{path}: no row has a value in all of {columns}; leave this meter out")
     first, last = np.flatnonzero(complete)[[0, -1]]
     if cut := len(table) - (last + 1 - first):
-        logger.warning("%s: %d incomplete rows cut off at the beginning or end", path, cut)
+        rows = counted(int(cut), "incomplete row")
+        logger.warning("%s: %s cut off at the beginning or end", path, rows)
     table = table.iloc[first : last + 1]
     # Interpolation would use the next reading, which forecasts made in the gap cannot know.
     filled = table.ffill()

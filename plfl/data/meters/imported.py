@@ -75,12 +75,17 @@ def import_meters(
     meters = meters.model_copy(update={"exports": raw})
     exports = read_exports(raw, meters, interval, progress=progress)
     problems = exports.problems
-    unzoned = {exports.files[name] for name in exports.meters if not _has_zone(name, meters)}
+    unzoned = {path for name, path in exports.files.items() if not _has_zone(name, meters)}
     if local := [path for path in exports.local if path in unzoned]:
-        problems.append(
+        problems.insert(
+            0,
             f"{local[0]}: the stamps have no UTC offset ({len(local)} such files); set "
             "data.meters.timezone, such as America/New_York, or a fixed zone such as Etc/GMT+5 or "
-            "UTC if the clock never changes"
+            "UTC if the clock never changes",
+        )
+    if meters.weather in exports.local and not given & {"timezone", "weather_timezone"}:
+        problems.append(
+            f"{meters.weather}: the stamps have no UTC offset; set data.meters.weather_timezone"
         )
     with collected(problems):
         check_chosen(exports.names, meters)

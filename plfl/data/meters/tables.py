@@ -312,8 +312,15 @@ def _header(
         # Data often end their lines with a separator that the header does not have.
         if begin == 0 or dated[begin - 1] or len(_stripped(rows[begin - 1])) < 2:
             break
-        # A row of data with a damaged date is no header of those below it.
-        if begin > 1 and dated[begin - 2] and len(rows[begin - 2]) == len(rows[begin]):
+        # A row of data with a damaged date is no header of those below it. But spreadsheets pad the
+        # lines of a preamble, perhaps with a date, to the same length: a header has words only.
+        words = all(re.search(r"[^\W\d_]", field) for field in rows[begin - 1])
+        if (
+            begin > 1
+            and dated[begin - 2]
+            and len(rows[begin - 2]) == len(rows[begin])
+            and not words
+        ):
             break
         return begin - 1, begin
     raise DataError(

@@ -4,8 +4,6 @@ Packaged units, chillers or heat pumps keep the set points of a thermostat in a 
 mass) model of the building, and cycle at night. All powers are per m² of floor area.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,16 +58,9 @@ def air_conditioning(
     ventilated: Mask,
     rng: np.random.Generator,
 ) -> dict[str, Array]:
-    """Electric power of the end uses that keep the set points, in W/m² of floor.
-
-    Args:
-        building: the building.
-        temperature: outdoor temperature in °C in every interval.
-        radiation: solar radiation in W/m².
-        gains: heat from people, lights and equipment in W/m² of floor.
-        ventilated: whether fresh air is supplied.
-        rng: draws what buildings of a type differ in.
-    """
+    """Electric power of the end uses that keep the set points, in W/m² of floor, given the outdoor
+    temperature in °C, solar radiation in W/m², the gains of heat from people, lights and equipment
+    in W/m² of floor, and when fresh air is supplied."""
     kind = KINDS[building.kind]
     walls, windows = building.wall_area / building.area, building.window_area / building.area
     envelope = rng.uniform(0.4, 0.9) * walls + 2.7 * windows + 0.35 / building.stories

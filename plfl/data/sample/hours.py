@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pandas.tseries.holiday import USFederalHolidayCalendar
 from scipy.special import expit
 
-from plfl.data.sample.buildings import ALWAYS, Kind
+from plfl.data.sample.buildings import ALWAYS, HOLIDAYS, Kind
 
 Array = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ def _hours(
     shut_on_saturday = rng.random() < 0.4 and kind.saturday is not None and kind.sunday is None
     plan = [kind.weekday] * 5 + [None if shut_on_saturday else kind.saturday, kind.sunday]
     holidays = USFederalHolidayCalendar().holidays(days[0], days[-1], return_name=True)
-    closed = {day for day, name in holidays.items() if name in kind.closed}
+    closed = {day for day, name in holidays.items() if name in HOLIDAYS[kind.closed]}
     opening, closing, level = np.zeros(len(days)), np.zeros(len(days)), np.zeros(len(days))
     jitter = 0.1 * rng.standard_normal((2, len(days)))
     busy = 1 + 0.04 * rng.standard_normal(len(days))

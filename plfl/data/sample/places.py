@@ -3,7 +3,11 @@
 This module imports little, because the workflow lists the buildings each time it starts.
 """
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
 
 
 @dataclass(frozen=True)
@@ -46,49 +50,7 @@ class State:
     """Expected cold snaps per year."""
 
 
-STATES = {
-    "CA": State(
-        fips=6,
-        zone="America/Los_Angeles",
-        offset=-8,
-        counties=(
-            County("G0600370", "3B", 34.1, -118.2, 18.4, 4.6, 9.5, 2.6, 0.30, warmest=222),
-            County("G0600730", "3B", 32.8, -117.1, 17.8, 4.0, 8.0, 2.9, 0.33, warmest=226),
-            County("G0600010", "3C", 37.7, -122.1, 14.9, 4.2, 9.0, 3.9, 0.38, warmest=218),
-            County("G0600650", "3B", 33.9, -117.2, 19.6, 7.8, 15.0, 2.6, 0.22),
-            County("G0600190", "3B", 36.8, -119.8, 18.6, 9.8, 14.0, 2.8, 0.28),
-            County("G0600670", "3B", 38.5, -121.4, 16.9, 8.2, 13.5, 3.1, 0.33),
-        ),
-        storms=(2.2, 1.4),
-        heat_waves=3.0,
-        cold_snaps=0.5,
-    ),
-    "IL": State(
-        fips=17,
-        zone="America/Chicago",
-        offset=-6,
-        counties=(
-            County("G1700310", "5A", 41.8, -87.8, 10.6, 13.4, 8.8, 4.6, 0.55),
-            County("G1701670", "5A", 39.8, -89.7, 11.9, 13.2, 10.5, 4.8, 0.52),
-            County("G1701630", "4A", 38.5, -89.9, 13.4, 12.4, 11.0, 3.8, 0.50),
-        ),
-        storms=(6.0, 1.7),
-        heat_waves=3.0,
-        cold_snaps=3.0,
-    ),
-    "NY": State(
-        fips=36,
-        zone="America/New_York",
-        offset=-5,
-        counties=(
-            County("G3600610", "4A", 40.8, -74.0, 13.0, 12.0, 7.2, 4.4, 0.50),
-            County("G3600290", "5A", 42.9, -78.8, 9.3, 12.3, 8.5, 5.0, 0.64),
-            County("G3600010", "5A", 42.7, -73.8, 9.5, 13.0, 10.5, 3.7, 0.56),
-            County("G3601030", "4A", 40.8, -72.9, 11.9, 11.6, 8.8, 4.5, 0.50, warmest=208),
-        ),
-        storms=(5.4, 1.7),
-        heat_waves=3.0,
-        cold_snaps=3.0,
-    ),
-}
+STATES = TypeAdapter(dict[str, State]).validate_python(
+    tomllib.loads(Path(__file__).with_name("places.toml").read_text(encoding="utf-8"))
+)
 """The states with sample data."""

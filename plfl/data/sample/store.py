@@ -22,20 +22,14 @@ from plfl.data.sample.weather import weather
 def generate(
     root: Path, release: str, upgrade: int, state: str, ids: Sequence[int], seed: int
 ) -> list[Path]:
-    """Write the files of these buildings, each atomically.
+    """Write the files of some of the sample buildings `buildings(state, MOST)`, each atomically,
+    into the store `root`.
 
     These are the time series of each building, the metadata of all sample buildings of the state
     (ComStock's file also contains a whole state), and the weather of the buildings' counties. The
     series of a building depends only on `seed`, `state` and its id. The same arguments give the
-    same bytes, and studies that differ only in `ids` share all files.
-
-    Args:
-        root: folder of the store; keys below it are ComStock's, see `plfl.data.comstock.releases`.
-        release: a release that keeps its metadata by state, e.g. `2023/comstock_amy2018_release_1`.
-        upgrade: number in the file names; it does not change the series.
-        state: one of CA, IL, NY.
-        ids: some of `buildings(state, MOST)`.
-        seed: fixes every building and the weather.
+    same bytes, and studies that differ only in `ids` share all files. The release has to keep its
+    metadata by state.
 
     Returns:
         The paths of the files: series in the order of `ids`, metadata, weather.

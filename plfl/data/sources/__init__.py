@@ -43,19 +43,11 @@ class Source(SourceRules):
     """What estimates of work assume of the data; empty if their amount is known."""
 
     def settings(self, data: Data, state: str) -> dict[str, Any]:
-        """The part of the configuration that determines what `save` writes, but for `windows`.
-
-        Raises:
-            DataError: the clients of the state are not known.
-        """
+        """The part of the configuration that determines what `save` writes, but for `windows`."""
         return source.settings(data, state)
 
     def own_files(self, data: Data, state: str) -> list[Path]:
-        """The user's own files about a state's clients.
-
-        Raises:
-            DataError: there are too few files.
-        """
+        """The user's own files about a state's clients."""
         return source.own_files(data, state)
 
     def fetch(self, data: Data, state: str) -> Receipt:
@@ -77,30 +69,18 @@ class Source(SourceRules):
         windows_of(study, source.load(study.data, state)).save(path)
 
     def read(self, study: Study, path: Path) -> Examples:
-        """The examples of a state as its clients hold them, from the file that `save` wrote.
-
-        Raises:
-            DataError: the file is missing or damaged.
-        """
+        """The examples of a state as its clients hold them, from the file that `save` wrote."""
         from plfl.data.dataset import Dataset
 
         return Dataset.load_file(path)
 
     def examples_of(self, study: Study, state: str) -> Examples:
-        """The examples of a state, fetched and read at once, without a file between.
-
-        Raises:
-            DataError, PlflError: see `fetch` and `save`.
-        """
+        """The examples of a state, fetched and read at once, without a file between."""
         self.fetch(study.data, state)
         return windows_of(study, source.load(study.data, state))
 
     def check_clients(self, data: Data, state: str) -> None:
-        """Check that a state has enough clients, if that is known before anything is fetched.
-
-        Raises:
-            DataError: it has too few.
-        """
+        """Check that a state has enough clients, if that is known before anything is fetched."""
         if data.source != "meters":  # whose files may come later
             source.buildings(data, state)
 
@@ -113,11 +93,7 @@ class Source(SourceRules):
         return Counts(train, rows - train)
 
     def noise(self, study: Study, clients: int = 1) -> Examples:
-        """Made-up examples of some clients, to measure how long a study takes or what it sends.
-
-        Raises:
-            ConfigError: a window is longer than a year.
-        """
+        """Made-up examples of some clients, to measure how long a study takes or what it sends."""
         from plfl.data.noise import noise
 
         return noise(study, clients)

@@ -101,14 +101,10 @@ def superlink(
     database: Path | None = None,
     certificates: tuple[Path, Path, Path] | None = None,
 ) -> list[str]:
-    """Command of a SuperLink.
+    """Command of a SuperLink that listens on a host and port.
 
-    Args:
-        host: address to listen on.
-        port: port to listen on.
-        database: file of its database; None: in memory.
-        certificates: certificate of the CA, certificate and private key of the server; None: no
-            encryption, no authentication.
+    Without `database` it keeps all in memory. `certificates`: certificate of the CA, certificate
+    and private key of the server; None: no encryption, no authentication.
     """
     command = [*PROGRAMS, "superlink"]
     command += ["--host", host, "--port", str(port)]
@@ -131,14 +127,8 @@ def superexec(link: Link) -> list[str]:
 
 
 def supernode(link: Link, port: int, folder: Path, key: Path | None = None) -> list[str]:
-    """Command of a SuperNode.
-
-    Args:
-        link: the SuperLink.
-        port: port of this machine for the SuperNode's own processes.
-        folder: folder of the worker.
-        key: private key of the client; None: no authentication.
-    """
+    """Command of the SuperNode of the worker in `folder`, whose own processes use a `port` of this
+    machine. Without `key`, the private key of the client, there is no authentication."""
     command = [*PROGRAMS, "supernode"]
     command += ["--superlink", link.address]
     command += ["--host", "127.0.0.1", "--port", str(port)]
@@ -156,19 +146,8 @@ def _trust(link: Link) -> list[str]:
 
 
 def register(link: Link, home: Path, keys: Mapping[str, Path]) -> dict[int, str]:
-    """Register clients with a SuperLink.
-
-    Args:
-        link: the SuperLink.
-        home: folder for Flower's own files.
-        keys: file with the public key of each client, by name.
-
-    Returns:
-        Name of each client by the id of its node.
-
-    Raises:
-        PlflError: the SuperLink refuses a key.
-    """
+    """Register clients, given the files with their public keys, with a SuperLink; the name of each
+    by the id of its node."""
     _configure(link, home)
     nodes = {}
     for name, path in keys.items():
@@ -181,11 +160,7 @@ def register(link: Link, home: Path, keys: Mapping[str, Path]) -> dict[int, str]
 
 
 def start_run(link: Link, home: Path) -> str:
-    """Start a ServerApp on a SuperLink and return the id of the run.
-
-    Raises:
-        PlflError: the SuperLink refuses the run.
-    """
+    """Start a ServerApp on a SuperLink and return the id of the run."""
     app = home / "app"
     app.mkdir(parents=True, exist_ok=True)
     (app / "pyproject.toml").write_text(APP, encoding="utf-8")

@@ -3,8 +3,6 @@
 It writes its outcome to the server's folder, because Flower's exit codes do not report it.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -97,10 +95,8 @@ def _run(grid: Grid, folder: Path) -> None:
 class FlowerGrid:
     """Flower as a `Transport`. Addresses are Flower's node ids.
 
-    Args:
-        grid: Flower's grid.
-        registered: names of the nodes that this server has registered; other nodes are ignored.
-            None: no authentication, all nodes are accepted.
+    `registered`: names of the nodes that this server has registered; other nodes are ignored. None:
+    no authentication, all nodes are accepted.
     """
 
     def __init__(self, grid: Grid, registered: Mapping[Node, str] | None):

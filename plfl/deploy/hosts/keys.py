@@ -100,18 +100,11 @@ class ClientKeys:
 def make(
     folder: Path, clients: Sequence[str], hosts: Sequence[str] = (), *, replace: bool = False
 ) -> list[Path]:
-    """Create keys and certificates, with the CA in `folder` or, if there is none, a new one.
+    """Create keys and certificates, with the CA in `folder` or, if there is none, a new one; the
+    folders to copy to the hosts.
 
-    The keys of a server are created together with a new CA, and whenever `hosts` are given.
-
-    Args:
-        folder: see the module; it is accessible to its user only.
-        clients: names of the clients.
-        hosts: names and addresses at which clients reach the server, in addition to `ALWAYS`.
-        replace: whether existing keys may be overwritten.
-
-    Returns:
-        The folders to copy to the hosts.
+    The keys of a server are created together with a new CA, and whenever `hosts` are given: names
+    and addresses at which clients reach the server, in addition to `ALWAYS`.
 
     Raises:
         PlflError: a name cannot be the name of a folder, or keys exist and `replace` is not set.

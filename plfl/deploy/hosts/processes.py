@@ -23,10 +23,8 @@ _PR_SET_PDEATHSIG = 1
 class Processes:
     """A set of processes, each in its own session. Leaving the block ends all of them.
 
-    Args:
-        logs: folder for the output of the processes.
-        grace: seconds between the request to end and the end by force; longer for processes that
-            first have to end their own processes.
+    `logs`: folder for their output; `grace`: seconds between the request to end and the end by
+    force, longer for processes that first have to end their own processes.
     """
 
     def __init__(self, logs: Path, grace: float = GRACE):
@@ -80,11 +78,7 @@ class Processes:
         return ""
 
     def check(self, name: str) -> None:
-        """Make sure that a process is still running.
-
-        Raises:
-            PlflError: it has ended; with the end of its output.
-        """
+        """Make sure that a process is still running."""
         code = self.running[name].poll()
         if code is not None:
             raise PlflError(

@@ -64,11 +64,7 @@ def reason_against(study: Study, cell: Cell) -> str | None:
 
 
 def check_calibration(study: Study, cell: Cell) -> None:
-    """Check that clients of a cell that join late can train their personal part before.
-
-    Raises:
-        PlflError: they cannot, with the reason.
-    """
+    """Check that clients of a cell that join late can train their personal part before."""
     if reason := study.method(cell).no_calibration:
         raise PlflError(
             f"--calibrate does not work with {cell.method}: {reason}; start the client without it"
@@ -76,12 +72,8 @@ def check_calibration(study: Study, cell: Cell) -> None:
 
 
 def deployable(study: Study, name: str | None, source: str) -> Cell:
-    """The cell with this name; without a name, the first cell that can be deployed.
-
-    Args:
-        study: the study.
-        name: name of a cell, or None.
-        source: where the study comes from, for messages.
+    """The cell with this name; without a name, the first cell that can be deployed. `source` says
+    where the study comes from, for messages.
 
     Raises:
         ConfigError: no such cell exists, or it cannot be deployed; with the reason.

@@ -8,8 +8,6 @@ The server counts a client whose answer is refused as absent.
 These checks find what cannot be true. A false answer of a plausible form looks like any other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -157,14 +155,8 @@ class Answers:
         self.study, self.cell = study, cell
 
     def joined(self, data: bytes, request: str, proved: str, names: list[str]) -> Answer[Joined]:
-        """The answer of a client that joins.
-
-        Args:
-            data: the answer.
-            request: number of the invitation.
-            proved: name of the client as proved by its key; empty without authentication.
-            names: names of all clients of the cell.
-        """
+        """The answer of a client that joins, whose key has `proved` its name; an empty one without
+        authentication."""
         inputs, limits = self.study.data.inputs, {}
         if self.study.windows.scaling == "pooled":
             limits = dict.fromkeys(("low", "high"), torch.empty(len(inputs), dtype=torch.float64))
@@ -193,16 +185,8 @@ class Answers:
         is_first: bool,
         coder: Coder | None = None,
     ) -> Answer[Trained]:
-        """The answer of a client that has trained.
-
-        Args:
-            data: the answer.
-            request: number of the message.
-            name: name of the client that was asked.
-            rows: what the method expects from the client: shapes and types.
-            is_first: whether it joined late and takes part for the first time.
-            coder: codes the parameters, if anything does.
-        """
+        """The answer of a client that has trained, of which the method expects `rows` of these
+        shapes and types. `is_first`: whether it joined late and takes part for the first time."""
         coded = coder if coder is not None and rows and coder.codes("up") else None
         answer = _read(data, Trained, request, name, rows_as_arrays(rows), coded)
         _require(
@@ -213,15 +197,8 @@ class Answers:
     def margins(
         self, data: bytes, request: str, name: str, rows: Rows, windows: int
     ) -> Answer[MarginsSent]:
-        """The answer of a client that shares margins.
-
-        Args:
-            data: the answer.
-            request: number of the message.
-            name: name of the client that was asked.
-            rows: its margins and the number of their windows, for each model: shapes and types.
-            windows: windows of the client in all.
-        """
+        """The answer of a client that shares margins: `rows` of these shapes and types, each with
+        the number of its windows, of which the client has so many in all."""
         answer = _read(data, MarginsSent, request, name, rows_as_arrays(rows))
         fewest = task_of(self.study).fewest_windows
         for count in answer.rows[1::2]:
@@ -261,11 +238,8 @@ class Answers:
 
 
 def outliers(sizes: Mapping[str, Sequence[float]]) -> dict[str, str]:
-    """Clients whose numbers are implausibly large beside those of the others, and why.
-
-    Args:
-        sizes: the sizes of each client's numbers, by name; all clients have as many.
-    """
+    """Clients whose numbers are implausibly large beside those of the others, and why, given the
+    sizes of each client's numbers, of which all have as many."""
     if len(sizes) < FEWEST:
         return {}
     medians = [median(some) for some in zip(*sizes.values(), strict=True)]
@@ -293,9 +267,6 @@ def _read(
     """An answer with facts of some kind and arrays as the `expected` ones.
 
     With a `coder`, the first array is a coded message.
-
-    Raises:
-        WireError: it is something else.
     """
     most = ROOM + sum(array.nbytes for array in expected.values())
     _require(len(data) <= most, f"it has {len(data)} bytes, expected at most {most}")

@@ -5,8 +5,6 @@ the client continues: the last one whose answer the server received. A lost answ
 effect, and a round that is requested again gives the same bits.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re
@@ -57,16 +55,10 @@ LATEST = "latest.json"
 
 
 class Client:
-    """Answers the server's messages for one building.
+    """Answers the messages of the server for one building, whose series is `table`.
 
-    Args:
-        study: the study, with the same settings as on the server.
-        cell: the cell to run.
-        name: name of the building.
-        table: series of the building, see `plfl.data.features.assemble`.
-        folder: folder of the client, accessible to its user only.
-        calibrate: passes over its data by which the client prepares its personal part if it joins
-            late.
+    `calibrate`: passes over its data by which the client prepares its personal part if it joins
+    late.
     """
 
     def __init__(

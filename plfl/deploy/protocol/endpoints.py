@@ -6,8 +6,6 @@ Each side also executes the steps of the method that belong to the other side. V
 other side has are *not a number* there, so an update that used them would yield *not a number*.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -103,12 +101,8 @@ class ServerChannel(Channel):
 
 
 class PartlyHeard(Channel):
-    """A channel on which the extras of some clients do not arrive at the server.
-
-    Args:
-        channel: carries all other extras, and counts the bytes.
-        heard: indices of the clients whose extras arrive.
-    """
+    """A channel on which only the extras of the clients `heard`, given by their indices, arrive at
+    the server. Another `channel` carries them."""
 
     def __init__(self, channel: Channel, heard: Sequence[int]):
         super().__init__(channel.shared, channel.clients)
@@ -129,9 +123,6 @@ def check(what: str, arrived: Sequence[Tensor], expected: Sequence[Column]) -> N
     """Make sure that the rows found have the shapes and types of the expected ones, (1, ...) each.
 
     The lengths of coded messages are checked when they are decoded.
-
-    Raises:
-        WireError: they do not.
     """
     forms = [(tuple(row.shape), row.dtype) for row in arrived]
     wanted = [(tuple(row[0].shape), row[0].dtype) for row in expected]
@@ -203,15 +194,10 @@ def heard_from(cohort: Cohort, reported: Mapping[int, tuple[float, int]]) -> Coh
 def awaited(
     act: Callable[[Channel], object], shared: int, clients: int, coder: Coder | None = None
 ) -> Rows:
-    """What each client has to send, as shapes and types, if server and clients `act`.
+    """What each client has to send, as shapes and types, if server and clients `act` on the
+    clients' end of a channel with so many shared parameters and clients.
 
     Of coded parameters it is the longest message.
-
-    Args:
-        act: gets the clients' end of the channel.
-        shared: number of shared parameters that the channel carries.
-        clients: number of clients.
-        coder: codes the parameters, if anything does.
     """
     end = ClientChannel(shared, clients, coder)
     end.sends = frozenset()
@@ -231,13 +217,8 @@ def as_client(f: Federation) -> Federation:
 def calibrated(f: Federation, shared: Tensor, epochs: int) -> Tensor:
     """Models (N, P) from which clients that join late start.
 
-    The shared part is the server's. The personal part is that of the initial model, trained on the
-    client's own data while the shared part is fixed.
-
-    Args:
-        f: the federation.
-        shared: shared parameters (N, d_s) as the server sent them.
-        epochs: number of passes over the client's data.
+    The shared part (N, d_s) is the server's. The personal part is that of the initial model,
+    trained in some epochs on the client's own data while the shared part is fixed.
     """
     models = f.models(f.everyone, shared)
     return calibrate(models, f.client_data, ~f.shared, f.client_opt, Calibration(epochs=epochs))

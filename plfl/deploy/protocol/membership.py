@@ -4,8 +4,6 @@ A client joins by answering an invitation with its name and a description of its
 may change later, so the rest of the server refers to clients by their names.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Mapping
@@ -47,13 +45,8 @@ class Transport(Protocol):
     def exchange(
         self, messages: Mapping[Node, bytes], timeout: float, kind: str
     ) -> dict[Node, bytes]:
-        """Send each address its message and return the answers.
-
-        Args:
-            messages: message of each address.
-            timeout: seconds to wait; answers that arrive later are left out.
-            kind: kind of the messages, `train` or `query`.
-        """
+        """Send each address its message, of kind `train` or `query`; the answers that come in time,
+        within so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +58,7 @@ class _Member:
 
 
 class Membership:
-    """The clients that have joined.
-
-    Args:
-        study: the study.
-        cell: the cell, whose clients may join.
-        transport: connects the server to them.
-        policy: how many of them must be connected, and how long the server waits for them.
+    """The clients of a cell that have joined.
 
     Raises:
         PlflError: `policy.minimum` is not a possible number of clients.
@@ -109,14 +96,7 @@ class Membership:
         return table.assign(order=[self.names.index(name) for name in table["client"]])
 
     def gather(self, invitation: Message) -> None:
-        """Wait until at least `policy.minimum` clients are connected.
-
-        Args:
-            invitation: the message to clients that have not joined yet.
-
-        Raises:
-            PlflError: too few clients joined in time; the message names the missing ones.
-        """
+        """Wait until at least `policy.minimum` clients are connected."""
         end = time.monotonic() + self.policy.patience
         while True:
             connected = self.connected(invitation)
@@ -210,12 +190,8 @@ class Membership:
         }
 
     def exchange(self, messages: Mapping[str, bytes], kind: str) -> dict[str, bytes]:
-        """Send messages to clients that have joined; return the answers in time, by name.
-
-        Args:
-            messages: message of each client.
-            kind: kind of the messages, as in `Transport.exchange`.
-        """
+        """Send messages to clients that have joined; the answers in time. `kind` is that of
+        `Transport.exchange`."""
         nodes = {self._joined[name].node: name for name in messages}
         to = {node: messages[name] for node, name in nodes.items()}
         answers = self.transport.exchange(to, self.policy.timeout, kind)

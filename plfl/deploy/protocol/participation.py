@@ -39,12 +39,7 @@ def record(
 ) -> None:
     """Record a finished round: what the clients that answered did, and their scores, if any.
 
-    Args:
-        recorder: takes the records.
-        f: the federation.
-        finished: the round.
-        evaluation: the scores after the round. Its traffic belongs to the round.
-        counts: further columns (N,). A client with a count above 0 has a row, though silent.
+    `counts`: further columns (N,). A client with a count above 0 has a row, though silent.
     """
     t, present, traffic = finished.t, finished.present, finished.traffic
     if evaluation is not None:

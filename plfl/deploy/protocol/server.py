@@ -5,8 +5,6 @@ arrive in time, in the fixed order of the clients. It is saved before the next r
 that do not answer are not counted as participants.
 """
 
-from __future__ import annotations
-
 import copy
 import logging
 import secrets
@@ -65,18 +63,7 @@ repeated after a restart may have sent its first model already, so both count.""
 
 
 class Server:
-    """One cell among real clients.
-
-    Args:
-        study: the study, with the same settings as on the clients.
-        cell: the cell to run, see `agreement.deployable`.
-        transport: connects the server to the clients.
-        folder: folder of the checkpoint.
-        policy: how many clients a round needs, and how long the server waits for them.
-
-    Raises:
-        PlflError: `policy.minimum` is not a possible number of clients.
-    """
+    """One cell among real clients. `folder` is that of the checkpoint."""
 
     def __init__(
         self, study: Study, cell: Cell, transport: Transport, folder: Path, policy: RoundPolicy
@@ -100,15 +87,10 @@ class Server:
         """Seed of the draws of a private federation."""
 
     def run(self, progress: Callable[[RoundSummary], None] = lambda summary: None) -> CellResult:
-        """Run the remaining rounds and return the result tables of all rounds.
+        """Run the remaining rounds and return the result tables of all rounds; `progress` is called
+        after each.
 
         The checkpoint is kept. The caller removes it after saving the tables.
-
-        Args:
-            progress: called after each round.
-
-        Raises:
-            PlflError: fewer clients than `policy.minimum` joined in time.
         """
         self._resume()
         self.gather()
@@ -136,11 +118,7 @@ class Server:
         return self.members.descriptions
 
     def gather(self) -> None:
-        """Wait until at least `policy.minimum` clients are connected.
-
-        Raises:
-            PlflError: they did not join in time; names the missing clients.
-        """
+        """Wait until at least `policy.minimum` clients are connected."""
         self.members.gather(self._message("join"))
 
     # -- the round ------------------------------------------------------------------------------
@@ -299,10 +277,6 @@ class Server:
 
         A client that did not answer gets them as well, so that it can still be scored. If no client
         answers, there are no margins, and no client is scored.
-
-        Args:
-            sent: the shared parameters that each connected client receives.
-            channel: carries the margins.
         """
         task, clients = task_of(self.study), [i for i, n in enumerate(self.names) if n in sent]
         shape = len(clients), *task.margins_shape(self.study.windows.horizons)
@@ -350,13 +324,8 @@ class Server:
         kind: str,
         read: Callable[[bytes, str, str], Answer[F]],
     ) -> dict[str, Answer[F]]:
-        """Send messages; the answers, by name, that arrived in time and were accepted.
-
-        Args:
-            messages: message of each client.
-            kind: kind of the messages, as in `Transport.exchange`.
-            read: reads an answer, given also the number of the message and the client's name.
-        """
+        """Send messages; the answers, by name, that arrived in time and that `read` accepted, given
+        the number of the message and the name of the client."""
         packed = {name: message.pack() for name, message in messages.items()}
         arrived = self.members.exchange(packed, kind)
         answers = {}

@@ -7,8 +7,6 @@ cannot be one. `plfl.federated.codecs.coder` adds memories.
 The configuration imports the codecs that it names, which therefore import no torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

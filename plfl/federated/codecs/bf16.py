@@ -1,8 +1,6 @@
 """Bfloat16: the upper half of a float32, rounded to the nearest, ties to even. The relative error
 is at most 2⁻⁸."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -17,8 +17,6 @@ Therefore a client that drops out, or whose answer is lost, changes neither end:
 then goes on from its state before that round.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
@@ -110,9 +108,6 @@ class Coder:
         """What arrives of the messages of `clients`, (n, d_s) as `like`.
 
         It is *not a number* where a message is empty.
-
-        Raises:
-            CodecError: a message cannot be one of the codec.
         """
         chain, _ = self._stages(direction)
         arrays = [message.cpu().numpy() for message in messages]
@@ -129,11 +124,7 @@ class Coder:
         return torch.from_numpy(found).to(like)
 
     def check(self, direction: Direction, message: Tensor) -> Tensor:
-        """What a message says (d_s,), without what the ends remember and in any order.
-
-        Raises:
-            CodecError: it cannot be one of the codec.
-        """
+        """What a message says (d_s,), without what the ends remember and in any order."""
         array = message.cpu().numpy()
         if not len(array):
             raise CodecError("the coded update is empty: it was not finite, or too large")

@@ -10,8 +10,6 @@ Coding With Asymmetric Numeral Systems (ANS): a Statistician's Perspective", 202
 https://arxiv.org/abs/2201.01741 (package `constriction`).
 """
 
-from __future__ import annotations
-
 import binascii
 from typing import Any
 
@@ -28,11 +26,7 @@ _CHECKSUM = 2
 
 
 def check_installed() -> None:
-    """Make sure that the coder is there.
-
-    Raises:
-        PlflError: it is not, with the remedy.
-    """
+    """Make sure that the coder is there."""
     try:
         import constriction  # noqa: F401
     except ImportError:

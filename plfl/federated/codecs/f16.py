@@ -1,8 +1,6 @@
 """Half precision: IEEE 754 binary16, rounded to the nearest, ties to even. A number of normal size
 has a relative error of at most 2⁻¹¹."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

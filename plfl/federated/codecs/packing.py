@@ -1,7 +1,5 @@
 """The fields of messages as bytes, little-endian, and back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -34,11 +32,7 @@ def unpack(fields: tuple[Field, ...], messages: Bytes) -> list[NDArray[Any]]:
 
 
 def check_codes(field: Field, codes: NDArray[np.uint8]) -> None:
-    """Refuse codes that no sender has.
-
-    Raises:
-        CodecError: a code is out of range.
-    """
+    """Refuse codes that no sender has."""
     if codes.size and codes.max() >= field.levels:
         raise CodecError(
             f"the coded update has the code {codes.max()}, which is not below {field.levels}"

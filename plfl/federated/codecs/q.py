@@ -9,8 +9,6 @@ a = max |v| of a block, s = 2^(b−1) − 1, w = s |v| / a:  q = sign(v) (⌊w�
 uniform;  decoded: a q / s, with the variance (a/s)² p (1 − p), p = w − ⌊w⌋
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +24,6 @@ class Quantised(Codec):
     """b bits for each number and a float for each scale."""
 
     name = "q"
-    unbiased = True
     has_codes = True
 
     bits: Literal[2, 3, 4, 8]

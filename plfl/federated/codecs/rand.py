@@ -6,8 +6,6 @@ Source: Sebastian U. Stich, Jean-Baptiste Cordonnier and Martin Jaggi, "Sparsifi
 NeurIPS 2018, https://arxiv.org/abs/1809.07599.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,6 @@ class Rand(Sparse):
     """Numbers in random places."""
 
     name = "rand"
-    unbiased = True
 
     def fields(self, blocks: Blocks) -> tuple[Field, ...]:
         return (Field(self.kept(blocks)),)

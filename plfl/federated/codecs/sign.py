@@ -7,8 +7,6 @@ Feedback Fixes SignSGD and other Gradient Compression Schemes", ICML 2019,
 https://arxiv.org/abs/1901.09847.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

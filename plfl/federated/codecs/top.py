@@ -5,8 +5,6 @@ Source: Sebastian U. Stich, Jean-Baptiste Cordonnier and Martin Jaggi, "Sparsifi
 NeurIPS 2018, https://arxiv.org/abs/1809.07599.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The k largest numbers of a row where `top` finds them, each in 8 bits as in `q8`; one scale."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from numpy.typing import NDArray

@@ -10,8 +10,6 @@ Poisson draws and draws of fixed size, and pld-accounting for allocation (Vitaly
 Shenfeld, ICML 2026, https://arxiv.org/abs/2602.17284).
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Iterator

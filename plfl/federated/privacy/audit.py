@@ -14,8 +14,6 @@ Deviations: the vectors are orthonormal instead of independent, so that canaries
 other; the estimate compares those in with those out, whose spread it assumes for both.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -42,12 +40,7 @@ scores would not be sound."""
 
 
 class Canaries:
-    """The canaries of a federation.
-
-    Args:
-        count: number of canaries.
-        width: number d of shared parameters.
-        selection: draws the federation's clients; canaries are drawn like them.
+    """The canaries of a federation, drawn like its clients. `width`: number d of shared parameters.
 
     Raises:
         PlflError: there are more canaries than parameters, or clients are drawn together.

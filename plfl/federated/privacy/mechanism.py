@@ -57,13 +57,10 @@ RATE = 0.2
 
 
 class Privacy:
-    """What makes the server's steps private in one federation.
+    """What makes the server's steps private in one federation of N clients, which sets
+    `privacy.clip`.
 
-    Args:
-        settings: the rounds; `settings.privacy.clip` is set.
-        clients: number of clients N.
-        seed: of the simulated noise.
-        x0: shared parameters (d_s,); the bounds have their type.
+    `seed`: that of the simulated noise; `x0`: shared parameters (d_s,), whose type the bounds have.
     """
 
     def __init__(self, settings: Settings, clients: int, seed: int, x0: Tensor):

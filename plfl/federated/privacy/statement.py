@@ -1,7 +1,5 @@
 """What a study can say about the privacy of its clients: ε of each cell, and what ε leaves out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -51,12 +49,12 @@ def statements(study: Study) -> pd.DataFrame:
     least = bounds(rounds, block.delta)[0]
     for cell in study.cells:
         row = {"cell": str(cell), "epsilon": math.inf, "delta": block.delta}
-        if study.is_alone(cell):
+        shared = int(layout.mask(study.shared[cell.sharing]).sum())
+        if study.is_alone(cell) or not shared:
             row |= {"epsilon": 0.0, "accountant": "nothing is sent"}
         elif block.clip is None:
             row |= {"accountant": "no federation.privacy"}
         else:
-            shared = int(layout.mask(study.shared[cell.sharing]).sum())
             row |= {"epsilon": least.epsilon, "accountant": least.accountant}
             row |= {"relation": rounds.relation, "clients": rounds.clients}
             expected = settings.participants(rounds.clients)
@@ -81,6 +79,11 @@ def outside(study: Study) -> Iterator[str]:
         yield f"Draws make ε smaller; the accountants for this are not installed ({EXTRA})."
     if (most := _per_federation(private)) > 1:
         yield f"ε is that of one cell, but up to {most} cells have the same clients: they add up."
+    if study.chooses_in_history:
+        yield (
+            "windows.history, data.origins: each cell trains once to choose and once more for its "
+            "results. ε is that of one training; they add up."
+        )
     if study.windows.scaling == "pooled":
         yield (
             "windows.scaling: pooled tells all clients the limits of all loads; set it to "

@@ -5,18 +5,14 @@ acts on each row separately. The state is reset at the start of every round unle
 `federation.opt_state` says otherwise.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class ClientOpt(Algorithm):

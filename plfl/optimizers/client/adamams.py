@@ -5,15 +5,11 @@
 `reddi`: v̄ ← max(v̄, v) without any bias correction, as AMSGrad was published
 """
 
-from __future__ import annotations
+from typing import Literal
 
-from typing import TYPE_CHECKING, Literal
-
+from plfl.base.lazy import Tensor
 from plfl.optimizers.client import bias_correction
 from plfl.optimizers.client.adam import Adam
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class AdamAMS(Adam):

@@ -8,16 +8,10 @@ m ← β₁ m + (1 − β₁) g;  v ← β₂ v + (1 − β₂) g²
 m̂ = m / (1 − β₁ᵏ);  v̂ = v / (1 − β₂ᵏ);  y ← y − η m̂ / (√v̂ + ε)
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.optimizers.client.adam import Adam
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class AdamW(Adam):

@@ -1,15 +1,9 @@
 """Stochastic gradient descent: y ← y − η g."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.optimizers.client import ClientOpt
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Sgd(ClientOpt):

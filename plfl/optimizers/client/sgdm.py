@@ -3,16 +3,12 @@
 Nesterov momentum: y ← y − η (g + μ b). With dampening τ = μ, b is a moving average of the
 gradients."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
+from plfl.base.lazy import Tensor
 from plfl.optimizers.client import ClientOpt
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class SgdMomentum(ClientOpt):

@@ -5,17 +5,12 @@ and the server *adds* a step along the weighted mean D̄. Every state has the wi
 parameters. If nothing is shared (P3), the server is never called.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from plfl.base.lazy import Tensor
 from plfl.plugins import registry
 from plfl.plugins.registry import Algorithm
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 SOME = 16
 """Number of rows that are summed at a time."""

@@ -3,16 +3,12 @@
 m ← β₁ m + (1 − β₁) D̄;  v ← v + D̄²;  x ← x + η_g m / (√v + τ)
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.optimizers.server import ServerOpt
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class FedAdagrad(ServerOpt):

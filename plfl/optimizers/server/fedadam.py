@@ -1,13 +1,7 @@
 """FedAdam (Reddi et al. 2021): v ← β₂ v + (1 − β₂) D̄², otherwise as FedAdagrad."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from plfl.base.lazy import Tensor
 from plfl.optimizers.server.fedadagrad import FedAdagrad
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class FedAdam(FedAdagrad):

@@ -3,16 +3,10 @@
 With η_g = 1, x becomes the weighted mean of the clients' parameters.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.optimizers.server import ServerOpt
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class FedAvg(ServerOpt):

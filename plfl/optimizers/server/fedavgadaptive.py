@@ -9,16 +9,12 @@ v_c ← β₂ v_c + (1 − β₂) D_c²;  s_c = η_g D_c / (√v_c + ε)
 Clients that do not take part make no step and keep their copy, which still counts in the mean.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.optimizers.server import ServerOpt
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class FedAvgAdaptive(ServerOpt):

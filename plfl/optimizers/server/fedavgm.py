@@ -5,16 +5,12 @@
 `nesterov`:   m ← β m + D̄;  x ← x + η_g (D̄ + β m)
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.optimizers.server import ServerOpt
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class FedAvgM(ServerOpt):

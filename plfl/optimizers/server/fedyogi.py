@@ -1,13 +1,7 @@
 """FedYogi (Reddi et al. 2021): v ← v − (1 − β₂) D̄² sign(v − D̄²), otherwise as FedAdam."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from plfl.base.lazy import Tensor
 from plfl.optimizers.server.fedadam import FedAdam
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class FedYogi(FedAdam):

@@ -7,16 +7,10 @@ Both are equal as long as η is constant. A study whose η is not is refused: it
 with variant `heavy_ball` and η_g = α, which is this form.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
+from plfl.base.lazy import Tensor
 from plfl.optimizers.server import ServerOpt
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class SlowMo(ServerOpt):

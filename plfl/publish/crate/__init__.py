@@ -5,8 +5,6 @@ metadata that says what each of them is, who made it and under which licence. A 
 `croissant.json`, describes tables and data for those who load them (https://mlcommons.org/croissant).
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import zipfile

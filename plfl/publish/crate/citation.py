@@ -1,7 +1,5 @@
 """Authors and licence of what is published, from a CITATION.cff (https://citation-file-format.github.io)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

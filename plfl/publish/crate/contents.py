@@ -3,8 +3,6 @@
 The root of the crate corresponds to the results folder, with the figures in `figures/`.
 """
 
-from __future__ import annotations
-
 import mimetypes
 import os
 import shutil
@@ -19,6 +17,7 @@ import yaml
 from plfl.base.errors import ResultsError
 from plfl.base.files import atomic, sha256
 from plfl.config.study import Study
+from plfl.data.comstock.releases import BUCKET, ROOT
 from plfl.data.source import verify
 from plfl.report.make import figures_of, make
 from plfl.report.page import FILES
@@ -112,12 +111,7 @@ class Entry:
 def gather(
     results: Path, folder: Path, models: bool, data: bool, outside: Iterable[Path] = ()
 ) -> Published:
-    """Copy the files of a finished study into an empty folder; see `plfl.publish.crate.publish`.
-
-    Raises:
-        ResultsError: a file is missing or damaged, or lies outside of the folders of the study.
-        DataError: a file that the study read is missing or has changed, with `data`.
-    """
+    """Copy the files of a finished study into an empty folder; see `plfl.publish.crate.publish`."""
     study, about = study_of(results), read_about(results)
     places = [results / label for label in about.get("variants", [])] or [results]
     for place in places:
@@ -172,6 +166,15 @@ def media_type(path: Path) -> str:
     """The media type of a file, by its suffix."""
     known = _MEDIA.get(path.suffix) or mimetypes.guess_type(path.name)[0]
     return known or "application/octet-stream"
+
+
+def address(path: str, study: Study) -> str | None:
+    """Where anyone can download the file that a study read at `path`; None if nowhere."""
+    if study.data.source != "comstock":
+        return None
+    folder = (study.data.folder / "comstock").as_posix()
+    key = Path(path).as_posix().removeprefix(f"{folder}/")
+    return f"https://{BUCKET}.s3.amazonaws.com/{ROOT}/{key}"
 
 
 def _described(name: str, published: Published) -> str:

@@ -4,8 +4,6 @@ See https://docs.mlcommons.org/croissant/docs/croissant-spec.html. Libraries for
 load the tables from this description.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import date
@@ -15,9 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from plfl.base.files import atomic
-from plfl.publish.crate import origins
 from plfl.publish.crate.citation import Citation
-from plfl.publish.crate.contents import Entry, Published, Source, entries, media_type
+from plfl.publish.crate.contents import Entry, Published, Source, address, entries, media_type
 from plfl.results.records import schema
 
 NAME = "croissant.json"
@@ -45,14 +42,7 @@ _PARQUET = "application/x-parquet"
 
 
 def write(folder: Path, published: Published, citation: Citation, day: date) -> None:
-    """Describe the tables of a crate, and the files that the study read, in `croissant.json`.
-
-    Args:
-        folder: the crate, complete but for its checksums and metadata.
-        published: what its files say about the study.
-        citation: authors and licence.
-        day: the date of publication.
-    """
+    """Describe the tables of a crate, and the files that the study read, in `croissant.json`."""
     study, origin = published.study, published.study.data.rules.origin
     tables = [
         entry
@@ -107,15 +97,15 @@ def _table(entry: Entry) -> dict[str, Any]:
 
 def _source(source: Source, published: Published) -> dict[str, Any]:
     """A file that the study read."""
-    address = source.included or origins.address(source.path, published.study)
-    where = "" if address else " Its owner keeps it; the address is that on the owner's machine."
+    url = source.included or address(source.path, published.study)
+    where = "" if url else " Its owner keeps it; the address is that on the owner's machine."
     path = Path(source.path)
     return {
         "@type": "cr:FileObject",
         "@id": f"data:{source.path}",
         "name": path.name,
         "description": f"Read by the study: {published.study.data.rules.origin.text}.{where}",
-        "contentUrl": address or source.path,
+        "contentUrl": url or source.path,
         "encodingFormat": _PARQUET if path.suffix == ".parquet" else media_type(path),
         "sha256": source.sha256,
     }

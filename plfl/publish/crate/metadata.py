@@ -1,16 +1,13 @@
 """The metadata of a crate: `ro-crate-metadata.json`, as RO-Crate 1.1 defines it."""
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from plfl.base.files import atomic
-from plfl.publish.crate import origins
 from plfl.publish.crate.citation import Citation
-from plfl.publish.crate.contents import CONFIGURATION, Published, entries
+from plfl.publish.crate.contents import CONFIGURATION, Published, address, entries
 
 NAME = "ro-crate-metadata.json"
 SPECIFICATION = "https://w3id.org/ro/crate/1.1"
@@ -47,14 +44,7 @@ class Graph:
 
 
 def write(folder: Path, published: Published, citation: Citation, day: date) -> None:
-    """Describe all files of a crate in its `ro-crate-metadata.json`.
-
-    Args:
-        folder: the crate.
-        published: what its files say about the study.
-        citation: authors and licence.
-        day: the date of publication.
-    """
+    """Describe all files of a crate in its `ro-crate-metadata.json`."""
     graph = Graph()
     graph.add(NAME, "CreativeWork", conformsTo={"@id": SPECIFICATION}, about={"@id": "./"})
     text = f"The licence {citation.license} of the SPDX list"
@@ -133,7 +123,7 @@ def _files(
         files[source.included]
         if source.included
         else graph.add(
-            origins.address(source.path, published.study) or f"#{source.path}",
+            address(source.path, published.study) or f"#{source.path}",
             "CreativeWork",
             name=Path(source.path).name,
             description=f"read by the study, not included: {origin.text}",

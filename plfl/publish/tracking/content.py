@@ -98,9 +98,6 @@ def runs(tables: Tables) -> Iterator[Run]:
 
     Cells that repeat another one, as under each ServerOpt where nothing is shared, are the same
     training and have no run of their own.
-
-    Raises:
-        ResultsError: a table is missing, damaged or has another format.
     """
     with fitting(tables.folder):
         states, summary = tables.study.data.states, _named(tables.summary)

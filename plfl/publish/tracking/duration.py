@@ -1,7 +1,5 @@
 """When the jobs of a study ran, from the benchmark files that Snakemake writes."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path

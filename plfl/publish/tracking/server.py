@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+import webbrowser
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException
@@ -56,12 +57,10 @@ def ui_url(results: Path, port: int) -> str:
     return f"http://{HOST}:{port}{best.path(experiment.experiment_id)}"
 
 
-def serve(results: Path, port: int) -> int:
+def serve(results: Path, port: int, browse: bool = False) -> int:
     """Serve the database of `results` on this machine until Ctrl-C or SIGTERM; return 0.
 
-    Raises:
-        ResultsError: see `ui_url`.
-        PlflError: the port is taken, or the server does not start.
+    If asked to `browse`, open the study in a browser.
     """
     url = ui_url(results, port)
     _refuse_taken(port)
@@ -69,6 +68,8 @@ def serve(results: Path, port: int) -> int:
         print(f"MLflow starts on port {port} ...", flush=True)
         _wait_until_up(server, port, log)
         print(f"open  {url}\nstop  Ctrl-C", flush=True)
+        if browse:
+            webbrowser.open(url)
         server.wait()
         raise _died(server, log)
     return 0  # Ctrl-C ended the block above

@@ -73,9 +73,6 @@ def track(results: Path, figures: Path | None = None, *, progress: bool = True) 
     """Log the tables in `results` and the figures in `figures`; return the path of the database.
 
     If the study has further axes, every variant is an experiment of its own in one database.
-
-    Raises:
-        ResultsError: see `track_one`.
     """
     if not is_overview(results):
         return track_one(results, figures, results, progress=progress)

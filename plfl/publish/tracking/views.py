@@ -10,6 +10,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from plfl.baselines import BASELINE
@@ -24,6 +25,8 @@ OVERVIEW = "overview"
 WORKFLOW = "workflowType=machine_learning"
 """Part of every link; without it, MLflow 3.17 opens its pages for language models."""
 
+_FORMS = json.loads(Path(__file__).with_name("views.json").read_text(encoding="utf-8"))
+"""What all views, sections and charts have in common, in MLflow's format."""
 _CREATED = 1_700_000_000_000  # constant, so that writing a view again changes nothing
 
 
@@ -79,47 +82,19 @@ class View:
         return TAG + self.key, json.dumps(entry)
 
     def _state(self) -> dict[str, Any]:
-        state: dict[str, Any] = {
+        state: dict[str, Any] = _FORMS["state"] | {
             "searchFilter": self.search,
             "orderByKey": metric(VALIDATION),
-            "orderByAsc": True,
-            "startTime": "ALL",
-            "lifecycleFilter": "Active",
-            "datasetsFilter": [],
-            "modelVersionFilter": "All Runs",
             "selectedColumns": list(self.columns),
             "columnOrder": list(self.columns),
             "columnWidths": self.columns,
-            "runsHiddenMode": "SHOW_ALL",
-            "viewMaximized": False,
-            "runListHidden": False,
-            "isAccordionReordered": True,
-            "useGroupedValuesInCharts": True,
-            "hideEmptyCharts": True,
-            "groupsExpanded": {},
-            "groupBy": None,
-            "globalLineChartConfig": {
-                "xAxisKey": "step",
-                "lineSmoothness": 0,
-                "selectedXAxisMetricKey": "",
-            },
             "compareRunCharts": [
                 {"uuid": f"{title}-{number}", "metricSectionId": title, **chart}
                 for title, charts in self.sections.items()
                 for number, chart in enumerate(charts)
             ],
             "compareRunSections": [
-                {
-                    "uuid": title,
-                    "name": title,
-                    "display": True,
-                    "isReordered": False,
-                    "deleted": False,
-                    "isGenerated": False,
-                    "columns": 2,
-                    "cardHeight": 420,
-                }
-                for title in self.sections
+                {"uuid": title, "name": title} | _FORMS["section"] for title in self.sections
             ],
         }
         if self.group_by:
@@ -133,12 +108,8 @@ class View:
 def presets(cells: Iterable[tuple[str, str]], seeds: int, methods: int = 1) -> Iterator[View]:
     """The views of a study: a table of all runs, as the report sorts them, and curves by state.
 
-    MLflow's search box filters the table further.
-
-    Args:
-        cells: state and sharing scheme of each run; the scheme of a baseline is `baseline`.
-        seeds: number of seeds.
-        methods: number of methods.
+    MLflow's search box filters the table further. `cells`: state and sharing scheme of each run;
+    the scheme of a baseline is `baseline`.
     """
     places = list(cells)
     widths = {"state": 70, "sharing": 90}
@@ -192,34 +163,13 @@ def _curves(key: str, name: str, search: str, axes: dict[str, int]) -> View:
 
 
 def _chart(kind: str, **settings: Any) -> dict[str, Any]:
-    common = {
-        "type": kind,
-        "runsCountToCompare": MOST_RUNS,
-        "deleted": False,
-        "isGenerated": False,
-        "displayName": "",
-    }
-    return common | settings
+    chart: dict[str, Any] = _FORMS["chart"] | {"type": kind, "runsCountToCompare": MOST_RUNS}
+    return chart | settings
 
 
 def _line(key: str) -> dict[str, Any]:
-    return _chart(
-        "LINE",
-        metricKey=key,
-        selectedMetricKeys=[key],
-        lineSmoothness=0,
-        xAxisScaleType="linear",
-        # One optimiser that learns slowly would flatten all other curves.
-        scaleType="log",
-        range={},
-        xAxisKey="step",
-        selectedXAxisMetricKey="",
-        yAxisKey="metric",
-        yAxisExpressions=[],
-        ignoreOutliers=False,
-        useGlobalXaxisKey=True,
-        useGlobalLineSmoothing=True,
-    )
+    # Logarithmic: one optimiser that learns slowly would flatten all other curves.
+    return _chart("LINE", metricKey=key, selectedMetricKeys=[key], **_FORMS["line"])
 
 
 def _scatter(x: str, y: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@
   const source = document.getElementById("chart-data");
   if (!source) return;
   const data = JSON.parse(source.textContent);
-  const { axes, scores, models } = data;
+  const { axes, scores, models, participant } = data;
   const everyone = data.forecasters.map((one, id) => ({ ...one, id }));
   const cells = everyone.filter((one) => one.kind !== "baseline");
   const beside = everyone.filter((one) => one.kind === "baseline");
@@ -19,6 +19,7 @@
   const HUES = 10, DASHES = ["none", "7 3", "2 2", "9 3 2 3", "4 2", "12 3", "6 2 2 2 2 2"];
   const SYMBOLS = ["circle", "square", "triangle", "diamond", "cross", "star", "wye"];
   const hue = (k) => `var(--hue-${k % HUES})`;
+  const capital = (word) => word[0].toUpperCase() + word.slice(1);
   const minus = (text) => text.replace("-", "−");
   const print = (value) => (value == null ? "n/a" : minus(String(Number(value.toPrecision(4)))));
   const signed = (value) => (value > 0 ? "+" : "") + minus(String(Number(value.toPrecision(3))));
@@ -47,6 +48,7 @@
     if (view.client) return list[place(one)] ?? null;
     return one.diverged ? null : ofModel(one, view.model, "_mean")[view.score];
   }
+  const ofWhom = () => (view.client ? `${participant} ${view.client}` : `mean over ${participant}s`);
   const about = () => scores.find(({ key }) => key === view.score);
   const unit = () => (about().unit ? ` (${about().unit})` : "");
   const scored = () => `Test ${about().label}${unit()}`;
@@ -63,20 +65,21 @@
     return [...found.values()];
   }
   const state = (one) => one.axes[at.state], scheme = (one) => one.axes[at.sharing];
+  const full = (one) => (varied.includes(at.state) ? `${state(one)}: ${one.name}` : one.name);
   const colourOf = (one) => (view.colour === undefined ? "" : label(view.colour, one.axes[view.colour]));
   const colours = () => (view.colour === undefined ? [""] : values(view.colour).map((v) => label(view.colour, v)));
   function describe(one) {
     const list = ofModel(one, view.model, "_seeds")?.[view.score];
     const spread = list && !view.client ? ` ± ${print(deviation(list))}` : "";
     const facts = [
-      `${state(one)}: ${one.name}`,
+      full(one),
       one.kind === "federated" ? `${view.model} model` : one.kind === "alone" ? "local training" : "baseline",
       one.diverged ? "diverged" : `test ${about().label} ${print(score(one))}${spread}`,
       `validation MASE ${print(one.validation)}`,
-      `${print(one.mb)} MB per client`,
+      `${print(one.mb)} MB per ${participant}`,
     ];
     if (one.hours != null) facts.push(`${print(one.hours)} simulated hours`);
-    if (view.client) facts.push(`client ${view.client}`);
+    if (view.client) facts.push(`${participant} ${view.client}`);
     return facts.join("\n");
   }
 
@@ -124,7 +127,7 @@
       const curve = ofModel(one, view.model, "_curve");
       return curve.round.map((round, i) => ({ one, round, value: curve[view.score][i] }))
         .filter(({ value }) => value != null)
-        .map((row) => ({ ...row, text: `${state(one)}: ${one.name}\nround ${row.round}: validation ${about().label} ${print(row.value)}` }));
+        .map((row) => ({ ...row, text: `${full(one)}\nround ${row.round}: validation ${about().label} ${print(row.value)}` }));
     });
     if (!rows.length) return null;
     const narrow = width < 560, { options, channels, rows: count } = facets(rows, narrow);
@@ -155,7 +158,7 @@
     });
     const which = view.best ? `for each ${view.colour === undefined ? "scheme" : noun(view.colour)} the one of lowest validation MASE` : "every training";
     const mark = rivals.length ? " Horizontal lines: persistence (dotted) and the baseline of lowest validation MASE among those that send no data (dash-dotted)." : "";
-    return [legend(domain, true), svg, caption("convergence", `Validation ${about().label} over the rounds, ${view.model} models, mean over clients${data.seeds > 1 ? " and seeds" : ""}: ${which}.${mark}`)];
+    return [legend(domain, true), svg, caption("convergence", `Validation ${about().label} over the rounds, ${view.model} models, mean over ${participant}s${data.seeds > 1 ? " and seeds" : ""}: ${which}.${mark}`)];
   }
 
   function grid(width) {
@@ -172,7 +175,7 @@
       heads.push({ name, x: keys[Math.floor((keys.length - 1) / 2)] });
       domain.push(...keys);
     }
-    const scale = shades([...among, ...present(beside)].map(score));
+    const scale = shades(among.map(score));
     const rows = among.map((one) => {
       const value = score(one);
       return { one, value, x: key(one), y: rowOf(one), text: describe(one), shown: one.diverged ? "div." : value == null ? "n/a" : value >= 100 ? value.toPrecision(3) : value.toFixed(2), fill: scale.of(value), ink: scale.ink(value) };
@@ -195,9 +198,8 @@
       ],
       color: { type: "identity" },
     });
-    const rest = baselineGrid(width, scale);
-    const text = caption("fig3_mase", `Test ${about().label} at the last round, ${view.model} models, ${view.client ? `client ${view.client}` : "mean over clients"}${data.seeds > 1 ? " and seeds" : ""}. A square is a cell; ${outer.length ? `its row is the ${outer.map(noun).join(" and ")}, its column` : "its column is"} the ${axes[at.server_opt].label}, under the name of its sharing scheme. Framed: the lowest ${about().label} of each state and sharing scheme. “none”: clients that share nothing have no server.${scale.capped ? " The last colour stands for all scores above." : ""}`);
-    return [scale.legend(), svg, ...rest, text];
+    const text = caption("fig3_mase", `Test ${about().label} at the last round, ${view.model} models, ${ofWhom()}${data.seeds > 1 ? " and seeds" : ""}. A square is a cell; ${outer.length ? `its row is the ${outer.map(noun).join(" and ")}, its column` : "its column is"} the ${axes[at.server_opt].label}, under the name of its sharing scheme. Framed: the lowest ${about().label} of each state and sharing scheme. “none”: ${participant}s that share nothing have no server.${scale.capped ? " The last colour stands for all scores above." : ""}`);
+    return [scale.legend(), svg, text];
   }
   /** Room for names beside a chart. */
   const aside = (names, width, share = 1 / 2.4) => Math.min(share * width, 22 + 7.4 * Math.max(...names.map((name) => name.length)));
@@ -206,23 +208,6 @@
     const least = Math.min(...rows.map(({ value }) => value ?? Infinity));
     return rows.length > 1 ? rows.filter(({ value }) => value === least) : [];
   };
-
-  function baselineGrid(width, scale) {
-    const rows = present(beside).map((one) => ({ one, value: score(one), text: describe(one), name: one.name })).filter(({ value }) => value != null);
-    if (!rows.length) return [];
-    const names = [...new Set(rows.map(({ name }) => name))];
-    const left = aside(names, width, 0.7);
-    const svg = Plot.plot({
-      width: Math.min(width, left + 90 * values(at.state, rows.map(({ one }) => one)).length), height: 40 + names.length * 22, marginLeft: left, marginTop: 24, marginBottom: 4, style: STYLE,
-      x: { type: "band", axis: "top", label: null, tickSize: 0, padding: 0 }, y: { type: "band", domain: names, label: null, tickSize: 0, padding: 0 }, color: { type: "identity" },
-      marks: [
-        Plot.cell(rows, { x: ({ one }) => state(one), y: "name", fill: ({ value }) => scale.of(value), inset: 0.5 }),
-        Plot.text(rows, { x: ({ one }) => state(one), y: "name", text: ({ value }) => (value >= 100 ? value.toPrecision(3) : value.toFixed(2)), fill: ({ value }) => scale.ink(value), fontSize: 11 }),
-        pointed(rows, { x: ({ one }) => state(one), y: "name" }),
-      ],
-    });
-    return [heading("Baselines, which need no federation"), svg];
-  }
 
   /** Colours of scores from the lowest to 1.5 times as far above the median, on a log scale. */
   function shades(list) {
@@ -244,7 +229,7 @@
   }
 
   function pareto(width) {
-    const costs = [["mb", "Megabytes per client, all rounds, both directions"]];
+    const costs = [["mb", `Megabytes per ${participant}, all rounds, both directions`]];
     const found = [];
     const points = [...present(), ...present(beside)].map((one) => ({ one, value: score(one), text: describe(one) })).filter(({ value }) => value != null);
     if (points.some(({ one }) => one.hours != null)) costs.push(["hours", "Simulated hours, all rounds"]);
@@ -276,7 +261,7 @@
         ],
       }));
     }
-    return found.length ? [legend(domain, true), ...found, caption("pareto", `Test ${about().label} at the last round, ${view.model} models, ${view.client ? `client ${view.client}` : "mean over clients"}${data.seeds > 1 ? " and seeds" : ""}, against what the training costs. Stars: baselines, of which the pooled ones send raw data once. The line is the Pareto front of what is shown, whose points are named.${view.score === "mase" ? " Dotted: persistence." : ""}`)] : null;
+    return found.length ? [legend(domain, true), ...found, caption("pareto", `Test ${about().label} at the last round, ${view.model} models, ${ofWhom()}${data.seeds > 1 ? " and seeds" : ""}, against what the training costs. Stars: baselines, of which the pooled ones send raw data once. The line is the Pareto front of what is shown, whose points are named.${view.score === "mase" ? " Dotted: persistence." : ""}`)] : null;
   }
   function fronts(rows, cost) {
     const points = new Set(), steps = [], most = Math.max(...rows.map(cost));
@@ -323,7 +308,7 @@
       one.right = i < half;
       one.y = top + (one.right ? i : count - 1 - i);
       one.edge = one.right ? 1 : count;
-      one.text = `${one.name}\nmean rank ${print(one.rank)} over ${blocks.length} client${blocks.length > 1 ? "s" : ""}`;
+      one.text = `${one.name}\nmean rank ${print(one.rank)} over ${blocks.length} ${participant}${blocks.length > 1 ? "s" : ""}`;
     });
     const space = aside(names, width);
     const svg = Plot.plot({
@@ -342,7 +327,7 @@
         Plot.tip(ranked, Plot.pointerX({ x: "rank", y: () => 0, title: ({ text }) => text, fontSize: 12, lineHeight: 1.25 })),
       ],
     });
-    return [svg, caption("ranks", `Mean rank by test ${about().label}, ${view.model} models, ${blocks.length} client${blocks.length > 1 ? "s" : ""}${inner === undefined ? "" : `; each combination has its ${noun(inner)} of lowest validation MASE`}; a diverged one ranks last. A thick bar joins combinations that Nemenyi's test at 5 % does not separate: their ranks differ by less than the critical difference (CD).`)];
+    return [svg, caption("ranks", `Mean rank by test ${about().label}, ${view.model} models, ${blocks.length} ${participant}${blocks.length > 1 ? "s" : ""}${inner === undefined ? "" : `; each combination has its ${noun(inner)} of lowest validation MASE`}; a diverged one ranks last. A thick bar joins combinations that Nemenyi's test at 5 % does not separate: their ranks differ by less than the critical difference (CD).`)];
   }
 
   // --- weeks -----------------------------------------------------------------------------------
@@ -391,24 +376,23 @@
   }
   const keyOf = (lines) => Plot.legend({ color: { type: "categorical", domain: lines.map(({ name }) => name), range: lines.map(({ colour }) => colour) }, style: STYLE });
   const rival = (name) => leaders(beside.filter((one) => state(one) === name && !one.mb), state)[0];
+  const COLOURS = { federation: "var(--link)", "training alone": "var(--hue-1)", LightGBM: "var(--hue-6)" };
+  const shownWeek = {};
   function week(width) {
-    const nodes = [];
-    for (const name of Object.keys(data.weeks)) {
-      if (view.where[at.state] && view.where[at.state] !== name) continue;
-      const clients = Object.keys(data.weeks[name].clients);
-      if (view.client && !clients.includes(view.client)) continue;
-      const client = view.client || clients[Math.floor((clients.length - 1) / 2)];
-      const one = everyone[data.weeks[name].shown], best = rival(name);
-      const lines = [{ key: String(one.id), name: one.name, colour: "var(--own)" }];
-      if (best) lines.push({ key: String(best.id), name: best.name, colour: "var(--base)" });
-      lines.push({ key: "persistence", name: "persistence", colour: "var(--naive)" });
-      const chart = weekChart(width, name, client, lines, { fan: "var(--own)" });
-      if (chart) nodes.push(heading(`${name}, client ${client}`), keyOf([{ name: "load", colour: "var(--load)" }, ...lines]), chart);
+    const known = Object.entries(data.weeks), names = known.map(([name]) => name);
+    if (!names.length) return null;
+    const chosen = names.includes(shownWeek.state) ? shownWeek.state : names[0], { chief, clients, middle } = data.weeks[chosen];
+    const client = shownWeek.client in clients ? shownWeek.client : middle;
+    const lines = Object.entries(chief).map(([name, id]) => ({ key: String(id), name, colour: COLOURS[name] }));
+    if (lines.length < 2) {
+      const best = rival(chosen);
+      lines.push(...(best ? [{ key: String(best.id), name: best.name, colour: "var(--base)" }] : []), { key: "persistence", name: "persistence", colour: "var(--naive)" });
     }
-    if (!nodes.length) return view.client ? [note(`The report has no week of client ${view.client}; forecasts.parquet does.`)] : null;
-    const fanned = Object.values(data.weeks).some(({ clients }) => Object.values(clients).some(({ lines }) => Object.keys(lines).some((key) => key.startsWith("q")))) ? " Shaded: the intervals that the model forecasts." : "";
-    nodes.push(caption("week", `First week of the test set: load, forecasts of a local model at the last round (the cell of lowest validation MASE, within P2 if the study has it) and of the best baseline that sends no data, and persistence. ${fanned} Times are those of the data.`));
-    return nodes;
+    const options = known.flatMap(([name, { clients: own }]) => data.clients[name].filter((one) => one in own).map((one) => [JSON.stringify([name, one]), names.length > 1 ? `${name}: ${one}` : one]));
+    const select = choice(capital(participant), "week", options, JSON.stringify([chosen, client]), (value) => { [shownWeek.state, shownWeek.client] = JSON.parse(value); draw("week"); });
+    const chart = weekChart(width, chosen, client, lines, { fan: COLOURS.federation });
+    const fanned = weekOf(chosen, client).levels.length ? " Shaded: the intervals of the federation's forecasts." : "";
+    return [element("p", { className: "controls" }, select), keyOf([{ name: "load", colour: "var(--load)" }, ...lines]), chart, caption("week", `The load of the first week of the test set, and its forecasts; each forecaster is the best of its kind on validation.${fanned} Times are those of the data.`)];
   }
 
   // --- two forecasters -------------------------------------------------------------------------
@@ -459,7 +443,7 @@
     if (!box) return;
     for (const side of ["a", "b"]) box.querySelector(`[name=${side}]`).value = pair[side].id;
     const area = box.querySelector(".result"), width = area.clientWidth, found = difference();
-    const choice = box.querySelector("[name=client]"), clients = Object.keys(data.weeks[state(pair.a)]?.clients ?? {});
+    const choice = box.querySelector("[name=client]"), clients = Object.entries(data.weeks[state(pair.a)]?.clients ?? {}).filter(([, { lines }]) => pair.a.id in lines && pair.b.id in lines).map(([client]) => client);
     if (!clients.includes(pair.client)) pair.client = clients[Math.floor((clients.length - 1) / 2)] ?? "";
     fill(choice, clients.map((client) => [client, client]), pair.client);
     choice.parentElement.hidden = clients.length < 2;
@@ -467,9 +451,9 @@
     if (state(pair.a) !== state(pair.b)) nodes.push(note("A and B must be of the same state."));
     else if (!found) nodes.push(note("One of the two diverged, or has no such score."));
     else {
-      const { rows, centre, reach, bySeed } = found, overall = `all ${rows.length} clients`;
+      const { rows, centre, reach, bySeed } = found, overall = `all ${rows.length} ${participant}s`;
       const ends = reach == null ? "" : ` [${signed(centre - reach)}, ${signed(centre + reach)}]`;
-      nodes.push(paragraph(`${scored()}, B − A, mean over clients: ${signed(centre)}${ends}. ${centre > 0 ? "A" : "B"} has the lower error${reach != null && Math.abs(centre) <= reach ? ", but the interval contains 0" : ""}.`));
+      nodes.push(paragraph(`${scored()}, B − A, mean over ${participant}s: ${signed(centre)}${ends}. ${centre > 0 ? "A" : "B"} has the lower error${reach != null && Math.abs(centre) <= reach ? ", but the interval contains 0" : ""}.`));
       const all = [{ client: overall, value: centre, text: `${overall}\nB − A ${signed(centre)}${ends}` }, ...rows.map((row) => ({ ...row, text: `${row.client}\nB − A ${signed(row.value)}\nA ${print(row.a)}, B ${print(row.b)}` }))];
       const chart = Plot.plot({
         width, height: 70 + 20 * all.length, marginLeft: aside(all.map(({ client }) => client), width), marginTop: 34, style: STYLE,
@@ -483,8 +467,8 @@
           pointed(all, { x: "value", y: "client" }),
         ],
       });
-      nodes.push(...operable(chart, "Forest plot of the clients of A and B"));
-      nodes.push(note(`Diamond: the mean${reach == null ? "; only differences of MASE have an interval, because only MASE is known week by week" : " with its 95 % interval over clients, weeks and seeds, the same as that of plfl compare"}${data.seeds > 1 ? "; crosses: the means of the seeds" : "; one seed, so the variation over trainings is unknown"}. It is not corrected for the number of comparisons that you look at.`));
+      nodes.push(...operable(chart, `Forest plot of the ${participant}s of A and B`));
+      nodes.push(note(`Diamond: the mean${reach == null ? "; only differences of MASE have an interval, because only MASE is known week by week" : ` with its 95 % interval over ${participant}s, weeks and seeds, the same as that of plfl compare`}${data.seeds > 1 ? "; crosses: the means of the seeds" : "; one seed, so the variation over trainings is unknown"}. It is not corrected for the number of comparisons that you look at.`));
       if (pair.client) {
         const sides = [["a", "var(--side-a)"], ["b", "var(--side-b)"]];
         const name = state(pair.a), own = weekOf(name, pair.client);
@@ -497,9 +481,9 @@
           const cell = row.children[k];
           const lines = [{ key: String(pair[side].id), name: side.toUpperCase(), colour }, { key: "persistence", name: "persistence", colour: "var(--naive)" }];
           const plot = own.line(lines[0].key) ? weekChart(cell.clientWidth, name, pair.client, lines, { domain }) : null;
-          cell.append(heading(`${side.toUpperCase()}: ${pair[side].name}`), ...(plot ? [keyOf([{ name: "load", colour: "var(--load)" }, ...lines]), ...operable(plot, `Week of client ${pair.client}, ${side.toUpperCase()}`)] : [note("The report has no week of this forecaster.")]));
+          cell.append(heading(`${side.toUpperCase()}: ${pair[side].name}`), ...(plot ? [keyOf([{ name: "load", colour: "var(--load)" }, ...lines]), ...operable(plot, `Week of ${pair.client}, ${side.toUpperCase()}`)] : [note("The report has no week of this forecaster.")]));
         }
-        nodes.push(heading(`The first week of the test set, client ${pair.client}, seed ${data.first_seed}: local models`), row);
+        nodes.push(heading(`The first week of the test set, ${pair.client}, seed ${data.first_seed}: local models`), row);
       }
     }
     area.replaceChildren(...nodes);
@@ -571,19 +555,19 @@
   function draw(id) {
     const box = places.get(id), width = Math.max(box.clientWidth, 280);
     const nodes = CHARTS[id](width)?.filter(Boolean) ?? [note("Nothing to show for this choice.")];
-    const chosen = (one, told) => { pick(one); told.textContent = `${(pair.next === "b" ? "A" : "B")} of the comparison: ${state(one)}: ${one.name}`; };
+    const chosen = (one, told) => { pick(one); told.textContent = `${(pair.next === "b" ? "A" : "B")} of the comparison: ${full(one)}`; };
     box.replaceChildren(...nodes.flatMap((node) => (node.matches("svg, figure") && !node.matches("[class*=-ramp]") && "value" in node ? operable(node, NAMES[id], chosen) : [node])));
   }
   const redraw = () => { places.forEach((_, id) => draw(id)); compare(); };
   function clientChoices() {
     const chosen = view.where[at.state];
-    return [["", "mean over clients"], ...Object.entries(data.clients).filter(([name]) => !chosen || name === chosen).flatMap(([name, list]) => list.map((client) => [client, values(at.state).length > 1 && !chosen ? `${name}: ${client}` : client]))];
+    return [["", `mean over ${participant}s`], ...Object.entries(data.clients).filter(([name]) => !chosen || name === chosen).flatMap(([name, list]) => list.map((client) => [client, values(at.state).length > 1 && !chosen ? `${name}: ${client}` : client]))];
   }
   function controls() {
     const form = element("form", { className: "controls" });
     form.setAttribute("aria-label", "What the charts show");
     form.addEventListener("submit", (event) => event.preventDefault());
-    const clients = choice("Client", "client", clientChoices(), view.client, (value) => { view.client = value; redraw(); });
+    const clients = choice(capital(participant), "client", clientChoices(), view.client, (value) => { view.client = value; redraw(); });
     for (const i of varied)
       form.append(choice(axes[i].label, axes[i].key, [["", "all"], ...values(i).map((value) => [value, label(i, value)])], "", (value) => {
         if (value) view.where[i] = value; else delete view.where[i];
@@ -626,7 +610,7 @@
       groups(found.querySelector("select"));
       form.append(found);
     }
-    form.append(choice("Week of client", "client", [], "", (value) => { pair.client = value; compare(); }));
+    form.append(choice(`Week of ${participant}`, "client", [], "", (value) => { pair.client = value; compare(); }));
     box.append(form, element("div", { className: "result" }));
   }
   redraw();

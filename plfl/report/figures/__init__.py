@@ -68,7 +68,7 @@ def available(study: Study | None = None) -> dict[str, tuple[str, ...]]:
 def caption(name: str, study: Study | None = None) -> str:
     """The caption of figure `name` of a study."""
     text: str = _of(study)[name]["CAPTION"]
-    return text
+    return study.worded(text) if study else text
 
 
 def draw(name: str, tables: Tables) -> dict[str, Figure]:

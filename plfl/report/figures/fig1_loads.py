@@ -11,8 +11,8 @@ from plfl.results.tables import Tables
 
 OUTPUTS = ("fig1_loads",)
 CAPTION = (
-    "Mean and standard deviation of each client's load over its whole series. Clients are"
-    " numbered in the order of the study."
+    "Mean and standard deviation of each client's load over its whole series. More than"
+    " twelve clients of a state are numbered in the order of the study."
 )
 
 
@@ -21,7 +21,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     states = tables.study.data.states
     columns = min(3, len(states))
     rows = math.ceil(len(states) / columns)
-    size = (PAGE if columns > 1 else COLUMN, 1.75 * rows + 0.35)
+    size = (PAGE if columns > 1 else COLUMN, 2.35 * rows + 0.35)
     figure, axes = panels(rows, columns, size, sharey=True)
     table = tables.clients
     logarithmic = log_if_wide(axes.flat, table[["mean", "std"]].to_numpy(), ratio=15)
@@ -39,12 +39,13 @@ def draw(tables: Tables) -> dict[str, Figure]:
             markersize=3.5,
             label="standard deviation",
         )
-        axis.set_title(fit(state, 26, lines=2))
-        axis.set_xlabel("Client")
+        axis.set_title(fit(state, 26, lines=2) if len(states) > 1 else "")
         axis.set_xlim(0.4, len(here) + 0.6)
         if len(here) <= 12:
-            axis.set_xticks(number)
+            names = [fit(str(name), 24) for name in here["client"]]
+            axis.set_xticks(number, names, rotation=60, ha="right", rotation_mode="anchor")
         else:
+            axis.set_xlabel(tables.study.participant.capitalize())
             axis.xaxis.set_major_locator(MaxNLocator(12, integer=True))
         axis.grid(axis="y")
     if not logarithmic:

@@ -18,7 +18,6 @@ CAPTION = (
     " states, optimisers, seeds and rounds. The bytes are counted in the channel; they include"
     " parameters and whatever else a method sends."
 )
-_DIRECTIONS = {"bytes_down": "server → client", "bytes_up": "client → server"}
 _WIDTH = 0.4
 
 
@@ -36,11 +35,12 @@ def draw(tables: Tables) -> dict[str, Figure]:
         sharex=True,
         gridspec_kw={"height_ratios": rows},
     )
-    heading = "Bytes per round and client, by sharing scheme\n\n"
+    one = tables.study.participant
+    heading = f"Bytes per round and {one}, by sharing scheme\n\n"
     if len(tables.study.grid.method) > 1:  # their names leave little room
         heading = "Bytes by scheme and method\n\n"
     for axis, scheme, part in zip(axes[:, 0], schemes, parts, strict=True):
-        _bars(axis, part)
+        _bars(axis, part, one)
         axis.set_yticks(range(len(part)), _names(tables, scheme, part.index))
         label = fit(f"{scheme}: {tables.scheme_label(scheme)}", 48, lines=2)
         axis.set_title(heading + label, loc="left", fontsize=7)
@@ -49,7 +49,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
     axis.set_xlim(0, max(1.25 * tables.traffic.to_numpy().max(), 1))
     axis.locator_params(axis="x", nbins=4, integer=True)
     axis.xaxis.set_major_formatter(lambda value, _: spaced(value))
-    axis.set_xlabel("Bytes per round and client")
+    axis.set_xlabel(f"Bytes per round and {one}")
     figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return {"fig2_bytes": figure}
 
@@ -65,9 +65,10 @@ def _names(tables: Tables, scheme: str, methods: Iterable[str]) -> list[str]:
     ]
 
 
-def _bars(axis: Axes, traffic: pd.DataFrame) -> None:
+def _bars(axis: Axes, traffic: pd.DataFrame, one: str) -> None:
     """Draw two bars with their values for each row of `traffic`, the first row on top."""
-    for i, (direction, label) in enumerate(_DIRECTIONS.items()):
+    labels = {"bytes_down": f"server → {one}", "bytes_up": f"{one} → server"}
+    for i, (direction, label) in enumerate(labels.items()):
         at = np.arange(len(traffic)) + (i - 0.5) * _WIDTH
         bars = axis.barh(at, traffic[direction], _WIDTH * 0.9, color=COLOURS[i], label=label)
         axis.bar_label(bars, fmt=spaced, padding=2, fontsize=6.5)

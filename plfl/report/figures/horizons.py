@@ -61,7 +61,7 @@ def draw(tables: Tables) -> dict[str, Figure]:
             axis.xaxis.set_major_locator(MaxNLocator(8, steps=steps, integer=whole))
             axis.grid()
         if cell is not None:
-            title = f"{state}: {cell.sharing}, {tables.optimisers(cell)}"
+            title = f"{state}: {tables.name(cell)}"
             row[0].set_title(fit(title, 60), loc="left")
     shown = [Line2D([], [], **_CELL)]
     shown += [

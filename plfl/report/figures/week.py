@@ -23,8 +23,8 @@ from plfl.results.tables import Tables
 OUTPUTS = ("week",)
 CAPTION = (
     "First week of the test set: load, forecast of the local model of the last round, and"
-    " persistence, in each state's cell of lowest validation MASE (within P2 if the study has it),"
-    " for the client of median test MASE. Also shown: the forecast of the state's best baseline,"
+    " persistence, in each state's federation of lowest validation MASE, for the client of median"
+    " test MASE. Also shown: the forecast of the state's best baseline,"
     " which is the one of lowest validation MASE among those that send no data, with its test MASE"
     " for the same client. Where a window has several targets, forecasts follow each other without"
     " overlap. Intervals are shaded. Times are those of the data."
@@ -44,8 +44,8 @@ _BASELINE: dict[str, Any] = {"color": COLOURS[0], "linewidth": 0.9, "zorder": 1.
 def draw(tables: Tables) -> dict[str, Figure]:
     """One panel per state: load, persistence, and forecasts of a local model and a baseline.
 
-    The cell is the one of lowest validation MASE in the state, within P2 if the study has it. The
-    client is the one of median test MASE. The baseline is the state's best one.
+    The cell is the federation of lowest validation MASE in the state. The client is the one of
+    median test MASE. The baseline is the state's best one.
     """
     states, best = tables.study.data.states, tables.best_baselines
     if not any(tables.shown_cell(state) for state in states):
@@ -82,8 +82,8 @@ def draw(tables: Tables) -> dict[str, Figure]:
             axis.plot(*_broken(forecast, "forecast"), **_BASELINE)
             bottom = min(bottom, float(forecast["forecast"].min()))
         own = (
-            f"{state}, client {client}: {cell.sharing}, "
-            f"{tables.optimisers(cell)}, test\N{NO-BREAK SPACE}MASE\N{NO-BREAK SPACE}{mase:.2f}"
+            f"{state}, {client}: {tables.name(cell)}, "
+            f"test\N{NO-BREAK SPACE}MASE\N{NO-BREAK SPACE}{mase:.2f}"
         )
         axis.set_title(_title(own, compared), loc="left")
         axis.xaxis.set_major_locator(DayLocator())  # type: ignore[no-untyped-call]

@@ -8,12 +8,12 @@ from plfl.base.errors import ConfigError
 from plfl.config.study import Study
 from plfl.deploy.flower import results
 from plfl.deploy.protocol.agreement import deployable, narrowed
-from plfl.publish.tracking import track
 from plfl.publish.tracking.content import runs
-from plfl.publish.tracking.store import connect, find_experiment
+from plfl.publish.tracking.store import connect, find_experiment, track
 from plfl.report.figures import available, render
 from plfl.results.tables import Tables
 from tests.helpers.loopback import NAMES, Deployment, by_split, study
+from tests.helpers.refusals import naming
 
 
 @pytest.fixture(scope="module")
@@ -73,5 +73,5 @@ def test_a_name_that_leaves_no_room_for_that_of_the_cell_is_refused():
     results_of = narrowed(longest, cell)
     assert Study.parse(results_of.model_dump(mode="json"), "study.json") == results_of
     longer = of.model_copy(update={"name": "n" * (room + 3)})
-    with pytest.raises(ConfigError, match=r"config\.yaml: 1 error(.|\n)* name: 'nnn.*by 3"):
+    with naming(ConfigError, "config.yaml", "1 error"):
         deployable(longer, None, "config.yaml")

@@ -7,6 +7,7 @@ import safetensors.torch
 from plfl.base.errors import PlflError
 from plfl.deploy.hosts.private import private_folder
 from tests.helpers.loopback import NAMES, Deployment, by_split, study
+from tests.helpers.refusals import naming
 
 METHODS = ["fedopt", "scaffold", "feddyn", "moon"]
 
@@ -76,5 +77,5 @@ def test_files_are_for_their_user_alone(tmp_path):
 def test_a_folder_that_others_can_read_is_refused(tmp_path):
     folder = tmp_path / "open"
     folder.mkdir(mode=0o755)
-    with pytest.raises(PlflError, match="chmod 700"):
+    with naming(PlflError, "700"):
         private_folder(folder)

@@ -17,6 +17,7 @@ from plfl.publish.tracking.content import runs
 from plfl.results.tables import Tables
 from tests.helpers import loopback
 from tests.helpers.loopback import MEASURED, NAMES, Deployment, by_split, dataset, replayed, study
+from tests.helpers.refusals import naming
 
 FEDERATION = {"rounds": 5, "local_steps": 3, "evaluate_every": 5}
 SHARED = {"conformal": "shared", "level": 0.8}
@@ -173,7 +174,7 @@ def test_a_server_that_was_replaced_is_refused(deployed):
         for client in deployed.loopback.clients.values()
     ]
     assert all("was replaced" in answer.about["error"] for answer in answers)
-    with pytest.raises(PlflError, match="0 of 4 clients"):
+    with naming(PlflError, "0 of 4 clients"):
         replaced.gather()
 
 
@@ -287,7 +288,7 @@ def test_a_run_cannot_be_named_to_lead_out_of_the_folder(deployed):
     client = deployed.loopback.clients["101"]
     about = {**deployed.server._message("join").about, "run": "../../elsewhere"}
     answer = Message.unpack(client.answer(Message(about).pack()))
-    assert "is not the name of a run" in answer.about["error"]
+    assert "../../elsewhere" in answer.about["error"]
     assert not (deployed.folder.parent / "elsewhere").exists()
 
 
@@ -313,12 +314,12 @@ def test_a_lost_state_is_told_and_not_made_up(deployed):
 )
 def test_what_cannot_be_deployed_is_refused_with_the_reason(blocks, reason):
     of = study(**blocks)
-    with pytest.raises(ConfigError, match=reason):
+    with naming(ConfigError, reason):
         agreement.deployable(of, None, "config.yaml")
 
 
 def test_the_first_deployable_cell_is_taken():
     of = study(grid={"method": ["one_shot", "fedopt"]})
     assert agreement.deployable(of, None, "").method == "fedopt"
-    with pytest.raises(ConfigError, match="no cell 'XX'"):
+    with naming(ConfigError, "'XX'"):
         agreement.deployable(of, "XX", "")

@@ -27,6 +27,8 @@ def test_each_cell_has_its_own_epsilon_and_noise():
     assert (P1.noise, P2.noise) == pytest.approx((81.84, 19.72), abs=0.01)
     assert set(statements(study(privacy={})).epsilon) == {math.inf, 0}
     assert statements(study(privacy={"clip": 1})).epsilon[0] == math.inf, "no noise"
+    adapted = study(privacy={"clip": 1}, grid=GRID | {"method": ["fine_tuning"]})
+    assert statements(adapted).epsilon.tolist() == [math.inf, math.inf, 0], "nothing is sent"
 
 
 def test_as_of_more_clients_there_is_less_noise_for_the_same_epsilon():
@@ -43,6 +45,7 @@ def test_as_of_more_clients_there_is_less_noise_for_the_same_epsilon():
         ("windows.scaling", {}),
         ("task.conformal", {"task": {"name": "quantiles", "conformal": "shared"}}),
         ("tuning", {"tuning": {"search": {"client_opt.*.lr": [0.1, 0.01]}}}),
+        ("windows.history", {"windows": {"scaling": "per_client", "history": 4}}),
         ("EXTRAPOLATION", {"privacy": {"noise_as_of": 100}}),
     ],
 )

@@ -14,7 +14,7 @@ import os
 import random
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -291,7 +291,7 @@ def judge(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if name == victim else whole)
     said = None
-    with _inside(work), _deadline():
+    with chdir(work), _deadline():
         try:
             subject.read(dice)
         except PlflError as error:
@@ -303,16 +303,6 @@ def judge(
         assert said.strip()
         assert len(said) < 100_000, f"{subject.name}: {victim}: a message of {len(said)} characters"
     return said
-
-
-@contextmanager
-def _inside(folder: Path) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 @contextmanager
@@ -453,21 +443,13 @@ def _dataset(folder: Path) -> Subject:
 
 
 def _checkpoint(folder: Path) -> Subject:
-    from plfl.experiments.train import train
     from plfl.federated.checkpoint import Checkpoint
     from tests.helpers import tiny
+    from tests.helpers.interruption import interrupted
 
     study, dataset = tiny.study(), tiny.dataset()
 
-    class EndError(Exception):
-        """Ends a training."""
-
-    def end(t: int) -> None:
-        if t == 2:
-            raise EndError
-
-    with suppress(EndError):
-        train(study, study.cells, dataset, end, Checkpoint(folder, "key", 0))
+    interrupted(study, dataset, folder, after=2, key="key")
     files = {f"checkpoint/{name}": content for name, content in _contents(folder).items()}
     saved, whole = Checkpoint(folder, "key", 0).load([])
 

@@ -51,8 +51,3 @@ def test_fedadc_whose_clients_follow_no_momentum_is_slowmo():
     fedadc = server_path(SGD, FedAvg(lr=0.5), FedADC(beta_l=0, beta_g=0.9), rounds=8)
     slow = server_path(SGD, SlowMo(lr=0.5, beta=0.9), rounds=8)
     assert fedadc == pytest.approx(slow, abs=1e-12)
-
-
-def test_the_first_fixed_point_is_fedavgs():
-    end = server_path(SGD, SlowMo(lr=0.5, beta=0.5), rounds=400)[-1]
-    assert end == pytest.approx(0.7710843373, abs=1e-9)

@@ -6,6 +6,7 @@ import pytest
 
 from plfl.base.errors import PlflError
 from plfl.publish.crate.citation import read
+from tests.helpers.refusals import naming
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -23,10 +24,10 @@ def test_the_repositorys_own() -> None:
     [
         ("title: a\nlicense: MIT", "authors"),
         ("title: a\nauthors: []\nlicense: MIT", "authors"),
-        ("authors: [{name: a}]", "title.*license"),
-        ("title: a\nauthors: [{affiliation: a}]\nlicense: MIT", r"authors\.0\.name"),
+        ("authors: [{name: a}]", "title"),
+        ("title: a\nauthors: [{affiliation: a}]\nlicense: MIT", "authors.0.name"),
         ("title: a\nauthors: [a]\nlicense: []", "cannot be read"),
-        ("title: a\nauthors: [{name: a, website: [1]}]\nlicense: MIT", r"authors\.0\.url"),
+        ("title: a\nauthors: [{name: a, website: [1]}]\nlicense: MIT", "authors.0.url"),
         ("- a", "the file"),
         ("a: [", "cannot be read"),
     ],
@@ -34,5 +35,5 @@ def test_the_repositorys_own() -> None:
 def test_what_is_lacking_is_named(text: str, lacking: str, tmp_path: Path) -> None:
     path = tmp_path / "CITATION.cff"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(PlflError, match=lacking):
+    with naming(PlflError, lacking):
         read(path)

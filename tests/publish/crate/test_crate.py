@@ -19,6 +19,7 @@ from plfl.publish.crate import citation, publish
 from plfl.report import page
 from plfl.report.figures import available
 from tests.helpers import fake_results
+from tests.helpers.refusals import naming
 
 DAY = date(2026, 2, 3)
 DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt"></svg>'
@@ -265,11 +266,11 @@ def test_what_lies_outside_needs_permission(
     monkeypatch.chdir(tmp_path / "work")
     outside = tmp_path / "outside"
     readings(results, "../outside/school.csv", str(outside / "office.csv"))
-    with pytest.raises(ResultsError, match=f"--outside {outside}"):
+    with naming(ResultsError, "--outside", outside):
         publish(results, Path("crate"), cited, DAY, data=True)
     readings(results, "school.csv")
     (results / "linked.csv").symlink_to(outside / "office.csv")
-    with pytest.raises(ResultsError, match=f"--outside {outside}"):
+    with naming(ResultsError, "--outside", outside):
         publish(results, Path("crate"), cited, DAY, data=True)
     publish(results, Path("crate"), cited, DAY, data=True, outside=[outside])
     assert {"linked.csv", "data/all/school.csv"} <= files(Path("crate"))
@@ -291,7 +292,7 @@ def test_names_cannot_leave_the_crate(
     about: dict[str, Any], own: Path, cited: citation.Citation, tmp_path: Path
 ) -> None:
     record(own, **about)
-    with pytest.raises(PlflError, match=r"study\.json"):
+    with naming(PlflError, "study.json"):
         publish(own, tmp_path / "new", cited, DAY)
     assert not list(tmp_path.glob(".tmp-*")) and not (tmp_path / "new").exists()
 
@@ -313,7 +314,7 @@ def test_a_damaged_table_is_refused(
     name: str, size: int, own: Path, cited: citation.Citation, tmp_path: Path
 ) -> None:
     (own / name).write_bytes((own / name).read_bytes()[:size])
-    with pytest.raises(ResultsError, match=rf"{name}: cannot be read .*; delete it"):
+    with naming(ResultsError, name):
         publish(own, tmp_path / "new", cited, DAY)
     assert not (tmp_path / "new").exists()
 
@@ -323,7 +324,7 @@ def test_an_unfinished_study_is_refused(
     name: str, own: Path, cited: citation.Citation, tmp_path: Path
 ) -> None:
     (own / name).unlink()
-    with pytest.raises(ResultsError, match=rf"is not finished; {name} is missing"):
+    with naming(ResultsError, name):
         publish(own, tmp_path / "new", cited, DAY)
     assert not (tmp_path / "new").exists()
     assert not list(tmp_path.glob(".tmp-*"))
@@ -344,7 +345,7 @@ def test_the_command(
     assert main(["publish", "results/none", "--to", "tiny.zip"]) == 2
     assert "results/none: holds no study" in capsys.readouterr().err
     assert main(["publish", str(results), "--to", "tiny.zip"]) == 2
-    assert "CITATION.cff: is missing; it says who" in capsys.readouterr().err
+    assert "CITATION.cff: is missing" in capsys.readouterr().err
     Path("CITATION.cff").write_text(citation.EXAMPLE, encoding="utf-8")
     assert main(["publish", str(results), "--to", "tiny.zip"]) == 0
     assert capsys.readouterr().out == "wrote tiny.zip, licence CC-BY-4.0\n"

@@ -17,7 +17,7 @@ def tracked(tmp_path_factory):
 
     It was tracked from the working directory `here` beside it.
     """
-    from plfl.publish.tracking import track
+    from plfl.publish.tracking.store import track
 
     folder = tmp_path_factory.mktemp("tracked") / "tiny"
     fake_results.write(folder, TINY, diverged=("CA-P3-fedopt-adam-fedavg-10",))
@@ -39,13 +39,13 @@ def free_port():
 def serving():
     """Context manager: a process that serves a results folder and is asked to end afterwards."""
     code = (
-        "import pathlib, sys; from plfl.publish.tracking import serve; "
-        "sys.exit(serve(pathlib.Path(sys.argv[1]), int(sys.argv[2])))"
+        "import pathlib, sys; from plfl.publish.tracking.server import serve; "
+        "sys.exit(serve(pathlib.Path(sys.argv[1]), int(sys.argv[2]), len(sys.argv) > 3))"
     )
 
     @contextmanager
-    def start(folder, port, **options):
-        command = [sys.executable, "-P", "-c", code, folder, str(port)]
+    def start(folder, port, *browse, **options):
+        command = [sys.executable, "-P", "-c", code, folder, str(port), *browse]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
         try:
             yield process

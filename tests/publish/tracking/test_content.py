@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.base.errors import ResultsError
 from plfl.publish.tracking.content import runs, title
 from plfl.results.labels import baseline_label
 from plfl.results.tables import Tables
@@ -94,16 +93,6 @@ def test_a_baseline_without_a_forecast_for_a_client_has_no_score(tmp_path):
     # The four weeks that this one looks back do not fit before validation.
     keys = {key for key, _, _ in found["CA-baseline-naive_weeks"].points}
     assert "test_last/mase_local" in keys and "val/mase_local" not in keys
-
-
-def test_a_deployed_study_has_cells_alone(tmp_path):
-    fake_results.write(tmp_path, TINY)
-    about = json.loads((tmp_path / "study.json").read_text())
-    (tmp_path / "study.json").write_text(json.dumps(about | {"engine": "flower"}))
-    records = pd.read_parquet(tmp_path / "records.parquet")
-    records.assign(wire_down=0, wire_up=0).to_parquet(tmp_path / "records.parquet")
-    (tmp_path / "baselines.parquet").unlink()
-    assert {run.scheme for run in runs(Tables(tmp_path))} == {"P1", "P2", "P3"}
 
 
 def test_what_choosing_cost_and_what_the_global_model_was_given_are_told(tmp_path):
@@ -273,26 +262,6 @@ def test_a_cell_that_never_was_finite_is_still_a_run(tmp_path):
     assert run.clients["mase_local"].isna().all()
 
 
-def test_a_client_without_mase_drops_out_of_the_mean(tmp_path):
-    fake_results.write(tmp_path, TINY)
-    edit(tmp_path, lambda r: r.assign(mase=r["mase"].mask(r["client"] == "ca137")))
-    run = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"]
-    other = Tables(tmp_path).records(
-        ["mase"], sharing="P1", client="ca100", split="test", model="local", round=2
-    )
-    assert run.diverged_round is None
-    assert curve(run, "test/mase_local")[2] == pytest.approx(other["mase"].item(), abs=5e-5)
-
-
-def test_a_client_that_never_took_part_has_no_traffic(tmp_path):
-    fake_results.write(tmp_path, TINY)
-    edit(tmp_path, lambda r: r[~((r["client"] == "ca137") & (r["split"] == "train"))])
-    clients = logged(tmp_path)["CA-P1-fedopt-adam-fedavg-10"].clients.set_index("client")
-    assert clients.loc["ca137", "mb_up"] == 0
-    assert clients.loc["ca137", "mase_local"] > 0
-    assert clients.loc["ca100", "mb_up"] == pytest.approx(2 * 4 * 60_276 / 1e6, abs=5e-5)
-
-
 def test_the_fingerprint_follows_hash_and_records(tmp_path):
     fake_results.write(tmp_path, TINY)
     cell = "CA-P1-fedopt-adam-fedavg-10"
@@ -320,14 +289,3 @@ def test_sample_data_is_called_so(tmp_path, meters):
     assert title(Tables(tmp_path)) == "tiny (sample data)"
     assert title(Tables(meters)) == "own-meters"
     assert all("sample data" in run.note for run in runs(Tables(tmp_path)))
-
-
-@pytest.mark.parametrize("name", ["records.parquet", "summary.csv"])
-def test_missing_and_damaged_tables_are_named(tmp_path, name):
-    fake_results.write(tmp_path, TINY)
-    (tmp_path / name).write_bytes(b"\xff\x00 not a table")
-    with pytest.raises(ResultsError, match=rf"{name}: cannot be read .*; delete it and run"):
-        logged(tmp_path)
-    (tmp_path / name).unlink()
-    with pytest.raises(ResultsError, match=rf"{name}: the file is missing"):
-        logged(tmp_path)

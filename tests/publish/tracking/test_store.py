@@ -14,11 +14,13 @@ from mlflow.tracking import MlflowClient
 
 from plfl.base.errors import ResultsError
 from plfl.config.study import FORMAT, Study
-from plfl.publish.tracking import store, track
+from plfl.publish.tracking import store
+from plfl.publish.tracking.store import track
 from plfl.results import overview
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
 from tests.helpers.fake_results import TINY
+from tests.helpers.refusals import naming
 
 CELL = "CA-P2-fedopt-adam-fedavg-10"
 BASELINES = {f"CA baseline {name}" for name in fake_results.BASELINES}
@@ -207,7 +209,7 @@ def test_a_damaged_database_is_named(results):
     holed = whole[: size * page] + bytes(size) + whole[size * (page + 1) :]
     for damaged in (b"", whole[: len(whole) // 2], holed):
         path.write_bytes(damaged)
-        with pytest.raises(ResultsError, match=r"mlflow\.db: is .*; remove it and log the study"):
+        with naming(ResultsError, "mlflow.db"):
             track(results)
 
 
@@ -220,7 +222,7 @@ def test_what_cannot_be_written_is_named(name, results, monkeypatch):
         monkeypatch.setattr(store.os, "access", lambda path, mode: Path(path).name != name)
     else:
         monkeypatch.setattr(store.FileLock, "__enter__", refuse)
-    with pytest.raises(ResultsError, match=rf"{name}: cannot be written .*check its permissions"):
+    with naming(ResultsError, name):
         track(results)
 
 
@@ -360,35 +362,32 @@ def schema(results, *revisions):
         (["ffffffffffff"], f"a newer MLflow than {mlflow.__version__}"),
         (["451aebb31d03"], f"an older MLflow than {mlflow.__version__}"),
         ([], "not a complete MLflow database"),
+        (None, "not an MLflow database"),
     ],
 )
 def test_a_database_of_another_schema_is_refused_unchanged(results, revisions, says):
-    schema(results, *revisions)
+    if revisions is None:
+        (results / "mlflow.db").write_text("not a database " * 100)
+    else:
+        schema(results, *revisions)
     before = (results / "mlflow.db").read_bytes()
-    with pytest.raises(ResultsError, match=rf"mlflow\.db: .*{says}.*remove it"):
+    with naming(ResultsError, "mlflow.db", says):
         track(results)
     assert (results / "mlflow.db").read_bytes() == before
-
-
-def test_a_file_that_is_no_database_is_refused_unchanged(results):
-    (results / "mlflow.db").write_text("not a database " * 100)
-    with pytest.raises(ResultsError, match=r"mlflow\.db: is not an MLflow database"):
-        track(results)
-    assert (results / "mlflow.db").read_text() == "not a database " * 100
 
 
 def test_results_of_another_configuration_are_refused(tmp_path):
     fake_results.write(tmp_path, TINY)
     edit_about(tmp_path, lambda about: about.update(format=99))
-    with pytest.raises(ResultsError, match=r"study\.json: has configuration format 99"):
+    with naming(ResultsError, "study.json", "99"):
         track(tmp_path)
     edit_about(tmp_path, lambda about: about.update(format=FORMAT))
     edit_about(tmp_path, lambda about: about["study"].update(tempo=3))
-    with pytest.raises(ResultsError, match=r"(?s)tempo: unknown key.*was made by plfl 0\.1\.0"):
+    with naming(ResultsError, "0.1.0"):
         track(tmp_path)
     edit_about(tmp_path, lambda about: about["study"].pop("tempo"))
     edit_about(tmp_path, lambda about: about["study"].update(plugins=["gone.py"]))
-    with pytest.raises(ResultsError, match=r"gone\.py"):
+    with naming(ResultsError, "gone.py"):
         track(tmp_path)
     assert not (tmp_path / "mlflow.db").exists()
 
@@ -405,7 +404,7 @@ def test_a_database_that_another_process_has_locked_is_named(results, transactio
     before = dump(results)
     with closing(sqlite3.connect(results / "mlflow.db")) as other:
         other.execute(f"BEGIN {transaction}")
-        with pytest.raises(ResultsError, match=r"mlflow\.db: is locked by another process"):
+        with naming(ResultsError, "mlflow.db"):
             track(results)
     track(results)
     assert dump(results) == before

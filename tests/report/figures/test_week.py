@@ -39,7 +39,7 @@ def test_the_week_is_that_of_the_median_client(results: Results) -> None:
     other = scores[name, median["client"], "test"]
     title = axis.get_title(loc="left")
     assert title == (
-        f"IL, client {median['client']}: P2, {tables.optimisers(cell)}, "
+        f"IL, {median['client']}: P2, {tables.optimisers(cell)}, "
         f"test\N{NO-BREAK SPACE}MASE\N{NO-BREAK SPACE}{median['mase']:.2f}; "
         f"{baseline_label(name)}, test\N{NO-BREAK SPACE}MASE\N{NO-BREAK SPACE}{other:.2f}"
     )
@@ -55,7 +55,8 @@ def test_the_week_is_that_of_the_median_client(results: Results) -> None:
 
 def test_a_state_without_a_finite_cell_says_so(drawn: Drawn) -> None:
     diverged = [
-        f"NY-P2-fedopt-{client}-{server}-10"
+        f"NY-{scheme}-fedopt-{client}-{server}-10"
+        for scheme in ("P1", "P2", "P3")
         for client in ("adam", "prox")
         for server in ("fedavg", "fedavgadaptive")
     ]
@@ -77,7 +78,7 @@ def test_a_client_without_mase_is_not_the_median(tmp_path_factory: pytest.TempPa
         changed = records.assign(mase=records["mase"].where(records["client"] != constant))
         changed.to_parquet(folder / "records.parquet")
         (axis,) = draw("week", Tables(folder))["week"].axes
-        assert f"client {left}:" in axis.get_title(loc="left")
+        assert f"CA, {left}:" in axis.get_title(loc="left")
 
 
 def test_missing_forecasts_of_a_client_are_an_error(

@@ -19,10 +19,11 @@ from plfl.training.fused import Fused, unavailable_reason
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from tests.helpers.kernels import instruction_sets
+from tests.helpers.refusals import naming
 from tests.helpers.tasks import changed, copied, in_double
 from tests.training.test_engines import DECAYING, TERMS, dataset, with_keys, with_terms
 from tests.training.test_engines import task as task_of
-from tests.training.test_fused import OPTIMISERS, error
+from tests.training.test_fused import OPTIMISERS, error, trains_to_the_same_bits
 
 pytestmark = pytest.mark.skipif(
     unavailable_reason() is not None, reason=f"no fused engine here: {unavailable_reason()}"
@@ -75,11 +76,17 @@ def every_set_agrees(fresh, network, data):
     """
     theirs, start, trained = copied(fresh, slice(None)), fresh.rows.clone(), []
     expected = Reference(network, data, CPU).train(theirs)
+    starts = [torch.arange(3 * i, 4 * i + 20) for i in range(len(fresh.rows))]
+    wanted = Stacked(network, data, CPU).predict(theirs.rows, starts)
     for name in instruction_sets():
         ours = copied(fresh, slice(None))
-        found = Fused(network, data, CPU, instructions=name).train(ours)
+        engine = Fused(network, data, CPU, instructions=name)
+        found = engine.train(ours)
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
         assert error(ours.rows, theirs.rows, start) < 2e-5, name
+        forecasts = engine.predict(theirs.rows, starts)
+        for one, other in zip(forecasts, wanted, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
         trained.append((name, ours))
     return trained, theirs
 
@@ -152,13 +159,7 @@ def test_several_outputs_agree_with_autograd(network, horizons, loss):
     # Adam would turn a gradient that cancels, but for rounding, into a whole step.
     optimiser = SgdMomentum(lr=0.1)
     fresh = changed(task(model, optimiser, size=20), loss=loss)
-    trained, theirs = every_set_agrees(fresh, model, data)
-    starts = [torch.arange(3 * i, 4 * i + 20) for i in range(len(theirs.rows))]
-    expected = Stacked(model, data, CPU).predict(theirs.rows, starts)
-    for name, _ in trained:
-        found = Fused(model, data, CPU, instructions=name).predict(theirs.rows, starts)
-        for one, other in zip(found, expected, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    every_set_agrees(fresh, model, data)
 
 
 @pytest.mark.parametrize("size", [1, 5, 16, 19, 64])
@@ -183,28 +184,6 @@ def test_terms_agree_with_autograd(optimiser, terms, loss):
             assert error(got, expected, torch.zeros_like(got)) < 1e-5
 
 
-@pytest.mark.parametrize("kept", ["everything", "the personal part"])
-def test_kept_moments_of_adamw_go_on_where_they_were(kept):
-    """Two rounds of three steps, against the same in double precision."""
-    data = windows(SHAPE)
-    ours = task(MODEL, steps=3)
-    start, exact = ours.rows.clone(), in_double(ours)
-    engine, oracle = Fused(MODEL, data, CPU), Stacked(MODEL, data, CPU, torch.float64)
-    engine.train(ours)
-    oracle.train(exact)
-    taken = torch.full((5, 1), 3.0, dtype=torch.float64)
-    if kept == "the personal part":
-        taken = torch.where(ours.shared, 0, taken)
-        for x in [*ours.moments.state.values(), *exact.moments.state.values()]:
-            x[:, ours.shared] = 0
-    ours, exact = changed(ours, behind=taken), changed(exact, behind=taken)
-    engine.train(ours)
-    oracle.train(exact)
-    assert error(ours.rows, exact.rows, start) < 2e-5
-    for name, x in exact.moments.state.items():
-        assert error(ours.moments.state[name], x, torch.zeros_like(x)) < 1e-4
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(loss):
     """A sample whose error changes sign under one rounding alone would spoil it: none does here."""
@@ -221,34 +200,7 @@ def test_a_full_round_is_as_near_to_the_exact_one_as_the_reference_is(loss):
 def test_a_row_trains_to_the_same_bits_in_any_stack(terms, instructions):
     network, data = Mlp().network(RECIPE), windows(RECIPE)
     fresh = with_terms(task(network, size=40, rows=7), terms)
-    whole = copied(fresh, slice(None))
-    losses = Fused(network, data, CPU, threads=1, instructions=instructions).train(whole)
-    starts = [torch.arange(10 * i, 10 * i + 33) for i in range(7)]
-    forecasts = Fused(network, data, CPU, threads=1).predict(whole.rows, starts)
-    for threads in (1, 2, 5):
-        engine = Fused(network, data, CPU, threads=threads, instructions=instructions)
-        for rows in ([0], [3, 4], [6, 2, 0, 5, 1], list(range(7))):
-            some = copied(fresh, rows)
-            assert torch.equal(engine.train(some), losses[rows])
-            assert torch.equal(some.rows, whole.rows[rows])
-            for name, x in some.moments.state.items():
-                assert torch.equal(x, whole.moments.state[name][rows])
-        engine = Fused(network, data, CPU, threads=threads)
-        again = engine.predict(whole.rows[[5, 2]], [starts[5][7:], starts[2]])
-        assert torch.equal(again[0], forecasts[5][7:])
-        assert torch.equal(again[1], forecasts[2])
-
-
-@pytest.mark.parametrize("hidden", [(), (20, 33, 4)], ids=str)
-@pytest.mark.parametrize("relative", [False, True], ids=["as it stands", "relative"])
-def test_forecasts_are_those_of_stacked(hidden, relative, instructions):
-    network, data = Mlp(hidden=hidden).network(SHAPE), windows(SHAPE, relative)
-    rows = 3 * task(network).rows
-    starts = [torch.arange(3 * i, 4 * i + 20) for i in range(len(rows))]
-    ours = Fused(network, data, CPU, instructions=instructions).predict(rows, starts)
-    theirs = Stacked(network, data, CPU).predict(rows, starts)
-    for found, expected in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    trains_to_the_same_bits(fresh, network, data, instructions)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -287,5 +239,5 @@ def test_a_model_that_the_kernel_does_not_know_is_refused():
     with pytest.raises(ValueError, match="does not know the model"):
         Fused(Gru(hidden=4).network(SHAPE), windows(SHAPE), CPU)
     for form in (KernelForm(0, (7, 6), "silu"), KernelForm(0, (7, 5), "prelu")):
-        with pytest.raises(ValueError, match=f"{MODEL.layout.width} parameters"):
+        with naming(ValueError, MODEL.layout.width):
             Fused(Claims(MODEL, form), windows(SHAPE), CPU)

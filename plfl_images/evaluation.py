@@ -1,6 +1,4 @@
-"""Evaluates models on windows that all clients share, such as held-out images."""
-
-from __future__ import annotations
+"""Evaluates models on the held-out images, which all clients share."""
 
 import numpy as np
 import pandas as pd
@@ -11,19 +9,19 @@ from plfl.data.dataset import EVALUATED
 from plfl.data.examples import Examples
 from plfl.experiments.evaluation import Evaluation
 from plfl.federated.federation import Federation
-from plfl.tasks import Task
 from plfl.training.task import Engine
+from plfl_images.classify import Classify
 
 
 class CommonEvaluator:
-    """Scores models on the windows that all clients have in common.
+    """Scores models on the images that all clients have in common.
 
     A model that several clients hold is evaluated once: without personal parameters the server has
     one model. The clients' local models are scored in the last round only, because that takes
     longer than the training of a round.
     """
 
-    def __init__(self, dataset: Examples, engine: Engine, task: Task):
+    def __init__(self, dataset: Examples, engine: Engine, task: Classify):
         self.engine, self.task = engine, task
         self.starts = {split: dataset.starts(0, split) for split in EVALUATED}
 
@@ -47,7 +45,7 @@ class CommonEvaluator:
         for split, starts in self.starts.items():
             given = [torch.from_numpy(starts).to(rows.device)] * len(models)
             outputs = torch.stack(self.engine.predict(models, given))
-            scores = self.task.common_scores(dataset, split, starts, outputs, model_of)
+            scores = self.task.image_scores(dataset, split, starts, outputs, model_of)
             scores.insert(0, "client", dataset.clients)
             scores.insert(1, "split", split)
             tables.append(scores)

@@ -1,6 +1,6 @@
 """Compares the sample data with NREL's simulations: prints the tables of `docs/sample-data.md`.
 
-`python -m plfl.data.sample.comparison FOLDER` needs a folder with these of NREL's files:
+`python -m benchmarks.sample_data FOLDER` needs a folder with these of NREL's files:
 `comstock_ca_week/comstock_30min_small.csv` (1,000 ComStock buildings of California in columns, the
 first week of 2018) and, of whole years, the commercial `eulp_buildings/{461,466,467,468}.parquet`
 and `comstock_ga/98542-10.parquet`.

@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-from plfl.results import axis_claims, claims, claims_page
+from plfl.results import axis_claims, claim, claims
 
-PAGE = Path(__file__).resolve().parents[2] / claims_page.PAGE
+PAGE = Path(__file__).resolve().parents[2] / claim.PAGE
 
 
 def test_the_table_on_the_page_is_not_stale() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert claims_page.HEAD in page
-    assert page == claims_page.with_table(page), "run `plfl schema` and commit what it writes"
+    assert claim.HEAD in page
+    assert page == claim.with_table(page), "run `plfl schema` and commit what it writes"
 
 
 def test_every_claim_has_a_row() -> None:
-    rows = [row.split(" | ") for row in claims_page.table().splitlines()[2:]]
+    rows = [row.split(" | ") for row in claim.table().splitlines()[2:]]
     found = {name.removeprefix("| "): text for name, text, _ in rows}
     assert found == claims.CLAIMS | axis_claims.CLAIMS

@@ -1,0 +1,316 @@
+"""Measures what single updates of clients reveal, in rounds of a study's own federation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+from torch import Tensor
+
+from plfl.base.errors import ConfigError
+from plfl.config.privacy import sends_only_updates
+from plfl.config.sections import Federation as Settings
+from plfl.config.study import Cell, Study
+from plfl.data.dataset import Dataset
+from plfl.data.prepare import check_loads
+from plfl.experiments.trainer import Trainer
+from plfl.federated.channel import Channel
+from plfl.federated.codecs.coder import Direction
+from plfl.federated.federation import Federation
+from plfl.federated.privacy import attacks
+from plfl.federated.privacy.attacks import Kinds, Numbers
+from plfl.federated.privacy.mechanism import clipped
+from plfl.federated.round import run
+from plfl.optimizers.client import ClientOpt
+from plfl.optimizers.client.sgd import Sgd
+from plfl.tasks import Objective
+from plfl.training.batches import stream
+from plfl.training.task import STANDING, LocalTask, Minibatches, Tracked
+
+WARM, ROUNDS = 3, 8
+"""Rounds before the first attack, and of each attack."""
+STEP = "a window was used (one step of SGD, personal parameters"
+OWN, OTHER = f"{STEP} known)", f"{STEP} unknown)"
+STUDY = "a window was used (the study's training)"
+SENDER = "who sent the update"
+Times = pd.DatetimeIndex
+OCCUPANCY: dict[str, tuple[Callable[[Times], NDArray[np.bool_]], ...]] = {
+    "weekend or weekday": (lambda at: at.day_of_week < 5, lambda at: at.day_of_week >= 5),
+    "night (22–5) or day (9–17)": (
+        lambda at: (at.hour >= 9) & (at.hour < 17),
+        lambda at: (at.hour >= 22) | (at.hour < 5),
+    ),
+}
+"""Two kinds of windows, by the time at which the first target begins."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What arrived in a round from n clients, as rows."""
+
+    t: int
+    clients: Kinds
+    start: Tensor
+    """Models (n, P) that they started from."""
+    updates: Numbers
+    """(n, d_s)."""
+    noisy: Numbers
+    """The same with the noise of `federation.privacy`."""
+
+
+class _Overheard(Channel):
+    """A channel that keeps the last message of each direction, as it arrived."""
+
+    def __init__(self, like: Channel):
+        super().__init__(like.shared, like.clients, like.coder)
+        self.last: dict[Direction, tuple[Tensor, Tensor]] = {}
+
+    def send(
+        self,
+        direction: Direction,
+        clients: Tensor,
+        parameters: Tensor,
+        extras: Sequence[Tensor | float] = (),
+    ) -> tuple[Tensor, list[Tensor]]:
+        arrived, others = super().send(direction, clients, parameters, extras)
+        self.last[direction] = clients, arrived
+        return arrived, others
+
+
+def attacked(
+    study: Study, cell: Cell, codecs: Iterable[str], privacy: Mapping[str, float], seeds: int
+) -> list[tuple[Study, Cell]]:
+    """A cell without protection and with several, each with so many seeds from its own on.
+
+    Everybody takes part in every round. The study's own hyperparameters are used, untuned.
+
+    Args:
+        study: the study.
+        cell: one of its cells.
+        codecs: codecs of updates beside none and the study's own.
+        privacy: `clip` and `noise`, if not those of `federation.privacy`.
+        seeds: their number.
+
+    Raises:
+        ConfigError: the cell does not send updates only, or a protection is impossible.
+    """
+    check_loads(study)
+    problem = ""
+    if study.is_alone(cell):
+        problem = "sends no update; choose a cell that shares parameters"
+    elif study.joins(cell.sharing) or not sends_only_updates(study.method(cell)):
+        problem = "sends more than updates, so these alone tell too little; choose another cell"
+    if problem:
+        raise ConfigError(study.name, [f"{cell}: {problem} (`plfl cells --list`)"])
+    raw = study.model_dump(mode="json", exclude_unset=True, exclude={"claims", "tuning"})
+    kinds = ("sharing", "method", "client_opt", "server_opt")
+    raw["grid"] = {kind: [getattr(cell, kind)] for kind in kinds}
+    rounds = max(study.federation.rounds, WARM + (1 + len(OCCUPANCY)) * ROUNDS)
+    always = {"rounds": rounds, "participation": 1, "selection": "uniform", "simulation": {}}
+    federation, channel = raw.get("federation", {}) | always, raw.get("channel", {})
+    own, block = study.channel.up, federation.pop("privacy", {}) | privacy
+    tried: list[tuple[str, dict[str, object]]] = [
+        (up, {}) for up in dict.fromkeys(["none", *codecs, own])
+    ]
+    if block.get("clip") or privacy:
+        tried.append((own, {"privacy": block}))
+    protected = [
+        Study.parse(
+            raw | {"federation": federation | changed, "channel": channel | {"up": up}},
+            "plfl leakage",
+        )
+        for up, changed in tried
+    ]
+    every = [replace(cell, seed=cell.seed + n) for n in range(seeds)]
+    return [(one, seeded) for one in protected for seeded in every]
+
+
+def leakage(
+    cells: Sequence[tuple[Study, Cell]],
+    examples: Dataset,
+    progress: Callable[[int], None] = lambda done: None,
+) -> pd.DataFrame:
+    """How often an attacker guesses right.
+
+    Args:
+        cells: those of `attacked`.
+        examples: the series of their state.
+        progress: called with the number of finished cells.
+
+    Returns:
+        A row per question, protection and seed: `question`; `chance`, the value of a guess without
+        the update; `protection`; `seed`; `value`, not a number where clients have too few windows.
+    """
+    first, _ = cells[0]
+    trainer = Trainer.of(first, examples.of(examples.federations()[0]))
+    rows: list[tuple[str, float, str, int, float]] = []
+    with threadpool_limits(first.compute.threads):  # more are slower for small matrices
+        for done, (study, cell) in enumerate(cells, 1):
+            attack = _Attack(replace(trainer, study=study), cell)
+            rows += [(*found[:3], cell.seed, found[3]) for found in attack.values()]
+            progress(done)
+    return pd.DataFrame(rows, columns=["question", "chance", "protection", "seed", "value"])
+
+
+def _views(study: Study) -> dict[str, bool]:
+    """What hides the updates from those who look at them, and whether noise is a part of it."""
+    up, block = study.channel.up, study.federation.privacy
+    stages = [] if up == "none" else [up]
+    if block.clip is None:
+        return {"".join(stages) or "nothing": False}
+    label = ", ".join([*stages, f"clip {block.clip:g}"])
+    return {label: False} | ({f"{label}, noise {block.noise:g}": True} if block.noise else {})
+
+
+class _Attack:
+    """The attacks on one federation."""
+
+    def __init__(self, trainer: Trainer, cell: Cell):
+        self.trainer, self.cell = trainer, cell
+        self.views, self.settings = _views(trainer.study), trainer.study.federation
+        self.f = self._federation(self.settings)
+
+    def _federation(self, settings: Settings, client_opt: ClientOpt | None = None) -> Federation:
+        candidate = self.trainer.study.combinations.untuned(*self.cell.combination)
+        data = self.trainer.client_data(self.cell.seed, settings=settings)
+        candidate = replace(candidate, client_opt=client_opt or candidate.client_opt)
+        f = self.trainer.federation(self.cell, candidate, data)
+        f.channel = _Overheard(f.channel)
+        return f
+
+    def values(self) -> Iterator[tuple[str, float, str, float]]:
+        """Question, chance, protection and value."""
+        f = self.f
+        for t in range(1, WARM + 1):
+            self._round(f, t)
+        single = self._federation(
+            self.settings.model_copy(update={"local_steps": 1, "local_epochs": None}),
+            client_opt=Sgd(),
+        )
+        single.local.copy_(f.local)
+        single.server.x = f.server.x.clone()
+        seen = [self._round(single, t) for t in range(WARM + 1, WARM + ROUNDS // 2 + 1)]
+        yield from self._membership(OWN, single, seen)
+        if not f.shared.all():
+            yield from self._membership(OTHER, single, seen, away=1)
+        seen = [self._round(f, t) for t in range(WARM + 1, WARM + ROUNDS + 1)]
+        yield from self._membership(STUDY, f, seen[: ROUNDS // 2])  # gradients take time
+        for label, known, observed in self._looked(seen):
+            rounds = np.repeat([one.t for one in seen], [len(one.clients) for one in seen])
+            value = attacks.sender(known, observed, _clients(seen), rounds)
+            yield SENDER, 1 / len(f.local), label, value
+        for number, question in enumerate(OCCUPANCY, 1):
+            yield from self._occupancy(question, WARM + number * ROUNDS)
+
+    def _round(self, f: Federation, t: int) -> Seen:
+        before = f.local.clone()
+        bound = None if f.privacy is None else float(f.privacy.clip)
+        run([f], self.trainer.engine, range(t, t + 1), lambda r: None)
+        assert isinstance(f.channel, _Overheard)
+        _, x = f.channel.last["down"]
+        clients, updates = f.channel.last["up"]
+        start = before[clients]
+        start[:, f.columns] = x
+        noisy = updates = updates.cpu().double().nan_to_num(0, 0, 0)
+        if f.privacy is not None and bound is not None:
+            updates = clipped(updates, torch.full((len(updates),), bound))
+            streams = f.client_data.streams("leakage", clients.tolist(), t)
+            noise = np.stack([one.standard_normal(updates.shape[1]) for one in streams])
+            noisy = updates + f.privacy.noise * f.privacy.scale * bound * torch.from_numpy(noise)
+        return Seen(t, clients.cpu().numpy(), start, updates.numpy(), noisy.numpy())
+
+    def _looked(self, seen: list[Seen]) -> Iterator[tuple[str, Numbers, Numbers]]:
+        """Who looks; the updates he knows; those that he observes."""
+        known = np.concatenate([one.updates for one in seen])
+        noisy = np.concatenate([one.noisy for one in seen])
+        for label, is_noisy in self.views.items():
+            yield label, known, noisy if is_noisy else known
+
+    def _membership(
+        self, question: str, f: Federation, seen: list[Seen], away: int = 0
+    ) -> Iterator[tuple[str, float, str, float]]:
+        """With the personal parameters of the client so many places `away`."""
+        data, found = f.client_data, {label: list[float]() for label in self.views}
+        count = data.settings.batch_size
+        for one in seen:
+            everyone = torch.from_numpy(one.clients)
+            steps = data.steps(everyone)
+            drawn = data.minibatches(everyone, one.t, int(steps.max())).cpu().numpy()
+            personal = one.start.roll(away, 0)
+            personal[:, f.columns] = one.start[:, f.columns]
+            for i, client in enumerate(one.clients):
+                used = np.unique(drawn[i, : int(steps[i])])
+                unused = np.setdiff1d(data.starts(client, "train").numpy(), used)
+                (random,) = data.streams("candidates", [client], one.t)
+                some = [
+                    random.choice(part, min(count, len(used), len(unused)), replace=False)
+                    for part in (used, unused)
+                ]
+                gradients = self._gradients(f, personal[i], np.concatenate(some))
+                is_in = np.repeat([True, False], len(some[0]))
+                for label, is_noisy in self.views.items():
+                    update = (one.noisy if is_noisy else one.updates)[i]
+                    found[label].append(attacks.membership(update, gradients, is_in))
+        for label, values in found.items():
+            yield question, 0.5, label, float(np.mean(values))
+
+    def _gradients(self, f: Federation, model: Tensor, starts: NDArray[np.int64]) -> Numbers:
+        """Gradients (m, d_s) of a model (P,) on each of the windows that begin at `starts` (m,)."""
+        engine, parts = self.trainer.engine, []
+        windows = torch.from_numpy(starts).to(model.device)
+        for some in windows.split(engine.block):
+            rows = model.expand(len(some), -1).clone()
+            task = LocalTask.fresh(STANDING, rows, Minibatches(some[:, None, None]), f.shared)
+            gradients = torch.zeros_like(rows)
+            objective, tracked = Objective(f.client_data.loss), Tracked(gradients=gradients)
+            engine.train(replace(task, objective=objective, tracked=tracked))
+            parts.append(gradients[:, f.columns])
+        found: Numbers = torch.cat(parts).cpu().double().nan_to_num(0, 0, 0).numpy()
+        return found
+
+    def _occupancy(self, question: str, last: int) -> Iterator[tuple[str, float, str, float]]:
+        """In each of the rounds after `last`, a client trains on one of two kinds of windows."""
+        f, whole = self.f, self.trainer.series
+        ahead = np.timedelta64((whole.look_ahead - 1) * whole.interval, "m")
+        at = pd.DatetimeIndex(whole.stamps + ahead)
+        allowed = np.stack([is_kind(at) for is_kind in OCCUPANCY[question]])
+        steps = int(f.client_data.steps(f.everyone).min())
+        settings = self.settings.model_copy(update={"local_steps": steps, "local_epochs": None})
+        names, seed = f.client_data.names, self.cell.seed
+        halves = [_only(whole, np.tile(rows, (len(names), 1))) for rows in allowed]
+        counts = [len(half.starts(i, "train")) for half in halves for i in range(len(names))]
+        if min(counts) < settings.batch_size:
+            yield from ((question, 0.5, label, np.nan) for label in self.views)
+            return
+        balanced = np.arange(ROUNDS) % 2
+        drawn = [stream(seed, f"/{question}/{name}", 0).permutation(balanced) for name in names]
+        kinds = np.stack(drawn)
+        seen = []
+        for r in range(ROUNDS):
+            data = _only(whole, allowed[kinds[:, r]])
+            f.client_data = self.trainer.client_data(seed, data, settings)
+            seen.append(self._round(f, last + 1 + r))
+        clients = _clients(seen)
+        present = np.concatenate([kinds[one.clients, r] for r, one in enumerate(seen)])
+        for label, known, observed in self._looked(seen):
+            yield question, 0.5, label, attacks.kind(known, observed, present, clients)
+        f.client_data = self.trainer.client_data(seed, settings=self.settings)
+
+
+def _clients(seen: list[Seen]) -> Kinds:
+    return np.concatenate([one.clients for one in seen])
+
+
+def _only(dataset: Dataset, allowed: NDArray[np.bool_]) -> Dataset:
+    """The windows of client i whose last input rows are `allowed[i]`, out of (N, R)."""
+    kept = np.zeros(len(dataset.stamps), bool)
+    for own, (first, *_, end) in zip(allowed, dataset.bounds, strict=True):
+        kept[first:end] = own[first:end]
+    targets = dataset.targets.copy()
+    targets[~kept] = np.nan
+    return replace(dataset, targets=targets)

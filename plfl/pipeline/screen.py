@@ -1,0 +1,224 @@
+"""What `plfl study` shows: one line of progress; all that Snakemake and its jobs say is in a file.
+
+`main` is Snakemake with its messages held back. Until the jobs begin, which the workflow tells with
+`begin`, they are held in memory, and shown if the jobs never begin: then the user has asked for
+something else, such as `--dry-run`, or something is wrong. From then on they are in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import IO, Any
+
+from plfl.pipeline.jobs import duration
+
+_screen: Screen | None = None
+
+
+def main() -> None:
+    """Run Snakemake on the arguments of this process."""
+    global _screen
+    from snakemake.cli import main as snakemake
+    from snakemake.logging import logger
+
+    _screen = Screen()
+    logger.addFilter(_screen.hear)  # unlike handlers, Snakemake lets filters stay
+    try:
+        snakemake()
+    finally:
+        _screen.end()
+
+
+def begin(name: str, log: Path) -> None:
+    """The jobs begin: from now on, show their progress, and write what is said into `log`."""
+    if _screen is not None:
+        _screen.begin(name, log)
+
+
+def say(text: str) -> None:
+    """Show a message in spite of the line of progress."""
+    if _screen is not None:
+        _screen.write(text)
+    else:
+        print(text, flush=True)
+
+
+class Screen:
+    """The terminal, and where the output of this process and its jobs goes instead."""
+
+    EVERY = 15.0
+    """Seconds between lines where there is no terminal."""
+
+    def __init__(self) -> None:
+        self.err = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace")
+        self.held: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (until this process ends)
+        os.dup2(self.held.fileno(), 2)
+        self.jobs = Jobs()
+        self.failed = False
+        self.errors: list[str] = []
+        """Of Snakemake itself; after the error of a job, they say only that there was one."""
+        self.name, self.log = "", Path()
+        self.stop = threading.Event()
+        self.lock = threading.RLock()
+        self.ticking = threading.Thread(target=self._tick, daemon=True)
+
+    def begin(self, name: str, log: Path) -> None:
+        """See `begin`."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as file:
+            file.write(self._said())
+            sys.stdout.flush()
+            for standard in (1, 2):
+                os.dup2(file.fileno(), standard)
+        self.name, self.log = name, log
+        self.ticking.start()
+
+    def end(self) -> None:
+        """Show what was held back if no job has begun, else where the log is."""
+        self.stop.set()
+        if not self.name:
+            self.write(self._said().decode(errors="replace").rstrip("\n"))
+            return
+        self.ticking.join()
+        self.write("" if self.failed else "\n".join(self.errors))
+        self.write(f"log: {self.log}")
+
+    def _said(self) -> bytes:
+        sys.stderr.flush()
+        self.held.seek(0)
+        return self.held.read()
+
+    def write(self, text: str) -> None:
+        """Write lines, in place of the line of progress."""
+        with self.lock:
+            if text:
+                self.err.write(("\r\x1b[K" if self.err.isatty() else "") + text + "\n")
+            self.err.flush()
+
+    def hear(self, record: logging.LogRecord) -> bool:
+        """Note what a message of Snakemake says, and show it if it is an error."""
+        event, about = str(getattr(record, "event", None) or ""), record.__dict__
+        with self.lock:
+            job = self.jobs.hear(event, about) or about
+        if event == "job_error":
+            self.failed = True
+            said = _errors(about.get("log") or [])
+            self.write("\n".join(["", f"failed: {_label(job)}", *said]))
+        elif record.levelno >= logging.ERROR:
+            self.errors.append(record.getMessage())
+        return True
+
+    def _tick(self) -> None:
+        """Show the progress until the end: on a terminal in one line, elsewhere now and then."""
+        terminal, before = self.err.isatty(), ""
+        while not self.stop.wait(0.5 if terminal else self.EVERY):
+            with self.lock:
+                if terminal:
+                    width = os.get_terminal_size(self.err.fileno()).columns
+                    self.err.write("\r\x1b[K" + f"{self.name}: {self.jobs}"[: width - 1])
+                    self.err.flush()
+                elif (now := f"{self.name}: {self.jobs}") != before:
+                    self.write(before := now)
+
+
+class Jobs:
+    """Which jobs run and how many are done, from the messages of Snakemake."""
+
+    def __init__(self) -> None:
+        self.begun = time.monotonic()
+        self.planned: Counter[str] = Counter()
+        self.running: dict[int, tuple[float, dict[str, Any]]] = {}
+        self.took: dict[str, list[float]] = {}
+        self.most = 1
+
+    def hear(self, event: str, about: dict[str, Any]) -> dict[str, Any] | None:
+        """Note a message; the job that it ends."""
+        if event == "run_info" and about.get("stats"):
+            self.planned = Counter({k: n for k, n in about["stats"].items() if k != "total"})
+        elif event == "job_info":
+            self.running[about["jobid"]] = time.monotonic(), about
+            self.most = max(self.most, len(self.running))
+        elif event in ("job_finished", "job_error"):
+            job = self.running.pop(about["job_id" if event == "job_finished" else "jobid"], None)
+            if job and event == "job_finished":
+                self.took.setdefault(job[1]["rule_name"], []).append(time.monotonic() - job[0])
+            return job[1] if job else None
+        return None
+
+    def __str__(self) -> str:
+        done = sum(map(len, self.took.values()))
+        what = ", ".join(_label(about) + _round(about) for _, about in self.running.values())
+        left = self._left()
+        return (
+            f"{done} of {self.planned.total()} jobs done, {duration(time.monotonic() - self.begun)}"
+            + (f", about {duration(left)} left" if left else "")
+            + (f" · {what}" if what else "")
+        )
+
+    def _left(self) -> float | None:
+        """Seconds that are left, as jobs of a rule take equally long; None if that is unknown."""
+        now, usual = time.monotonic(), {rule: sum(t) / len(t) for rule, t in self.took.items()}
+        for since, about in self.running.values():
+            share = _share(about)
+            if share:
+                usual.setdefault(about["rule_name"], (now - since) / share)
+        if not usual:
+            return None
+        mean = sum(usual.values()) / len(usual)
+        waiting = self.planned - Counter({rule: len(took) for rule, took in self.took.items()})
+        work = sum(n * usual.get(rule, mean) for rule, n in waiting.items())
+        spent = sum(
+            min(now - since, usual.get(about["rule_name"], mean))
+            for since, about in self.running.values()
+        )
+        return (work - spent) / self.most
+
+
+def _label(about: dict[str, Any]) -> str:
+    """What a job does."""
+    said = about.get("rule_msg") or about.get("rule_name") or "a job"
+    return re.sub(r"\b[a-z_]+=", "", str(said))  # of wildcards, the values
+
+
+def _rounds(about: dict[str, Any]) -> tuple[int, int] | None:
+    """The round of a training job and their number, as its log says."""
+    for path in about.get("log") or []:
+        try:
+            said = Path(path).read_bytes()
+        except OSError:
+            continue
+        if found := re.findall(rb"round (\d+) of (\d+)", said):
+            return int(found[-1][0]), int(found[-1][1])
+    return None
+
+
+def _round(about: dict[str, Any]) -> str:
+    rounds = _rounds(about)
+    return f" (round {rounds[0]} of {rounds[1]})" if rounds else ""
+
+
+def _share(about: dict[str, Any]) -> float:
+    rounds = _rounds(about)
+    return rounds[0] / rounds[1] if rounds else 0.0
+
+
+def _errors(logs: list[str]) -> list[str]:
+    """The errors in the logs of a job, with what follows them."""
+    lines: list[str] = []
+    for path in logs:
+        try:
+            said = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue
+        first = next((i for i, line in enumerate(said) if " ERROR " in line), max(0, len(said) - 5))
+        lines += [re.sub(r"^\S+ \S+ ERROR ", "", line) for line in said[first:]]
+        lines.append(f"({path})")
+    return lines

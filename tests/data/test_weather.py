@@ -1,0 +1,221 @@
+"""The table of a weather station beside meters: joined by true time, and nothing from later."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plfl.base.errors import DataError
+from plfl.base.files import sha256
+from plfl.config.sections import Meters
+from plfl.config.study import Study
+from plfl.data import meters, source
+from plfl.data.meters.imported import import_meters
+
+ROWS = 24 * 40
+ZONES = ("UTC", "America/Los_Angeles", "Europe/Berlin", "Australia/Adelaide", "Etc/GMT+7")
+
+
+def at(start: str, rows: int, minutes: int = 60) -> pd.DatetimeIndex:
+    """Instants in UTC."""
+    return pd.date_range(start, periods=rows, freq=f"{minutes}min", tz="UTC")
+
+
+def write(path: Path, index: pd.DatetimeIndex, zone: str | None, **columns: Any) -> Path:
+    """A table with local stamps of a zone; None: with UTC offsets."""
+    stamps = index.strftime("%Y-%m-%dT%H:%M:%SZ" if zone is None else "%Y-%m-%d %H:%M")
+    if zone is not None:
+        stamps = index.tz_convert(zone).strftime("%Y-%m-%d %H:%M")
+    pd.DataFrame({"when": stamps, **columns}).to_csv(path, index=False)
+    return path
+
+
+def write_load(path: Path, index: pd.DatetimeIndex, zone: str | None = None) -> Path:
+    loads = np.random.default_rng(0).uniform(1, 2, len(index)).round(3)
+    return write(path, index, zone, kWh=loads)
+
+
+def study(export: Path, weather: Path, **keys: Any) -> Study:
+    given = {
+        "exports": [str(export)],
+        "weather": str(weather),
+        "columns": {"temperature": "Ta"},
+        **{"interval": 60, "max_gap": 0},
+        **keys,
+    }
+    data = {"source": "meters", "states": ["all"], "clients": 1, "meters": given}
+    return Study.parse({"data": data, "windows": {"scaling": "per_client"}}, "test")
+
+
+def read(export: Path, weather: Path, **keys: Any) -> pd.Series:
+    """The temperature of the only meter, by the end of the interval in UTC."""
+    (table,) = meters.read(study(export, weather, **keys).data, "all").values()
+    return table["temperature"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    of_load=st.sampled_from([None, *ZONES]),
+    of_weather=st.sampled_from([None, *ZONES]),
+    minutes=st.sampled_from([15, 30, 60]),
+    step=st.sampled_from([5, 10, 60, 180]),
+    late=st.integers(0, 59),
+    newest_first=st.booleans(),
+)
+def test_weather_is_joined_by_true_time(
+    of_load: str | None,
+    of_weather: str | None,
+    minutes: int,
+    step: int,
+    late: int,
+    newest_first: bool,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Each value is the mean of what became known in the interval, computed one by one."""
+    folder = tmp_path_factory.mktemp("weather")
+    loads = at("2021-07-01 06:00", 14 * 24 * 60 // minutes, minutes)
+    instants = at("2021-06-30 20:00", 16 * 24 * 60 // step, step) + pd.Timedelta(minutes=late)
+    values = np.random.default_rng(late).normal(15, 8, len(instants)).round(2)
+    order = slice(None, None, -1 if newest_first else 1)
+    weather = write(folder / "w.csv", instants[order], of_weather, Ta=values[order])
+    export = write_load(folder / "m.csv", loads, of_load)
+    keys = {"timezone": of_load or "UTC", "weather_timezone": of_weather or "UTC"}
+    found = read(export, weather, interval=minutes, **keys)
+    (expected,) = [pd.Series(np.nan, loads)]
+    for end in loads:
+        inside = (instants > end - pd.Timedelta(minutes=minutes)) & (instants <= end)
+        if inside.any():
+            expected[end] = values[inside].mean()
+    expected = expected.loc[expected.first_valid_index() : expected.last_valid_index()]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_clocks_that_change_do_not_shift_the_weather(tmp_path: Path) -> None:
+    index = at("2021-10-20 00:00", 24 * 24)
+    weather = write(tmp_path / "w.csv", index, "Europe/Berlin", Ta=np.arange(len(index)) % 50)
+    export = write_load(tmp_path / "m.csv", index)
+    found = read(export, weather, weather_timezone="Europe/Berlin")
+    np.testing.assert_array_equal(found, np.arange(len(index)) % 50)
+
+
+@settings(max_examples=25, deadline=None)
+@given(origin=st.integers(30, 400), seed=st.integers(0, 99), max_gap=st.sampled_from([0, 60, 180]))
+def test_no_value_comes_from_the_future(
+    origin: int, seed: int, max_gap: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder, dice = tmp_path_factory.mktemp("weather"), np.random.default_rng(seed)
+    index = at("2021-01-01 01:00", 500)
+    kept = dice.random(500) > 0.2
+    kept[[0, -1]] = True
+    values = dice.normal(size=500).round(3)
+    changed = np.where(np.arange(500) > origin, values + 100, values)
+    export = write_load(folder / "m.csv", index)
+    found = [
+        read(export, write(folder / "w.csv", index[kept], None, Ta=one[kept]), max_gap=max_gap)
+        for one in (values, changed)
+    ]
+    pd.testing.assert_series_equal(*(one.iloc[: origin + 1] for one in found))
+    assert not found[0].equals(found[1]), "the weather after it was changed"
+
+
+def test_missing_hours_are_gaps_and_short_ones_keep_the_last_value(tmp_path: Path) -> None:
+    index = at("2021-01-01 01:00", ROWS)
+    kept = np.ones(ROWS, bool)
+    kept[[50, *range(100, 110)]] = False
+    weather = write(tmp_path / "w.csv", index[kept], None, Ta=np.arange(ROWS)[kept])
+    found = read(write_load(tmp_path / "m.csv", index), weather, max_gap=60).to_numpy()
+    assert found[50] == 49
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(found)), np.arange(100, 110))
+    assert found[110] == 110
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
+    """A file of a load and of the weather, which may have other columns."""
+
+    def call(**columns: Any) -> tuple[Path, Path]:
+        index = at("2021-01-01 01:00", ROWS)
+        export = write_load(tmp_path / "m.csv", index)
+        columns = columns or {"Ta": np.arange(ROWS) % 30}
+        return export, write(tmp_path / "w.csv", index, None, **columns)
+
+    return call
+
+
+def test_an_import_gives_what_a_study_of_the_export_reads(
+    two: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    export, weather = two(Ta=32 + np.arange(ROWS) % 18, GHI=np.arange(ROWS))
+    keys = {"units": {"temperature": "°F"}, "columns": {"temperature": "Ta", "radiation": "GHI"}}
+    given = Meters.model_validate({"weather": weather, "max_gap": 0} | keys)
+    imported = import_meters([export], tmp_path / "meters", given)
+    folder = Study.parse(yaml.safe_load(imported.block), "import")
+    (table,) = source.load(folder.data, "all").values()
+    direct = Study.parse(
+        {"data": {"features": folder.data.features, **yaml.safe_load(imported.block)["data"]}
+         | {"meters": {"exports": [str(export)], "weather": str(weather), "interval": 60} | keys}},
+        "direct",
+    )  # fmt: skip
+    (other,) = source.load(direct.data, "all").values()
+    pd.testing.assert_frame_equal(table, other, check_freq=False)
+    np.testing.assert_allclose(table["temperature"], np.arange(ROWS) % 18 / 1.8, atol=1e-9)
+    files = source.fetch(direct.data, "all")["files"]
+    assert files == {str(path): sha256(path) for path in (export, weather)}
+    assert {one["sha256"] for one in imported.sources} == set(files.values())
+
+
+@pytest.mark.parametrize(
+    ("columns", "keys", "named"),
+    [
+        ({"air": 1.0}, {}, ["air", "columns.temperature", "°C"]),
+        ({"Ta": "warm"}, {}, ["Ta", "warm"]),
+        ({"Ta": 1.0}, {"columns": {"wind_speed": "Ta2"}}, ["Ta2"]),
+        ({"Ta": 1.0}, {"since": "2022-01-01", "until": "2022-02-01"}, []),
+    ],
+)
+def test_what_is_wrong_names_the_file_and_the_remedy(
+    two: Callable[..., tuple[Path, Path]],
+    columns: dict[str, Any],
+    keys: dict[str, Any],
+    named: list[str],
+) -> None:
+    export, weather = two(**columns)
+    with pytest.raises(DataError) as error:
+        read(export, weather, **keys)
+    for part in (*named, str(weather) if named else str(export)):
+        assert part in str(error.value)
+
+
+def test_weather_of_another_time_or_of_several_stations_is_refused(
+    two: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    export, weather = two()
+    early = write(tmp_path / "early.csv", at("2019-01-01", ROWS), None, Ta=np.arange(ROWS))
+    with pytest.raises(DataError, match="2021-01-01"):
+        read(export, early)
+    table = pd.read_csv(weather)
+    both = pd.concat([table.assign(station=name) for name in ("north", "south")])
+    both.to_csv(weather, index=False)
+    with pytest.raises(DataError, match="'station'"):
+        read(export, weather)
+
+
+def test_stamps_without_an_offset_need_a_zone(
+    two: Callable[..., tuple[Path, Path]], tmp_path: Path
+) -> None:
+    export, _ = two()
+    index = at("2021-01-01 01:00", ROWS)
+    weather = write(tmp_path / "local.csv", index, "UTC", Ta=np.arange(ROWS))
+    keys: dict[str, Any] = {"weather": weather, "columns": {"temperature": "Ta"}}
+    with pytest.raises(DataError, match="weather_timezone"):
+        import_meters([export], tmp_path / "meters", Meters.model_validate(keys))
+    keys["weather_timezone"] = "Etc/GMT+1"
+    imported = import_meters([export], tmp_path / "meters", Meters.model_validate(keys))
+    found = imported.meters["m"].inputs["temperature"]
+    np.testing.assert_array_equal(found.to_numpy()[1:], np.arange(ROWS - 1))

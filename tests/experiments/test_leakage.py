@@ -1,0 +1,138 @@
+"""Updates of the real round reveal what they should, and protections what they promise."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from plfl.base.errors import ConfigError
+from plfl.cli import main as cli
+from plfl.data.windows import build
+from plfl.experiments import leakage as module
+from plfl.experiments.leakage import OCCUPANCY, OTHER, OWN, SENDER, STUDY, attacked, leakage
+from tests.helpers import tiny
+from tests.helpers.repository import ROOT
+
+GRID = {"sharing": ["P2"], "client_opt": ["adam"], "server_opt": ["fedavg"], "seeds": [1]}
+
+
+def of(codecs=(), privacy=None, rows=3000, seeds=1, **blocks):
+    blocks = {"federation": {"rounds": 2, "local_steps": 40}, "grid": GRID} | blocks
+    study = tiny.study(**blocks)
+    cells = attacked(study, study.cells[0], codecs, privacy or {}, seeds)
+    return leakage(cells, build(differing(5, rows), study.windows))
+
+
+def differing(clients, rows):
+    """Series of clients that have cycles of their own beside the daily one."""
+    tables = tiny.tables(clients, rows)
+    for i, table in enumerate(tables.values(), 2):
+        table["load"] += np.sin(i * np.arange(rows) / 96 * 2 * np.pi)
+    return tables
+
+
+@pytest.fixture(scope="module")
+def found() -> pd.DataFrame:
+    return of(["ef21+q3"], {"clip": 1.0, "noise": 1e4}, seeds=2)
+
+
+def mean(found: pd.DataFrame, question: str, protection: str) -> float:
+    rows = found[(found["question"] == question) & (found["protection"] == protection)]
+    assert len(rows) == 2
+    return float(rows["value"].mean())
+
+
+def test_a_row_per_question_protection_and_seed(found):
+    questions = [OWN, OTHER, STUDY, SENDER, *OCCUPANCY]
+    names = ["nothing", "ef21+q3", "clip 1", "clip 1, noise 10000"]
+    keys = pd.MultiIndex.from_product([questions, names, [1, 2]])
+    assert set(found[["question", "protection", "seed"]].itertuples(index=False)) == set(keys)
+    assert found["value"].between(0, 1).all()
+    chance = found.set_index("question")["chance"]
+    assert chance[SENDER].eq(1 / 5).all()
+    assert chance.drop(SENDER).eq(1 / 2).all()
+
+
+def test_one_step_betrays_its_windows_to_those_who_know_the_personal_parameters(found):
+    assert mean(found, OWN, "nothing") > 0.8
+    assert mean(found, OTHER, "nothing") < mean(found, OWN, "nothing") - 0.2
+    assert mean(found, STUDY, "nothing") == pytest.approx(0.5, abs=0.1)
+
+
+def test_updates_betray_sender_and_time_of_day(found):
+    assert mean(found, SENDER, "nothing") > 0.6
+    night = list(OCCUPANCY)[1]
+    assert mean(found, night, "nothing") > 0.65
+    assert mean(found, night, "ef21+q3") > 0.6
+
+
+def test_large_noise_hides_everything(found):
+    noise = "clip 1, noise 10000"
+    assert mean(found, SENDER, noise) == pytest.approx(1 / 5, abs=0.15)
+    for question in (OWN, OTHER, STUDY, *OCCUPANCY):
+        assert mean(found, question, noise) == pytest.approx(0.5, abs=0.2)
+
+
+def test_the_windows_are_those_of_the_kind():
+    dataset = tiny.dataset(2, 3000)
+    hours = pd.DatetimeIndex(dataset.stamps).hour
+    only = module._only(dataset, np.stack([hours < 6, hours >= 6]))
+    for client, is_night in ((0, True), (1, False)):
+        starts = only.starts(client, "train")
+        assert len(starts) > 100
+        assert ((hours[only.persistence_rows(starts)] < 6) == is_night).all()
+
+
+def test_too_few_windows_are_no_value():
+    found = of(rows=400)  # four days without a weekend
+    by_question = found.set_index("question")["value"]
+    assert np.isnan(by_question[next(iter(OCCUPANCY))])
+    assert by_question[[OWN, SENDER]].notna().all()
+
+
+def test_without_personal_parameters_nobody_lacks_them():
+    assert OTHER not in set(of(grid=GRID | {"sharing": ["P1"]}, rows=400)["question"])
+
+
+@pytest.mark.parametrize(
+    ("grid", "named"),
+    [({"sharing": ["P3"]}, "P3"), ({"method": ["scaffold"], "client_opt": ["sgd"]}, "scaffold")],
+)
+def test_cells_that_send_no_update_or_more_are_refused(grid, named):
+    with pytest.raises(ConfigError, match=named):
+        of(grid=GRID | grid)
+
+
+def test_images_are_refused(capsys):
+    assert cli.main(["leakage", str(ROOT / "config/lab.yaml")]) == 2
+    assert "digits" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("codecs", "privacy", "named"),
+    [(["q99"], {}, "q99"), ([], {"noise": 1.0}, "clip"), ([], {"clip": -1.0}, "clip")],
+)
+def test_impossible_protections_are_refused(codecs, privacy, named):
+    with pytest.raises(ConfigError, match=named):
+        of(codecs, privacy)
+
+
+def test_the_command_writes_a_page_and_a_table(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.yaml").write_text(
+        "name: my\n"
+        "data: {source: sample, states: [NY], clients: 3}\n"
+        "model: {hidden: 3, mlp: [4]}\n"
+        "federation: {local_steps: 2}\n"
+        "grid: {sharing: [P3, P2], client_opt: [adam], server_opt: [fedavg]}\n"
+    )
+    assert cli.main(["leakage", "my.yaml", "--seeds", "1", "--codec", "q3"]) == 0
+    said = capsys.readouterr().out
+    page = (tmp_path / "results/my/leakage.md").read_text()
+    table = pd.read_csv(tmp_path / "results/my/leakage.csv")
+    assert set(table["protection"]) == {"nothing", "q3"}
+    for question, row in table.set_index("question").iterrows():
+        assert question in said
+        assert f"{row['value']:.2f}" in page
+    assert "NY-P2-fedopt-adam-fedavg" in page
+    assert cli.main(["leakage", "my.yaml", "--seeds", "0"]) == 2
+    assert cli.main(["leakage", "my.yaml", "--cell", "NY-P3-fedopt-adam-fedavg-10"]) == 2

@@ -1,0 +1,143 @@
+"""What `plfl study` shows of a run, here of a small workflow: progress, errors, the log."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from plfl.pipeline.screen import Jobs
+from tests.helpers.repository import ROOT
+
+WORKFLOW = """
+from pathlib import Path
+from plfl.base.interrupts import hear
+from plfl.pipeline import screen
+
+rule all:
+    input: "a.txt", "b.txt"
+
+rule make:
+    output: "{name}.txt"
+    log: "{name}.log"
+    message: "Make {wildcards.name}"
+    shell: "echo noise; echo 'now ERROR what is wrong with {wildcards.name}' > {log}; {config[do]}"
+
+onstart:
+    hear()
+    screen.begin("tiny", Path("logs/snakemake.log"))
+
+onsuccess:
+    screen.say("complete")
+"""
+MAIN = "import plfl.base.interrupts as i; i.silence(); import plfl.pipeline.screen as s; s.main()"
+
+
+def command(folder: Path, do: str, *options: str) -> list[str]:
+    (folder / "Snakefile").write_text(WORKFLOW)
+    given = ["--cores", "1", "--config", f"do={do}", *options]
+    return [sys.executable, "-P", "-c", MAIN, *given]
+
+
+def run(folder: Path, do: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(folder, do, *options),
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_run_shows_what_the_workflow_says_and_where_its_log_is(tmp_path: Path) -> None:
+    done = run(tmp_path, "touch a.txt b.txt")
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert "complete" in lines
+    assert lines[-1] == "log: logs/snakemake.log"
+    assert "\r" not in done.stderr
+    assert "\x1b" not in done.stderr
+    log = (tmp_path / "logs" / "snakemake.log").read_text()
+    for text in ("Job stats", "Make a", "noise", "100%"):
+        assert text in log
+        assert text not in done.stderr + done.stdout
+
+
+def test_an_error_of_a_job_is_on_the_screen(tmp_path: Path) -> None:
+    done = run(tmp_path, "false", "--keep-going")
+    assert done.returncode != 0
+    for name in "ab":
+        assert f"what is wrong with {name}\n({name}.log)" in done.stderr
+        assert f"failed: Make {name}\n" in done.stderr
+    assert done.stderr.splitlines()[-1] == "log: logs/snakemake.log"
+    assert "noise" not in done.stderr
+
+
+@pytest.mark.parametrize(("option", "shown"), [("--dry-run", "Make a"), ("--summary", "a.txt")])
+def test_what_runs_no_job_is_shown_as_snakemake_says_it(
+    tmp_path: Path, option: str, shown: str
+) -> None:
+    done = run(tmp_path, "true", option)
+    assert done.returncode == 0
+    assert shown in done.stdout + done.stderr
+    assert not (tmp_path / "logs").exists()
+
+
+def test_an_error_before_the_jobs_is_shown(tmp_path: Path) -> None:
+    done = run(tmp_path, "true", "no-such-file")
+    assert done.returncode != 0
+    assert "no-such-file" in done.stderr
+
+
+def test_a_terminal_has_one_line_and_ctrl_c_ends_the_run(tmp_path: Path) -> None:
+    outside, inside = pty.openpty()
+    process = subprocess.Popen(
+        command(tmp_path, "sleep 60"),
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=inside,
+        stderr=inside,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    os.close(inside)
+    said = b""
+    while b"Make" not in said:
+        more = os.read(outside, 1000)
+        assert more, said
+        said += more
+    assert re.search(rb"\r\x1b\[Ktiny: 0 of \d jobs done", said)
+    assert b"\n" not in said.partition(b"tiny:")[2]
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        while more := os.read(outside, 1000):
+            said += more
+    except OSError:  # the other end is closed
+        pass
+    assert process.wait(60) != 0
+    assert b"log: logs/snakemake.log" in said
+    assert b"Traceback" not in said
+    os.close(outside)
+
+
+def test_the_rest_is_estimated_from_jobs_of_the_same_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("plfl.pipeline.screen.time.monotonic", lambda: now)
+    jobs = Jobs()
+    jobs.hear("run_info", {"stats": {"train": 3, "page": 1, "total": 4}})
+    train = {"rule_name": "train", "rule_msg": "train P1", "log": []}
+    jobs.hear("job_info", {"jobid": 1, **train})
+    assert "left" not in str(jobs)
+    now = 40.0
+    jobs.hear("job_finished", {"job_id": 1})
+    assert "1 of 4 jobs done, 40 s, about 120 s left" in str(jobs).replace("2 min", "120 s")
+    jobs.hear("job_info", {"jobid": 2, **train})
+    now = 60.0
+    assert "about 100 s left" in str(jobs).replace("2 min", "100 s")
+    assert "train P1" in str(jobs)
