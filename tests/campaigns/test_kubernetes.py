@@ -23,7 +23,8 @@ from typing import Any
 import boto3
 import pytest
 import yaml
-from moto.server import ThreadedMotoServer
+
+from tests.helpers.s3 import empty, serving
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SMOKE = "config/smoke.yaml"
@@ -115,16 +116,12 @@ def api(tmp_path: Path) -> Iterator[Api]:
 @pytest.fixture
 def bucket() -> Iterator[str]:
     """The address of an S3 server with a bucket `plfl`."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
     keys = {"aws_access_key_id": "key", "aws_secret_access_key": "secret"}
-    boto3.client("s3", endpoint_url=url, region_name="us-east-1", **keys).create_bucket(
-        Bucket="plfl"
-    )
-    yield url
-    server.stop()
+    with serving() as (_, url):
+        owner = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **keys)
+        empty(url)
+        owner.create_bucket(Bucket="plfl")
+        yield url
 
 
 def snakemake(folder: Path, environment: dict[str, str], *options: str) -> str:

@@ -66,9 +66,9 @@ def available(study: Study | None = None) -> dict[str, tuple[str, ...]]:
 
 
 def caption(name: str, study: Study | None = None) -> str:
-    """The caption of figure `name` of a study."""
+    """The caption of figure `name` of a study: that of a user's figure as it was written."""
     text: str = _of(study)[name]["CAPTION"]
-    return study.worded(text) if study else text
+    return study.worded(text) if study and name not in _added(study) else text
 
 
 def draw(name: str, tables: Tables) -> dict[str, Figure]:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from urllib.parse import unquote
 import boto3
 import pytest
 from botocore.config import Config
-from moto.server import ThreadedMotoServer
 from s3transfer.utils import DeferredOpenFile  # type: ignore[import-untyped]
 
 from plfl.base.errors import DataError, PlflError
@@ -26,6 +24,7 @@ from plfl.data.comstock import download
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, Layout
 from tests.helpers.comstock_files import COUNTIES, study, write_load, write_store, write_weather
+from tests.helpers.s3 import empty, serving
 
 IDS = list(COUNTIES)
 LAYOUT = Layout(PAPER_RELEASE, 10)
@@ -52,18 +51,6 @@ class Bucket:
 
     def delete(self, key: str) -> None:
         self.s3.delete_object(Bucket=BUCKET, Key=f"{ROOT}/{key}")
-
-
-@contextmanager
-def serving() -> Iterator[tuple[ThreadedMotoServer, str]]:
-    """An S3 server and its address. Servers of one process share what they keep."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    try:
-        yield server, f"http://{host}:{port}"
-    finally:
-        server.stop()
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +82,7 @@ def owner(address: str) -> Any:
 @pytest.fixture
 def bucket(address: str, owner: Any, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     """An empty bucket at `AWS_ENDPOINT_URL_S3`."""
-    reset = urllib.request.Request(f"{address}/moto-api/reset", method="POST")
-    urllib.request.build_opener(urllib.request.ProxyHandler({})).open(reset).close()
+    empty(address)
     owner.create_bucket(
         Bucket=BUCKET,
         ACL="public-read",

@@ -18,7 +18,6 @@ from unittest import mock
 import boto3
 from botocore.config import Config
 from botocore.retries.standard import ExponentialBackoff
-from moto.server import ThreadedMotoServer
 
 from plfl.base.errors import DataError
 from plfl.config.sections import Data
@@ -26,6 +25,7 @@ from plfl.data.comstock import download
 from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, Layout
 from tests.helpers.comstock_files import study, write_store
 from tests.helpers.faults.proxy import ALWAYS, KINDS, Fault, FaultProxy, fault_proxy
+from tests.helpers.s3 import empty, serving
 
 COUNTIES = {1000 + i: f"G36{i % 6:03d}0" for i in range(36)}
 """36 buildings in six counties."""
@@ -52,14 +52,10 @@ def make_store(folder: Path) -> Store:
 @contextmanager
 def moto(store: Store) -> Iterator[FaultProxy]:
     """A proxy before moto's S3 server, which has the store."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    address = f"http://{host}:{port}"
-    with fault_proxy(address, PAGE_SIZE) as proxy:
+    with serving() as (_, address), fault_proxy(address, PAGE_SIZE) as proxy:
+        empty(address)
         fill(address, store)
         yield proxy
-    server.stop()
 
 
 @contextmanager
