@@ -1,7 +1,8 @@
 """Many models at once in torch: batched matrix products over the rows of a stack."""
 
+import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,8 +15,11 @@ from plfl.data.examples import Examples
 from plfl.models.network import Network
 from plfl.optimizers.client import ClientOpt
 from plfl.training import stack_sizes
+from plfl.training.graphs import Graphs, Step
 from plfl.training.losses import contrastive
 from plfl.training.task import Contrast, LocalTask
+
+log = logging.getLogger(__name__)
 
 WINDOWS = 2**20
 """About how many windows are forecast together on a GPU, which takes some gigabytes."""
@@ -41,6 +45,10 @@ class Stacked:
         self.block = sys.maxsize if on_gpu else 4 * stack_sizes.sizes_for(network.layout.width)[-1]
         # On a CPU, the windows of one row at a time.
         self.windows = WINDOWS if on_gpu else 1
+        self.repeat: Callable[[Step, int], None] | None = None
+        """What takes equal steps faster than one by one: CUDA graphs."""
+        if device.type == "cuda":
+            self.repeat = Graphs(device)
         self.features = torch.from_numpy(dataset.features).to(device, dtype)
         self.context = torch.from_numpy(dataset.context).to(device, dtype)
         self.targets = torch.from_numpy(dataset.targets).to(device, dtype)
@@ -131,7 +139,8 @@ class _Active:
     mask: Tensor | None
     """(S,); None: all."""
     index: Tensor | slice
-    """Their numbers, or a slice of all. A mask as an index would stop a GPU every time."""
+    """Their numbers, or a slice of all, of which the mask tells. A mask as an index would stop a
+    GPU every time."""
 
 
 class _Stack:
@@ -163,24 +172,46 @@ class _Stack:
     def train(self) -> Tensor:
         """Take all steps; the mean losses (S,) of their minibatches."""
         total = torch.zeros(len(self.y), dtype=torch.float64, device=self.engine.device)
-        for k in range(1, max(self.counts) + 1):
+
+        def take(k: int | Tensor) -> None:
             active = self._active(k)
             losses = self._step(k, active)
-            total += losses if active.mask is None else losses * active.mask
+            total.add_(losses if active.mask is None else losses * active.mask)
+
+        if self.engine.repeat is None or not self._has_equal_steps():
+            for k in range(1, max(self.counts) + 1):
+                take(k)
+        else:
+            number = torch.zeros((), dtype=torch.float64, device=self.engine.device)
+            self.engine.repeat(lambda: take(number.add_(1)), max(self.counts))
         return total / (self.steps * self.task.gradients_per_step)
 
-    def _active(self, k: int) -> _Active:
+    def _has_equal_steps(self) -> bool:
+        """Whether the steps differ only in what a tensor with their number tells."""
+        terms, rates = self.terms, self.task.rates
+        if rates is not None and len(set(rates)) > 1:
+            reason = "each step has its own rate"
+        elif terms.contrast is not None or terms.mixture is not None or terms.anchor is not None:
+            reason = "the method's terms differ from step to step"
+        else:
+            return True
+        log.info("the steps are not replayed as a CUDA graph: %s", reason)
+        return False
+
+    def _active(self, k: int | Tensor) -> _Active:
         """Those of step `k`, from 1."""
         if min(self.counts) == max(self.counts):
             return _Active(None, slice(None))
+        if isinstance(k, Tensor):
+            return _Active(self.steps >= k, slice(None))
         return _Active(self.steps >= k, self.longest_first[: sum(n >= k for n in self.counts)])
 
-    def _step(self, k: int, active: _Active) -> Tensor:
+    def _step(self, k: int | Tensor, active: _Active) -> Tensor:
         """Take step `k`, from 1; the sum (S,) of the losses of its minibatches."""
         task, terms, y, g = self.task, self.terms, self.y, self.g
         minibatch, paced = self._minibatch(k), task.optimiser
         if task.rates is not None:
-            paced = paced.slowed(task.rates[k - 1])
+            paced = paced.slowed(task.rates[k - 1 if isinstance(k, int) else 0])
         point, on_the_way = self._ahead(k)
         losses = self._gradient(point, minibatch, g) + on_the_way
         losses = losses + self._mix(minibatch, paced, k, active)
@@ -193,7 +224,7 @@ class _Stack:
             g += terms.constant
         paced.decayed(y, g)
         behind = self._behind(active)
-        with _only(active.index, y, task.moments.state) as (rows, moments):
+        with _only(active, y, task.moments.state) as (rows, moments):
             paced.step(rows, g[active.index], moments, behind + task.since(k))
             if stormed is not None:
                 rows.copy_(torch.where(task.shared, stormed[active.index], rows))
@@ -201,30 +232,30 @@ class _Stack:
                 rows += terms.step_offset[active.index]
             if terms.frozen is not None:
                 rows.copy_(torch.where(terms.frozen, self.start[active.index], rows))
-        if terms.anchor is not None:
+        if terms.anchor is not None and isinstance(k, int):
             terms.anchor.advance(y, task.moments.state, k, active.index)
         if task.tracked.average is not None:
             task.tracked.average.advance(y, k, active.mask)
         return losses
 
-    def _ahead(self, k: int) -> tuple[Tensor, Tensor | float]:
+    def _ahead(self, k: int | Tensor) -> tuple[Tensor, Tensor | float]:
         """Where the gradient of step `k` is taken, and the losses (S,) on the way there; see
         `LookAhead`."""
         look, frozen, y = self.terms.lookahead, self.terms.frozen, self.y
         if look is None:
             return y, 0.0
-        starts, slope = look.minibatches.starts[:, k - 1], torch.empty_like(y)
+        starts, slope = _of_step(look.minibatches.starts, k), torch.empty_like(y)
         inputs = self.engine.inputs(starts, _key(look.minibatches.keys, k))
         losses = self._gradient(y, _Minibatch(inputs, self.engine.targets_of(starts)), slope)
         point = y - look.rate * slope
         return point if frozen is None else torch.where(frozen, y, point), losses
 
     def _mix(
-        self, minibatch: _Minibatch, paced: ClientOpt, k: int, active: _Active
+        self, minibatch: _Minibatch, paced: ClientOpt, k: int | Tensor, active: _Active
     ) -> Tensor | float:
         """Take a step of the second models; the losses (S,) of the mixtures; see `Mixture`."""
         mixture, y = self.terms.mixture, self.y
-        if mixture is None:
+        if mixture is None or isinstance(k, Tensor):
             return 0.0
         share, slope = mixture.share[:, None], torch.empty_like(y)
         losses = self._gradient(share * mixture.rows + (1 - share) * y, minibatch, slope)
@@ -232,11 +263,11 @@ class _Stack:
         if k <= mixture.learns:
             mixture.learn(y, slope, active.mask)
         paced.decayed(mixture.rows, along)
-        with _only(active.index, mixture.rows, mixture.state) as (rows, moments):
+        with _only(active, mixture.rows, mixture.state) as (rows, moments):
             paced.step(rows, along[active.index], moments, self._behind(active) + k)
         return losses
 
-    def _storm(self, minibatch: _Minibatch, k: int, active: _Active) -> Tensor | None:
+    def _storm(self, minibatch: _Minibatch, k: int | Tensor, active: _Active) -> Tensor | None:
         """Where the shared parameters go, by the gradients `g` at y and those at the point before;
         see `Storm`."""
         storm, y, g = self.terms.storm, self.y, self.g
@@ -253,11 +284,11 @@ class _Stack:
         self.before.copy_(y)
         return y - torch.where((self.steps > k)[:, None], storm.scale * m, 0)
 
-    def _minibatch(self, k: int) -> _Minibatch:
+    def _minibatch(self, k: int | Tensor) -> _Minibatch:
         """Those of step `k`, from 1."""
         given = self.task.minibatches
-        inputs = self.engine.inputs(given.starts[:, k - 1], _key(given.keys, k))
-        return _Minibatch(inputs, self.targets[:, k - 1])
+        inputs = self.engine.inputs(_of_step(given.starts, k), _key(given.keys, k))
+        return _Minibatch(inputs, _of_step(self.targets, k))
 
     def _behind(self, active: _Active) -> Tensor | int:
         """Steps that the optimisers of the rows have behind them from earlier rounds."""
@@ -310,18 +341,32 @@ def _contrast(h: Tensor, near: Tensor, far: Tensor, contrast: Contrast) -> tuple
     return added.detach(), by_leaf.mT
 
 
-def _key(keys: Tensor | None, k: int) -> Tensor | None:
+def _of_step(values: Tensor, k: int | Tensor) -> Tensor:
+    """Entries (S, ...) for step `k`, from 1, of those (S, K, ...) for all steps."""
+    if isinstance(k, int):
+        return values[:, k - 1]
+    return values.index_select(1, (k - 1).long()[None])[:, 0]
+
+
+def _key(keys: Tensor | None, k: int | Tensor) -> Tensor | None:
     """Keys (S,) of the minibatches of step `k`, from 1."""
-    return None if keys is None else keys[:, k - 1]
+    return None if keys is None else _of_step(keys, k)
 
 
 @contextmanager
 def _only(
-    now: Tensor | slice, y: Tensor, state: dict[str, Tensor]
+    active: _Active, y: Tensor, state: dict[str, Tensor]
 ) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
-    """The rows with the indices `now`, or a slice for all of them, to be changed in place."""
-    if isinstance(now, slice):
+    """The rows that take a step, to be changed in place, or all where a slice is their index."""
+    now, mask = active.index, active.mask
+    if mask is None:
         yield y, state
+        return
+    if isinstance(now, slice):
+        rows, moments = y.clone(), {name: values.clone() for name, values in state.items()}
+        yield rows, moments
+        for before, after in ((y, rows), *((state[name], moments[name]) for name in state)):
+            before.copy_(torch.where(mask[:, None], after, before))
         return
     rows, moments = y[now], {name: values[now] for name, values in state.items()}
     yield rows, moments

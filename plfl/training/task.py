@@ -118,7 +118,7 @@ class Average(OfRows):
     decay: float
     """Limit of d."""
 
-    def advance(self, y: Tensor, k: int, active: Tensor | None) -> None:
+    def advance(self, y: Tensor, k: int | Tensor, active: Tensor | None) -> None:
         """Take in the rows `y` after step `k` (from 1) of this round, those of the mask `active`
         (S,)."""
         weight = 1 - decay_at(self.steps + k, self.decay)
@@ -289,7 +289,7 @@ class LocalTask(OfRows):
         begun = replace(self.moments, state=self.optimiser.init(self.rows))
         return replace(self, moments=begun)
 
-    def since(self, k: int) -> int:
+    def since(self, k: int | Tensor) -> int | Tensor:
         """The number of step `k` (both from 1) among those since the moments started afresh."""
         anchor = self.terms.anchor
         return k if anchor is None else (k - 1) % anchor.every + 1

@@ -1,0 +1,66 @@
+"""Equal steps on a GPU as a CUDA graph: recorded once and replayed, without Python between kernels.
+
+Launching the kernels of a small model's step one by one takes longer than the kernels themselves. A
+recorded step uses the same memory each time, so whatever differs between steps must be in tensors
+on the GPU: the number of the step, too.
+"""
+
+import logging
+from collections.abc import Callable
+
+import torch
+
+log = logging.getLogger(__name__)
+
+PLAIN = 2
+"""First steps, which are not replayed: they trace passes and allocate what libraries need."""
+
+Step = Callable[[], None]
+
+
+def repeat(step: Step, times: int, record: Callable[[Step], Step]) -> None:
+    """Take a step `times` times, all after the first `PLAIN` by a recording.
+
+    Args:
+        step: reads and changes tensors only.
+        times: at least one.
+        record: what replays a step; it does not take it. A step that it refuses with a
+            `RuntimeError` is taken as it is.
+    """
+    for _ in range(min(times, PLAIN)):
+        step()
+    if times <= PLAIN:
+        return
+    try:
+        again = record(step)
+    except RuntimeError as error:
+        log.info("the steps are not replayed as a CUDA graph: %s", error)
+        again = step
+    for _ in range(times - PLAIN):
+        again()
+
+
+class Graphs:
+    """Repeats steps on one GPU; the graphs of all calls share their memory."""
+
+    def __init__(self, device: torch.device):
+        self.stream = torch.cuda.Stream(device)
+        self.pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, step: Step, times: int) -> None:
+        """See `repeat`."""
+        current = torch.cuda.current_stream(self.stream.device)
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            repeat(step, times, self._record)
+        current.wait_stream(self.stream)
+
+    def _record(self, step: Step) -> Step:
+        graph = torch.cuda.CUDAGraph()
+        # `torch.cuda.graph` would collect garbage and empty the cache before each recording.
+        graph.capture_begin(self.pool)
+        try:
+            step()
+        finally:
+            graph.capture_end()
+        return graph.replay

@@ -1,0 +1,98 @@
+"""Recorded steps: a replay of recorded operations trains as plain steps do."""
+
+import pytest
+import torch
+
+from plfl.models.mlp import Mlp
+from plfl.training.stacked import Stacked
+from tests.helpers.recording import Replayed, recorded
+from tests.helpers.tasks import copied, everything
+from tests.training.test_engines import (
+    CPU,
+    DECAYING,
+    OPTIMISERS,
+    OTHERS,
+    SHAPE,
+    SMALL,
+    TERMS,
+    dataset,
+    task,
+    with_context,
+    with_keys,
+    with_terms,
+)
+
+BY_NUMBER = {"rates", "mixture", "anchor"}
+"""Terms whose steps differ in more than a tensor tells."""
+REPLAYED = [term for term in TERMS if term not in BY_NUMBER]
+
+
+def replayed(network, whole):
+    """The task trained with plain steps and with recorded ones, and what repeated these."""
+    data = dataset(SMALL) if network is SMALL else with_context()
+    one, other = copied(whole), copied(whole)
+    plain, engine = (Stacked(network, data, CPU, torch.float64) for _ in range(2))
+    engine.repeat = Replayed()
+    torch.testing.assert_close(engine.train(other), plain.train(one), rtol=0, atol=1e-12)
+    expected = everything(one)
+    for name, values in everything(other).items():
+        torch.testing.assert_close(values, expected[name], rtol=0, atol=1e-12)
+    return engine.repeat
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS + DECAYING, ids=str)
+def test_recorded_steps_of_every_optimiser_are_the_plain_ones(optimiser):
+    repeats = replayed(SMALL, task(SMALL, optimiser))
+    assert repeats.times and not repeats.refused
+
+
+@pytest.mark.parametrize("terms", [*([term] for term in REPLAYED), REPLAYED], ids=str)
+def test_recorded_steps_with_every_term_are_the_plain_ones(terms):
+    whole = with_terms(task(SMALL, OPTIMISERS[0]), terms)
+    repeats = replayed(SMALL, whole)
+    assert repeats.times and not repeats.refused
+
+
+@pytest.mark.parametrize("term", sorted(BY_NUMBER))
+def test_steps_that_differ_otherwise_are_not_recorded(term):
+    assert not replayed(SMALL, with_terms(task(SMALL, OPTIMISERS[0]), [term])).times
+
+
+@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
+def test_recorded_steps_of_every_model_are_the_plain_ones(model):
+    network = model.network(SHAPE)
+    repeats = replayed(network, task(network, OPTIMISERS[0]))
+    assert repeats.times and not repeats.refused
+
+
+def test_recorded_steps_drop_other_units_each_time():
+    network = Mlp(hidden=(6, 4), dropout=0.3).network(SHAPE)
+    repeats = replayed(network, with_keys(task(network, OPTIMISERS[0])))
+    assert repeats.times and not repeats.refused
+
+
+def test_a_recording_does_not_run_python_again():
+    python, total = [], torch.zeros(())
+
+    def step():
+        python.append(1)
+        total.add_(len(python))
+
+    again = recorded(step)
+    for _ in range(4):
+        again()
+    assert len(python) == 1
+    assert total == 4
+
+
+def test_a_step_that_waits_for_a_value_is_taken_as_it_is(caplog):
+    total, repeats = torch.ones(()), Replayed()
+
+    def step():
+        total.mul_(2.0 if total.item() < 8 else 3.0)
+
+    with caplog.at_level("INFO", "plfl.training.graphs"):
+        repeats(step, 5)
+    assert total == 8 * 9
+    assert repeats.refused == 1
+    assert "cannot be recorded" in caplog.text
