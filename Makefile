@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo reproduce map ui test smoke lint docs bench bench-quick conformance torture-quick deploy-check campaign screenshots lock
+.PHONY: help setup demo reproduce map ui test smoke lint docs bench bench-quick conformance torture-quick deploy-check gpu-check campaign screenshots lock
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -92,6 +92,10 @@ deploy-check: $(FLOWER) ## compare three clients as real Flower processes with t
 
 campaign: $(READY) ## run a long test campaign, NAME=...; without NAME, list them
 	$(BIN)/python -m tests.campaigns $(NAME)
+
+gpu-check: $(READY) ## compare training on a CUDA GPU with the CPU, and time it; needs a GPU
+	$(BIN)/python -m tests.campaigns gpu
+	$(BIN)/python benchmarks/bench_gpu.py
 
 # The screenshots of the documentation, from results/demo; needs chromium.
 screenshots: $(READY)

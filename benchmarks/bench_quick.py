@@ -29,6 +29,7 @@ FORECASTER = Forecaster(inputs=8, look_back=12, hidden=25, mlp=(150, 75), absolu
 CLIENTS, STEPS, BATCH = 12, 125, 16
 ROUNDS = 7
 YEAR = 365 * 96
+CPU = torch.device("cpu")
 
 
 def random_dataset() -> Dataset:
@@ -61,16 +62,16 @@ def local_task(dataset: Dataset, adam: Adam, t: int, steps: int = STEPS) -> Loca
 class PlainLoop:
     """The clients one after the other, as PyTorch's tutorials train a model."""
 
-    def __init__(self, dataset: Dataset, fused: bool = True):
+    def __init__(self, dataset: Dataset, fused: bool = True, device: torch.device = CPU):
         self.fused = fused
-        self.module = Module(FORECASTER)
-        self.features = torch.from_numpy(dataset.features)
-        self.look_back = torch.arange(dataset.look_back)
+        self.module = Module(FORECASTER).to(device)
+        self.features = torch.from_numpy(dataset.features).to(device)
+        self.look_back = torch.arange(dataset.look_back, device=device)
         self.target = dataset.look_back - 1 + dataset.look_ahead
 
     def train(self, task: LocalTask, adam: Adam) -> torch.Tensor:
         """Run the K local steps of every client; returns their mean losses."""
-        totals = torch.zeros(len(task.rows))
+        totals = torch.zeros(len(task.rows), device=task.rows.device)
         for s, batches in enumerate(task.minibatches.starts):
             nn.utils.vector_to_parameters(task.rows[s].clone(), self.module.parameters())
             optimiser = torch.optim.Adam(

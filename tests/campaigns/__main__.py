@@ -49,6 +49,10 @@ CAMPAIGNS = {
         "a published study in the validators of RO-Crate and Croissant; minutes; needs a network",
         ((*PYTEST, f"{HERE}/test_crate.py"),),
     ),
+    "gpu": Campaign(
+        "training on a CUDA GPU against the CPU; minutes; needs a GPU",
+        ((*PYTEST, f"{HERE}/test_gpu.py"),),
+    ),
     "browser": Campaign(
         "the report and the MLflow pages in a browser; a minute; needs chromium",
         ((*PYTEST, f"{HERE}/test_page.py", f"{HERE}/test_ui.py"),),

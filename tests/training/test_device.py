@@ -47,6 +47,10 @@ def study(steps: int = 2, method: str = "fedopt", **grid: Any) -> Study:
     )
 
 
+def of_method(method: str, steps: int) -> Study:
+    return study(steps, method, client_opt=["sgdm" if method == "fedadc_dm" else "sgd"])
+
+
 def trained(
     of: Study, device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[dict[str, pd.DataFrame], Counter[str]]:
@@ -99,11 +103,10 @@ STEPWISE = {"fedala"}
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_elsewhere(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = "sgdm" if method == "fedadc_dm" else "sgd"
-    few = same(study(2, method, client_opt=[client]), monkeypatch)
+    few = same(of_method(method, 2), monkeypatch)
     if method in STEPWISE:
         return
-    _, many = trained(study(3, method, client_opt=[client]), THERE, monkeypatch)
+    _, many = trained(of_method(method, 3), THERE, monkeypatch)
     # However many local steps a round has, a GPU is left to itself while it takes them.
     assert while_training(few) == while_training(many) != {}
 

@@ -1,0 +1,88 @@
+"""Training on a CUDA GPU against the CPU: every model, optimiser, term and method."""
+
+import pandas as pd
+import pytest
+import torch
+
+from plfl.experiments import trainer
+from plfl.experiments.train import train
+from plfl.training.stacked import Stacked
+from tests.helpers.tasks import copied, everything
+from tests.training.test_device import CLIENTS, DATASET, METHODS, SERVERS, of_method, study
+from tests.training.test_engines import (
+    CPU,
+    DECAYING,
+    OPTIMISERS,
+    OTHERS,
+    PAPER,
+    SHAPE,
+    SMALL,
+    TERMS,
+    dataset,
+    task,
+    with_context,
+    with_terms,
+)
+
+if not torch.cuda.is_available():
+    pytest.skip("torch finds no GPU", allow_module_level=True)
+
+GPU = torch.device("cuda")
+
+
+def agree(network, whole):
+    """That the GPU trains as the CPU does, in single precision, and twice to the same bits."""
+    data = dataset(network) if network in (SMALL, PAPER) else with_context()
+    here = copied(whole)
+    there = [whole.map(lambda values: values.to(GPU, copy=True)) for _ in range(2)]
+    Stacked(network, data, CPU).train(here)
+    for one in there:
+        Stacked(network, data, GPU).train(one)
+    first, second = map(everything, there)
+    for name, values in everything(here).items():
+        torch.testing.assert_close(first[name].cpu(), values, rtol=1e-5, atol=1e-5)
+        assert torch.equal(first[name], second[name]), name
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS + DECAYING, ids=str)
+def test_every_optimiser(optimiser):
+    agree(SMALL, task(SMALL, optimiser, dtype=torch.float32))
+
+
+@pytest.mark.parametrize("terms", [*([term] for term in TERMS), TERMS], ids=str)
+def test_every_term(terms):
+    agree(SMALL, with_terms(task(SMALL, OPTIMISERS[0], dtype=torch.float32), terms))
+
+
+@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
+def test_every_model(model):
+    network = model.network(SHAPE)
+    agree(network, task(network, OPTIMISERS[0], dtype=torch.float32))
+
+
+def test_the_papers_model():
+    agree(PAPER, task(PAPER, OPTIMISERS[0], rows=12, steps=25, size=16, dtype=torch.float32))
+
+
+def trained(of, device, monkeypatch):
+    def engine(_, network, data):
+        return Stacked(network, data, device)
+
+    monkeypatch.setattr(trainer, "make_engine", engine)
+    return {str(c): result.records for c, result in train(of, of.cells, DATASET).items()}
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        *(of_method(method, 4) for method in METHODS),
+        study(4, client_opt=CLIENTS, refused="skip"),
+        study(4, server_opt=SERVERS, refused="skip"),
+    ],
+    ids=[*METHODS, "clients", "servers"],
+)
+def test_every_method(of, monkeypatch):
+    here, there, again = (trained(of, device, monkeypatch) for device in (CPU, GPU, GPU))
+    for name, records in here.items():
+        pd.testing.assert_frame_equal(there[name], records, rtol=1e-5, atol=1e-5)
+        pd.testing.assert_frame_equal(there[name], again[name], check_exact=True)
