@@ -97,7 +97,9 @@ def draw(overview: Overview) -> Figure:
         panel.grid(axis="y")
     for panel in axes.flat[len(groups) :]:
         panel.axis("off")
-    log_if_wide(axes.flat[: len(groups)], best[["low", "mase", "high"]].to_numpy(float), 4)
+    scores = best.loc[best["model"] == "local", "mase"].dropna().to_numpy(float)
+    if log_if_wide(axes.flat[: len(groups)], scores, 4):
+        axes.flat[0].set_ylim(scores.min() / 1.3, scores.max() * 1.3)  # intervals may reach below 0
     for panel in axes[:, 0]:
         panel.set_ylabel("Test MASE")
     lines = dict(
@@ -120,11 +122,15 @@ def _lines(panel: Panel, axis: Axis, part: pd.DataFrame, silent: list[str]) -> N
     )
     trained = part[part["model"] == "local"]
     kinds = list(trained.groupby(["sharing", "method"], sort=False))
+    wide = numeric and min(numbers) > 0 and max(numbers) / min(numbers) > 20
+    if wide:
+        panel.set_xscale("log")
     span = 0.03 * (max(numbers) - min(numbers)) if numeric else 0.5
     step = span / max(1, len(kinds))  # so that the marks do not cover each other
     several = len({method for (_, method), _ in kinds}) > 1
     for i, ((sharing, method), line) in enumerate(kinds):
-        x = line[axis.column].map(where) + step * (i - (len(kinds) - 1) / 2)
+        x, aside = line[axis.column].map(where), i - (len(kinds) - 1) / 2
+        x = x * 1.05**aside if wide else x + step * aside
         ends = np.abs(line[["low", "high"]].to_numpy(float).T - line["mase"].to_numpy(float))
         panel.errorbar(
             x,
@@ -147,8 +153,6 @@ def _lines(panel: Panel, axis: Axis, part: pd.DataFrame, silent: list[str]) -> N
         look: dict[str, Any] = {"color": "0.55", "linewidth": 0.8, "linestyle": dashes, "zorder": 1}
         if len(chosen):
             panel.plot(chosen[axis.column].map(where), chosen["mase"], label=label, **look)
-    if numeric and min(numbers) > 0 and max(numbers) / min(numbers) > 20:
-        panel.set_xscale("log")
     rotated = not numeric and max(map(len, labels)) * len(labels) > 30
     panel.set_xticks(list(where.values()), labels, rotation=60 if rotated else 0)
     panel.minorticks_off()
