@@ -1,6 +1,9 @@
 """What baselines have in common that were trained elsewhere and are used as they are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -17,6 +20,8 @@ BATCH = 64
 class Foundation(Further):
     """A model that reads the loads of a client up to the forecast's origin, and nothing else."""
 
+    package: ClassVar[str]
+    """Its package, as pip knows it."""
     trained_on_this_dataset: bool
     """Whether its training data contain these series. Then it is no best baseline."""
     context: int = Field(2048, ge=8)
@@ -26,8 +31,19 @@ class Foundation(Further):
     def has_seen_the_data(self) -> bool:
         return self.trained_on_this_dataset
 
-    def ahead(self, series: Sequence[Floats], steps: int, levels: Sequence[float]) -> Floats:
-        """Quantiles (W, steps, Q) of the rows after each of W series, in which NaN is a gap."""
+    def model(self) -> Any:
+        """What its package loads.
+
+        Raises:
+            ImportError: the package is missing.
+        """
+        raise NotImplementedError
+
+    def ahead(
+        self, model: Any, series: list[Floats], steps: int, levels: Sequence[float]
+    ) -> tuple[Sequence[float], Floats]:
+        """Levels, those that are wanted or the model's own, and their quantiles (W, steps, levels)
+        of the rows after each of W series, in which NaN is a gap."""
         raise NotImplementedError
 
     def fit(self, dataset: Dataset) -> Predict:
@@ -38,20 +54,51 @@ class Foundation(Further):
         steps = dataset.look_ahead + dataset.horizons - 1
 
         def predict(client: int, starts: Rows) -> Floats:
+            try:
+                model = self.model()
+            except ImportError:
+                raise PlflError(
+                    f"the baseline {self.name} needs the package {self.package}; run pip install "
+                    "'plfl[foundation]', or take it out of baselines.further"
+                ) from None
             found = np.empty((len(starts), dataset.horizons, len(levels)))
             ends = dataset.persistence_rows(starts) + 1
             for first in range(0, len(starts), BATCH):
                 part = slice(first, first + BATCH)
                 begins = np.maximum(dataset.bounds[client, 0], ends[part] - self.context)
                 series = [dataset.load[i:j] for i, j in zip(begins, ends[part], strict=True)]
-                found[part] = self.ahead(series, steps, levels)[:, -dataset.horizons :]
+                own, blocks = self.ahead(model, series, steps, levels)
+                found[part] = [
+                    [np.interp(levels, own, quantiles) for quantiles in block]
+                    for block in blocks[:, -dataset.horizons :]
+                ]
             return np.sort(found, axis=-1)
 
         return predict
 
-    def missing(self, package: str) -> PlflError:
-        """The error where its package is not installed."""
-        return PlflError(
-            f"the baseline {self.name} needs the package {package}; run pip install "
-            "'plfl[foundation]', or take it out of baselines.further"
-        )
+
+class FromFolder(Foundation):
+    """One whose weights lie in a folder."""
+
+    weights: ClassVar[str]
+    """A file that the folder has."""
+    folder: Path
+    """Folder with its weights, as downloaded."""
+
+    def model(self) -> Any:
+        if not (self.folder / self.weights).is_file():
+            raise PlflError(
+                f"baselines.further: {self.folder} has no {self.weights}; give the baseline "
+                f"{self.name} the folder of downloaded weights as `folder`"
+            )
+        return _loaded(self.load, self.folder.resolve())
+
+    @staticmethod
+    def load(folder: Path) -> Any:
+        """The model, from the absolute path of its folder. It needs no network."""
+        raise NotImplementedError
+
+
+@cache
+def _loaded(load: Callable[[Path], Any], folder: Path) -> Any:
+    return load(folder)

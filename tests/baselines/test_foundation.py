@@ -1,5 +1,7 @@
 """Foundation models against their packages, called as their authors do."""
 
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import torch
 from plfl.base.errors import PlflError
 from plfl.baselines.further.chronos import Chronos
 from plfl.baselines.further.fracast import Fracast
+from plfl.baselines.further.timesfm import TimesFM
+from plfl.baselines.further.tirex import TiRex
 from plfl.baselines.trees import Boosting
 from plfl.config.study import Study
 from plfl.experiments.baselines import evaluate
@@ -102,10 +106,91 @@ def test_chronos_with_the_classes_of_its_package(save: Any, tmp_path: Path) -> N
         np.testing.assert_allclose(found[k], np.sort(wanted), rtol=1e-4)
 
 
-def test_a_folder_without_weights_is_named(tmp_path: Path) -> None:
+def save_timesfm_3(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    package = pytest.importorskip("timesfm3", reason="needs the package timesfm")
+    sizes = {"model_dims": 16, "hidden_dims": 16, "num_heads": 2}
+    norms = dict.fromkeys(("attention_norm", "feedforward_norm", "qk_norm"), "rms")
+    flags = {"use_rope_seq": True, "use_rope_var": True, "use_bias": False, "deterministic": True}
+    blocks = package.TransformerConfig(**sizes, **norms, **flags, ff_activation="relu")
+    layers = asdict(package.StackedTransformersConfig(1, blocks))
+    inner = {"hidden_dims": 16, "output_dims": 16, "use_bias": False, "activation": "relu"}
+    kept = package.TimesFM3Torch(residual_block_config=inner, transformer_config=layers)
+    kept.save_pretrained(folder)
+    forecaster = package.TimesFM3Forecaster.from_pretrained(str(folder))
+    return lambda known, steps: forecaster.predict(known, steps, return_quantiles=True).quantiles
+
+
+def save_timesfm_2p5(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    package = pytest.importorskip("timesfm")
+    models = pytest.importorskip("timesfm.timesfm_2p5.timesfm_2p5_torch")
+    kind = models.TimesFM_2p5_200M_torch_module
+    small: dict[str, Any] = {"tokenizer": replace(kind.config.tokenizer, output_dims=16)}
+    layers = kind.config.stacked_transformers
+    block = replace(layers.transformer, model_dims=16, hidden_dims=16, num_heads=2)
+    small["stacked_transformers"] = replace(layers, num_layers=1, transformer=block)
+    for name in ("output_projection_point", "output_projection_quantiles"):
+        small[name] = replace(getattr(kind.config, name), input_dims=16)
+    monkeypatch.setattr(kind, "config", replace(kind.config, **small))
+    model = package.TimesFM_2p5_200M_torch(torch_compile=False)
+    for values in model.model.parameters():
+        torch.nn.init.normal_(values, std=0.3)  # some are left as memory happens to be
+    model.save_pretrained(folder)
+    # As the card of its weights has it, without what keeps quantiles in order and loads positive.
+    flags = {"normalize_inputs": True, "use_continuous_quantile_head": True}
+    model.compile(package.ForecastConfig(max_context=64, max_horizon=128, **flags))
+    return lambda known, steps: model.forecast(steps, [known])[1][0, :, 1:]
+
+
+def save_tirex(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    package = pytest.importorskip("tirex", reason="needs the package tirex-ts")
+    sizes = {
+        "input_patch_size": 8,
+        "output_patch_size": 8,
+        "quantiles": [k / 10 for k in range(1, 10)],
+        "block_kwargs": {"embedding_dim": 16, "num_heads": 2, "num_blocks": 1},
+        "input_ff_dim": 16,
+    }
+    given = {"model_config": sizes, "train_ctx_len": 64}
+    model = package.TiRexZero("torch", **given)
+    for values in model.parameters():
+        torch.nn.init.normal_(values, std=0.3)
+    state = {"hyper_parameters": given, "state_dict": model.state_dict()}
+    torch.save(state, folder / "model.ckpt")
+    return lambda known, steps: model.forecast(known, prediction_length=steps)[0][0].numpy()
+
+
+@pytest.mark.parametrize(
+    ("kind", "save"),
+    [(TimesFM, save_timesfm_2p5), (TimesFM, save_timesfm_3), (TiRex, save_tirex)],
+)
+def test_models_with_nine_levels_of_their_own(
+    kind: Any, save: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(3)
+    as_its_authors = save(tmp_path, monkeypatch)
+    data = dataset(days=12, minutes=60, horizons=2)
+    data.load[data.bounds[0, 2] - 45] = np.nan  # read by the first window of the test set
+    baseline = kind(folder=tmp_path, trained_on_this_dataset=False, context=64)
+    predict = baseline.trained(data, Boosting(levels=(0.05, 0.1, 0.55))).predict
+    starts = data.starts(0, "test")
+    found = predict(0, starts)
+    assert found.std() > 0
+    for k in (0, len(starts) - 1):
+        known = at(data, 0, int(starts[k]), 64)
+        assert np.isnan(known).any() == (k == 0)
+        quantiles = as_its_authors(known, data.look_ahead + 1)[-2:]
+        wanted = [quantiles[:, 0], quantiles[:, 0], (quantiles[:, 4] + quantiles[:, 5]) / 2]
+        np.testing.assert_allclose(found[k], np.sort(np.stack(wanted, axis=1)), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"),
+    [(Chronos, "config.json"), (TimesFM, "model.safetensors"), (TiRex, "model.ckpt")],
+)
+def test_a_folder_without_weights_is_named(kind: Any, file: str, tmp_path: Path) -> None:
     data = dataset(days=12, minutes=60)
-    predict = Chronos(folder=tmp_path, trained_on_this_dataset=False).fit(data)
-    with naming(PlflError, tmp_path.name, "config.json"):
+    predict = kind(folder=tmp_path, trained_on_this_dataset=False).fit(data)
+    with naming(PlflError, tmp_path.name, file):
         predict(0, data.starts(0, "test"))
 
 

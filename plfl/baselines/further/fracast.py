@@ -22,23 +22,22 @@ class Fracast(Foundation):
     name: ClassVar[str] = "fracast"
     label: ClassVar[str] = "Fracast-0"
     about: ClassVar[str] = "The foundation model Fracast-0, as it is."
+    package: ClassVar[str] = "fracast"
 
-    def ahead(self, series: Sequence[Floats], steps: int, levels: Sequence[float]) -> Floats:
-        try:
-            model = _model()
-        except ImportError:
-            raise self.missing("fracast") from None
+    def model(self) -> Any:
+        return _model()
+
+    def ahead(
+        self, model: Any, series: list[Floats], steps: int, levels: Sequence[float]
+    ) -> tuple[Sequence[float], Floats]:
         rows = np.full((len(series), max(LEAST, *map(len, series))), np.nan)
         for row, own in zip(rows, series, strict=True):
             row[-len(own) :] = own
         enough = np.isfinite(rows[:, -model.context_length :]).sum(axis=1) >= LEAST
-        found = np.full((len(series), steps, len(levels)), np.nan)
+        found = np.full((len(series), steps, len(model.quantiles)), np.nan)
         if enough.any():
-            blocks = model.forecast_batch(rows[enough], horizon=steps)
-            found[enough] = np.apply_along_axis(
-                lambda own: np.interp(levels, model.quantiles, own), -1, blocks
-            )
-        return found
+            found[enough] = model.forecast_batch(rows[enough], horizon=steps)
+        return model.quantiles, found
 
 
 @cache
