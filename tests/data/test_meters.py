@@ -793,3 +793,14 @@ def test_the_configuration_in_the_guide_reads_the_file_in_the_guide(
         "temperature": [-2.5, -2.5],
         "floor_area": [18000, 18000],
     }
+
+
+def test_many_notes_are_cut_short(caplog: pytest.LogCaptureFixture) -> None:
+    notes = [f"meter {i}: something" for i in range(meters.MOST_NOTES + 3)]
+    meters._tell(notes[: meters.MOST_NOTES])
+    assert caplog.messages == notes[: meters.MOST_NOTES]
+    caplog.clear()
+    meters._tell(notes)
+    *shown, last = caplog.messages
+    assert shown == notes[: meters.MOST_NOTES]
+    assert last.startswith("3 more")

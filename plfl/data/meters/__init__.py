@@ -29,6 +29,9 @@ __all__ = ["client_name", "clients", "files", "is_series", "known", "read", "rea
 
 logger = logging.getLogger(__name__)
 
+MOST_NOTES = 12
+"""Lines about single meters that are shown at once."""
+
 
 def clients(data: Data, state: str) -> dict[str, Path]:
     """The names of a state's clients, in order, and the first file with readings of each.
@@ -64,11 +67,13 @@ def read(data: Data, state: str) -> dict[str, pd.DataFrame]:
     exports = _read(data, state)
     found: dict[str, pd.DataFrame] = {}
     problems: list[str] = []
+    notes: list[str] = []
     for client, name in _chosen(exports, data, state).items():
         with collected(problems):
-            found[client] = _series(exports, name, data.meters)
+            found[client] = _series(exports, name, data.meters, notes)
     if problems:
         raise DataError("\n".join(problems))
+    _tell(notes)
     return found
 
 
@@ -98,7 +103,10 @@ def read_file(path: Path, meters: Meters, client: str | None = None) -> pd.DataF
             f"choose one (plfl forecast --client){did_you_mean(client, exports.names)}"
         )
     _refuse(exports)
-    return _series(exports, _by_client(exports)[client], meters)
+    notes: list[str] = []
+    series = _series(exports, _by_client(exports)[client], meters, notes)
+    _tell(notes)
+    return series
 
 
 def _read(data: Data, state: str) -> Exports:
@@ -148,10 +156,23 @@ def _chosen(exports: Exports, data: Data, state: str) -> dict[str, str]:
     return {client: named[client] for client in clients}
 
 
-def _series(exports: Exports, name: str, meters: Meters) -> pd.DataFrame:
+def _series(exports: Exports, name: str, meters: Meters, notes: list[str]) -> pd.DataFrame:
+    """The series of a meter; what was done to it is added to the notes."""
     meter, where = exports.meters[name], str(exports.files[name])
     if name != client_name(exports.files[name]):
         where += f": {name}"
     if done := [f"{what}: {n}" for what, n in meter.done.items() if what not in EXPECTED]:
-        logger.warning("%s: %s", where, ", ".join(done))
-    return finished(where, meter, meters)
+        notes.append(f"{where}: {', '.join(done)}")
+    series = finished(where, meter, meters)
+    notes += series.attrs.pop("notes")
+    return series
+
+
+def _tell(notes: list[str]) -> None:
+    """Warn of what was done to the meters, or of the first of them where there are many."""
+    for note in notes[:MOST_NOTES]:
+        logger.warning("%s", note)
+    if (more := len(notes) - MOST_NOTES) > 0:
+        logger.warning(
+            "%d more lines of this kind; `plfl data check` shows the gaps of every meter", more
+        )

@@ -1,6 +1,5 @@
 """Short gaps in the series of a meter are filled, long ones stay gaps."""
 
-import logging
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +8,6 @@ import pandas as pd
 from plfl.base.errors import DataError
 from plfl.config.sections import Meters
 from plfl.data.checks import counted
-
-logger = logging.getLogger(__name__)
 
 
 def fill_gaps(path: Path | str, table: pd.DataFrame, meters: Meters) -> pd.DataFrame:
@@ -23,7 +20,7 @@ def fill_gaps(path: Path | str, table: pd.DataFrame, meters: Meters) -> pd.DataF
 
     Returns:
         The table; `attrs` has the number of `gaps` in the load, of readings `filled` there and of
-        those left `missing`.
+        those left `missing`, and `notes` of what was done, for the user.
 
     Raises:
         DataError: no row is complete.
@@ -33,9 +30,10 @@ def fill_gaps(path: Path | str, table: pd.DataFrame, meters: Meters) -> pd.DataF
         columns = ", ".join(repr(meters.columns.get(str(role), role)) for role in table)
         raise DataError(f"{path}: no row has a value in all of {columns}; leave this meter out")
     first, last = np.flatnonzero(complete)[[0, -1]]
+    notes: list[str] = []
     if cut := len(table) - (last + 1 - first):
         rows = counted(int(cut), "incomplete row")
-        logger.warning("%s: %s cut off at the beginning or end", path, rows)
+        notes.append(f"{path}: {rows} cut off at the beginning or end")
     table = table.iloc[first : last + 1]
     # Interpolation would use the next reading, which forecasts made in the gap cannot know.
     filled = table.ffill()
@@ -49,15 +47,18 @@ def fill_gaps(path: Path | str, table: pd.DataFrame, meters: Meters) -> pd.DataF
             (long, "left unfilled; windows that touch a gap are not used"),
         ):
             if which.any():
-                logger.warning(
-                    "%s: %s: %s in %s %s, the longest %s",
-                    *(path, role, counted(int(lengths[which].sum()), "missing reading")),
-                    *(counted(int(which.sum()), "gap"), fate),
-                    _longest(table.index, starts[which], lengths[which], meters.interval),
-                )
+                readings = counted(int(lengths[which].sum()), "missing reading")
+                many = counted(int(which.sum()), "gap")
+                most = _longest(table.index, starts[which], lengths[which], meters.interval)
+                notes.append(f"{path}: {role}: {readings} in {many} {fate}, the longest {most}")
     gaps = runs(table["load"].isna().to_numpy())[1]
     missing = int(filled["load"].isna().sum())
-    filled.attrs = {"gaps": len(gaps), "filled": int(gaps.sum()) - missing, "missing": missing}
+    filled.attrs = {
+        "gaps": len(gaps),
+        "filled": int(gaps.sum()) - missing,
+        "missing": missing,
+        "notes": notes,
+    }
     return filled
 
 
