@@ -4,22 +4,13 @@ The training job is the one that Snakemake starts, in a process of its own; see 
 """
 
 import os
-import signal
-import subprocess
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 # Everything a job needs, imported once for all that are forked from here.
-from plfl.base.errors import PlflError
-from plfl.results.records import write_table
 from tests.helpers.faults.kills import PATIENCE, Job, Whole, finished, leftovers, undisturbed_job
-from tests.helpers.refusals import naming
-from tests.helpers.tiny import dataset
 
 
 @pytest.fixture(scope="module")
@@ -48,23 +39,6 @@ def test_a_job_without_room_says_so_and_goes_on_when_there_is(
         assert "cannot be written" in job.log.read_text()
         assert "Traceback" not in job.log.read_text()
     assert not list(job.results.rglob(".tmp-*"))
-    end(job, whole)
-
-
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
-def test_ctrl_c_ends_a_job_with_a_word(share: float, whole: Whole, tmp_path: Path) -> None:
-    job = Job(tmp_path)
-    process = job.start()
-    process.join(share * whole.seconds)
-    assert process.pid is not None
-    with suppress(ProcessLookupError):  # it may have been faster than the one that was timed
-        os.kill(process.pid, signal.SIGINT)
-    process.join(PATIENCE)
-    # Before the job is under way, Python (1) or the signal itself ends it.
-    assert process.exitcode in (0, 1, -signal.SIGINT, 130)
-    if process.exitcode == 130:
-        assert "interrupted; run the workflow again" in job.log.read_text()
-        assert "Traceback" not in job.log.read_text()
     end(job, whole)
 
 
@@ -109,31 +83,3 @@ def test_a_job_with_a_cut_checkpoint_says_so_and_starts_again(
     assert len(said) == 1
     assert "is damaged" in said[0]
     assert not job.resumed
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
-    try:
-        subprocess.run(mount, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("a disk of 64 kB cannot be mounted here")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_disk_that_is_really_full_is_explained(small_disk: Path) -> None:
-    table = pd.DataFrame({"load": range(100)})
-    write_table(table, small_disk / "records.parquet")
-    noise = pd.DataFrame({"load": np.random.default_rng(1).random(10_000)})
-    before = (small_disk / "records.parquet").read_bytes()
-    (small_disk / "other").write_bytes(bytes(40_000))
-    full = "the disk is full; free some space, then run again"
-    with naming(PlflError, full):
-        write_table(noise, small_disk / "records.parquet")
-    with naming(PlflError, full):
-        dataset(rows=4000).save(small_disk / "CA.npz")
-    assert (small_disk / "records.parquet").read_bytes() == before
-    assert {path.name for path in small_disk.iterdir()} == {"records.parquet", "other"}

@@ -17,8 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from plfl.base.errors import ConfigError, DataError, ResultsError
 from plfl.cli.main import main
@@ -27,15 +25,12 @@ from plfl.data import source
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import PAPER_RELEASE, Layout
 from plfl.data.dataset import Dataset
-from plfl.experiments.cell_cache import CellCache
 from plfl.federated.checkpoint import Checkpoint
-from plfl.results.records import CellResult, Files, read_table
 from plfl.results.tables import Tables
 from tests.helpers import fake_results, tiny
 from tests.helpers.comstock_files import COUNTIES, areas, study, write_metadata, write_store
 from tests.helpers.faults import fuzz
 from tests.helpers.faults.inputs import NASTY_YAML, SUBJECTS, Subject, survive
-from tests.helpers.interruption import interrupted
 from tests.helpers.refusals import naming
 
 
@@ -114,43 +109,7 @@ def test_values_that_would_do_harm_later_are_refused(
     assert message in refused(yaml.dump(raw), tmp_path)
 
 
-json_like = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=60, deadline=None, database=None)
-@given(
-    key=st.sampled_from(sorted(Study.model_fields)),
-    block=json_like | st.dictionaries(st.sampled_from(["states", "lr", "rounds", "P1"]), json_like),
-)
-def test_any_structure_is_a_study_or_refused(key: str, block: Any) -> None:
-    try:
-        Study.parse({key: block}, "drawn")
-    except ConfigError as error:
-        assert key in str(error)
-
-
 # -- data ----------------------------------------------------------------------------------------
-
-
-@settings(
-    max_examples=30,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(content=st.binary(max_size=300), name=st.sampled_from(["m.csv", "m.csv.gz", "m.parquet"]))
-def test_any_bytes_are_a_meter_or_refused(tmp_path: Path, content: bytes, name: str) -> None:
-    from plfl.config.sections import Meters
-    from plfl.data import meters
-
-    path = tmp_path / name
-    path.write_bytes(content)
-    with naming(DataError, name):
-        meters.read_file(path, Meters())
 
 
 @pytest.mark.parametrize("county", ["../../../secret", "/secret", "G36\0", "", "G36\n"])
@@ -234,25 +193,6 @@ def test_a_receipt_of_impossible_files_is_told(name: str) -> None:
 # -- checkpoints and results ---------------------------------------------------------------------
 
 
-def test_no_damage_of_a_checkpoint_goes_unnoticed(tmp_path: Path) -> None:
-    small, dataset = tiny.study(), tiny.dataset()
-
-    interrupted(small, dataset, tmp_path, after=2, key="key")
-
-    def load() -> int:
-        return Checkpoint(tmp_path, "key", 0).load([])[0]
-
-    assert load() == 1
-    dice = random.Random(1)
-    for path in list(tmp_path.iterdir()):
-        whole = path.read_bytes()
-        for at in dice.sample(range(len(whole)), 20):
-            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-            assert load() == 0, (path.name, at)
-        path.write_bytes(whole)
-    assert load() == 1
-
-
 def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     folder = tmp_path / "checkpoint"
@@ -261,19 +201,6 @@ def test_a_checkpoint_cannot_run_code(tmp_path: Path) -> None:
         (folder / name).write_bytes(pickle.dumps(Evil(canary)))
     assert Checkpoint(folder, "key", 0).load([]) == (0, [])
     assert not canary.exists()
-
-
-def test_a_finished_cell_that_the_disk_changed_is_trained_again(tmp_path: Path) -> None:
-    table = pd.DataFrame({"mase": np.random.default_rng(1).random(500)})
-    trained, wanted = CellCache(tmp_path / "trained"), Files.of(tmp_path, "a")
-    trained.put("d", CellResult(table, table, table), wanted)
-    assert trained.get("d", wanted)
-    path = tmp_path / "trained" / "d.parquet"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:2000] + bytes([whole[2000] ^ 1]) + whole[2001:])
-    assert not trained.get("d", wanted)
-    with naming(ResultsError, "d.parquet"):
-        read_table(path)
 
 
 @pytest.mark.parametrize(

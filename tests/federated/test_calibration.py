@@ -70,23 +70,6 @@ def calibrate(start, f, mask, optimiser, **options):
 TWO = client_data(240, 170)
 
 
-def test_heads_of_the_paper():
-    paper = Forecaster(8, 12, 25, (150, 75), absolute=True)
-    assert head_mask(paper.layout, "mlp").sum() == 56_776
-    assert head_mask(paper.layout, "last").sum() == 76
-    assert not (head_mask(paper.layout, "mlp") & paper.layout.mask(["lstm.*"])).any()
-
-
-@pytest.mark.parametrize("which", ["mlp", "last"])
-@pytest.mark.parametrize("variant", ["plain", "prox", "kd"])
-def test_the_body_keeps_its_bits(which, variant):
-    start, mask = models(TWO), head(TWO, which)
-    trained = calibrate(start, TWO, mask, ADAM, variant=variant)
-    assert torch.equal(trained[:, ~mask], start[:, ~mask])
-    assert (trained[:, mask] != start[:, mask]).any(1).all()
-    assert torch.equal(start, models(TWO))
-
-
 def test_the_optimisers_own_anchor_is_left_out():
     plain = calibrate(models(TWO), TWO, head(TWO), Sgd(lr=0.05))
     assert torch.equal(calibrate(models(TWO), TWO, head(TWO), Prox(lr=0.05, mu=1)), plain)
@@ -181,17 +164,6 @@ def test_gradients_are_clipped_outside_of_the_rounds_and_in_routines():
         norms[limit] = torch.stack(steps).norm(dim=-1)
     assert (norms[None] > 2e-3).all()
     torch.testing.assert_close(norms[1e-3], torch.full((4, 2), 1e-3).double(), rtol=1e-2, atol=0)
-
-
-def test_company_changes_nothing():
-    """A client's head comes out the same to the bit, however many windows the others have."""
-    alone, both = client_data(240, dtype=torch.float32), client_data(240, 170, dtype=torch.float32)
-    for name in ("features", "targets"):
-        for mine, other in ((both.dataset, alone.dataset), (both.engine, alone.engine)):
-            getattr(mine, name)[: len(alone.dataset.load)] = getattr(other, name)
-    one = calibrate(models(alone), alone, head(alone), ADAM)
-    two = calibrate(models(both), both, head(both), ADAM)
-    assert torch.equal(one[0], two[0])
 
 
 @pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))

@@ -137,11 +137,6 @@ def test_every_method_is_charged_what_it_does(name: str) -> None:
     assert charged(name, parameters) == pytest.approx(expected)
 
 
-def test_ifca_may_look_at_all_windows_of_many_models() -> None:
-    found = charged("ifca", {"clusters": 3, "probe": None})
-    assert found == pytest.approx([4 + 3 * 305 / 8 / 3] * 3)
-
-
 def charged(name: str, parameters: dict[str, Any]) -> list[float]:
     """Work of every client in each round, in local steps."""
     client = "sgdm" if name == "fedadc_dm" else "sgd"

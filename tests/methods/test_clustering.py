@@ -146,15 +146,6 @@ def test_ifca_expected_numbers(
     assert kept[0].state.cluster.tolist() == [0, 0, 1, 1]
 
 
-def test_ifca_from_a_bad_start_leaves_everyone_in_one_cluster() -> None:
-    problem = Quadratic([1] * 4, [0, 0.2, 1, 1.4], [1])
-    _, first, second = trajectory(
-        Sgd(lr=0.5), FedAvg(), Ifca(), problem=problem, rounds=2, made=start_from(0.3, 5)
-    )
-    assert first.x.flatten().tolist() == pytest.approx([0.5625, 5])
-    assert second.x.flatten().tolist() == pytest.approx([0.628125, 5])
-
-
 def test_ifca_takes_the_first_of_equal_models() -> None:
     kept: list[Federation] = []
 
@@ -227,14 +218,6 @@ def test_fedcluster_expected_numbers(given: list[list[str]], expected: list[floa
     path = [after.local[i].item() for after in rounds for i in turn]
     assert path == pytest.approx(expected, abs=1e-9)
     assert [after.x.item() for after in rounds] == pytest.approx(expected[1::2], abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("given", "limit"), [(ORDERS[0][0], 0.9034443817), (ORDERS[1][0], 0.7317899491)]
-)
-def test_fedcluster_ends_where_its_order_leads(given: list[list[str]], limit: float) -> None:
-    method = FedCluster(given=given, order="fixed")
-    assert server_path(SGD, FedAvg(), method, rounds=200)[-1] == pytest.approx(limit, abs=1e-9)
 
 
 def test_fedcluster_reshuffles_the_order() -> None:
@@ -458,29 +441,6 @@ def test_fedac_finds_its_first_clusters_by_itself() -> None:
     torch.testing.assert_close(last.x, expected)
 
 
-def test_fedac_without_pull_is_training_alone() -> None:
-    method = FedAC(clusters=1, mu=0, lam=0, embedding=[])
-    together = of_four(method, rounds=4)[-1].local
-    alone = of_four(method, shared=(False, False), rounds=4)[-1].local
-    assert torch.equal(together, alone)
-
-
-def test_fedac_with_a_cluster_for_each_client_is_drawn_to_where_it_was() -> None:
-    """One cluster a client is training alone with its own anchor."""
-    problem = Quadratic([1, 4], [0, 1], [1])
-
-    def made(f: Federation) -> None:
-        f.server.state["x"] = f.x0.expand(2, -1).clone()
-        f.state.cluster = f.everyone
-
-    method = FedAC(mu=0.5, lam=0, embedding=[])
-    *_, last = trajectory(SGD, FedAvg(), method, problem=problem, rounds=1, made=made)
-    y = double([2, 2])
-    for _ in range(2):
-        y = y - 0.1 * (problem.a * (y - problem.c) + 0.5 * (y - 2))
-    assert last.local[:, 0].tolist() == pytest.approx(y.tolist())
-
-
 def test_fedac_refuses_an_embedding_without_parameters() -> None:
     with naming(ConfigError, "'w2'", "w0, w1"):
         of_four(FedAC(embedding=["w0", "w2"]))
@@ -494,22 +454,6 @@ def test_fedac_of_one_participant_a_round_takes_its_model_in() -> None:
 
 
 # All of them
-
-
-@pytest.mark.parametrize(
-    "method",
-    [Ifca(clusters=1), FedCluster(clusters=1), FedSC(clusters=1)],
-    ids=lambda m: m.name,
-)
-def test_one_cluster_is_fedavg(method: Method) -> None:
-    expected = server_path(SGD, FedAvg(), weights=(1.0, 3.0))
-    assert server_path(SGD, FedAvg(), method, weights=(1.0, 3.0)) == pytest.approx(expected)
-
-
-def test_ifca_with_one_model_and_gradients_is_gradient_descent() -> None:
-    """FedSGD."""
-    path = server_path(SGD, FedAvg(), Ifca(clusters=1, averaging="gradient"))
-    assert path == pytest.approx([2, 1.7, 1.475, 1.30625])
 
 
 @pytest.mark.parametrize("cls", [OneShot, FedCluster, FedSC, FedAC])

@@ -23,7 +23,6 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.client.sgdm import SgdMomentum
 from plfl.optimizers.server.fedadam import FedAdam
 from plfl.optimizers.server.fedavg import FedAvg
-from plfl.optimizers.server.fedavgm import FedAvgM
 from tests.helpers.problems import Q2, Quadratic, in_turns, server_path, trajectory
 
 SGD, AVG = Sgd(lr=0.1), FedAvg()
@@ -101,23 +100,6 @@ def test_clients_in_turns():
     assert server_path(SGD, AVG, feddyn) == pytest.approx([2, 1.46, 0.866, 0.41138], abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("method", "end"),
-    [
-        (FedProx(mu=1), 0.7692307692),
-        (Scaffold(option="i"), 0.8),
-        (Scaffold(), 0.8),
-        (FedDyn(alpha=1), 0.8),
-        (FedADC(beta_l=0.6, beta_g=0.6), 0.7710843373),
-        (FedADC(beta_l=0.6, beta_g=0.6, variant="nesterov"), 0.7710843373),
-    ],
-    ids=str,
-)
-def test_fixed_points(method, end):
-    """SCAFFOLD and FedDyn find the minimiser, FedADC what FedAvg finds."""
-    assert server_path(SGD, AVG, method, rounds=200)[-1] == pytest.approx(end, abs=1e-8)
-
-
 @pytest.mark.parametrize("method", [Scaffold(), FedDyn(alpha=1)], ids=str)
 def test_weights_of_the_clients_weigh_their_share_of_the_objective(method):
     """(1·f₁ + 3·f₂) / 4 has its minimum at 12/13."""
@@ -143,29 +125,6 @@ def test_fedprox_is_fedopt_with_proximal_clients(client_opt, server_opt):
     same(still, trajectory(client_opt, server_opt))
 
 
-@pytest.mark.parametrize("client_opt", [SGD, Adam(lr=0.1)], ids=str)
-@pytest.mark.parametrize(
-    "method",
-    [FedADC(beta_l=0, beta_g=0), FedADC(beta_l=0, beta_g=0, variant="nesterov")],
-    ids=str,
-)
-def test_fedadc_without_momentum_is_fedavg(method, client_opt):
-    same(trajectory(client_opt, AVG, method, rounds=6), trajectory(client_opt, AVG, rounds=6))
-
-
-@pytest.mark.parametrize("client_opt", [SGD, Adam(lr=0.1)], ids=str)
-@pytest.mark.parametrize("option", ["i", "ii"])
-def test_scaffold_begins_as_fedavg(option, client_opt):
-    begun = trajectory(client_opt, AVG, Scaffold(option=option), rounds=1)
-    same(begun, trajectory(client_opt, AVG, rounds=1))
-
-
-@pytest.mark.parametrize("option", ["i", "ii"])
-def test_scaffold_with_one_step_is_gradient_descent(option):
-    path = server_path(SGD, AVG, Scaffold(option=option), steps=1)
-    assert path == pytest.approx([2, 1.7, 1.475, 1.30625], abs=1e-12)
-
-
 def test_scaffold_by_the_identity_and_by_the_mean_gradient():
     """Without momentum, `sgdm` is `sgd` that takes the other way."""
     mean = trajectory(SgdMomentum(lr=0.1, momentum=0), AVG, Scaffold(), rounds=6)
@@ -177,45 +136,6 @@ def test_scaffold_with_other_clients_finds_the_minimum():
     for client_opt in (SgdMomentum(lr=0.05, momentum=0.5), Prox(lr=0.1, mu=1)):
         path = server_path(client_opt, AVG, Scaffold(), rounds=200)
         assert path[-1] == pytest.approx(0.8, abs=1e-8)
-
-
-def test_fedadc_with_one_step_is_server_momentum():
-    """Blue is the heavy ball, red is Nesterov's."""
-    blue, red = (
-        server_path(SGD, AVG, FedADC(variant=v), steps=1) for v in ("heavy_ball", "nesterov")
-    )
-    assert blue == pytest.approx([2, 1.7, 1.205, 0.65825], abs=1e-12)
-    assert blue == pytest.approx(server_path(SGD, FedAvgM(beta=0.9), steps=1), abs=1e-12)
-    assert red == pytest.approx([2, 1.7, 1.2725, 0.8658125], abs=1e-12)
-
-
-class Slopes(Quadratic):
-    """Clients whose losses are linear, with the slopes `a`."""
-
-    def gradients(self, y: Any, client: Any) -> Any:
-        return self.a[client][:, None].expand_as(y)
-
-
-@pytest.mark.parametrize("variant", ["heavy_ball", "nesterov"])
-def test_fedadc_on_linear_losses_is_slowmo(variant):
-    path = server_path(SGD, AVG, FedADC(variant=variant), problem=Slopes([1, -3], [0, 0], [1]))
-    assert path == pytest.approx([2, 2.2, 2.58, 3.122], abs=1e-12)
-
-
-@pytest.mark.parametrize("client_opt", [SGD, Adam(lr=0.1)], ids=str)
-def test_fedadcs_server_averages_and_the_path_tells_the_momentum(client_opt):
-    """M = (x_{t-1} − x_t) / η where β_l = β_g and α = 1."""
-    federations: list[Any] = []
-    *_, before, last = trajectory(client_opt, AVG, FedADC(), rounds=4, made=federations.append)
-    assert last.x.item() == pytest.approx(last.local.mean().item(), abs=1e-12)
-    (m,) = federations[0].state.m.tolist()
-    assert m == pytest.approx((before.x - last.x).item() / client_opt.lr, abs=1e-9)
-
-
-def test_double_momentum_is_fedadc_with_momentum_of_the_clients():
-    still, both = SgdMomentum(lr=0.1, momentum=0), (FedADCDM(), FedADC())
-    same(*(trajectory(AVERAGING, AVG, method, rounds=6) for method in both))
-    same(trajectory(still, AVG, FedADCDM(), rounds=6), trajectory(SGD, AVG, FedADC(), rounds=6))
 
 
 def test_a_proximal_term_is_towards_x_though_red_fedadc_starts_displaced():
@@ -300,23 +220,6 @@ def test_the_server_keeps_the_mean_of_what_the_clients_keep(turns, weights):
         )
         total, rows = (getattr(federations[0].state, name) for name in names)
         torch.testing.assert_close(total, share @ rows / share.sum(), rtol=1e-9, atol=1e-9)
-
-
-@settings(max_examples=30, deadline=None)
-@given(PATTERNS)
-def test_tracking_is_the_same_whoever_takes_part(turns):
-    sent, tracked = (
-        trajectory(
-            SGD,
-            AVG,
-            in_turns(FedADC(downlink=downlink), *turns),
-            problem=Q4,
-            rounds=len(turns),
-        )
-        for downlink in ("momentum", "tracking")
-    )
-    for one, other in zip(sent, tracked, strict=True):
-        torch.testing.assert_close(one.x, other.x, rtol=1e-9, atol=1e-9)
 
 
 def test_tracking_with_clients_that_drop_out_in_mid_round():

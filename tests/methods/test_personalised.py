@@ -22,7 +22,6 @@ from plfl.methods.fedala import FedALA
 from plfl.methods.fedamp import FedAMP
 from plfl.methods.fedbabu import FedBABU
 from plfl.methods.fedfomo import FedFomo, ranked
-from plfl.methods.fedopt import FedOpt
 from plfl.methods.fedrep import FedRep
 from plfl.methods.fine_tuning import FineTuning
 from plfl.methods.knn_per import KnnPer, best_share, neighbours_mean
@@ -34,7 +33,7 @@ from plfl.optimizers.client.sgd import Sgd
 from plfl.optimizers.server.fedavg import FedAvg
 from tests.helpers import personalised as reference
 from tests.helpers import tiny
-from tests.helpers.problems import Quadratic, QuadraticData, in_turns, trajectory
+from tests.helpers.problems import Quadratic, QuadraticData, trajectory
 from tests.helpers.refusals import naming
 
 SGD, ADAM, AVG = Sgd(lr=0.1), Adam(lr=0.1, beta1=0.9, beta2=0.999), FedAvg()
@@ -49,34 +48,8 @@ def after(method: Method, client_opt: Any = SGD, **options: Any) -> Any:
     return trajectory(client_opt, AVG, method, **options)[-1]
 
 
-def path(method: Method, **options: Any) -> list[float]:
-    """The shared parameter x₀, x₁, …"""
-    return [seen.x[0].item() for seen in trajectory(SGD, AVG, method, **options)]
-
-
 def near(expected: Any) -> Any:
     return pytest.approx(expected, abs=6e-11)
-
-
-@pytest.mark.parametrize("client_opt", [SGD, ADAM], ids=str)
-def test_dittos_server_is_fedopts(client_opt):
-    for one, other in zip(
-        trajectory(client_opt, AVG, Ditto(), **BODY),
-        trajectory(client_opt, AVG, FedOpt(), **BODY),
-        strict=True,
-    ):
-        assert torch.equal(one.x, other.x)
-        assert torch.equal(one.local, other.local)
-
-
-def test_fedrep_without_a_head_phase_is_fedbabu_and_heads_keep_their_bits():
-    one, other = FedRep(head_steps=0, body_steps=2), FedBABU()
-    for a, b in zip(
-        trajectory(SGD, AVG, one, **BODY), trajectory(SGD, AVG, other, **BODY), strict=True
-    ):
-        assert torch.equal(a.x, b.x)
-        assert (a.local[:, 1] == 2).all()
-        assert (b.local[:, 1] == 2).all()
 
 
 def test_fedbabu_with_more_steps_does_not_send_the_head():
@@ -104,26 +77,6 @@ def test_probing_the_head_before_fine_tuning():
     assert (probed.scored[:, 1] != probed.global_models[:, 1]).all()
     none = after(FineTuning(epochs=0), **WHOLE)
     assert torch.equal(none.scored, none.global_models)
-
-
-def test_per_fedavg_without_an_inner_step_is_fedavg():
-    for one, other in zip(
-        trajectory(SGD, AVG, PerFedAvg(alpha=0)), trajectory(SGD, AVG), strict=True
-    ):
-        assert torch.equal(one.x, other.x)
-        assert torch.equal(one.local, other.local)
-
-
-@pytest.mark.parametrize("client_opt", [SGD, ADAM], ids=str)
-def test_apfl_between_federated_and_local_training(client_opt):
-    plain = after(FedOpt(), client_opt, **BODY)
-    none = after(APFL(alpha=0, adapt_alpha="never"), client_opt, **BODY)
-    assert torch.equal(none.x, plain.x)
-    assert torch.equal(none.scored, plain.local)
-    assert torch.equal(after(APFL(), client_opt, **BODY).x, plain.x)
-    whole = after(APFL(alpha=1, adapt_alpha="never"), SGD, **BODY)
-    alone = after(FedOpt(), SGD, **BODY | {"shared": (False, False)})
-    torch.testing.assert_close(whole.scored, alone.local, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -188,28 +141,6 @@ def test_fedala_learns_on_other_passes_in_every_round(monkeypatch):
     assert len(set(purposes)) == len(purposes) == 3
 
 
-def test_pfedme_with_exact_proximal_points():
-    """With K → ∞, R = 1 and η λ = 1."""
-    seen = after(PFedMe(lam=1, eta=1, inner_steps=300, minibatches=1), rounds=1)
-    points = [(a * c + 2) / (a + 1) for a, c in ((1, 0), (4, 1))]
-    assert seen.scored[:, 0].tolist() == near(points)
-    assert seen.x.item() == near(sum(points) / 2)
-
-
-def test_pfedme_with_a_server_that_does_not_step():
-    """β = 0, as nearly as a rate above 0 allows."""
-    seen = trajectory(SGD, FedAvg(lr=1e-300), PFedMe(lam=1, inner_steps=5, eta=0.1, minibatches=2))
-    assert all(torch.equal(one.x, seen[0].x) for one in seen)
-    assert (seen[-1].scored != seen[0].scored).all()
-
-
-def test_fedala_that_learns_nothing_and_for_one_client():
-    assert path(FedALA(subset="shared", eta_w=0), rounds=6) == near(path(FedOpt(), rounds=6))
-    one = Quadratic([4], [1], [1])
-    found = path(FedALA(subset="shared"), problem=one, rounds=6)
-    assert found == near(path(FedOpt(), problem=one, rounds=6))
-
-
 PAIRS = Quadratic([1, 1, 1, 1], [-3, -2.5, 2, 3], [1])
 """Two pairs of clients that want opposite things."""
 
@@ -217,16 +148,6 @@ PAIRS = Quadratic([1, 1, 1, 1], [-3, -2.5, 2, 3], [1])
 def test_fedamp_with_too_small_a_sigma_is_refused():
     with pytest.raises(ConfigError, match="sigma to at least 1"):
         after(FedAMP(attention="distance", sigma=0.9))
-
-
-@pytest.mark.parametrize(
-    "method", [FedAMP(), FedAMP(attention="distance", sigma=5)], ids=["cosine", "distance"]
-)
-def test_fedamps_weights_find_the_clients_that_are_alike(method):
-    federations: list[Any] = []
-    trajectory(SGD, AVG, method, problem=PAIRS, start=(0.1,), made=federations.append)
-    (f,) = federations
-    assert method._weights(f.state.w).argmax(1).tolist() == [1, 0, 3, 2]
 
 
 def test_fedfomo_sends_a_model_and_its_gains():
@@ -261,14 +182,6 @@ def test_fedfomos_server_learns_whose_models_help_and_explores():
     assert all(len(set(some)) == 3 for some in explored)
     with pytest.raises(ConfigError, match="no others' models to send"):
         trajectory(SGD, AVG, FedFomo(), problem=Quadratic([1], [0], [1]))
-
-
-@pytest.mark.parametrize("mean", [[0, 1], [1], []], ids=str)
-def test_rows_of_absent_clients_stay(mean):
-    before, last = trajectory(SGD, AVG, in_turns(Ditto(), [0, 1], mean), rounds=2)[1:]
-    absent = [i for i in range(2) if i not in mean]
-    assert torch.equal(before.scored[absent], last.scored[absent])
-    assert not torch.equal(before.scored[mean], last.scored[mean]) or not mean
 
 
 def study_of(name: str, **blocks: Any) -> Any:
@@ -347,11 +260,6 @@ def test_all_horizons_have_the_same_neighbours_and_weights():
     study = study_of("knn_per", windows={"horizons": 3})
     for result in train(study, study.cells, build(tiny.tables(), study.windows)).values():
         assert np.isfinite(result.records.query("split == 'test'")["mae"]).all()
-
-
-def test_a_memory_that_is_worse_has_no_share_of_the_forecast():
-    loads = np.array([1.0, 2, 4])
-    assert best_share(loads + 5, loads, loads) == 0
 
 
 def test_memory_far_away_still_has_weights_and_is_mixed_into_local_alone():

@@ -12,7 +12,7 @@ from plfl.optimizers.server.fedavg import FedAvg
 from plfl.optimizers.server.fedavgadaptive import FedAvgAdaptive
 from plfl.optimizers.server.fedavgm import FedAvgM
 from plfl.optimizers.server.fedyogi import FedYogi
-from tests.helpers.problems import server_path, trajectory
+from tests.helpers.problems import server_path
 
 MEANS = torch.tensor([[0.5, -0.02], [-0.25, 0.01]], dtype=torch.float64)
 
@@ -101,32 +101,6 @@ def test_fedavg_with_weights_and_with_adam_clients():
     assert adam == pytest.approx([2, 1.8002893574, 1.6006681692, 1.4012187245], abs=1e-9)
 
 
-def test_fedavg_ends_at_its_biased_fixed_point():
-    """With two local steps FedAvg does not find the minimiser 0.8."""
-    assert server_path(SGD, FedAvg(), rounds=200)[-1] == pytest.approx(0.7710843373, abs=1e-9)
-
-
-def test_one_full_batch_step_is_gradient_descent():
-    path = server_path(SGD, FedAvg(), steps=1)
-    assert path == pytest.approx([2, 1.7, 1.475, 1.30625], abs=1e-12)
-
-
-def test_momentum_identities():
-    """Β = 0 is FedAvg; ema(η_g) is heavy ball(η_g (1 − β))."""
-    assert server_path(SGD, FedAvgM(beta=0)) == pytest.approx(server_path(SGD, FedAvg()))
-    ema = server_path(SGD, FedAvgM(lr=0.7, variant="ema"))
-    assert ema == pytest.approx(server_path(SGD, FedAvgM(lr=0.07)))
-
-
-def test_adaptive_identities():
-    """Yogi is adam in round 1 with v0 = 0; as τ → 0 the first step is η_g sign(D̄)."""
-    one = MEANS[:1]
-    assert follow(FedYogi(v0=0), one) == pytest.approx(follow(FedAdam(v0=0), one))
-    sign = pytest.approx([0.1, -0.1], rel=1e-6)
-    assert follow(FedAdam(lr=0.1, v0=0, tau=1e-12, bias_correction=True), one) == sign
-    assert follow(FedAdagrad(lr=0.1, v0=0, tau=1e-12, beta1=0), one) == sign
-
-
 def copies(opt):
     """The clients' copies after rounds with D = (.5, −.1), (.2, .2), (−.1, .3)."""
     both = torch.arange(2)
@@ -148,11 +122,6 @@ def copies(opt):
 )
 def test_fedavgadaptive_expected_numbers(v0, expected):
     assert copies(FedAvgAdaptive(lr=0.1, q=2, v0=v0)) == pytest.approx(expected, abs=1e-9)
-
-
-def test_fedavgadaptive_of_the_paper_keeps_all_copies_equal():
-    for step in trajectory(SGD, FedAvgAdaptive(lr=0.1, variant="paper"))[1:]:
-        assert step.x[0] == step.x[1]
 
 
 def test_fedavgadaptive_of_the_paper_counts_absent_clients_in_the_mean():

@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from plfl.report.opening import sentences
 from plfl.results.findings import findings
 from plfl.results.tables import Tables
@@ -162,18 +160,3 @@ def test_one_client_has_no_interval(tmp_path: Path) -> None:
     best, *_, basis = told(Tables(tmp_path))
     assert "[" not in best
     assert "1 seed and 1 client." in basis
-
-
-def test_pooled_data_are_called_so(tmp_path: Path) -> None:
-    tables = study(tmp_path, WINS, baseline=lambda name: 0.1 if name == "lightgbm_pooled" else 2.0)
-    best, *_ = told(tables)
-    assert "LightGBM, pooled (a baseline that needs all raw data in one place)" in best
-
-
-def test_numbers_are_those_of_the_tables(tmp_path: Path) -> None:
-    tables = study(tmp_path, WINS)
-    summary = pd.read_csv(tmp_path / "summary.csv")
-    summary["bytes_up"] *= 10
-    summary.to_csv(tmp_path / "summary.csv", index=False)
-    costs = told(Tables(tables.folder))[-2]
-    assert f"{14000 + 140000:,} bytes per client".replace(",", "\u202f") in costs

@@ -113,16 +113,6 @@ def test_mase_that_are_not_comparable_are_named(folder: Path, tmp_path: Path) ->
     assert not any("comparable" in note for note in compare(str(folder), str(folder)).notes)
 
 
-def test_a_table_of_clients_without_its_persistence_error_is_told(
-    folder: Path, tmp_path: Path
-) -> None:
-    _other(tmp_path)
-    path = tmp_path / "clients.parquet"
-    pd.read_parquet(path).drop(columns="persistence_mae_test").to_parquet(path)
-    with pytest.raises(ResultsError, match="the tables do not fit together"):
-        compare(str(folder), str(tmp_path))
-
-
 def test_a_diverged_cell_has_no_difference(folder: Path, tmp_path: Path) -> None:
     def broken(cell: dict[str, Any], *rest: Any) -> float:
         return np.nan if cell["sharing"] == "P1" else level(cell, *rest)

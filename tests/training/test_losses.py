@@ -16,7 +16,7 @@ from plfl.training.native.compile import supported
 from plfl.training.reference import Reference
 from plfl.training.stacked import Stacked
 from plfl.training.task import Contrast
-from tests.helpers.tasks import changed, copied
+from tests.helpers.tasks import changed
 from tests.training.test_engines import CPU, SMALL, dataset, task
 
 
@@ -77,15 +77,6 @@ def test_a_previous_model_that_is_the_start_changes_nothing():
     expected = Stacked(SMALL, data, CPU, torch.float64).train(plain)
     torch.testing.assert_close(same.rows, plain.rows, rtol=0, atol=1e-9)
     torch.testing.assert_close(loss, expected + 1.5 * math.log(2))
-
-
-def test_a_contrasted_row_trains_to_the_same_bits_alone():
-    data = dataset(SMALL)
-    whole = contrasted(Adam(), dtype=torch.float32)
-    alone = copied(whole, slice(3, 4))
-    Stacked(SMALL, data, CPU).train(whole)
-    Stacked(SMALL, data, CPU).train(alone)
-    assert torch.equal(alone.rows, whole.rows[3:4])
 
 
 @pytest.mark.parametrize("engine", [Stacked, Reference])

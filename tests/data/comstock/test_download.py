@@ -23,7 +23,7 @@ from plfl.config.sections import Data
 from plfl.data.comstock import download
 from plfl.data.comstock import series as comstock
 from plfl.data.comstock.releases import BUCKET, PAPER_RELEASE, REGION, ROOT, Layout
-from tests.helpers.comstock_files import COUNTIES, study, write_load, write_store, write_weather
+from tests.helpers.comstock_files import COUNTIES, study, write_store, write_weather
 from tests.helpers.s3 import empty, serving
 
 IDS = list(COUNTIES)
@@ -287,14 +287,6 @@ def test_copied_files_are_kept_if_the_bucket_has_the_same(
     assert all(entry["etag"] for entry in receipt["files"].values())
 
 
-def test_copied_files_that_differ_are_replaced(full: Bucket, data: Data, copied: Path) -> None:
-    write_load(copied / SERIES, IDS[1])
-    fetch(data)
-    sha = hashlib.sha256((copied / SERIES).read_bytes()).hexdigest()
-    whole = full.s3.get_object(Bucket=BUCKET, Key=f"{ROOT}/{SERIES}")["Body"].read()
-    assert hashlib.sha256(whole).hexdigest() == sha
-
-
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody listens at the address of the bucket."""
@@ -381,33 +373,6 @@ BAD: dict[str, tuple[str, Callable[[bytes], bytes], str]] = {
     "HTML for metadata": (METADATA, lambda _: HTML, "it begins b'<!DOCTYPE html>"),
 }
 """Which object is bad, how, and what is said of it."""
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_a_bad_object_leaves_nothing_in_the_cache(
-    full: Bucket, store: Path, data: Data, case: str
-) -> None:
-    key, spoil, message = BAD[case]
-    whole = (store / key).read_bytes()
-    full.put(key, spoil(whole))
-    told = refused(data)
-    assert told.startswith(f"{key}: the received file ")
-    assert message in told
-    assert "Run again" in told
-    assert key not in cached(data)
-    assert not [path for path in cached(data) if ".tmp-" in path]
-
-    full.put(key, whole)
-    assert set(fetch(data)["files"]) == cached(data)
-
-
-def test_a_bad_object_does_not_replace_a_good_file(full: Bucket, data: Data, store: Path) -> None:
-    root = data.folder / "comstock"
-    with atomic(root / SERIES) as temporary:
-        temporary.write_bytes((store / SERIES).read_bytes())
-    full.put(SERIES, HTML)
-    refused(data)
-    assert (root / SERIES).read_bytes() == (store / SERIES).read_bytes()
 
 
 def test_an_unknown_building_is_refused_before_anything_but_metadata(

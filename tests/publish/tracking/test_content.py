@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plfl.publish.tracking.content import runs, title
+from plfl.publish.tracking.content import runs
 from plfl.results.labels import baseline_label
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
@@ -273,19 +273,3 @@ def test_the_fingerprint_follows_hash_and_records(tmp_path):
     other_hash = logged(tmp_path)[cell].fingerprint
     edit(tmp_path, lambda r: r.assign(mase=1.5 * r["mase"]))
     assert len({before, other_hash, logged(tmp_path)[cell].fingerprint}) == 3
-
-
-def test_a_state_may_be_called_na(tmp_path):
-    fake_results.write(
-        tmp_path, TINY | {"data": {"source": "sample", "states": ["NA"], "clients": 2}}
-    )
-    run = logged(tmp_path)["NA-P1-fedopt-adam-fedavg-10"]
-    assert run.name == "NA-P1 adam+avg"
-    assert curve(run, "test_last/mase_local")
-
-
-def test_sample_data_is_called_so(tmp_path, meters):
-    fake_results.write(tmp_path, TINY)
-    assert title(Tables(tmp_path)) == "tiny (sample data)"
-    assert title(Tables(meters)) == "own-meters"
-    assert all("sample data" in run.note for run in runs(Tables(tmp_path)))

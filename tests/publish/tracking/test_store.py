@@ -120,27 +120,6 @@ def test_a_baseline_is_a_run_with_its_clients(results):
     assert {run.data.params["sharing"] for run in shown} == {"P1", "P2", "P3"}
 
 
-def test_the_origin_of_the_data_is_told_in_words(tmp_path):
-    comstock = fake_results.TINY | {"data": {"states": ["CA"], "clients": 2}}
-    fake_results.write(tmp_path, comstock)
-    track(tmp_path)
-    run = by_name(tmp_path)["CA-P2 adam+avg"]
-    assert run.data.tags["plfl.data"] == "NREL ComStock, simulated (EnergyPlus)"
-    name = run.inputs.dataset_inputs[0].dataset.name
-    assert name == "NREL ComStock, simulated (EnergyPlus) CA"
-
-
-def test_curves_are_there_round_by_round(results):
-    client = store.connect(results / "mlflow.db")
-    run = by_name(results)["CA-P2 adam+avg"]
-    history = client.get_metric_history(run.info.run_id, "test/mase_local")
-    records = pd.read_parquet(results / "records.parquet")
-    rows = records.query("sharing == 'P2' and split == 'test' and model == 'local'")
-    means = rows.groupby("round")["mase"].mean()
-    assert [point.step for point in history] == [1, 2]
-    assert [point.value for point in history] == pytest.approx(means.tolist(), abs=5e-5)
-
-
 def test_clients_are_a_table_that_mlflow_shows(results):
     run = by_name(results)["CA-P2 adam+avg"]
     table = pd.read_json(artifacts(results, run) / "per_client.json", orient="split")

@@ -3,15 +3,12 @@
 import json
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from plfl.report.figures import draw
-from plfl.report.figures.clusters import memberships
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
 from tests.report.figures.conftest import Results
@@ -82,19 +79,3 @@ def test_of_many_clients_the_building_types_are_named(tmp_path: Path) -> None:
     assert [label.get_text() for label in axis.get_yticklabels()] == ["office", "shop"]
     assert axis.get_yticks().tolist() == [10, 40]
     assert not axis.texts
-
-
-def test_only_the_last_round_and_the_first_seed_count(results: Results) -> None:
-    tables = results("METHODS")
-    records = pd.read_parquet(tables.folder / "records.parquet")
-    assert set(records.loc[records["cluster"].notna(), "round"]) == {2, 4}
-    found = memberships(tables)
-    assert len(found) == 2 * 2 * 2 * 3, "states, schemes, methods, clients"
-    assert np.isnan(found["cluster"]).sum() == 4
-
-
-def test_a_study_without_clusters_says_so(results: Results) -> None:
-    tables: Tables = results("SMALL")
-    assert memberships(tables).empty
-    (axis,) = draw("clusters", tables)["clusters"].axes
-    assert [text.get_text() for text in axis.texts] == ["no method of this study forms clusters"]

@@ -4,18 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.lines import Line2D
 
 from plfl.report.figures import draw
 from plfl.results.labels import baseline_label
 from tests.helpers import constructed
 from tests.report.figures.conftest import Drawn, Results
-
-
-def _lines(axis: Axes) -> dict[str, Any]:
-    return {str(line.get_label()): np.asarray(line.get_ydata()) for line in axis.get_lines()}
 
 
 def test_curves_are_means_over_clients_and_seeds_of_the_best_server(results: Results) -> None:
@@ -93,17 +87,6 @@ def test_curves_that_coincide_take_turns(tmp_path: Path) -> None:
     ]
     assert all(marks)
     assert not marks[0] & marks[1]
-
-
-def test_each_client_optimiser_has_its_colour_and_its_marker(drawn: Drawn) -> None:
-    legend = drawn("convergence", "METERS")["convergence"].legends[0]
-    looks = {
-        line.get_label(): (to_hex(line.get_color()), line.get_marker())
-        for line in legend.get_lines()
-        if line.get_marker() != "None"
-    }
-    assert list(looks) == ["SGD", "Adam"]
-    assert all(len(set(column)) == 2 for column in zip(*looks.values(), strict=True))
 
 
 def test_a_diverged_optimiser_is_named_instead_of_drawn(drawn: Drawn) -> None:

@@ -3,7 +3,6 @@
 from itertools import product
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -167,15 +166,6 @@ def test_a_baseline_without_a_score_in_one_state_is_hatched_there(tmp_path: Path
     assert [len(_boxes(axis, hatched=True)) for axis in strips] == [0, 1, 0]
 
 
-def test_the_scale_holds_the_best_baseline(results: Results) -> None:
-    tables = results("SMALL", *LOST)
-    figure = draw("fig3_mase", tables)["fig3_mase_local"]
-    mesh = next(c for c in _panels(figure)[0].collections if isinstance(c, QuadMesh))
-    least = tables.baseline_scores["mase_mean"].min()
-    assert least < tables.scores("local", "last")["mase_mean"].min()
-    assert mesh.norm.vmin == pytest.approx(least)
-
-
 def _luminance(colour: object) -> float:
     channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]  # type: ignore[arg-type]
     return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2]
@@ -199,11 +189,6 @@ def test_every_number_reads_against_its_square(drawn: Drawn) -> None:
                 for text in (name, value):
                     colours = text.get_color(), patch.get_facecolor()[:3]
                     assert _contrast(*colours) >= 4.5, text.get_text()
-
-
-def test_lightness_of_the_colours_only_falls() -> None:
-    shades = matplotlib.colormaps[SEQUENTIAL](np.linspace(0, 1, 256))
-    assert (np.diff([_luminance(shade[:3]) for shade in shades]) < 0).all()
 
 
 def test_an_optimiser_that_fails_does_not_make_all_others_look_alike() -> None:

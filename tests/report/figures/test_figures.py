@@ -174,12 +174,6 @@ def test_errors_name_what_is_missing(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_pictures_have_the_size_of_the_page(results: Results, tmp_path: Path) -> None:
-    pictures = render("week", results("TINY").folder, tmp_path)
-    (png,) = (path for path in pictures if path.suffix == ".png")
-    assert matplotlib.image.imread(png).shape[1] == int(PAGE * 220)
-
-
 class _Snakemake:
     def __init__(self, source: str):
         self.config = {"name": "demo", "data": {"source": source}}

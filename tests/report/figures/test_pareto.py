@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
 from plfl.report.figures import draw
-from plfl.report.figures.pareto import baseline_points, front, points, spread
+from plfl.report.figures.pareto import front, points, spread
 from plfl.results.labels import baseline_label
 from plfl.results.tables import Tables
 from tests.helpers import fake_results
@@ -61,14 +61,6 @@ def test_the_front_is_what_nothing_betters() -> None:
     error = pd.Series([5.0, 6.0, 5.0, 7.0, 4.0, 5.0, 4.5, np.nan])
     assert np.flatnonzero(front(cost, error)).tolist() == [0, 1, 4]
     assert not front(cost, error * np.nan).any()
-
-
-def test_the_front_agrees_with_its_definition() -> None:
-    random = np.random.default_rng(3)
-    for _ in range(50):
-        cost, error = pd.Series(random.permutation(30)), pd.Series(random.permutation(30))
-        bettered = [((cost < c) & (error < e)).any() for c, e in zip(cost, error, strict=True)]
-        assert front(cost, error).tolist() == np.logical_not(bettered).tolist()
 
 
 def test_points_are_the_summary_s(results: Results) -> None:
@@ -144,12 +136,6 @@ def test_the_front_is_over_cells_and_baselines(tmp_path: Path) -> None:
     for (cost, mase), name in kept.items():
         if name not in ("Linear", "pooled"):
             assert named[round(cost, 9), round(mase, 9)] == name
-
-
-def test_baselines_stand_at_what_they_send(results: Results) -> None:
-    table = baseline_points(results("SMALL")).set_index(["state", "label"])
-    assert table.loc[("CA", "LightGBM, pooled"), "megabytes"] == pytest.approx(0.126144)
-    assert (table.drop("LightGBM, pooled", level=1)["megabytes"] == 0).all()
 
 
 def test_names_are_spread_as_little_as_it_takes() -> None:

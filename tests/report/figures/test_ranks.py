@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
@@ -110,15 +109,3 @@ def test_a_diverged_method_ranks_last(tmp_path: Path) -> None:
     (axis, _) = draw("ranks", tables)["ranks"].axes
     assert _ranks(axis)["P2 Adam"] == 3
     assert list(_ranks(axis))[-1] == "P2 Adam"
-
-
-def test_seeds_are_averaged_before_ranking(tables: Tables) -> None:
-    table = blocks(tables.study, scores(tables, "local"))
-    assert isinstance(table, pd.DataFrame)
-    assert table.shape == (22, 4)
-    records = tables.records(
-        ["mase"], split="test", model="local", state="NY", client="client7", client_opt="prox",
-        server_opt="fedadam",
-    )  # fmt: skip
-    assert len(records) == 3
-    assert table["P2 prox"].loc["client7"].iloc[1] == pytest.approx(records["mase"].mean())
