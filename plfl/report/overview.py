@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,8 @@ FILES = {
     "records.parquet": "scores, losses and bytes of every client and round of every variant",
     "study.json": "configuration, versions and variants",
 }
+FEW = 3
+"""Most places that a sentence names."""
 MOST = 24
 """Panels that the figure has at most; a study with more of them shows the first."""
 
@@ -234,6 +236,7 @@ def write(results: Path, figures: Path, out: Path) -> None:
                 places=overview.about["variants"],
                 links={label: _link(results / label, out) for label in overview.about["variants"]},
                 claims=claim_rows(overview.claims),
+                found=list(found(overview)),
                 map=drawing(figures / f"{heat_map.STEM}.svg", heat_map.CAPTION),
                 map_caption=heat_map.CAPTION,
                 map_axes=shown(overview.study),
@@ -256,6 +259,34 @@ def write(results: Path, figures: Path, out: Path) -> None:
         )
     with atomic(out) as temporary:
         temporary.write_text(page, encoding="utf-8")
+
+
+def found(overview: Overview) -> Iterator[str]:
+    """Where a federation is ahead of the best forecaster alone and where it is behind."""
+    table = overview.map.dropna(subset=["lead_low", "lead_high"])
+    ahead, behind = table[table["lead_low"] > 0], table[table["lead_high"] < 0]
+    for word, rows in (("ahead", ahead), ("behind", behind)):
+        if not len(rows):
+            continue
+        first = rows.loc[rows["lead"].abs().sort_values(ascending=False).index[:FEW]]
+        told = "; ".join(
+            f"{_place(overview.study, row)}, {score(row['mase_federated'])} ({row['federated']})"
+            f" against {score(row['mase_alone'])} ({row['alone']})"
+            for row in first.to_dict("records")
+        )
+        such = " The largest differences in MASE:" if len(rows) > FEW else " MASE:"
+        yield (
+            f"The federation is clearly {word} at {len(rows)} of {len(table)} places.{such} {told}."
+        )
+    if others := len(table) - len(ahead) - len(behind):
+        yield f"At {others} of {len(table)} places neither is clearly ahead."
+
+
+def _place(study: Study, row: Mapping[Any, Any]) -> str:
+    """A place of the map: `history=1, clients=12`."""
+    return ", ".join(
+        f"{axis.short}={row[axis.column]}" for axis in shown(study) if len(axis.choices) > 1
+    )
 
 
 def _places(overview: Overview) -> Iterator[tuple[list[str], list[str]]]:
@@ -292,12 +323,11 @@ class MeterRow:
 
 
 def _meters(overview: Overview) -> Iterator[MeterRow]:
-    axes = [axis for axis in shown(overview.study) if len(axis.choices) > 1]
     table = overview.meters.sort_values("percent", ascending=False, kind="stable")
     for row in table.to_dict("records"):
         row |= {f"gain_{end}": row[end] for end in ("low", "high")}
         yield MeterRow(
-            ", ".join(f"{axis.short}={row[axis.column]}" for axis in axes),
+            _place(overview.study, row),
             row["state"],
             row["client"],
             score(row["mase_alone"]),

@@ -228,3 +228,21 @@ def test_codecs_are_drawn_over_what_they_send() -> None:
     page._over_bytes(panel, axis, pd.DataFrame(rows))
     drawn = {str(line.get_label()): line.get_xdata() for line in panel.lines}
     assert {name: float(np.ravel(x)[0]) for name, x in drawn.items()} == {"none": 14, "q3": 1.5}
+
+
+def test_the_page_opens_with_where_a_federation_is_ahead(gathered: Study) -> None:
+    overview = Overview(gathered.results)
+    leads = pd.read_csv(gathered.results / "map.csv")[["lead_low", "lead_high"]]
+    counts = {
+        "clearly ahead at": int((leads["lead_low"] > 0).sum()),
+        "clearly behind at": int((leads["lead_high"] < 0).sum()),
+    }
+    found = list(page.found(overview))
+    for words, many in counts.items():
+        told = [sentence for sentence in found if f"{words} {many} of {len(leads)}" in sentence]
+        assert len(told) == (many > 0)
+    assert any(counts.values())
+    neither = len(leads) - sum(counts.values())
+    assert (f"At {neither} of" in found[-1]) == (neither > 0)
+    shown = (gathered.results / "index.html").read_text(encoding="utf-8")
+    assert found[0].partition(":")[0] in shown
